@@ -1,0 +1,48 @@
+"""Multiple instance verification: does the bag hold something of the query's class, and what shows it?"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Where each public name lives. A name is imported when it is first asked for, so that `import miv` and
+# `miv --help` do not wait for torch.
+_HOMES = {
+    "Bags": "miv.bags",
+    "ExemplarSet": "miv.exemplars",
+    "InstancePool": "miv.exemplars",
+    "MivError": "miv.errors",
+    "Pooling": "miv.poolings",
+    "Twins": "miv.poolings",
+    "Verification": "miv.verifier",
+    "Verifier": "miv.verifier",
+    "create_pooling": "miv.poolings",
+    "list_poolings": "miv.poolings",
+    "register": "miv.poolings",
+}
+
+if TYPE_CHECKING:
+    from miv.bags import Bags as Bags
+    from miv.errors import MivError as MivError
+    from miv.exemplars import ExemplarSet as ExemplarSet
+    from miv.exemplars import InstancePool as InstancePool
+    from miv.poolings import Pooling as Pooling
+    from miv.poolings import Twins as Twins
+    from miv.poolings import create_pooling as create_pooling
+    from miv.poolings import list_poolings as list_poolings
+    from miv.poolings import register as register
+    from miv.verifier import Verification as Verification
+    from miv.verifier import Verifier as Verifier
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'miv' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

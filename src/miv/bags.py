@@ -1,0 +1,238 @@
+"""Ragged bags: all instances of a batch in one tensor, and the borders between the bags."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from miv.errors import MivError
+
+
+class Bags:
+    """``B`` bags of ``T`` instances in all; bag ``b`` holds the rows ``ptr[b]`` to ``ptr[b + 1]``.
+
+    Args:
+        values: ``(T, ...)``, one row an instance; poolings take ``(T, C)``.
+        ptr: ``(B + 1,)`` int64, rising from 0 to ``T``. A bag is never empty.
+        check: also refuse values that are not finite (reads all of them).
+
+    The operations take a tensor of ``T`` rows, one an instance, in the order of ``values``, and give
+    one of ``B`` rows (``sum``, ``mean``, ``var``, ``max``, ``logsumexp``) or of ``T`` rows
+    (``softmax``; ``expand`` goes from ``B`` rows to ``T``).
+
+    >>> bags = Bags.from_list([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0]])])
+    >>> bags.mean(bags.values)
+    tensor([[2.],
+            [5.]])
+    >>> bags.softmax(torch.zeros(3, 1)).flatten()
+    tensor([0.5000, 0.5000, 1.0000])
+    """
+
+    def __init__(self, values: Tensor, ptr: Tensor, *, check: bool = False) -> None:
+        _check_borders(values, ptr)
+        if check:
+            _check_finite(values)
+        self.values = values
+        self.ptr = ptr
+
+    @classmethod
+    def from_list(cls, bags: Sequence[Tensor], *, check: bool = False) -> "Bags":
+        """Join bags of shape ``(N_b, ...)``, each with rows of the same shape and dtype."""
+        if not bags:
+            raise MivError("No bag was given. Expected a list of at least one tensor (N, ...).")
+        first = bags[0]
+        for number, bag in enumerate(bags):
+            if not isinstance(bag, Tensor) or bag.ndim == 0:
+                raise MivError(
+                    f"Bag {number} is {_describe(bag)}. Expected a tensor (N, ...) with a row an instance."
+                )
+            if bag.shape[1:] != first.shape[1:] or bag.dtype != first.dtype:
+                raise MivError(
+                    f"Bag {number} is {_describe(bag)}, but bag 0 is {_describe(first)}. "
+                    "Expected the same dtype and row shape in every bag."
+                )
+        return cls(torch.cat(list(bags)), _borders([len(bag) for bag in bags], first), check=check)
+
+    @classmethod
+    def from_padded(cls, padded: Tensor, mask: Tensor, *, check: bool = False) -> "Bags":
+        """Take the rows of ``padded`` ``(B, N, ...)`` where the bool ``mask`` ``(B, N)`` is true."""
+        if mask.dtype != torch.bool or padded.ndim < 2 or mask.shape != padded.shape[:2]:
+            raise MivError(
+                f"padded is {_describe(padded)} and mask is {_describe(mask)}. "
+                "Expected padded (B, N, ...) and a bool mask (B, N)."
+            )
+        sizes = mask.sum(dim=1)
+        return cls(padded[mask], _borders(sizes, padded), check=check)
+
+    @classmethod
+    def from_csr(cls, instances: Tensor, indices: Tensor, ptr: Tensor, *, check: bool = False) -> "Bags":
+        """Look up the bags' members ``indices`` ``(T,)`` among ``instances`` ``(U, ...)``."""
+        if indices.dtype != torch.int64 or indices.ndim != 1:
+            raise MivError(f"indices is {_describe(indices)}. Expected int64 of shape (T,).")
+        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(instances):
+            raise MivError(
+                f"indices go from {int(indices.min())} to {int(indices.max())}. "
+                f"Expected 0 to {len(instances) - 1}, the rows of instances."
+            )
+        return cls(instances[indices], ptr, check=check)
+
+    def with_values(self, values: Tensor) -> "Bags":
+        """Return the same borders around other values ``(T, ...)``."""
+        if len(values) != len(self.values):
+            raise MivError(
+                f"values is {_describe(values)}. Expected {len(self.values)} rows, one an instance."
+            )
+        other = object.__new__(Bags)
+        other.values = values
+        other.ptr = self.ptr
+        # The borders were checked, and what was computed from them stays true.
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if k in ("sizes", "owner")})
+        return other
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def __repr__(self) -> str:
+        return f"Bags({len(self)} bags, values {_describe(self.values)})"
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """``(B,)`` the number of instances in each bag."""
+        return self.ptr.diff()
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """``(T,)`` the bag that each instance is in."""
+        return torch.repeat_interleave(self.sizes, output_size=len(self.values))
+
+    def split(self, rows: Tensor) -> list[Tensor]:
+        """Cut ``(T, ...)`` into a list of ``B`` tensors ``(N_b, ...)``."""
+        return list(torch.split(rows, self.sizes.tolist()))
+
+    def expand(self, rows: Tensor) -> Tensor:
+        """Give every instance its bag's row: ``(B, ...)`` to ``(T, ...)``."""
+        return _Expand.apply(rows, self)  # type: ignore[no-any-return]
+
+    def sum(self, rows: Tensor) -> Tensor:
+        """Add up the rows of each bag: ``(T, ...)`` to ``(B, ...)``."""
+        return _Sum.apply(rows, self)  # type: ignore[no-any-return]
+
+    def mean(self, rows: Tensor) -> Tensor:
+        """Average the rows of each bag: ``(T, ...)`` to ``(B, ...)``."""
+        sizes = self.sizes.reshape(-1, *[1] * (rows.ndim - 1))
+        return self.sum(rows) / sizes
+
+    def var(self, rows: Tensor) -> Tensor:
+        """Population variance (divide by N) of each bag: ``(T, ...)`` to ``(B, ...)``."""
+        return self.mean((rows - self.expand(self.mean(rows))).square())
+
+    def max(self, rows: Tensor) -> Tensor:
+        """Greatest value of each bag and column: ``(T, ...)`` to ``(B, ...)``.
+
+        The gradient is shared equally among equal maxima.
+        """
+        owner = self.owner.reshape(-1, *[1] * (rows.ndim - 1)).expand_as(rows)
+        empty = rows.new_empty(len(self), *rows.shape[1:])
+        return empty.scatter_reduce(0, owner, rows, "amax", include_self=False)
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Softmax over the instances of each bag, column by column: ``(T, ...)`` to ``(T, ...)``."""
+        # A softmax does not change with a shift, so the maximum needs no gradient.
+        exponentials = (scores - self.expand(self.max(scores.detach()))).exp()
+        return exponentials / self.expand(self.sum(exponentials))
+
+    def logsumexp(self, rows: Tensor) -> Tensor:
+        """``log sum exp`` over the instances of each bag: ``(T, ...)`` to ``(B, ...)``."""
+        greatest = self.max(rows.detach())
+        return self.sum((rows - self.expand(greatest)).exp()).log() + greatest
+
+    def shuffled(self) -> "Bags":
+        """Return the same bags with the instances of each in a random order."""
+        jitter = torch.rand(len(self.values), device=self.values.device, dtype=torch.float64)
+        return self.with_values(self.values[(self.owner + jitter).argsort()])
+
+    def to_padded(self) -> tuple[Tensor, Tensor]:
+        """Return ``(B, N, ...)``, zero beyond a bag's end, and the mask ``(B, N)`` of true instances."""
+        longest = int(self.sizes.max())
+        mask = torch.arange(longest, device=self.ptr.device) < self.sizes[:, None]  # (B, N)
+        padded = self.values.new_zeros(len(self), longest, *self.values.shape[1:])
+        return padded.masked_scatter(
+            mask.reshape(*mask.shape, *[1] * (self.values.ndim - 1)), self.values
+        ), mask
+
+
+class _Sum(torch.autograd.Function):
+    """Sum of contiguous rows. ``embedding_bag`` is the fastest on a CPU of the ways that torch has."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, rows: Tensor, bags: Bags) -> Tensor:
+        ctx.bags = bags  # type: ignore[attr-defined]
+        flat = rows.reshape(len(rows), -1)
+        order = torch.arange(len(rows), device=rows.device)
+        total = torch.nn.functional.embedding_bag(order, flat, bags.ptr[:-1], mode="sum")
+        return total.reshape(len(bags), *rows.shape[1:])
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return _Expand.apply(grad, ctx.bags), None  # type: ignore[attr-defined]
+
+
+class _Expand(torch.autograd.Function):
+    """The transpose of ``_Sum``; each is the other's gradient, so second derivatives work too."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, rows: Tensor, bags: Bags) -> Tensor:
+        ctx.bags = bags  # type: ignore[attr-defined]
+        return rows.index_select(0, bags.owner)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return _Sum.apply(grad, ctx.bags), None  # type: ignore[attr-defined]
+
+
+def _borders(sizes: Sequence[int] | Tensor, like: Tensor) -> Tensor:
+    sizes = torch.as_tensor(sizes, dtype=torch.int64, device=like.device)
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+
+
+def _describe(thing: object) -> str:
+    if isinstance(thing, Tensor):
+        return f"{str(thing.dtype).removeprefix('torch.')} {tuple(thing.shape)}"
+    return f"a {type(thing).__name__}"
+
+
+def _check_borders(values: Tensor, ptr: Tensor) -> None:
+    if not isinstance(values, Tensor) or values.ndim == 0:
+        raise MivError(f"values is {_describe(values)}. Expected a tensor (T, ...), a row an instance.")
+    if not isinstance(ptr, Tensor) or ptr.dtype != torch.int64 or ptr.ndim != 1 or len(ptr) < 2:
+        raise MivError(f"ptr is {_describe(ptr)}. Expected int64 of shape (B + 1,), with B of at least 1.")
+    if ptr.device != values.device:
+        raise MivError(f"values is on {values.device}, ptr on {ptr.device}. Expected one device.")
+    sizes = ptr.diff()
+    if int(ptr[0]) != 0 or int(ptr[-1]) != len(values):
+        raise MivError(
+            f"ptr goes from {int(ptr[0])} to {int(ptr[-1])}. "
+            f"Expected 0 to {len(values)}, the number of rows of values."
+        )
+    if int(sizes.min()) < 0:
+        first = int((sizes < 0).nonzero()[0])
+        raise MivError(
+            f"ptr falls from {int(ptr[first])} to {int(ptr[first + 1])} at bag {first}. "
+            "Expected borders that rise."
+        )
+    if int(sizes.min()) == 0:
+        first = int((sizes == 0).nonzero()[0])
+        raise MivError(f"Bag {first} is empty. Expected at least one instance; leave the exemplar out.")
+
+
+def _check_finite(values: Tensor) -> None:
+    if not values.is_floating_point():
+        return
+    bad = ~torch.isfinite(values).reshape(len(values), -1).all(dim=1)
+    if bool(bad.any()):
+        raise MivError(
+            f"{int(bad.sum())} of {len(values)} instances have values that are NaN or infinite, "
+            f"the first in row {int(bad.nonzero()[0])}. Expected finite features."
+        )

@@ -1,0 +1,52 @@
+"""The command line's frame: commands, version, and errors without tracebacks."""
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from miv import __version__
+from miv.errors import MivError
+
+app = typer.Typer(
+    name="miv",
+    help="Multiple instance verification: does a bag hold something of the query's class, and what shows it?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+
+
+def print_json(document: Any) -> None:
+    """Write a result to standard output as JSON; everything that is not a result goes to standard error."""
+    print(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"miv {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _frame(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Run a command; an error for people becomes one message and exit code 1, Ctrl-C exit code 130."""
+    try:
+        app()
+    except MivError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,21 @@
+"""The one error type of the package, and the suggestion that comes with a misspelt name."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class MivError(ValueError):
+    """What was given, what was expected, what to do. The command line prints it without a traceback."""
+
+
+def unknown_name(what: str, given: str, known: Iterable[str]) -> MivError:
+    """Return the error for a name that is not among the known ones, with the nearest as a suggestion.
+
+    >>> print(unknown_name("pooling", "cap_vena", ["cap_vema", "gabmil"]))
+    There is no pooling 'cap_vena'. Did you mean 'cap_vema'? Known: cap_vema, gabmil.
+    """
+    names = sorted(known)
+    near = get_close_matches(given, names, n=1, cutoff=0.5)
+    suggestion = f" Did you mean {near[0]!r}?" if near else ""
+    listing = ", ".join(names) if names else "none"
+    return MivError(f"There is no {what} {given!r}.{suggestion} Known: {listing}.")
