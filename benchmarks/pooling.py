@@ -10,12 +10,12 @@ import argparse
 import json
 import math
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 # glibc gives large tensors back to the system at every step unless told otherwise; that would slow both
 # sides, the padded one more. The variables only count when a process starts.
@@ -61,6 +61,7 @@ def padded_cap(pooling: CrossAttentionPooling, query: Tensor, targets: Tensor, m
     """The equations of CAP as one writes them with padding: ``(B, C)`` and ``(B, N, C)`` to logits ``(B,)``."""
     heads = pooling.heads
     assert pooling.gate is not None
+    assert pooling.pre_norm is not None
     projected_query = pooling.project(query)[:, None]  # (B, 1, C)
     keys = pooling.project(targets)  # (B, N, C)
     if isinstance(pooling, VarianceExcitedPooling):
@@ -183,13 +184,19 @@ def peak_megabytes(side: str, name: str, mix: str) -> float:
 
 
 def print_peak(side: str, name: str, mix: str) -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     pooling = create_pooling(name, channels=CHANNELS)
     assert isinstance(pooling, CrossAttentionPooling)
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak that the parent process had
+    before = peak_of_this_process()
     step = {"ours": ours, "padded": padded}[side](pooling, mix)
     step()
     step()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    print(peak_of_this_process() - before)
+
+
+def peak_of_this_process() -> float:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def measure_cap(name: str, mix: str, repeats: int) -> dict[str, float]:
@@ -217,9 +224,7 @@ def measure_cap(name: str, mix: str, repeats: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--memory-of", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -152,9 +152,7 @@ def test_logits_and_attention_equal_the_authors(path: Path) -> None:
 
     outputs = strip(arrays, "out/")
     torch.testing.assert_close(answer.logit, torch.from_numpy(outputs["logit"][:, 0]), atol=1e-5, rtol=0)
-    torch.testing.assert_close(
-        answer.probability, torch.from_numpy(outputs["probability"][:, 0]), atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(answer.probability, torch.from_numpy(outputs["probability"][:, 0]), atol=1e-5, rtol=0)
     expected = outputs.get("attention")
     if name == "pma":
         assert expected is not None

@@ -45,9 +45,7 @@ class Bags:
         first = bags[0]
         for number, bag in enumerate(bags):
             if not isinstance(bag, Tensor) or bag.ndim == 0:
-                raise MivError(
-                    f"Bag {number} is {_describe(bag)}. Expected a tensor (N, ...) with a row an instance."
-                )
+                raise MivError(f"Bag {number} is {_describe(bag)}. Expected a tensor (N, ...) with a row an instance.")
             if bag.shape[1:] != first.shape[1:] or bag.dtype != first.dtype:
                 raise MivError(
                     f"Bag {number} is {_describe(bag)}, but bag 0 is {_describe(first)}. "
@@ -81,9 +79,7 @@ class Bags:
     def with_values(self, values: Tensor) -> "Bags":
         """Return the same borders around other values ``(T, ...)``."""
         if len(values) != len(self.values):
-            raise MivError(
-                f"values is {_describe(values)}. Expected {len(self.values)} rows, one an instance."
-            )
+            raise MivError(f"values is {_describe(values)}. Expected {len(self.values)} rows, one an instance.")
         bags = object.__new__(Bags)  # the borders need no second check
         bags.values, bags.borders = values, self.borders
         return bags
@@ -210,14 +206,12 @@ def _check_borders(values: Tensor, ptr: Tensor) -> None:
     sizes = ptr.diff()
     if int(ptr[0]) != 0 or int(ptr[-1]) != len(values):
         raise MivError(
-            f"ptr goes from {int(ptr[0])} to {int(ptr[-1])}. "
-            f"Expected 0 to {len(values)}, the number of rows of values."
+            f"ptr goes from {int(ptr[0])} to {int(ptr[-1])}. Expected 0 to {len(values)}, the number of rows of values."
         )
     if int(sizes.min()) < 0:
         first = int((sizes < 0).nonzero()[0])
         raise MivError(
-            f"ptr falls from {int(ptr[first])} to {int(ptr[first + 1])} at bag {first}. "
-            "Expected borders that rise."
+            f"ptr falls from {int(ptr[first])} to {int(ptr[first + 1])} at bag {first}. Expected borders that rise."
         )
     if int(sizes.min()) == 0:
         first = int((sizes == 0).nonzero()[0])

@@ -30,16 +30,12 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise MivError(
-            f"{path} is not readable as JSON ({error}). The file is damaged; save it anew."
-        ) from error
+        raise MivError(f"{path} is not readable as JSON ({error}). The file is damaged; save it anew.") from error
     if not isinstance(config, dict) or config.pop("format", None) != FORMAT:
         raise MivError(f'{path} has no "format": "{FORMAT}". It belongs to some other kind of model.')
     version = config.pop("format_version", None)
     if version != FORMAT_VERSION:
-        raise MivError(
-            f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}; update miv for a later one."
-        )
+        raise MivError(f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}; update miv for a later one.")
     return config
 
 

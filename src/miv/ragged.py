@@ -227,9 +227,7 @@ def _weighted_sum(weights: Tensor, values: Tensor, block: Block) -> Tensor:
     return _sum_rows(weighted.flatten(1), block.starts)
 
 
-def _normalise(
-    values: Tensor, gate: Tensor | None, block: Block, heads: int, eps: float
-) -> tuple[Tensor, Tensor]:
+def _normalise(values: Tensor, gate: Tensor | None, block: Block, heads: int, eps: float) -> tuple[Tensor, Tensor]:
     """The block's gated rows, normalised by head ``(t, h, D)``, and one over their deviations ``(t, h)``."""
     rows = values[block.rows] if gate is None else _expand(gate, block).mul_(values[block.rows])
     by_head = _by_head(rows, heads)

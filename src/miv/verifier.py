@@ -97,9 +97,7 @@ class Verifier(
         if backbone == "features":
             backbone_options["channels"] = channels
         elif channels is not None:
-            raise MivError(
-                f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out."
-            )
+            raise MivError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
         self.backbone = BACKBONES.create(backbone, **backbone_options)
         self.pooling = create_pooling(pooling, channels=self.backbone.channels, **(pooling_options or {}))
         # What the mixin writes to config.json; its own choice would lack the two keys that name the format.

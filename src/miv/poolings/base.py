@@ -76,9 +76,7 @@ class Pooling(nn.Module):
                 f"{expected}, one query a bag."
             )
         if not query.is_floating_point() or query.dtype != values.dtype:
-            raise MivError(
-                f"query is {query.dtype} and bags.values {values.dtype}. {expected} of one float dtype."
-            )
+            raise MivError(f"query is {query.dtype} and bags.values {values.dtype}. {expected} of one float dtype.")
         twins: Twins = super().__call__(query, bags)
         return twins
 

@@ -45,5 +45,5 @@ class MINetPooling(Pooling):
         elif self.pool == "mean":
             pooled = bags.mean(embedded)
         else:
-            pooled = bags.logsumexp(embedded) - bags.sizes[:, None].log().to(embedded.dtype)
+            pooled = bags.logsumexp(embedded) - bags.sizes[:, None].to(embedded.dtype).log()
         return Twins(query, self.to_output(pooled), None)

@@ -67,6 +67,4 @@ class MultiheadAttentionPooling(Pooling):
 
 
 def _feed_forward(channels: int) -> nn.Sequential:
-    return nn.Sequential(
-        glorot_linear(channels, 4 * channels), nn.ReLU(), glorot_linear(4 * channels, channels)
-    )
+    return nn.Sequential(glorot_linear(channels, 4 * channels), nn.ReLU(), glorot_linear(4 * channels, channels))

@@ -1,0 +1,259 @@
+"""The contract of every pooling in the registry, and of CAP's options."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import miv
+from miv import Bags, Verification, Verifier
+from tests.poolings import naive
+
+# Every name as it comes, and then what its options can make of it.
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in miv.list_poolings()),
+    ("pma", {"seeds": 1}),
+    ("mi_net", {"pool": "mean"}),
+    ("mi_net", {"pool": "lse", "hidden": [8]}),
+    ("cap_vema", {"heads": 1, "projection": False}),
+    ("cap_vema", {"heads": 3, "norm": "post"}),
+    ("cap_dba_l1", {"heads": 1, "projection": False, "co_excitation": False, "norm": "none"}),
+    ("cap_dba_l2", {"co_excitation": False, "norm": "none"}),
+    ("cap_dba_l2", {"gate_reads": "projected_query", "norm": "none"}),
+    ("cap_dba_l2", {"co_excitation": False}),
+    ("cap_ma", {"heads": 4, "norm": "post", "co_excitation": False}),
+]
+every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=lambda x: x if isinstance(x, str) else str(x))
+CHANNELS = 12
+
+
+def verifier_of(name: str, options: dict[str, Any], channels: int = CHANNELS, seed: int = 0) -> Verifier:
+    """A verifier in float64 whose weights have all left their starting values."""
+    torch.manual_seed(seed)
+    verifier = Verifier(name, channels=channels, pooling_options=options).double()
+    with torch.no_grad():
+        for parameter in verifier.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return verifier.eval()
+
+
+def exemplars(sizes: list[int], channels: int = CHANNELS, seed: int = 1) -> tuple[Tensor, list[Tensor]]:
+    generator = torch.Generator().manual_seed(seed)
+    query = torch.randn(len(sizes), channels, generator=generator, dtype=torch.float64)
+    return query, [torch.randn(n, channels, generator=generator, dtype=torch.float64) for n in sizes]
+
+
+def assert_same(a: Verification, b: Verification, atol: float = 1e-9) -> None:
+    torch.testing.assert_close(a.logit, b.logit, atol=atol, rtol=0)
+    torch.testing.assert_close(a.query_vector, b.query_vector, atol=atol, rtol=0)
+    torch.testing.assert_close(a.bag_vector, b.bag_vector, atol=atol, rtol=0)
+    assert (a.attention is None) == (b.attention is None)
+    if a.attention is not None:
+        torch.testing.assert_close(a.attention, b.attention, atol=atol, rtol=0)
+
+
+def test_every_pooling_has_a_naive_twin() -> None:
+    assert set(naive.POOLINGS) == set(miv.list_poolings())
+
+
+@every_case
+def test_equals_the_naive_loop(name: str, options: dict[str, Any]) -> None:
+    verifier = verifier_of(name, options)
+    query, bags = exemplars([4, 1, 7])
+    answer = verifier(query, Bags.from_list(bags))
+    weights = {key: value.numpy() for key, value in verifier.pooling.state_dict().items()}
+
+    def first_norm(row: Tensor) -> Any:
+        return naive.layer_norm(weights, "norm", row.numpy(), 1e-3)
+
+    attention: list[list[float]] = []
+    for b in range(3):
+        bag = torch.tensor([list(first_norm(row)) for row in bags[b]]).numpy()
+        vector_q, vector_p, by_instance = naive.POOLINGS[name](weights, options, first_norm(query[b]), bag)
+        torch.testing.assert_close(answer.query_vector[b], torch.tensor(vector_q), atol=1e-9, rtol=0)
+        torch.testing.assert_close(answer.bag_vector[b], torch.tensor(vector_p), atol=1e-9, rtol=0)
+        similarity = float(sum(weights["similarity.weight"] * vector_q * vector_p))
+        assert answer.logit[b].item() == pytest.approx(similarity, abs=1e-9)
+        attention += by_instance or []
+    if answer.attention_by_head is None:
+        assert not attention
+    else:
+        expected = torch.tensor(attention, dtype=torch.float64)
+        torch.testing.assert_close(answer.attention_by_head, expected, atol=1e-9, rtol=0)
+
+
+@every_case
+def test_the_order_of_instances_does_not_matter(name: str, options: dict[str, Any]) -> None:
+    if name == "bi_lstm":
+        pytest.skip("a recurrent pooling reads a bag in order, by its nature")
+    verifier = verifier_of(name, options)
+    query, bags = exemplars([5, 2])
+    orders = [torch.tensor([3, 0, 4, 1, 2]), torch.tensor([1, 0])]
+    plain = verifier(query, Bags.from_list(bags))
+    moved = verifier(query, Bags.from_list([bag[order] for bag, order in zip(bags, orders, strict=True)]))
+    torch.testing.assert_close(plain.logit, moved.logit)
+    if plain.attention is not None:
+        for b, order in enumerate(orders):
+            torch.testing.assert_close(plain.attention_of(b)[order], moved.attention_of(b))
+
+
+def test_bi_lstm_reads_in_order_but_trains_on_random_orders() -> None:
+    verifier = verifier_of("bi_lstm", {})
+    query, bags = exemplars([6])
+    forwards, backwards = Bags.from_list(bags), Bags.from_list([bags[0].flip(0)])
+    assert verifier(query, forwards).logit != verifier(query, backwards).logit
+    assert verifier(query, forwards).logit == verifier(query, forwards).logit
+    verifier.train()
+    assert len({verifier(query, forwards).logit.item() for _ in range(8)}) > 1
+
+
+@every_case
+@settings(max_examples=15, deadline=None)
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6), seed=st.integers(0, 2**16))
+def test_a_batch_equals_its_exemplars_one_by_one(
+    name: str, options: dict[str, Any], sizes: list[int], seed: int
+) -> None:
+    verifier = verifier_of(name, options, seed=seed)
+    query, bags = exemplars(sizes, seed=seed)
+    together = verifier(query, Bags.from_list(bags))
+    for b, bag in enumerate(bags):
+        alone = verifier(query[b : b + 1], Bags.from_list([bag]))
+        torch.testing.assert_close(together.logit[b : b + 1], alone.logit)
+        if together.attention is not None:
+            torch.testing.assert_close(together.attention_of(b), alone.attention_of(0))
+
+
+@pytest.mark.parametrize("name", miv.list_poolings())
+@settings(max_examples=15, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=5),
+    heads=st.sampled_from([1, 2, 3]),
+    width=st.sampled_from([1, 2, 5]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    scale=st.sampled_from([1e-3, 1.0, 1e3]),
+)
+def test_attention_and_gradients_are_sound(
+    name: str, sizes: list[int], heads: int, width: int, dtype: torch.dtype, scale: float
+) -> None:
+    options = {"heads": heads} if name in ("pma", "msa") or name.startswith("cap") else {}
+    verifier = verifier_of(name, options, channels=heads * width).to(dtype).train()
+    query, bags = exemplars(sizes, channels=heads * width)
+    query = (query * scale).to(dtype).requires_grad_()
+    values = (torch.cat(bags) * scale).to(dtype).requires_grad_()
+    answer = verifier(query, Bags.from_list(bags).with_values(values))
+    answer.logit.sum().backward()
+
+    assert torch.isfinite(answer.logit).all()
+    tensors = {**dict(verifier.named_parameters()), "query": query, "bag": values}
+    for key, tensor in tensors.items():
+        assert tensor.grad is not None, f"{key} has no gradient"
+        assert torch.isfinite(tensor.grad).all(), f"the gradient of {key} is not finite"
+    if answer.attention is not None:
+        assert (answer.attention >= 0).all()
+        for b in range(len(sizes)):
+            assert answer.attention_of(b).sum().item() == pytest.approx(1, abs=1e-4)
+
+
+@every_case
+def test_gradients_equal_finite_differences(name: str, options: dict[str, Any]) -> None:
+    verifier = verifier_of(name, options)
+    query, bags = exemplars([3, 1, 2])
+    borders = Bags.from_list(bags)
+    parameters = [p for p in verifier.parameters() if p.numel() <= 200]
+
+    def logits(query: Tensor, values: Tensor, *_: Tensor) -> Tensor:
+        return verifier(query, borders.with_values(values)).logit
+
+    inputs = (query.requires_grad_(), borders.values.clone().requires_grad_(), *parameters)
+    assert torch.autograd.gradcheck(logits, inputs, atol=1e-5, fast_mode=True)
+
+
+@every_case
+def test_bfloat16_is_tolerated(name: str, options: dict[str, Any]) -> None:
+    query, bags = exemplars([9, 1, 30])
+    whole = verifier_of(name, options)
+    expected = whole(query, Bags.from_list(bags)).logit
+    short = verifier_of(name, options).bfloat16()
+    answer = short(query.bfloat16(), Bags.from_list([bag.bfloat16() for bag in bags]))
+    assert answer.logit.dtype == torch.bfloat16
+    torch.testing.assert_close(answer.logit.double(), expected, atol=0.6, rtol=0.15)
+    answer.logit.sum().backward()
+
+    mixed = verifier_of(name, options).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        answer = mixed(query.float(), Bags.from_list([bag.float() for bag in bags]))
+    torch.testing.assert_close(answer.logit.double(), expected, atol=0.6, rtol=0.15)
+    answer.logit.sum().backward()
+
+
+@every_case
+def test_saved_and_loaded_gives_the_same(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    verifier = verifier_of(name, options).float()
+    query, bags = exemplars([4, 1])
+    inputs = query.float(), Bags.from_list([bag.float() for bag in bags])
+    verifier.save_pretrained(tmp_path)
+    assert_same(verifier(*inputs), Verifier.from_pretrained(tmp_path)(*inputs), atol=1e-6)
+
+
+def test_equal_maxima_share_the_attention_of_the_baseline() -> None:
+    verifier = Verifier("baseline", channels=2)
+    row = torch.tensor([1.0, 3.0])
+    worse = verifier.pooling.norm(row) * verifier.pooling.similarity.weight < 0
+    query = torch.where(worse, -row, row)
+    answer = verifier(query[None], Bags.from_list([torch.stack([row, row, -row])]))
+    assert answer.attention_of(0).sum() == 1
+    assert sorted(answer.attention_of(0).tolist()) in ([0.0, 0.5, 0.5], [0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("name", ["cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma"])
+def test_cap_starts_as_the_authors_start_it(name: str) -> None:
+    pooling = miv.create_pooling(name, channels=6, heads=2)
+    weights = pooling.state_dict()
+    assert torch.equal(weights["project.weight"], torch.eye(6))
+    assert not weights["project.bias"].any()
+    assert not weights["gate.excite.weight"].any()
+    assert not weights["gate.excite.bias"].any()
+    assert weights["similarity.weight"].abs().max() <= (3 / 6) ** 0.5
+    if name == "cap_vema":
+        assert not weights["delta.excite.weight"].any()
+    if name.startswith("cap_dba"):
+        assert torch.equal(weights["distance_weight"], torch.ones(6))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("cap_vena", {}, "Did you mean 'cap_vema'"),
+        ("cap_vema", {"head": 2}, "Did you mean 'heads'"),
+        ("cap_vema", {"norm": "prae"}, "Did you mean 'pre'"),
+        ("cap_vema", {"heads": 5}, "divide the channels: 1, 2, 3, 4, 6, 12"),
+        ("cap_vema", {"heads": 0}, "divide the channels"),
+        ("cap_vema", {"projection": False}, "set heads=1"),
+        ("gabmil", {"heads": 2}, "There is no option of gabmil 'heads'"),
+        ("mi_net", {"pool": "median"}, "Did you mean 'mean'"),
+        ("pma", {"seeds": 3}, "Expected 1"),
+    ],
+)
+def test_a_wrong_name_or_option_suggests_the_right_one(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(miv.MivError, match=message.replace("(", r"\(")):
+        miv.create_pooling(name, channels=12, **options)
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        (torch.zeros(1, 3), torch.zeros(2, 4)),
+        (torch.zeros(2, 4), torch.zeros(2, 4)),
+        (torch.zeros(1, 4), torch.zeros(2, 4, 1)),
+        (torch.zeros(1, 4, dtype=torch.int64), torch.zeros(2, 4, dtype=torch.int64)),
+        (torch.zeros(1, 4, dtype=torch.float64), torch.zeros(2, 4)),
+    ],
+)
+def test_wrong_shapes_say_what_was_expected(query: Tensor, values: Tensor) -> None:
+    pooling = miv.create_pooling("gabmil", channels=4)
+    with pytest.raises(miv.MivError, match=r"Expected query \(B, 4\) and bags of values \(T, 4\)"):
+        pooling(query, Bags(values, torch.tensor([0, 2])))
