@@ -155,7 +155,8 @@ def _strings(name: str, texts: NDArray[Any]) -> Any:
 
 
 def _shared_strings(column: Any) -> NDArray[Any]:
-    """Strings as an object array in which equal ones are one object: a million rows of few classes stay small."""
+    """Strings as an object array in which equal ones are one object, as a million rows have few classes."""
     coded = column.dictionary_encode()
-    names: NDArray[Any] = coded.dictionary.to_numpy(zero_copy_only=False)
-    return names[coded.indices.to_numpy()]
+    names = coded.dictionary.to_numpy(zero_copy_only=False)
+    rows: NDArray[Any] = names[coded.indices.to_numpy()]
+    return rows
