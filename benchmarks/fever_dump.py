@@ -1,7 +1,7 @@
 """A wiki dump like FEVER's, of any size, and how fast the reader goes through it.
 
-The pages have the layout of the real dump: about 1.4 kB a line, sentences with links, bracket codes, one title
-in thirty not ASCII, one page in twenty empty. A claim names one page in three hundred, as in FEVER.
+The pages have the layout of the real dump: about 1.4 kB a line, sentences with links, bracket codes, one
+title in thirty not ASCII, one page in twenty empty. A claim names one page in three hundred, as in FEVER.
 """
 
 import json
