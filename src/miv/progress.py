@@ -1,4 +1,4 @@
-"""How long work tells how far it is: silently in the library, with a bar on standard error at the command line."""
+"""How long work tells how far it is: silently in the library, with bars on standard error in the command."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -42,9 +42,9 @@ def as_strings(name: str, given: object, length: int | None = None) -> NDArray[A
     check_length(name, given, length)
     if given.dtype.kind != "O":
         return given.astype(object)
-    for row, text in enumerate(given):
-        if not isinstance(text, str):
-            raise MivError(f"{name}[{row}] is {describe(text)}. Expected a string.")
+    if set(map(type, given.tolist())) - {str}:
+        row = next(row for row, text in enumerate(given) if type(text) is not str)
+        raise MivError(f"{name}[{row}] is {describe(given[row])}. Expected a string.")
     return given
 
 
@@ -59,5 +59,6 @@ def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> No
     if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < size:
         first = int(np.flatnonzero((indices < 0) | (indices >= size))[0])
         raise MivError(
-            f"{name}[{first}] is {int(indices[first])}. Expected an index from 0 to {size - 1}, as {of} has {size}."
+            f"{name}[{first}] is {int(indices[first])}. "
+            f"Expected an index from 0 to {size - 1}, as {of} has {size}."
         )

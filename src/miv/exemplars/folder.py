@@ -6,8 +6,8 @@
 - ``pool.parquet``: one row an instance, with the columns ``text`` (of texts) and ``class`` (where known).
 
 Opening a set checks the manifest, the hashes of the Parquet files, all counts, dtypes and indices, and the
-size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so that a large set opens at once;
-``verify=True`` does, and compares their hash and looks for NaN. Nothing is ever unpickled.
+size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so that a large set opens at
+once; ``verify=True`` does: it compares their hash and looks for NaN. Nothing is ever unpickled.
 """
 
 from pathlib import Path
@@ -124,7 +124,8 @@ def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] 
         )
     if any(folder.iterdir()) and not overwrite:
         raise MivError(
-            f"{folder} already holds a set. Choose another folder, or replace it: --overwrite (overwrite=True)."
+            f"{folder} already holds a set. Choose another folder, or replace it with --overwrite "
+            "(in Python overwrite=True)."
         )
 
 
@@ -154,8 +155,8 @@ def _check_file(folder: Path, manifest: Manifest, name: str, *, content: bool = 
             )
         if content and sha256_of(path) != expected.sha256:
             raise MivError(
-                f"{path} does not have the hash that the manifest gives; the file is damaged or was exchanged. "
-                "Build the set again."
+                f"{path} does not have the hash that the manifest gives; "
+                "the file is damaged or was exchanged. Build the set again."
             )
     except OSError as error:
         raise MivError(f"Could not read {path}: {error.strerror or error}.") from error

@@ -92,7 +92,7 @@ class InstancePool:
         else:
             digest.update(str((self.values.dtype.str, self.values.shape)).encode())
             for _, piece in self._pieces():
-                digest.update(np.ascontiguousarray(piece))
+                digest.update(np.ascontiguousarray(piece).data)
         return digest.hexdigest()
 
     def digests(self, indices: ArrayLike | None = None) -> list[bytes]:
@@ -102,7 +102,8 @@ class InstancePool:
             encoded = (self.values[row].encode("utf-8", "surrogatepass") for row in rows)
             return [hashlib.blake2b(text, digest_size=16).digest() for text in encoded]
         return [
-            hashlib.blake2b(np.ascontiguousarray(self.values[row]), digest_size=16).digest() for row in rows
+            hashlib.blake2b(np.ascontiguousarray(self.values[row]).data, digest_size=16).digest()
+            for row in rows
         ]
 
     def first_identical(self) -> NDArray[np.int64]:
@@ -119,11 +120,16 @@ class InstancePool:
 
 def _check_array(kind: Kind, values: object) -> None:
     if kind == "image":
-        expected = "uint8 (P, H, W) in grey or (P, H, W, 3) in colour, each side at least 1"
-        fits = isinstance(values, np.ndarray) and values.dtype == np.uint8
-        fits = fits and (values.ndim == 3 or (values.ndim == 4 and values.shape[3] == 3))
+        expected, dtype = "uint8 (P, H, W) in grey or (P, H, W, 3) in colour, each side at least 1", "uint8"
     else:
-        expected = "float32 (P, C), with C at least 1"
-        fits = isinstance(values, np.ndarray) and values.dtype == np.float32 and values.ndim == 2
-    if not fits or 0 in values.shape[1:]:
+        expected, dtype = "float32 (P, C), with C at least 1", "float32"
+    if not isinstance(values, np.ndarray) or values.dtype != dtype or not _has_shape_of(kind, values.shape):
         raise MivError(f"values of kind {kind!r} is {describe(values)}. Expected {expected}.")
+
+
+def _has_shape_of(kind: Kind, shape: tuple[int, ...]) -> bool:
+    if 0 in shape[1:]:
+        return False
+    if kind == "image":
+        return len(shape) == 3 or (len(shape) == 4 and shape[3] == 3)
+    return len(shape) == 2

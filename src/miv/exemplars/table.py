@@ -30,7 +30,7 @@ class ExemplarSet:
         group: ``(E,)`` strings to break results down by, such as the digit.
 
     >>> pool = InstancePool("text", np.array(["sky?", "The sky is blue.", "Grass is green."], dtype=object))
-    >>> exemplars = ExemplarSet.from_lists(pool, queries=[0], bags=[[1, 2]], labels=[1], witnesses=[[True, False]])
+    >>> exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], labels=[1], witnesses=[[True, False]])
     >>> exemplars.bag(0).tolist(), exemplars.bag_sizes.tolist()
     ([1, 2], [2])
     """
@@ -54,7 +54,7 @@ class ExemplarSet:
         _check_borders(bag_ptr, len(bag_index))
         check_range("query", query, len(self.pool), "the pool")
         check_range("bag_index", bag_index, len(self.pool), "the pool")
-        checked = {"query": query, "bag_ptr": bag_ptr, "bag_index": bag_index}
+        checked: dict[str, NDArray[Any]] = {"query": query, "bag_ptr": bag_ptr, "bag_index": bag_index}
         checked["label"] = _check_labels(self.label, len(query))
         if self.witness is not None:
             _check_witness(self.witness, len(bag_index))
@@ -145,7 +145,7 @@ class ExemplarSet:
         return np.flatnonzero(seen)
 
     def subset(self, exemplars: ArrayLike) -> "ExemplarSet":
-        """Return the exemplars at these indices (or where a bool mask is true), in that order, on the same pool."""
+        """Return the exemplars at these indices, in that order, or where a bool mask is true; same pool."""
         chosen = np.asarray(exemplars)
         if chosen.dtype == bool:
             check_length("the mask", chosen, len(self))
@@ -181,7 +181,7 @@ class ExemplarSet:
         """SHA-256 over everything: equal for equal sets, whether made, saved or loaded."""
         digest = hashlib.sha256(self.pool.fingerprint.encode())
         for array in (self.query, self.bag_ptr, self.bag_index, self.label, self.witness):
-            digest.update(b"-" if array is None else np.ascontiguousarray(array))
+            digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
         for strings in (self.group, self.pool.classes):
             for text in () if strings is None else strings:
                 encoded = text.encode("utf-8", "surrogatepass")
