@@ -33,7 +33,7 @@ class RemoteFile:
 def fetch(file: RemoteFile, folder: Path, progress: Progress) -> Path:
     """Download a file into ``folder`` and return its path.
 
-    What has arrived stays in ``<name>.part`` when the connection breaks, or the program is stopped, and is not
+    What has arrived stays in ``<name>.part`` when the connection breaks or the program is stopped, and is not
     asked for again. The file gets its name only when it is whole.
     """
     target = folder / file.name

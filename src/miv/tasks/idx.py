@@ -19,7 +19,7 @@ _LARGEST = 1 << 32  # bytes; the largest official file has 1.3 % of it
 def read_idx(path: Path) -> NDArray[Any]:
     """Read an IDX file, compressed with gzip or not, as an array of the type and shape that it states.
 
-    The header is believed only as far as the bytes behind it go: a file that is too short or too long is refused.
+    The header is not believed: a file with fewer or more bytes than it states is refused.
     """
     try:
         with path.open("rb") as raw:

@@ -1,4 +1,4 @@
-"""Handwriting verification on QMNIST: does the bag hold a digit by the query's writer? Paper, sections 2.1 and A.1."""
+"""Handwriting verification on QMNIST: does the bag hold a digit by the query's writer?"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,8 @@ from miv.tasks.writer_bags import Draw, Plan, Recipe, Stock, draw_bags, hold_out
 _SPLITS = ("train", "validation", "test")
 _WRITER_SPLIT = 3  # the stream of random numbers after those of the three splits
 
-# The size study draws its exemplars from a larger pool: four sets with more queries, and more and more writers a
-# bag, and three draws of the main set with the uniform draw. These are the sets of the authors' released code for
+# The size study draws its exemplars from a larger pool: four sets with more queries and more and more writers
+# a bag, and three of the main set with the uniform draw. These are the sets of the authors' released code for
 # 10,000 to 24,000 exemplars; their witnesses have the statistics of the paper's Table 4.
 _SIZE_STUDY = (
     Recipe(queries=5, fewest=3, most=5, lent=15, draw="uniform"),
@@ -40,11 +40,11 @@ class Qmnist:
     Args:
         raw: the folder of the raw files; see docs/tasks.md for their names.
         download: whether to download missing files into that folder.
-        draw: how many digits a writer lends to a bag: 'geometric' as the paper's figures, or 'uniform' from 1 to 5
-            as the released code.
-        mean_bag: mean bag size of the train set, for the size study (10, 20 or 50 in the paper); None for the main
-            set, whose mean is 6.9.
-        exemplars: how many train exemplars; None for all of the main set (21,509), or 24,000 in the size study.
+        draw: how many digits a writer lends to a bag: 'geometric', which gives the paper's figures, or
+            'uniform' from 1 to 5, as in the released code.
+        mean_bag: mean bag size of the train set, for the size study (10, 20 or 50 in the paper); None for the
+            main set, whose mean is 6.9.
+        exemplars: how many train exemplars; None for all of the main set, or 24,000 in the size study.
         round: which draw of the data; rounds share no random numbers, but the same writers.
         seed: start of the random numbers.
     """
@@ -81,7 +81,7 @@ class Qmnist:
         return np.random.default_rng([self.seed, self.round, split])
 
     def _split_by_writer(self, test: Digits) -> tuple[Digits, Digits]:
-        """Half of the writers each. The round has no part in it: in the paper all rounds have the same sizes."""
+        """Half of the writers each, the same in all rounds: in the paper these have the same sizes."""
         rng = np.random.default_rng([self.seed, 0, _WRITER_SPLIT])
         writers = rng.permutation(np.unique(test.writer))
         half = (len(writers) + 1) // 2
@@ -143,7 +143,7 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
 def _draw_parts(
     rng: np.random.Generator, parts: list[tuple[Stock, Plan]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]:
-    """Draw the bags of several plans; return query, label, bag sizes and bag members, one plan after the other."""
+    """Draw the bags of several plans; return query, label, bag sizes and bag members of all."""
     bags = [draw_bags(rng, stock, plan) for stock, plan in parts]
     return (
         np.concatenate([plan.query for _, plan in parts]),

@@ -22,7 +22,7 @@ IMAGES = {
 }
 LABELS = {"train": "qmnist-train-labels-idx2-int", "test": "qmnist-test-labels-idx2-int"}
 
-# MNIST's images are downloaded rather than QMNIST's: the same digits in the same order, and a sixth for the test.
+# MNIST's images are downloaded rather than QMNIST's: the same digits in the same order, in fewer bytes.
 DOWNLOADS = {
     "train-images-idx3-ubyte": RemoteFile(
         _MNIST + "train-images-idx3-ubyte.gz",
@@ -81,13 +81,13 @@ def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digit
     shared = np.intersect1d(train.writer, test.writer)
     if len(shared):
         raise MivError(
-            f"Writer {shared[0]} is in the train and in the test labels of {raw}. The official files share none."
+            f"Writer {shared[0]} is in the train and the test labels of {raw}. The official files share none."
         )
     return train, test
 
 
 def _find_files(raw: Path, progress: Progress, *, download: bool) -> dict[str, Path]:
-    choices = {f"{split} images": IMAGES[split] for split in IMAGES}
+    choices: dict[str, tuple[str, ...]] = {f"{split} images": IMAGES[split] for split in IMAGES}
     choices |= {f"{split} labels": (LABELS[split],) for split in LABELS}
     found = {what: path for what, names in choices.items() if (path := _first_existing(raw, names))}
     missing = {what: names for what, names in choices.items() if what not in found}
@@ -118,9 +118,7 @@ def _read_pair(images_path: Path, labels_path: Path, first: int | None) -> Digit
     """Read images and their labels; ``first`` takes only that many, as MNIST's test has a part of QMNIST's."""
     images = read_idx(images_path)
     if images.ndim != 3 or images.dtype != np.uint8 or 0 in images.shape:
-        raise MivError(
-            f"{images_path} holds {images.dtype} {images.shape}. Expected images, uint8 (N, 28, 28)."
-        )
+        raise MivError(f"{images_path} is {images.dtype} {images.shape}. Expected uint8 (N, 28, 28).")
     labels = read_idx(labels_path)
     if labels.ndim != 2 or labels.shape[1] < 3 or labels.dtype.kind != "i":
         raise MivError(

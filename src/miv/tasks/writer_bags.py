@@ -1,8 +1,8 @@
 """Bags of one digit by several writers, all drawn with arrays.
 
-A *cell* is what one writer has of one digit. Some of each cell are held out as queries and leave the pool, so a query
-is never in a bag. Each query then gets bags to which a few writers lend some of their instances of its digit: with
-its own writer among them the exemplar is positive, without it is negative.
+A *cell* is what one writer has of one digit. Some of each cell are held out as queries and leave the pool, so
+a query is never in a bag. Each query then gets bags to which a few writers lend some of their instances of its
+digit: with its own writer among them the exemplar is positive, without it is negative.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Recipe:
         fewest: the fewest writers of a bag.
         most: the most writers of a bag.
         lent: the most instances that one writer lends.
-        draw: how many a writer lends: ``uniform`` from 1 to all (or ``lent``), or ``geometric``, cut off there.
+        draw: how many a writer lends: ``uniform`` from 1 to the most, or ``geometric``, cut off there.
     """
 
     queries: int
@@ -113,8 +113,8 @@ def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> Pl
         lenders = np.flatnonzero((stock.digit == digit) & (stock.left > 0))
         if len(lenders) <= recipe.most:
             raise MivError(
-                f"Digit {digit}: {len(lenders)} writers of the split have more than the {recipe.queries} that are "
-                f"held out as queries, but a bag may need {recipe.most} beside the query's own writer."
+                f"Digit {digit}: {len(lenders)} writers of the split have more than the {recipe.queries} held "
+                f"out as queries, but a bag may need {recipe.most} beside the query's own writer."
             )
         matched = rows[stock.left[stock.query_cell[rows]] > 0]
         plans.append(_plan(rng, stock, recipe, matched, lenders, positive=True))
@@ -193,4 +193,5 @@ def _draw(rng: np.random.Generator, stock: Stock, cell: Integers, count: Integer
     chance = rng.random((len(cell), len(places)), dtype=np.float32)
     chance[places >= stock.left[cell][:, None]] = np.inf
     place = chance.argsort(axis=1)[places < count[:, None]]
-    return stock.instances[np.repeat(stock.start[cell], count) + place]
+    drawn: Integers = stock.instances[np.repeat(stock.start[cell], count) + place]
+    return drawn
