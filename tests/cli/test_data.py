@@ -58,7 +58,7 @@ def test_build_says_what_there_is(miv: Run) -> None:
     assert "Tosses of a coin." in miv("data", "build", "--help")[1]
     help_text = " ".join(miv("data", "build", "coins", "--help")[1].replace("│", " ").split())
     assert "--tosses" in help_text
-    assert "how many tosses a bag holds, at most nine." in help_text
+    assert "How many tosses a bag holds, at most nine." in help_text
     assert "One of: fair, loaded." in help_text
 
 

@@ -60,13 +60,14 @@ def test_long_bags_keep_their_witnesses(tmp_path: Path) -> None:
 
 def test_the_choice_is_seeded_and_shared_between_splits(tmp_path: Path) -> None:
     pool = InstancePool("text", np.array(["q", "m"], dtype=object))
-    many = ExemplarSet.from_lists(pool, [0] * 100, [[1]] * 100, [0] * 100)
+    many = ExemplarSet.from_lists(pool, [0] * 100, [[1]] * 100, [0] * 97 + [1] * 3)
 
     def chosen(seed: int) -> list[str]:
         write_contact_sheet({"train": many, "test": many}, tmp_path / "sheet.html", exemplars=7, seed=seed)
         return re.findall(r"exemplar (\d+)", (tmp_path / "sheet.html").read_text("utf-8"))
 
     assert len(chosen(0)) == 4 + 3
+    assert sum(int(exemplar) >= 97 for exemplar in chosen(0)) == 2 + 2  # half are positive, rounded up
     assert chosen(0) == chosen(0) != chosen(1)
 
 
