@@ -18,7 +18,7 @@ CONTENT = bytes(range(256)) * 1000
 
 
 class Server(ThreadingHTTPServer):
-    """Serves CONTENT; ``cut`` bytes are the most that one answer holds, ``ranges`` whether parts can be asked for."""
+    """Serves CONTENT, at most ``cut`` bytes an answer; ``ranges``: whether parts can be asked for."""
 
     cut: int | None = None
     ranges = True
