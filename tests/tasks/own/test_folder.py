@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -269,7 +270,9 @@ def test_too_few_classes_or_instances_say_what_to_do(tmp_path: Path) -> None:
     [
         {"exemplars": 1},
         {"bag_min": 0},
-        {"bag_mean": 30},
+        {"bag_mean": 0.5},
+        {"bag_mean": float("nan")},
+        {"bag_mean": 30, "bag_max": 20},
         {"witness_rate": 0},
         {"witness_rate": float("nan")},
         {"witnesses": 6},
@@ -284,3 +287,16 @@ def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
         Shares(0.6, 0.5)
     with pytest.raises(MivError):
         ImageForm((0, 5))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names of files are always text there")
+def test_a_class_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    root = make_vectors(tmp_path, {"a": 4, "b": 4})
+    (root / "b").rename(os.fsdecode(os.fsencode(root) + b"/caf\xe9"))
+    with pytest.raises(MivError, match="name of this class"):
+        build(root, shares=ALL_TRAIN)
+
+
+def test_names_that_no_disk_can_hold_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(MivError, match="cannot be read"):
+        build(tmp_path / ("x" * 5000))

@@ -1,6 +1,7 @@
 """Exemplars drawn from classes of instances: for every query a bag with its class and a bag without."""
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,8 +29,8 @@ class Drawing:
     Args:
         exemplars: how many in all; the splits get shares in proportion to their classes.
         bag_mean: mean size of a bag.
-        bag_min: smallest size of a bag.
-        bag_max: largest size of a bag.
+        bag_min: smallest size of a bag; where it is not said, half the mean.
+        bag_max: largest size of a bag; where it is not said, twice the mean.
         witness_rate: share of a positive bag that is witnesses; there is always at least one.
         witnesses: exactly so many witnesses in every positive bag, instead of a rate.
         hard_negatives: share of the distractors that comes from the classes most like the query's, in
@@ -39,8 +40,8 @@ class Drawing:
 
     exemplars: int = 1000
     bag_mean: float = 10.0
-    bag_min: int = 5
-    bag_max: int = 20
+    bag_min: int | None = None
+    bag_max: int | None = None
     witness_rate: float = 0.2
     witnesses: int | None = None
     hard_negatives: float = 0.0
@@ -49,22 +50,31 @@ class Drawing:
     def __post_init__(self) -> None:
         if self.exemplars < 2:
             raise MivError(f"{self.exemplars} exemplars cannot be drawn; ask for at least 2.")
-        if not 1 <= self.bag_min <= self.bag_mean <= self.bag_max:
+        if not 1 <= self.bag_mean <= 1_000_000:
+            raise MivError(f"The mean bag size is {self.bag_mean:g}. Expected at least 1.")
+        smallest, largest = self.bag_range
+        if not 1 <= smallest <= self.bag_mean <= largest:
             raise MivError(
-                f"Bag sizes must satisfy 1 ≤ min ≤ mean ≤ max; "
-                f"given: min {self.bag_min}, mean {self.bag_mean:g}, max {self.bag_max}."
+                "Bag sizes must satisfy 1 ≤ min ≤ mean ≤ max; "
+                f"these are: min {smallest}, mean {self.bag_mean:g}, max {largest}."
             )
         if not 0 < self.witness_rate <= 1:
             raise MivError(f"The witness rate must be above 0 and at most 1, not {self.witness_rate:g}.")
-        if self.witnesses is not None and not 1 <= self.witnesses <= self.bag_min:
+        if self.witnesses is not None and not 1 <= self.witnesses <= smallest:
             raise MivError(
                 f"Every positive bag cannot hold {self.witnesses} witnesses: give a number from 1 to the "
-                f"smallest bag size, {self.bag_min}, or raise that size."
+                f"smallest bag size, {smallest}, or raise that size."
             )
         if not 0 <= self.hard_negatives <= 1:
             raise MivError(f"The share of hard negatives must be from 0 to 1, not {self.hard_negatives:g}.")
         if self.hard_classes < 1:
             raise MivError(f"At least 1 class must count as most like the query's, not {self.hard_classes}.")
+
+    @property
+    def bag_range(self) -> tuple[int, int]:
+        """The smallest and the largest size of a bag."""
+        smallest = max(1, int(self.bag_mean / 2)) if self.bag_min is None else self.bag_min
+        return smallest, math.ceil(2 * self.bag_mean) if self.bag_max is None else self.bag_max
 
     def draw(
         self,
@@ -124,9 +134,10 @@ class Drawing:
 
     def _bag_size(self, rng: np.random.Generator) -> int:
         """A size with exactly the wanted mean that never leaves the range: min plus a binomial draw."""
-        span = self.bag_max - self.bag_min
-        share = (self.bag_mean - self.bag_min) / span if span else 0.0
-        return self.bag_min + int(rng.binomial(span, share))
+        smallest, largest = self.bag_range
+        span = largest - smallest
+        share = (self.bag_mean - smallest) / span if span else 0.0
+        return smallest + int(rng.binomial(span, share))
 
     def _witness_count(self, size: int, rng: np.random.Generator) -> int:
         if self.witnesses is not None:
@@ -140,10 +151,11 @@ class Drawing:
                 "witness. Give more instances a class, or another seed."
             )
         others = len(classes.flat) - classes.largest
-        if others < self.bag_max:
+        largest_bag = self.bag_range[1]
+        if others < largest_bag:
             raise MivError(
                 f"The split {split} has {classes.count} classes with {len(classes.flat)} instances; beside "
-                f"its largest class {others} are left, too few for a bag of {self.bag_max}. Lower --bag-max, "
+                f"its largest class {others} are left, too few for a bag of {largest_bag}. Lower --bag-max, "
                 "give more instances, or give this split a larger share of the classes."
             )
 

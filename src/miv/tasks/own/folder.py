@@ -16,6 +16,7 @@ from miv.tasks.own.drawing import Drawing
 from miv.tasks.own.instances import (
     ImageForm,
     PoolBuilder,
+    check_text,
     read_image_file,
     read_text_file,
     read_vectors_file,
@@ -56,7 +57,10 @@ class FromFolder:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Make the sets, by split."""
-        files = _find_files(self.root)
+        try:
+            files = _find_files(self.root)
+        except OSError as error:
+            raise MivError(f"{self.root}: this folder cannot be read ({error}).") from error
         dealt = split_classes(sorted(files), self.shares, self._rng(SPLIT_DRAW))
         pool = _read_instances(files, self.images, progress)
         sets = {}
@@ -87,6 +91,8 @@ def _find_files(root: Path) -> dict[str, list[Path]]:
             f"The folders in {root} are splits ({', '.join(sorted(names))}), not classes. Give a folder that "
             "holds one folder for each class; classes are split here (--validation, --test)."
         )
+    for folder in folders:
+        check_text(folder.name, f"{folder}: the name of this class")
     found = {folder.name: _instance_files(folder) for folder in folders}
     kinds = {_kind(path): path for paths in found.values() for path in paths}
     if len(kinds) > 1:

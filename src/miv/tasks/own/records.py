@@ -24,9 +24,9 @@ def read_records(path: Path) -> Iterator[Record]:
         raise MivError(
             f"{path}: not a table that can be read. Expected a name ending in {', '.join(_READERS)}."
         )
-    if not path.is_file():
-        raise MivError(f"{path}: this table {'is not a file' if path.exists() else 'does not exist'}.")
     try:
+        if not path.is_file():
+            raise MivError(f"{path}: this table {'is not a file' if path.exists() else 'does not exist'}.")
         yield from reader(path)
     except OSError as error:
         raise MivError(f"{path}: cannot be read ({error}).") from error
