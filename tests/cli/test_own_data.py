@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -187,6 +186,7 @@ def test_trouble_while_writing_leaves_the_older_set(
 
 
 def test_a_file_that_may_not_grow_is_told_plainly(tmp_path: Path, pictures: Path) -> None:
+    resource = pytest.importorskip("resource")
     out = tmp_path / "out"
     before = older_set(out, pictures)
 
