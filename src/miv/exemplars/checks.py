@@ -1,0 +1,64 @@
+"""Checks that the pool and the table share: each refuses with what was given and what was expected."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.errors import MivError
+
+
+def describe(thing: object) -> str:
+    """Say what a value is, for an error.
+
+    >>> describe(np.zeros((2, 3), np.float32))
+    'float32 (2, 3)'
+    >>> describe([1, 2])
+    'a list'
+    """
+    if isinstance(thing, np.ndarray):
+        return f"{thing.dtype} {thing.shape}"
+    return "nothing" if thing is None else f"a {type(thing).__name__}"
+
+
+def as_integers(name: str, given: object, length: int | None = None) -> NDArray[np.int64]:
+    """Return a 1-d array of whole numbers as int64; refuse anything else."""
+    expected = f"int64 of shape ({'N' if length is None else length},)"
+    if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "iu":
+        raise MivError(f"{name} is {describe(given)}. Expected {expected}.")
+    check_length(name, given, length)
+    if given.dtype == np.uint64 and len(given) and given.max() > np.iinfo(np.int64).max:
+        raise MivError(f"{name} has the value {given.max()}, beyond int64. Expected {expected}.")
+    return given.astype(np.int64, copy=False)
+
+
+def as_strings(name: str, given: object, length: int | None = None) -> NDArray[Any]:
+    """Return a 1-d array of strings as an object array.
+
+    An object array, as one long string would make a fixed-width array huge.
+    """
+    if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "UTO":
+        raise MivError(f"{name} is {describe(given)}. Expected an array of strings.")
+    check_length(name, given, length)
+    if given.dtype.kind != "O":
+        return given.astype(object)
+    for row, text in enumerate(given):
+        if not isinstance(text, str):
+            raise MivError(f"{name}[{row}] is {describe(text)}. Expected a string.")
+    return given
+
+
+def check_length(name: str, given: NDArray[Any], length: int | None) -> None:
+    """Refuse an array of another length."""
+    if length is not None and len(given) != length:
+        raise MivError(f"{name} has {len(given)} entries. Expected {length}.")
+
+
+def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> None:
+    """Refuse an index outside ``0 … size - 1``."""
+    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < size:
+        first = int(np.flatnonzero((indices < 0) | (indices >= size))[0])
+        raise MivError(
+            f"{name}[{first}] is {int(indices[first])}. "
+            f"Expected an index from 0 to {size - 1}, as {of} has {size}."
+        )
