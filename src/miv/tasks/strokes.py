@@ -56,28 +56,21 @@ def _bases(glyph: Glyph, samples: int) -> tuple[Floats, Floats, NDArray[np.bool_
     density = samples / sum(float(span.sum()) for span in spans)
     straight, smooth, begins = [], [], []
     for stroke, span in zip(glyph.strokes, spans, strict=True):
-        first = len(straight)
         for i, length in enumerate(span):
             last = i == len(span) - 1
+            t = np.linspace(0, 1, max(2, round(length * density)) + last, endpoint=last, dtype=np.float32)
             # A spline needs a point before and after its piece; at the ends the end itself serves.
             around = [stroke[max(i - 1, 0)], stroke[i], stroke[i + 1], stroke[min(i + 2, len(stroke) - 1)]]
-            for t in np.linspace(0, 1, max(2, round(length * density)) + last, endpoint=last):
-                weights = (
-                    0.5 * (-t + 2 * t**2 - t**3),
-                    0.5 * (2 - 5 * t**2 + 3 * t**3),
-                    0.5 * (t + 4 * t**2 - 3 * t**3),
-                    0.5 * (-(t**2) + t**3),
-                )
-                straight.append(_row(len(glyph.points), (stroke[i], stroke[i + 1]), (1 - t, t)))
-                smooth.append(_row(len(glyph.points), around, weights))
-        begins += [True] + [False] * (len(straight) - first - 1)
-    return np.array(straight), np.array(smooth), np.array(begins)
-
-
-def _row(width: int, places: Sequence[int], weights: Sequence[float]) -> Floats:
-    row = np.zeros(width, np.float32)
-    np.add.at(row, list(places), weights)
-    return row
+            weights = (-t + 2 * t**2 - t**3, 2 - 5 * t**2 + 3 * t**3, t + 4 * t**2 - 3 * t**3, t**3 - t**2)
+            lines, curves = np.zeros((2, len(t), len(glyph.points)), np.float32)
+            for place, weight in zip(around, weights, strict=True):
+                curves[:, place] += weight / 2
+            lines[:, stroke[i]] += 1 - t
+            lines[:, stroke[i + 1]] += t
+            straight.append(lines)
+            smooth.append(curves)
+            begins.append((np.arange(len(t)) == 0) & (i == 0))
+    return np.concatenate(straight), np.concatenate(smooth), np.concatenate(begins)
 
 
 def ink(places: Floats, radius: Floats, height: int, width: int) -> Floats:

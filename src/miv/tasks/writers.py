@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.errors import MivError
 from miv.exemplars import ExemplarSet, InstancePool
 
 Loan = Literal["geometric", "uniform"]
@@ -68,6 +69,11 @@ def draw_exemplars(
             labels.append(label)
             witnesses.append(order < (len(lent[0]) if label else 0))
             groups.append(group)
+    if not bags:
+        raise MivError(
+            f"No exemplar can be made of {len(pool)} images by {len(set(pool.classes))} writers. Expected writers "
+            f"with more than {queries} images of the same digit."
+        )
     return ExemplarSet(
         pool,
         np.array(asked, np.int64),
