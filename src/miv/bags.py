@@ -113,11 +113,11 @@ class Bags:
 
     def expand(self, rows: Tensor) -> Tensor:
         """Give every instance its bag's row: ``(B, ...)`` to ``(T, ...)``."""
-        return _Expand.apply(rows, self)  # type: ignore[no-any-return]
+        return _Expand.apply(rows, self)
 
     def sum(self, rows: Tensor) -> Tensor:
         """Add up the rows of each bag: ``(T, ...)`` to ``(B, ...)``."""
-        return _Sum.apply(rows, self)  # type: ignore[no-any-return]
+        return _Sum.apply(rows, self)
 
     def mean(self, rows: Tensor) -> Tensor:
         """Average the rows of each bag: ``(T, ...)`` to ``(B, ...)``."""
@@ -175,7 +175,7 @@ class _Sum(torch.autograd.Function):
         return total.reshape(len(bags), *rows.shape[1:])
 
     @staticmethod
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:
         return _Expand.apply(grad, ctx.bags), None  # type: ignore[attr-defined]
 
 
@@ -188,7 +188,7 @@ class _Expand(torch.autograd.Function):
         return rows.index_select(0, bags.owner)
 
     @staticmethod
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:
         return _Sum.apply(grad, ctx.bags), None  # type: ignore[attr-defined]
 
 

@@ -42,9 +42,9 @@ def as_strings(name: str, given: object, length: int | None = None) -> NDArray[A
     check_length(name, given, length)
     if given.dtype.kind != "O":
         return given.astype(object)
-    for row, text in enumerate(given):
-        if not isinstance(text, str):
-            raise MivError(f"{name}[{row}] is {describe(text)}. Expected a string.")
+    if set(map(type, given.tolist())) - {str}:
+        row = next(row for row, text in enumerate(given) if type(text) is not str)
+        raise MivError(f"{name}[{row}] is {describe(given[row])}. Expected a string.")
     return given
 
 

@@ -1,5 +1,6 @@
 """The Parquet tables of a saved set, and the way between their columns and arrays."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,32 +31,25 @@ def write_table(exemplars: ExemplarSet, path: Path) -> None:
     if exemplars.witness is not None:
         data["witness"] = pa.ListArray.from_arrays(borders, pa.array(exemplars.witness))
     if exemplars.group is not None:
-        data["group"] = _strings("group", exemplars.group)
+        data["group"] = _as_column("group", exemplars.group)
     _write(data, path)
 
 
 def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
     """Read ``exemplars.parquet`` as the arguments of ``ExemplarSet`` after ``pool``."""
-    schema = {"query": pa.int32(), "bag": pa.list_(pa.int32()), "label": pa.int8()}
+    rows = manifest.exemplars
+    found: dict[str, Any] = {}
+    found["bag_ptr"], members = _read_lists(path, "bag", pa.int32(), rows)
+    found["bag_index"] = members.astype(np.int64)
+    found["query"] = _read_numbers(path, "query", pa.int32(), rows).astype(np.int64)
+    found["label"] = _read_numbers(path, "label", pa.int8(), rows)
     if manifest.witnesses is not None:
-        schema["witness"] = pa.list_(pa.bool_())
-    if manifest.has_groups:
-        schema["group"] = pa.string()
-    table = _read(path, schema, manifest.exemplars)
-    bag_ptr, bag_index = _ragged(path, "bag", table)
-    found = {
-        "query": _column(table, "query").to_numpy().astype(np.int64),
-        "bag_ptr": bag_ptr,
-        "bag_index": bag_index.astype(np.int64),
-        "label": _column(table, "label").to_numpy(),
-    }
-    if "witness" in schema:
-        witness_ptr, found["witness"] = _ragged(path, "witness", table)
-        if not np.array_equal(witness_ptr, bag_ptr):
-            row = int((witness_ptr != bag_ptr).argmax()) - 1
+        borders, found["witness"] = _read_lists(path, "witness", pa.bool_(), rows)
+        if not np.array_equal(borders, found["bag_ptr"]):
+            row = int((borders != found["bag_ptr"]).argmax()) - 1
             raise MivError(f"{path}, row {row}: 'witness' is not as long as 'bag'.")
-    if "group" in schema:
-        found["group"] = _shared_strings(_column(table, "group"))
+    if manifest.has_groups:
+        found["group"] = _read_texts(path, "group", rows)
     return found
 
 
@@ -63,100 +57,93 @@ def write_pool(pool: InstancePool, path: Path) -> None:
     """Write ``pool.parquet``: the texts and the classes, as far as there are any."""
     data = {}
     if pool.kind == "text":
-        data["text"] = _strings("values", pool.values)
+        data["text"] = _as_column("values", pool.values)
     if pool.classes is not None:
-        data["class"] = _strings("classes", pool.classes)
+        data["class"] = _as_column("classes", pool.classes)
     _write(data, path)
 
 
 def read_pool(path: Path, manifest: Manifest) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """Read ``pool.parquet`` as texts and classes, each ``None`` where there are none."""
-    schema = {}
+    texts = classes = None
     if manifest.kind == "text":
-        schema["text"] = pa.string()
+        texts = _read_texts(path, "text", manifest.instances)
     if manifest.has_classes:
-        schema["class"] = pa.string()
-    table = _read(path, schema, manifest.instances)
-    texts = _column(table, "text").to_numpy(zero_copy_only=False) if "text" in schema else None
-    return texts, _shared_strings(_column(table, "class")) if "class" in schema else None
+        classes = _read_texts(path, "class", manifest.instances)
+    return texts, classes
+
+
+def _as_column(name: str, texts: NDArray[Any]) -> Any:
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        halves = (row for row, text in enumerate(texts) if not text.isascii() and _has_half_pair(text))
+        row = next(halves)
+        raise MivError(
+            f"{name}[{row}] is {texts[row][:60]!r}, which has half a surrogate pair. "
+            "Expected text that UTF-8 can hold."
+        ) from None
+
+
+def _has_half_pair(text: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _write(data: dict[str, Any], path: Path) -> None:
-    schema = pa.schema(
-        [pa.field(name, _inner_not_null(column.type), nullable=False) for name, column in data.items()]
+    pq.write_table(
+        pa.table(data), path, compression="zstd", row_group_size=ROW_GROUP, write_page_checksum=True
     )
-    table = pa.table([column.cast(schema.field(name).type) for name, column in data.items()], schema=schema)
-    pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP, write_page_checksum=True)
 
 
-def _inner_not_null(kind: Any) -> Any:
-    return pa.list_(pa.field("element", kind.value_type, nullable=False)) if pa.types.is_list(kind) else kind
-
-
-def _read(path: Path, schema: dict[str, Any], rows: int) -> Any:
+def _pieces(path: Path, name: str, kind: Any, rows: int) -> Iterator[Any]:
+    """Read one column, a row group at a time: to decode lists takes several times their size."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             given = file.schema_arrow
             if file.metadata.num_rows != rows:
                 raise MivError(f"{path} has {file.metadata.num_rows} rows. The manifest says {rows}.")
-            for name, kind in schema.items():
-                if name not in given.names or _plain(given.field(name).type) != kind:
-                    kinds = ", ".join(f"{field.name} {field.type}" for field in given)
-                    raise MivError(f"{path} has the columns {kinds}. Expected {name!r} of type {kind}.")
-            table = file.read(columns=list(schema))
-        table.validate(full=True)
+            if given.names.count(name) != 1 or given.field(name).type != kind:
+                kinds = ", ".join(f"{field.name} ({field.type})" for field in given)
+                raise MivError(f"{path} has the columns {kinds}. Expected one {name!r} of type {kind}.")
+            for number in range(file.num_row_groups):
+                piece = file.read_row_group(number, columns=[name]).column(name).combine_chunks()
+                piece.validate(full=True)
+                if piece.null_count:
+                    raise MivError(f"{path} has {piece.null_count} empty cells in {name!r}. Expected none.")
+                yield piece
     except MivError:
         raise
     except Exception as error:  # pyarrow meets a damaged file with many kinds of exception
-        raise MivError(
-            f"{path} is not a Parquet file that can be read: {error}. Build the set again."
-        ) from error
-    for name in schema:
-        if table.column(name).null_count:
-            raise MivError(
-                f"{path} has {table.column(name).null_count} empty cells in {name!r}. Expected none."
-            )
-    return table
+        raise MivError(f"{path} cannot be read as Parquet: {error}. Build the set again.") from error
 
 
-def _plain(kind: Any) -> Any:
-    """The type without the name and nullability of a list's elements, which do not matter here."""
-    return pa.list_(kind.value_type) if pa.types.is_list(kind) else kind
+def _read_numbers(path: Path, name: str, kind: Any, rows: int) -> NDArray[Any]:
+    """Read a column of numbers ``(E,)``."""
+    return _joined([piece.to_numpy() for piece in _pieces(path, name, kind, rows)])
 
 
-def _column(table: Any, name: str) -> Any:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def _read_lists(path: Path, name: str, kind: Any, rows: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Read a column of lists as borders ``(E + 1,)`` and the entries of all rows ``(T,)``."""
+    sizes, entries = [], []
+    for piece in _pieces(path, name, pa.list_(kind), rows):
+        members = piece.flatten()
+        if members.null_count:
+            raise MivError(f"{path} has {members.null_count} empty entries in {name!r}. Expected none.")
+        sizes.append(np.diff(piece.offsets.to_numpy()))
+        entries.append(members.to_numpy(zero_copy_only=False))
+    borders = np.concatenate([[0], np.cumsum(_joined(sizes), dtype=np.int64)])
+    return borders, _joined(entries)
 
 
-def _ragged(path: Path, name: str, table: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """A list column as borders ``(E + 1,)`` and the entries of all rows ``(T,)``."""
-    column = _column(table, name)
-    entries = column.flatten()
-    if entries.null_count:
-        raise MivError(
-            f"{path} has {entries.null_count} empty entries in the lists of {name!r}. Expected none."
-        )
-    borders = column.offsets.to_numpy().astype(np.int64)
-    return borders - borders[0], entries.to_numpy(zero_copy_only=False)
+def _read_texts(path: Path, name: str, rows: int) -> NDArray[Any]:
+    """Read strings as an object array in which equal ones are one object, as many rows share few names."""
+    # Not by dictionary_encode, which waits for pyarrow.compute and pandas to be imported.
+    known: dict[str, str] = {}
+    texts: list[str] = []
+    for piece in _pieces(path, name, pa.string(), rows):
+        texts += [known.setdefault(text, text) for text in piece.to_pylist()]
+    return np.array(texts, dtype=object)
 
 
-def _strings(name: str, texts: NDArray[Any]) -> Any:
-    try:
-        return pa.array(texts, pa.string())
-    except (UnicodeEncodeError, pa.ArrowInvalid):
-        for row, text in enumerate(texts):
-            if any("\ud800" <= letter <= "\udfff" for letter in text):
-                raise MivError(
-                    f"{name}[{row}] is {text[:60]!r}, which has half a surrogate pair. "
-                    "Expected text that UTF-8 can hold."
-                ) from None
-        raise
-
-
-def _shared_strings(column: Any) -> NDArray[Any]:
-    """Strings as an object array in which equal ones are one object, as a million rows have few classes."""
-    coded = column.dictionary_encode()
-    names = coded.dictionary.to_numpy(zero_copy_only=False)
-    rows: NDArray[Any] = names[coded.indices.to_numpy()]
-    return rows
+def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)

@@ -1,0 +1,78 @@
+"""Reading a verifier's ``config.json`` and ``model.safetensors`` without believing them unchecked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from miv.errors import MivError
+
+CONFIG_NAME = "config.json"
+WEIGHTS_NAME = "model.safetensors"
+FORMAT = "miv-verifier"
+FORMAT_VERSION = 1
+_MOST_CONFIG_BYTES = 1_000_000
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read and check a verifier's configuration, less the two keys that say what kind of file it is."""
+    if not path.is_file():
+        raise MivError(
+            f"{path} is missing. Expected a folder made by Verifier.save_pretrained, with {CONFIG_NAME} and "
+            f"{WEIGHTS_NAME}."
+        )
+    if path.stat().st_size > _MOST_CONFIG_BYTES:
+        raise MivError(f"{path} has {path.stat().st_size} bytes. Expected a verifier's small {CONFIG_NAME}.")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise MivError(
+            f"{path} is not readable as JSON ({error}). The file is damaged; save it anew."
+        ) from error
+    if not isinstance(config, dict) or config.pop("format", None) != FORMAT:
+        raise MivError(f'{path} has no "format": "{FORMAT}". It belongs to some other kind of model.')
+    version = config.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise MivError(
+            f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}; update miv for a later one."
+        )
+    return config
+
+
+def read_weights(path: Path, model: nn.Module) -> None:
+    """Give ``model``, made on the meta device, the weights of a safetensors file that fits it exactly."""
+    if not path.is_file():
+        raise MivError(
+            f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files such as "
+            "pytorch_model.bin."
+        )
+    try:
+        weights = load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise MivError(
+            f"{path} is not a whole safetensors file ({error}). It is damaged or cut off; copy it anew."
+        ) from error
+    _check_fit(path, weights, model.state_dict())
+    model.load_state_dict(weights, assign=True)
+
+
+def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    missing, surplus = sorted(expected.keys() - weights.keys()), sorted(weights.keys() - expected.keys())
+    if missing or surplus:
+        raise MivError(
+            f"{path} does not fit {CONFIG_NAME}: it lacks {missing[:3] or 'nothing'} and has the unexpected "
+            f"{surplus[:3] or 'nothing'}. The two files must come from one save."
+        )
+    for name, tensor in weights.items():
+        wanted = expected[name]
+        if tensor.shape != wanted.shape or tensor.is_floating_point() != wanted.is_floating_point():
+            raise MivError(
+                f"{path}: {name} is {tensor.dtype} {tuple(tensor.shape)}. "
+                f"Expected {wanted.dtype} {tuple(wanted.shape)}, as {CONFIG_NAME} says."
+            )
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise MivError(f"{path}: {name} has values that are NaN or infinite. The training went wrong.")

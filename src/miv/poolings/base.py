@@ -1,0 +1,135 @@
+"""What every pooling is and gives, and the registry that feeds code, command line, documents and tests."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from miv.bags import Bags
+from miv.errors import MivError, unknown_name
+from miv.registry import Registry
+
+
+@dataclass(frozen=True)
+class Twins:
+    """What a pooling gives: two vectors to compare, and where it looked.
+
+    Args:
+        query_vector: ``(B, C)``, the paper's :math:`v^Q`.
+        bag_vector: ``(B, C)``, the paper's :math:`v^P`.
+        attention: ``(T, h)``, for each head at least 0 and of sum 1 in each bag; ``None`` where the
+            pooling has no attention.
+    """
+
+    query_vector: Tensor
+    bag_vector: Tensor
+    attention: Tensor | None
+
+
+class WeightedProduct(nn.Module):
+    r"""Similarity of the twins, the paper's equation 7.
+
+    .. math:: sim = \sum_{i=1}^C \alpha_i \, v^Q_i \, v^P_i
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        bound = math.sqrt(3 / channels)  # Glorot's bound for a vector
+        self.weight = nn.Parameter(torch.empty(channels).uniform_(-bound, bound))  # α
+
+    def forward(self, query: Tensor, targets: Tensor) -> Tensor:
+        """Compare row by row: ``(B, C)`` and ``(B, C)`` to ``(B,)``."""
+        return (query * targets) @ self.weight
+
+
+class Pooling(nn.Module):
+    r"""From a query and its bag to the twins.
+
+    A subclass writes ``forward(query, bags) -> Twins`` in terms of :math:`v^{query}` ``(B, C)`` and
+    :math:`v^{target}` ``(T, C)``, the features *after* the first LayerNorm.
+
+    That LayerNorm (``norm``) and the similarity (``similarity``) are shared parts of the whole verifier and
+    are applied by it. They live here because some poolings use them once more: the seed of PMA and the
+    [CLS] of MSA pass the LayerNorm, and the baseline attends with the weights of the similarity.
+    """
+
+    has_attention: ClassVar[bool] = True
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        if channels < 1:
+            raise MivError(f"channels is {channels}. Expected the length of a feature vector, at least 1.")
+        self.channels = channels
+        self.norm = nn.LayerNorm(channels, eps=1e-3)  # the Keras default, which the authors used
+        self.similarity = WeightedProduct(channels)
+
+    def __call__(self, query: Tensor, bags: Bags) -> Twins:
+        """Check the shapes, then pool."""
+        expected = f"Expected query (B, {self.channels}) and bags of values (T, {self.channels})"
+        values = bags.values
+        if query.shape != (len(bags), self.channels) or values.shape[1:] != (self.channels,):
+            raise MivError(
+                f"query is {tuple(query.shape)} and bags.values {tuple(values.shape)} in {len(bags)} bags. "
+                f"{expected}, one query a bag."
+            )
+        if not query.is_floating_point() or query.dtype != values.dtype:
+            raise MivError(
+                f"query is {query.dtype} and bags.values {values.dtype}. {expected} of one float dtype."
+            )
+        twins: Twins = super().__call__(query, bags)
+        return twins
+
+
+POOLINGS: Registry[Pooling] = Registry("pooling")
+P = TypeVar("P", bound=type[Pooling])
+
+
+def register(name: str, *, section: str) -> Callable[[P], P]:
+    """Put a pooling in the registry under ``name``, with the ``section`` of the paper that describes it."""
+    return POOLINGS.register(name, section)
+
+
+def list_poolings() -> list[str]:
+    """Names of all poolings, in the order of the paper.
+
+    >>> list_poolings()[:3]
+    ['baseline', 'gabmil', 'pma']
+    """
+    return POOLINGS.names()
+
+
+def create_pooling(name: str, *, channels: int, **options: Any) -> Pooling:
+    """Make a pooling by name.
+
+    Args:
+        name: one of ``list_poolings()``.
+        channels: ``C``, the length of a feature vector.
+        options: what the pooling takes besides, such as ``heads``; ``miv poolings`` lists them.
+
+    >>> create_pooling("cap_dba_l2", channels=12, heads=3).channels
+    12
+    >>> create_pooling("gabmil", channels=12, hiden=64)
+    Traceback (most recent call last):
+    miv.errors.MivError: There is no option of gabmil 'hiden'. Did you mean 'hidden'? Known: channels, hidden.
+    """
+    return POOLINGS.create(name, channels=channels, **options)
+
+
+def check_choice(option: str, given: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a value outside the allowed ones."""
+    if given not in allowed:
+        raise unknown_name(f"{option} named", given, allowed)
+
+
+def check_heads(channels: int, heads: int) -> int:
+    """Return ``D = C / h``, the channels of one head."""
+    if heads < 1 or channels % heads:
+        divisors = [h for h in range(1, min(channels, 64) + 1) if channels % h == 0]
+        raise MivError(
+            f"heads is {heads} and channels is {channels}. Expected heads that divide the channels: "
+            f"{', '.join(map(str, divisors[:12]))}{', ...' if len(divisors) > 12 else ''}."
+        )
+    return channels // heads

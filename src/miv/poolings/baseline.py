@@ -1,0 +1,22 @@
+from torch import Tensor
+
+from miv.bags import Bags
+from miv.poolings.base import Pooling, Twins, register
+
+
+@register("baseline", section="4.2.1")
+class BaselinePooling(Pooling):
+    r"""The target most similar to the query stands for the bag.
+
+    .. math:: v^P = 1_{argmax}\big(v^{query} diag(\alpha) (v^{target})^T\big) \, v^{target}
+
+    with the :math:`\alpha` of the similarity, so that the logit is the greatest similarity in the bag. Equal
+    maxima share the attention equally.
+    """
+
+    def forward(self, query: Tensor, bags: Bags) -> Twins:
+        targets = bags.values  # (T, C)
+        similarity = self.similarity(bags.expand(query), targets)[:, None]  # (T, 1)
+        is_maximum = (similarity == bags.expand(bags.max(similarity))).to(targets.dtype)  # (T, 1)
+        attention = is_maximum / bags.expand(bags.sum(is_maximum))  # (T, 1)
+        return Twins(query, bags.sum(attention * targets), attention)

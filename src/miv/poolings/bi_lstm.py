@@ -1,0 +1,36 @@
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from miv.bags import Bags
+from miv.poolings.base import Pooling, Twins, register
+
+
+@register("bi_lstm", section="4.2")
+class BidirectionalLSTMPooling(Pooling):
+    r"""A bidirectional LSTM reads the bag, as in Wang et al. (2020).
+
+    .. math:: v^P = O \, [\overrightarrow{h}_N ; \overleftarrow{h}_1], \qquad v^Q = v^{query}
+
+    The only pooling for which the order of the instances matters; it is random while training, and as given
+    otherwise. There is no attention.
+
+    Args:
+        channels: ``C``.
+        hidden: the size of each direction's state.
+    """
+
+    has_attention = False
+
+    def __init__(self, channels: int, hidden: int = 128) -> None:
+        super().__init__(channels)
+        self.lstm = nn.LSTM(channels, hidden, bidirectional=True, batch_first=True)
+        self.to_output = nn.Linear(2 * hidden, channels)  # O
+
+    def forward(self, query: Tensor, bags: Bags) -> Twins:
+        if self.training:
+            bags = bags.shuffled()
+        padded, _ = bags.to_padded()  # (B, N, C)
+        packed = pack_padded_sequence(padded, bags.sizes.cpu(), batch_first=True, enforce_sorted=False)
+        _, (states, _) = self.lstm(packed)  # (2, B, H)
+        return Twins(query, self.to_output(torch.cat([states[0], states[1]], dim=-1)), None)

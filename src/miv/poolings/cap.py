@@ -1,0 +1,87 @@
+"""Cross-attention pooling: what the attention functions VEMA, DBA and plain multiplication have in common."""
+
+from abc import abstractmethod
+from typing import Literal
+
+from torch import Tensor, nn
+
+from miv.bags import Bags
+from miv.errors import MivError
+from miv.poolings.base import Pooling, Twins, check_choice, check_heads
+from miv.poolings.layers import Excitation, HeadNorm, identity_linear
+
+
+class CrossAttentionPooling(Pooling):
+    r"""Cross-attention pooling (CAP): the query decides what of the bag is looked at.
+
+    The paper's equation 8, for the heads :math:`j = 1, \dots, h`, each of :math:`D = C / h` channels:
+
+    .. math::
+        O^P_j &= as_j(v^{query} W_j, v^{target} W_j) \;
+                 LN_j\big(v^{target} W_j \odot MHCE_j(v^{query})\big) \\
+        O^Q_j &= LN_j\big(v^{query} W_j \odot MHCE_j(v^{query})\big)
+
+    and the twins are the heads' outputs side by side. A subclass says what :math:`as` is.
+
+    Args:
+        channels: ``C``.
+        heads: ``h``, a divisor of ``C``.
+        projection: whether there is a ``W`` at all; without it there is one head ("non-headed").
+        co_excitation: whether there is the gate ``MHCE``.
+        norm: where the LayerNorm of the values is. ``pre``: in each head before the sum (``LN_j``);
+            ``post``: one over all ``C`` after it; ``none``.
+        gate_reads: what ``MHCE`` sees: the query before the projection, as in the paper's models, or after
+            it (``projected_query``), as in the third step of the authors' ablation ladder.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        heads: int = 2,
+        projection: bool = True,
+        co_excitation: bool = True,
+        norm: Literal["pre", "post", "none"] = "pre",
+        gate_reads: Literal["query", "projected_query"] = "query",
+    ) -> None:
+        super().__init__(channels)
+        check_choice("norm", norm, ("pre", "post", "none"))
+        check_choice("gate_reads", gate_reads, ("query", "projected_query"))
+        if not projection and heads != 1:
+            raise MivError(f"projection is False and heads is {heads}. Without a projection, set heads=1.")
+        self.heads = heads
+        self.head_channels = check_heads(channels, heads)  # D
+        self.gate_reads = gate_reads
+        self.project = identity_linear(channels) if projection else nn.Identity()  # W_1 … W_h side by side
+        self.gate = Excitation(channels) if co_excitation else None  # MHCE
+        self.pre_norm = HeadNorm(channels, heads) if norm == "pre" else nn.Identity()  # LN_j
+        self.post_norm = nn.LayerNorm(channels, eps=1e-3) if norm == "post" else nn.Identity()
+        self.add_attention_weights()
+
+    def add_attention_weights(self) -> None:
+        """Create what the attention function learns; without an override, nothing."""
+        return
+
+    @abstractmethod
+    def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
+        """Score every instance by every head, ``(T, h)``; the softmax over each bag comes after.
+
+        Args:
+            query: ``(B, C)``, projected.
+            keys: ``(T, C)``, the targets projected.
+            targets: ``(T, C)``, the targets as they came.
+        """
+
+    def forward(self, query: Tensor, bags: Bags) -> Twins:
+        projected_query = self.project(query)  # (B, C)
+        projected_targets = self.project(bags.values)  # (T, C)
+        attention = bags.softmax(
+            self.scores(projected_query, bags.with_values(projected_targets), bags)
+        )  # (T, h)
+        query_value, target_values = projected_query, projected_targets
+        if self.gate is not None:
+            gate = self.gate(query if self.gate_reads == "query" else projected_query)  # (B, C)
+            query_value = query_value * gate
+            target_values = target_values * bags.expand(gate)  # (T, C)
+        weights = attention.repeat_interleave(self.head_channels, dim=1)  # (T, C)
+        bag_vector = bags.sum(weights * self.pre_norm(target_values))  # (B, C)
+        return Twins(self.post_norm(self.pre_norm(query_value)), self.post_norm(bag_vector), attention)

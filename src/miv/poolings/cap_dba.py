@@ -1,0 +1,63 @@
+import math
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from miv.bags import Bags
+from miv.poolings.base import register
+from miv.poolings.cap import CrossAttentionPooling
+
+
+class DistancePooling(CrossAttentionPooling):
+    r"""CAP with distance-based attention (DBA): the nearer a target is to the query, the more it counts.
+
+    .. math:: as(Y, Z) = softmax\Big(\frac{c - \sum_m^D \beta_m d(Y_m, Z_m)}{s}\Big)
+
+    A subclass gives the distance :math:`d` of two channels, and the constants :math:`c` and :math:`s`: mean
+    and deviation of the sum for independent standard normal channels, so that scores spread by 1 around 0.
+    """
+
+    def add_attention_weights(self) -> None:
+        self.distance_weight = nn.Parameter(torch.ones(self.channels))  # β
+
+    @abstractmethod
+    def distance(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Distance channel by channel: ``(T, C)`` and ``(T, C)`` to ``(T, C)``."""
+
+    @abstractmethod
+    def constants(self, channels: int) -> tuple[float, float]:
+        """``c`` and ``s`` for a head of ``D = channels``."""
+
+    def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
+        c, s = self.constants(self.head_channels)
+        distances = self.distance(keys.expand(query), keys.values) * self.distance_weight  # (T, C)
+        return (c - distances.unflatten(-1, (self.heads, -1)).sum(-1)) / s  # (T, h)
+
+
+@register("cap_dba_l1", section="4.1.2")
+class ManhattanPooling(DistancePooling):
+    r"""CAP with distance-based attention, :math:`L_1`.
+
+    .. math:: d(y, z) = |y - z|, \qquad c = \sqrt{4 / \pi} \, D, \qquad s = \sqrt{(2 - 4 / \pi) \, D}
+    """
+
+    def distance(self, query: Tensor, keys: Tensor) -> Tensor:
+        return (query - keys).abs()
+
+    def constants(self, channels: int) -> tuple[float, float]:
+        return math.sqrt(4 / math.pi) * channels, math.sqrt((2 - 4 / math.pi) * channels)
+
+
+@register("cap_dba_l2", section="4.1.2")
+class EuclideanPooling(DistancePooling):
+    r"""CAP with distance-based attention, squared :math:`L_2`.
+
+    .. math:: d(y, z) = (y - z)^2, \qquad c = 2 D, \qquad s = \sqrt{8 D}
+    """
+
+    def distance(self, query: Tensor, keys: Tensor) -> Tensor:
+        return (query - keys).square()
+
+    def constants(self, channels: int) -> tuple[float, float]:
+        return 2.0 * channels, math.sqrt(8 * channels)

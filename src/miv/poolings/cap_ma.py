@@ -1,0 +1,19 @@
+import math
+
+from torch import Tensor
+
+from miv.bags import Bags
+from miv.poolings.base import register
+from miv.poolings.cap import CrossAttentionPooling
+
+
+@register("cap_ma", section="5.4")
+class MultiplicativePooling(CrossAttentionPooling):
+    r"""CAP with the plain multiplicative attention of transformers, for ablation.
+
+    .. math:: as(Y, Z) = softmax\Big(\frac{Y Z^T}{\sqrt{D}}\Big)
+    """
+
+    def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
+        products = keys.expand(query) * keys.values  # (T, C)
+        return products.unflatten(-1, (self.heads, -1)).sum(-1) / math.sqrt(self.head_channels)  # (T, h)

@@ -1,0 +1,29 @@
+import math
+
+from torch import Tensor
+
+from miv.bags import Bags
+from miv.poolings.base import register
+from miv.poolings.cap import CrossAttentionPooling
+from miv.poolings.layers import Excitation
+
+
+@register("cap_vema", section="4.1.2")
+class VarianceExcitedPooling(CrossAttentionPooling):
+    r"""CAP with variance-excited multiplicative attention (VEMA).
+
+    .. math::
+        as(Y, Z) &= softmax\Big(\frac{Y diag(\delta) Z^T}{\sqrt{D}}\Big) \\
+        \delta &= sigmoid\big[ relu\big((variance(v^{target}) - 1) R\big) S \big]
+
+    Channels in which the instances of a bag differ more tell them apart better. The variance is the
+    population's, over the instances of a bag, before the projection; :math:`\delta` starts at 0.5.
+    """
+
+    def add_attention_weights(self) -> None:
+        self.delta = Excitation(self.channels)  # R and S
+
+    def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
+        delta = self.delta(targets.var(targets.values) - 1)  # (B, C)
+        products = keys.expand(query * delta) * keys.values  # (T, C)
+        return products.unflatten(-1, (self.heads, -1)).sum(-1) / math.sqrt(self.head_channels)  # (T, h)

@@ -1,0 +1,26 @@
+from torch import Tensor, nn
+
+from miv.bags import Bags
+from miv.poolings.base import Pooling, Twins, register
+
+
+@register("gabmil", section="4.2.2")
+class GatedAttentionPooling(Pooling):
+    r"""Gated attention of Ilse et al. (2018).
+
+    .. math:: a_n \propto \exp\{ w^\top (\tanh V x_n \odot \sigma(U x_n)) \}
+
+    The query takes no part: a bag looks the same to every query.
+    """
+
+    def __init__(self, channels: int, hidden: int = 128) -> None:
+        super().__init__(channels)
+        self.content = nn.Linear(channels, hidden, bias=False)  # V
+        self.gate = nn.Linear(channels, hidden, bias=False)  # U
+        self.score = nn.Linear(hidden, 1, bias=False)  # w
+
+    def forward(self, query: Tensor, bags: Bags) -> Twins:
+        targets = bags.values  # (T, C)
+        hidden = self.content(targets).tanh() * self.gate(targets).sigmoid()  # (T, H)
+        attention = bags.softmax(self.score(hidden))  # (T, 1)
+        return Twins(query, bags.sum(attention * targets), attention)

@@ -1,0 +1,69 @@
+"""Layers that more than one pooling uses, with the authors' starting weights."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear map with Glorot's uniform weights and a bias of zero, as Keras starts one."""
+    linear = nn.Linear(inputs, outputs)
+    nn.init.xavier_uniform_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+def identity_linear(channels: int) -> nn.Linear:
+    """A linear map that starts as the identity, with a bias of zero."""
+    linear = nn.Linear(channels, channels)
+    nn.init.eye_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+def zero_linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear map that starts at zero, so that a sigmoid behind it starts at 0.5."""
+    linear = nn.Linear(inputs, outputs)
+    nn.init.zeros_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+class Excitation(nn.Module):
+    r"""A gate for every channel of every head, the form of the paper's equations 10 (δ) and 12 (MHCE).
+
+    .. math:: sigmoid\big[ relu(x J) M \big]
+
+    ``M`` starts at zero, so every gate starts at 0.5.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.squeeze = glorot_linear(channels, channels)  # J, or R for δ
+        self.excite = zero_linear(channels, channels)  # M, or S for δ; the heads lie side by side
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(B, C)`` to ``(B, C)``, each value between 0 and 1."""
+        return self.excite(self.squeeze(x).relu()).sigmoid()
+
+
+class HeadNorm(nn.Module):
+    r"""LayerNorm of each head's ``D`` channels on its own, the paper's :math:`LN_j`.
+
+    .. math:: \gamma \odot \frac{x - mean(x)}{\sqrt{var(x) + \epsilon^2}} + b
+
+    The authors' epsilon of 1e-6 bounds the standard deviation, hence its square beside the variance.
+    """
+
+    def __init__(self, channels: int, heads: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.heads = heads
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(channels))  # γ
+        self.bias = nn.Parameter(torch.zeros(channels))  # b
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(..., C)`` to ``(..., C)``."""
+        by_head = x.unflatten(-1, (self.heads, -1))  # (..., h, D)
+        normed = functional.layer_norm(by_head, by_head.shape[-1:], eps=self.eps**2)
+        return normed.flatten(-2) * self.weight + self.bias

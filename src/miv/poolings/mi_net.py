@@ -1,0 +1,49 @@
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+from torch import Tensor, nn
+
+from miv.bags import Bags
+from miv.poolings.base import Pooling, Twins, check_choice, register
+
+
+@register("mi_net", section="4.2")
+class MINetPooling(Pooling):
+    r"""MI-Net of Wang et al. (2018): fully connected layers, then a pooling of the embeddings.
+
+    .. math:: v^P = O \; pool_n \; relu\big(\dots relu(x_n A_1) \dots A_k\big), \qquad v^Q = v^{query}
+
+    The map :math:`O` brings the pooled embedding back to ``C`` channels. There is no attention.
+
+    Args:
+        channels: ``C``.
+        hidden: the sizes of the fully connected layers, as published by default.
+        pool: ``max``, ``mean`` or ``lse``, the log of the mean exponential.
+    """
+
+    has_attention = False
+
+    def __init__(
+        self,
+        channels: int,
+        hidden: Sequence[int] = (256, 128, 64),
+        pool: Literal["max", "mean", "lse"] = "max",
+    ) -> None:
+        super().__init__(channels)
+        check_choice("pool", pool, ("max", "mean", "lse"))
+        self.pool = pool
+        sizes = [channels, *hidden]
+        layers = [(nn.Linear(i, o), nn.ReLU()) for i, o in pairwise(sizes)]
+        self.embed = nn.Sequential(*(part for pair in layers for part in pair))  # A_1 … A_k
+        self.to_output = nn.Linear(sizes[-1], channels)  # O
+
+    def forward(self, query: Tensor, bags: Bags) -> Twins:
+        embedded = self.embed(bags.values)  # (T, H)
+        if self.pool == "max":
+            pooled = bags.max(embedded)  # (B, H)
+        elif self.pool == "mean":
+            pooled = bags.mean(embedded)
+        else:
+            pooled = bags.logsumexp(embedded) - bags.sizes[:, None].log().to(embedded.dtype)
+        return Twins(query, self.to_output(pooled), None)

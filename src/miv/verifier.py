@@ -1,0 +1,182 @@
+"""The verifier: backbone → LayerNorm → pooling → similarity → logit."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import ModelHubMixin, hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from miv.backbones import BACKBONES
+from miv.bags import Bags
+from miv.errors import MivError
+from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, read_config, read_weights
+from miv.poolings import create_pooling
+
+_MODEL_CARD = """---
+{{ card_data }}
+---
+A verifier for multiple instance verification. Load it with `miv.Verifier.from_pretrained`.
+"""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The answers for ``B`` exemplars with ``T`` targets in all.
+
+    Args:
+        logit: ``(B,)``; above 0 the bag is taken to hold something of the query's class.
+        probability: ``(B,)``, the sigmoid of the logit.
+        attention: ``(T,)``, the mean over heads, of sum 1 in each bag; ``None`` where the pooling has none.
+        attention_by_head: ``(T, h)``, or ``None``.
+        query_vector: ``(B, C)``, the query's side of the twins.
+        bag_vector: ``(B, C)``, the bag's side.
+        ptr: ``(B + 1,)``, the borders between the bags.
+    """
+
+    logit: Tensor
+    probability: Tensor
+    attention: Tensor | None
+    attention_by_head: Tensor | None
+    query_vector: Tensor
+    bag_vector: Tensor
+    ptr: Tensor
+
+    def __len__(self) -> int:
+        return len(self.logit)
+
+    def attention_of(self, exemplar: int) -> Tensor:
+        """``(N,)`` how much of one exemplar's attention each of its targets gets."""
+        if self.attention is None:
+            raise MivError("This pooling has no attention. `miv poolings` lists those that have.")
+        if not 0 <= exemplar < len(self):
+            raise MivError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
+        return self.attention[int(self.ptr[exemplar]) : int(self.ptr[exemplar + 1])]
+
+
+class Verifier(
+    nn.Module,
+    ModelHubMixin,
+    library_name="miv",
+    license="apache-2.0",
+    tags=["multiple-instance-verification"],
+    model_card_template=_MODEL_CARD,
+):
+    """Answers whether a bag holds something of the query's class, and which of its instances show it.
+
+    Args:
+        pooling: a name from ``miv.list_poolings()``.
+        backbone: ``features`` where the instances are vectors already, ``compact_cnn`` for small grey images.
+        channels: the length of the vectors, for the backbone ``features`` only.
+        pooling_options: what ``miv.create_pooling`` takes for that name, such as ``{"heads": 4}``.
+        backbone_options: what the backbone takes, such as ``{"size": "large"}``.
+
+    >>> verifier = Verifier("cap_dba_l2", channels=8)
+    >>> bags = Bags.from_list([torch.randn(5, 8), torch.randn(2, 8)])
+    >>> answer = verifier(torch.randn(2, 8), bags)
+    >>> answer.probability.shape, answer.attention_of(1).shape
+    (torch.Size([2]), torch.Size([2]))
+    """
+
+    def __init__(
+        self,
+        pooling: str = "cap_dba_l2",
+        backbone: str = "features",
+        channels: int | None = None,
+        pooling_options: dict[str, Any] | None = None,
+        backbone_options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        backbone_options = dict(backbone_options or {})
+        if backbone == "features" and channels is None:
+            raise MivError("channels is missing. With the backbone 'features', say how long a vector is.")
+        if backbone == "features":
+            backbone_options["channels"] = channels
+        elif channels is not None:
+            raise MivError(
+                f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out."
+            )
+        self.backbone = BACKBONES.create(backbone, **backbone_options)
+        self.pooling = create_pooling(pooling, channels=self.backbone.channels, **(pooling_options or {}))
+        # What the mixin writes to config.json; its own choice would lack the two keys that name the format.
+        self._hub_mixin_config = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "pooling": pooling,
+            "backbone": backbone,
+            "channels": channels,
+            "pooling_options": pooling_options or {},
+            "backbone_options": {k: v for k, v in backbone_options.items() if k != "channels"},
+        }
+
+    def forward(self, query: Tensor, bags: Bags) -> Verification:
+        """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)`` and verify."""
+        if len(query) != len(bags):
+            raise MivError(f"There are {len(query)} queries and {len(bags)} bags. Expected one query a bag.")
+        features = self.backbone(torch.cat([query, bags.values]))  # (B + T, C), in one go for BatchNorm
+        return self.verify_features(features[: len(query)], bags.with_values(features[len(query) :]))
+
+    def verify_features(self, query: Tensor, bags: Bags) -> Verification:
+        """Verify what the backbone has embedded already: queries ``(B, C)`` and bags of values ``(T, C)``."""
+        normed_query = self.pooling.norm(query)  # (B, C), v_query
+        twins = self.pooling(normed_query, bags.with_values(self.pooling.norm(bags.values)))
+        logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)  # (B,)
+        return Verification(
+            logit=logit,
+            probability=logit.sigmoid(),
+            attention=None if twins.attention is None else twins.attention.mean(dim=1),
+            attention_by_head=twins.attention,
+            query_vector=twins.query_vector,
+            bag_vector=twins.bag_vector,
+            ptr=bags.ptr,
+        )
+
+    def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
+        """Save as a folder of ``config.json`` and ``model.safetensors``, each put in place whole."""
+        folder = Path(save_directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as temporary:
+            result: str | None = super().save_pretrained(temporary, **options)
+            for file in Path(temporary).iterdir():
+                if file.name != "README.md" or not (folder / "README.md").exists():  # a written card is kept
+                    file.replace(folder / file.name)
+        return result
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
+        save_file(weights, save_directory / WEIGHTS_NAME, metadata={"format": "pt"})
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> "Verifier":
+        """Load a verifier, ready to use, from a folder or from the hub by name."""
+        name = str(pretrained_model_name_or_path)
+        folder = Path(name) if Path(name).is_dir() else _download(name, **options)
+        config = read_config(folder / CONFIG_NAME)
+        try:
+            # The meta device holds shapes without memory: a huge size in the file costs nothing.
+            with torch.device("meta"):
+                verifier = cls(**config)
+        except (MivError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise MivError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error
+        read_weights(folder / WEIGHTS_NAME, verifier)
+        return verifier.eval()
+
+
+def _download(name: str, **options: Any) -> Path:
+    """Fetch the two files of a verifier on the hub, or from its local cache, and return their folder."""
+    try:
+        paths = [hf_hub_download(name, filename, **options) for filename in (CONFIG_NAME, WEIGHTS_NAME)]
+    except HFValidationError as error:
+        raise MivError(
+            f"There is no folder {name!r}, and it is not the name of a model on the hub (owner/name)."
+        ) from error
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise MivError(
+            f"There is no folder {name!r}, and the hub did not give a verifier of that name: {reason}"
+        ) from error
+    return Path(paths[0]).parent
