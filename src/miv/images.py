@@ -72,10 +72,10 @@ def image_size(path: str | PathLike[str]) -> tuple[int, int]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
     """Open an image whose header is sound; whatever then goes wrong becomes one error naming the file."""
-    if not path.is_file():
-        what = "is not a file" if path.exists() else "does not exist"
-        raise MivError(f"{path}: this image {what}. Give the path of an image file.")
     try:
+        if not path.is_file():  # a folder, or a pipe that would never end
+            what = "is not a file" if path.exists() else "does not exist"
+            raise MivError(f"{path}: this image {what}. Give the path of an image file.")
         # An open file, not a path: from a path Pillow maps plain TIFFs and then loses their orientation.
         with path.open("rb") as file, warnings.catch_warnings():
             # Our limit is lower than the one Pillow warns at; odd metadata does not matter, odd pixels raise.
@@ -94,13 +94,11 @@ def _opened(path: Path) -> Iterator[Image.Image]:
             f"{path}: not an image that can be read, or damaged at its beginning. "
             f"Expected one of {', '.join(_FORMATS)}; convert or remove the file."
         ) from error
-    except PermissionError as error:
-        raise MivError(f"{path}: no permission to read this image.") from error
     except MemoryError as error:
         raise MivError(f"{path}: not enough memory to read this image. Make it smaller.") from error
     except Exception as error:  # Pillow's decoders raise many types on damaged files
         raise MivError(
-            f"{path}: this image is truncated or damaged ({error}). Fetch it again or remove it."
+            f"{path}: this image cannot be read, is truncated or damaged ({error}). Replace or remove it."
         ) from error
 
 

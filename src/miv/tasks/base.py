@@ -32,11 +32,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from inspect import cleandoc
 from pkgutil import iter_modules
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
-from miv.errors import MivError, unknown_name
+from miv.errors import unknown_name
 from miv.exemplars import ExemplarSet
 from miv.progress import Progress
+from miv.registry import Registry
 
 
 class Task(Protocol):
@@ -66,8 +67,14 @@ class TaskOption:
     default: Any
     help: str
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that a ``Literal`` option takes; none where it is not one."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
 
-_tasks: dict[str, tuple[type[Any], str]] = {}
+
+_tasks: Registry[Task] = Registry("task")
+_helps: dict[str, str] = {}
 _Options = TypeVar("_Options", bound=type[Any])
 
 
@@ -75,11 +82,9 @@ def register_task(name: str, *, help: str) -> Callable[[_Options], _Options]:  #
     """Give a dataclass of options a name that ``create_task`` and the command line know."""
 
     def register(options: _Options) -> _Options:
-        if name in _tasks and _tasks[name][0].__qualname__ != options.__qualname__:
-            raise TypeError(f"There are two tasks of the name {name!r}.")
-        _read_options(options)
-        _tasks[name] = (options, help)
-        return options
+        _read_options(options)  # refuses an option without a default or a line of help
+        _helps[name] = help
+        return _tasks.register(name)(options)
 
     return register
 
@@ -87,38 +92,27 @@ def register_task(name: str, *, help: str) -> Callable[[_Options], _Options]:  #
 def list_tasks() -> list[str]:
     """The names of all tasks, sorted."""
     _import_tasks()
-    return sorted(_tasks)
+    return sorted(_tasks.names())
 
 
 def task_help(name: str) -> str:
     """What the task is, in a line."""
-    return _find(name)[1]
+    _import_tasks()
+    return _helps[_tasks[name].name]
 
 
 def task_options(name: str) -> list[TaskOption]:
     """The options of a task, in their order."""
-    return _read_options(_find(name)[0])
+    _import_tasks()
+    return _read_options(_tasks[name].make)
 
 
 def create_task(name: str, **options: Any) -> Task:
     """Make a task ready to ``build``; a wrong name or option is refused with the nearest one."""
-    known = {option.name: option for option in task_options(name)}
-    for given in options:
-        if given not in known:
-            raise unknown_name(f"option of the task {name}", given, known)
-    try:
-        task: Task = _find(name)[0](**options)
-    except TypeError as error:
-        raise MivError(f"The task {name} does not take these options: {error}.") from error
-    return task
-
-
-def _find(name: str) -> tuple[type[Any], str]:
-    if name not in _tasks:
-        _import_tasks()
-    if name not in _tasks:
-        raise unknown_name("task", name, _tasks)
-    return _tasks[name]
+    for option in task_options(name):
+        if option.choices and option.name in options and options[option.name] not in option.choices:
+            raise unknown_name(f"{option.name} of {name}", str(options[option.name]), option.choices)
+    return _tasks.create(name, **options)
 
 
 def _import_tasks() -> None:
