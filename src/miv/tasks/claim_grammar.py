@@ -1,10 +1,11 @@
 """A small grammar of invented encyclopaedia pages: people, films, bands and towns, with facts about each.
 
-A fact is one relation of a page to a value. ``{name}`` is the page's title, ``{short}`` how it is called later
-on, ``{value}`` the fact; ``{person}``, ``{place}``, ``{year}``, ``{work}`` and so on stand for any other value
-of that kind, so that sentences about one fact hold words that claims about another could be about.
+A fact is one relation of a page to a value. ``{name}`` is the page's title, ``{short}`` how it is called
+later on, ``{value}`` the fact; ``{person}``, ``{place}``, ``{year}`` and so on stand for any other value of
+that kind, so that sentences about one fact hold words that claims about another could be about.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +47,11 @@ PAGES: dict[str, PageKind] = {
         relations=(
             Relation(
                 "place",
-                ("{name} was born in {value}.", "{name} is a native of {value}.", "{name} comes from {value}."),
+                (
+                    "{name} was born in {value}.",
+                    "{name} is a native of {value}.",
+                    "{name} comes from {value}.",
+                ),
                 (
                     "{name} was born in {value} in {year}, the {ordinal} child of a {trade}.",
                     "A {trade}'s child from {value}, {short} left for {place} at the age of {number}.",
@@ -55,7 +60,11 @@ PAGES: dict[str, PageKind] = {
             ),
             Relation(
                 "trade",
-                ("{name} worked as a {value}.", "{name} was a {value}.", "{name} earned a living as a {value}."),
+                (
+                    "{name} worked as a {value}.",
+                    "{name} was a {value}.",
+                    "{name} earned a living as a {value}.",
+                ),
                 (
                     "{name} (born {year}) is a retired {value} from {place}.",
                     "Trained as a {trade}, {short} became known as a {value} after {year}.",
@@ -73,7 +82,11 @@ PAGES: dict[str, PageKind] = {
             ),
             Relation(
                 "person",
-                ("{name} was married to {value}.", "{name} was the spouse of {value}.", "{name} wed {value}."),
+                (
+                    "{name} was married to {value}.",
+                    "{name} was the spouse of {value}.",
+                    "{name} wed {value}.",
+                ),
                 (
                     "{short} was married to {value} from {year} until {year}.",
                     "In {place} {short} met the {trade} {value}, and the wedding followed in {year}.",
@@ -104,7 +117,11 @@ PAGES: dict[str, PageKind] = {
         relations=(
             Relation(
                 "person",
-                ("{name} was directed by {value}.", "{value} directed {name}.", "The director of {name} is {value}."),
+                (
+                    "{name} was directed by {value}.",
+                    "{value} directed {name}.",
+                    "The director of {name} is {value}.",
+                ),
                 (
                     "{name} is a {year} {genre} directed by {value} and written by {person}.",
                     "After {person} left the production, {value} took the director's chair.",
@@ -116,13 +133,17 @@ PAGES: dict[str, PageKind] = {
                 ("{name} was released in {value}.", "{name} came out in {value}.", "{name} is from {value}."),
                 (
                     "{short} was released in {value} by {company}, after a delay since {year}.",
-                    "Shown first in {place} in {value}, {short} reached other countries {number} months later.",
+                    "Shown first in {place} in {value}, {short} reached other countries much later.",
                     "Audiences of {value} stayed away, and only a new cut in {year} found admirers.",
                 ),
             ),
             Relation(
                 "genre",
-                ("{name} is a {value}.", "{name} is best described as a {value}.", "{name} belongs among the {value}s."),
+                (
+                    "{name} is a {value}.",
+                    "{name} is best described as a {value}.",
+                    "{name} belongs among the {value}s.",
+                ),
                 (
                     "{short} is a {value} with music by {person}.",
                     "What began as a {genre} became a {value} in the hands of {person}.",
@@ -131,7 +152,11 @@ PAGES: dict[str, PageKind] = {
             ),
             Relation(
                 "place",
-                ("{name} is set in {value}.", "{name} takes place in {value}.", "The story of {name} unfolds in {value}."),
+                (
+                    "{name} is set in {value}.",
+                    "{name} takes place in {value}.",
+                    "The story of {name} unfolds in {value}.",
+                ),
                 (
                     "{short} is set in {value}, although it was shot near {place}.",
                     "The plot follows a {trade} who returns to {value} after {number} years in {place}.",
@@ -140,7 +165,11 @@ PAGES: dict[str, PageKind] = {
             ),
             Relation(
                 "company",
-                ("{name} was produced by {value}.", "{value} produced {name}.", "{name} was made by {value}."),
+                (
+                    "{name} was produced by {value}.",
+                    "{value} produced {name}.",
+                    "{name} was made by {value}.",
+                ),
                 (
                     "{short} was produced by {value} together with {company}.",
                     "{value} paid for it, having bought the rights to {work} in {year}.",
@@ -162,7 +191,11 @@ PAGES: dict[str, PageKind] = {
         relations=(
             Relation(
                 "place",
-                ("{name} formed in {value}.", "{name} is a band from {value}.", "{name} started out in {value}."),
+                (
+                    "{name} formed in {value}.",
+                    "{name} is a band from {value}.",
+                    "{name} started out in {value}.",
+                ),
                 (
                     "{name} are a {style} band from {value}, formed in {year}.",
                     "School friends in {value}, the members first played at a wedding in {place}.",
@@ -171,7 +204,11 @@ PAGES: dict[str, PageKind] = {
             ),
             Relation(
                 "year",
-                ("{name} formed in {value}.", "{name} was founded in {value}.", "{name} has existed since {value}."),
+                (
+                    "{name} formed in {value}.",
+                    "{name} was founded in {value}.",
+                    "{name} has existed since {value}.",
+                ),
                 (
                     "{short} was founded in {value} by {person} and {person}.",
                     "The first rehearsal, in {value}, ended in a quarrel over a {trade}'s drum.",
@@ -189,7 +226,11 @@ PAGES: dict[str, PageKind] = {
             ),
             Relation(
                 "person",
-                ("{value} sings in {name}.", "The singer of {name} is {value}.", "{name} is fronted by {value}."),
+                (
+                    "{value} sings in {name}.",
+                    "The singer of {name} is {value}.",
+                    "{name} is fronted by {value}.",
+                ),
                 (
                     "{value} has been the singer since {year}, when {person} turned to the drums.",
                     "On stage {value} stands in front, while {person}, a trained {trade}, plays the organ.",
@@ -220,7 +261,11 @@ PAGES: dict[str, PageKind] = {
         relations=(
             Relation(
                 "river",
-                ("{name} lies on the {value}.", "{name} is on the {value} river.", "The {value} flows through {name}."),
+                (
+                    "{name} lies on the {value}.",
+                    "{name} is on the {value} river.",
+                    "The {value} flows through {name}.",
+                ),
                 (
                     "{name} is a town on the {value}, {number} miles from {place}.",
                     "Where the {value} meets the {river}, traders built {short} in {year}.",
@@ -229,7 +274,11 @@ PAGES: dict[str, PageKind] = {
             ),
             Relation(
                 "year",
-                ("{name} was founded in {value}.", "{name} dates from {value}.", "{name} was established in {value}."),
+                (
+                    "{name} was founded in {value}.",
+                    "{name} dates from {value}.",
+                    "{name} was established in {value}.",
+                ),
                 (
                     "{short} was founded in {value} by settlers from {place}.",
                     "A charter of {value} names it for the first time; walls followed in {year}.",
@@ -238,7 +287,11 @@ PAGES: dict[str, PageKind] = {
             ),
             Relation(
                 "person",
-                ("The mayor of {name} is {value}.", "{name} is governed by {value}.", "{value} is mayor of {name}."),
+                (
+                    "The mayor of {name} is {value}.",
+                    "{name} is governed by {value}.",
+                    "{value} is mayor of {name}.",
+                ),
                 (
                     "{value} has been mayor since {year}, following {person}.",
                     "In {year} the council chose {value}, a former {trade}, to lead it.",
@@ -247,7 +300,11 @@ PAGES: dict[str, PageKind] = {
             ),
             Relation(
                 "goods",
-                ("{name} is known for its {value}.", "{name} produces {value}.", "{value} is made in {name}."),
+                (
+                    "{name} is known for its {value}.",
+                    "{name} produces {value}.",
+                    "{value} is made in {name}.",
+                ),
                 (
                     "{short} is known for {value}, sold as far away as {place}.",
                     "Once rich from {goods}, {short} has lived on {value} since {year}.",
@@ -256,7 +313,11 @@ PAGES: dict[str, PageKind] = {
             ),
             Relation(
                 "place",
-                ("{name} is twinned with {value}.", "The twin town of {name} is {value}.", "{value} is a twin of {name}."),
+                (
+                    "{name} is twinned with {value}.",
+                    "The twin town of {name} is {value}.",
+                    "{value} is a twin of {name}.",
+                ),
                 (
                     "{short} has been twinned with {value} since {year}.",
                     "Pupils go to {value} each spring, and those of {place} come in autumn.",
@@ -275,46 +336,44 @@ PAGES: dict[str, PageKind] = {
     ),
 }
 
-_LISTS = {
-    "trade": "novelist painter physicist carpenter lawyer nurse cellist botanist teacher sculptor chemist printer "
-    "surgeon dancer pilot weaver",
-    "genre": "comedy drama thriller western documentary musical fantasy romance satire mystery",
-    "style": "folk jazz metal punk soul ska blues techno swing funk",
-    "goods": "cheese lace glass clocks linen cider pottery knives paper honey",
-    "ordinal": "first second third fourth fifth sixth",
-    "number": "two three four five six seven nine ten twelve thirty",
+_WORDS = {
+    kind: words.split()
+    for kind, words in {
+        "trade": "novelist painter physicist carpenter lawyer nurse cellist botanist teacher sculptor "
+        "chemist printer surgeon dancer pilot weaver",
+        "genre": "comedy drama thriller western documentary musical fantasy romance satire mystery",
+        "style": "folk jazz metal punk soul ska blues techno swing funk",
+        "goods": "cheese lace glass clocks linen cider pottery knives paper honey",
+        "ordinal": "first second third fourth fifth sixth",
+        "number": "two three four five six seven nine ten twelve thirty",
+        "start": "Al Bran Cor Dar El Fen Gal Hol Is Jor Kal Lor Mar Nor Os Per Ros Sel Tor Ul Ven Wil",
+        "vowel": "a e i o u en an er il om ar",
+        "end of a place": "mere stad ford wick holm burg haven dale port cross",
+        "end of a family": "son sen ski ley man dorf berg ton well lund",
+        "end of a given name": "na ra lis tin dan vin mon ric la bel",
+        "end of a river": "n r th ve",
+        "adjective": "Silent Glass Broken Distant Paper Winter Golden Hollow Burning Last Crooked Salted",
+        "noun": "Harbour Orchard Mirror Lantern Comet River Garden Staircase Letter Kingdom Engine Sparrow",
+        "kind of prize": "Prize Medal Award",
+        "kind of company": "Pictures Works Brothers Company",
+    }.items()
 }
-_STARTS = "Al Bran Cor Dar El Fen Gal Hol Is Jor Kal Lor Mar Nor Os Per Quil Ros Sel Tor Ul Ven Wil Yar Zan".split()
-_MIDDLES = "a e i o u en an er il om ar".split()
-_PLACE_ENDS = "mere stad ford wick holm burg haven dale port cross".split()
-_PERSON_ENDS = "son sen ski ley man dorf berg ton well lund".split()
-_GIVEN_ENDS = "na ra lis tin dan vin mon ric la bel".split()
-_ADJECTIVES = "Silent Glass Broken Distant Paper Winter Golden Hollow Burning Last Crooked Salted".split()
-_NOUNS = "Harbour Orchard Mirror Lantern Comet River Garden Staircase Letter Kingdom Engine Sparrow".split()
-_PRIZES = "Prize Medal Award".split()
-_COMPANIES = "Pictures Works Brothers Company".split()
+_RECIPES = {
+    "person": "[start][vowel][end of a given name] [start][vowel][end of a family]",
+    "place": "[start][vowel][end of a place]",
+    "town": "[start][vowel][end of a place]",
+    "river": "[start][vowel][end of a river]",
+    "prize": "[start][vowel][end of a family] [kind of prize]",
+    "company": "[start][vowel][end of a family] [kind of company]",
+    "work": "The [adjective] [noun] of [start][vowel][end of a place]",
+    "film": "The [adjective] [noun] of [start][vowel][end of a place]",
+    "band": "The [adjective] [noun] of [start][vowel][end of a place]",
+}
 
 
 def invent(kind: str, rng: np.random.Generator) -> str:
     """Invent a value of a kind: a person, a place, a year."""
-    if kind in _LISTS:
-        return _pick(_LISTS[kind].split(), rng)
     if kind == "year":
         return str(rng.integers(1930, 2016))
-    stem = _pick(_STARTS, rng) + _pick(_MIDDLES, rng)
-    if kind == "person":
-        return f"{_pick(_STARTS, rng)}{_pick(_MIDDLES, rng)}{_pick(_GIVEN_ENDS, rng)} {stem}{_pick(_PERSON_ENDS, rng)}"
-    if kind in ("place", "town"):
-        return stem + _pick(_PLACE_ENDS, rng)
-    if kind == "river":
-        return stem + _pick(["n", "r", "th", "ve"], rng)
-    if kind == "prize":
-        return f"{stem}{_pick(_PERSON_ENDS, rng)} {_pick(_PRIZES, rng)}"
-    if kind == "company":
-        return f"{stem}{_pick(_PERSON_ENDS, rng)} {_pick(_COMPANIES, rng)}"
-    # A work, a film or a band
-    return f"The {_pick(_ADJECTIVES, rng)} {_pick(_NOUNS, rng)} of {stem}{_pick(_PLACE_ENDS, rng)}"
-
-
-def _pick(words: list[str], rng: np.random.Generator) -> str:
-    return words[rng.integers(len(words))]
+    recipe = _RECIPES.get(kind, f"[{kind}]")
+    return re.sub(r"\[([^]]+)\]", lambda slot: str(rng.choice(_WORDS[slot[1]])), recipe)

@@ -32,10 +32,10 @@ def draw_exemplars(
 ) -> ExemplarSet:
     """Make the exemplars of the signature task.
 
-    For each writer, each query (a genuine signature) and each anchor (another one): a positive exemplar with that
-    anchor, now and then a second one, and 2-5 anchors of other writers; and a negative one with a bag of the same
-    kind whose query is a forgery (90 %), or with the genuine query and other writers only (10 %, and wherever
-    nobody forged the writer). Bags are of the same size for both labels, 3-7, so size tells nothing.
+    For each writer, each query (a genuine signature) and each anchor (another one): a positive exemplar with
+    that anchor, now and then a second one, and 2-5 anchors of other writers; and a negative one with a bag of
+    the same kind whose query is a forgery (90 %), or with the genuine query and other writers only (10 %, and
+    wherever nobody forged the writer). Bags of both labels have 3-7 members, so that size tells nothing.
 
     Args:
         pool: the images.
@@ -48,11 +48,14 @@ def draw_exemplars(
     """
     if len(writers) < 3 or not any(len(writer.genuine) > 1 for writer in writers):
         raise MivError(
-            f"There are {len(writers)} writers. Expected at least 3, and one of them with two genuine signatures: "
+            f"There are signatures of {len(writers)} writers. Expected at least 3, one of them with two genuine ones: "
             "a bag holds anchors of the query's writer and of at least two others."
         )
     queries, bags, labels, witnesses, groups = [], [], [], [], []
-    for owner, writer in enumerate(writers):
+    for writer in writers:
+        others = [other for other in writers if other is not writer and other.genuine]
+        same = [other for other in others if other.script == writer.script]
+        different = [other for other in others if other.script != writer.script]
         for query in writer.genuine:
             anchors = [anchor for anchor in writer.genuine if anchor != query]
             if anchors_per_query:
@@ -60,14 +63,14 @@ def draw_exemplars(
             for anchor in anchors:
                 for label in (1, 0):
                     own = _own_anchors(writer, query, anchor, rng)
-                    others = int(rng.integers(2, 6))
+                    count = int(rng.integers(2, 6))
                     asked = query
                     if label == 0:
                         if writer.forged and rng.random() < _FORGED:
-                            asked = int(rng.choice(writer.forged))
+                            asked = _pick(writer.forged, rng)
                         else:
-                            others, own = others + len(own), []
-                    bag = np.array(own + _other_anchors(writers, owner, others, rng), np.int64)
+                            own, count = [], count + len(own)
+                    bag = np.array(own + _other_anchors(same, different, count, rng), np.int64)
                     order = rng.permutation(len(bag))
                     queries.append(asked)
                     bags.append(bag[order])
@@ -86,18 +89,23 @@ def draw_exemplars(
 
 
 def _own_anchors(writer: Writer, query: int, anchor: int, rng: np.random.Generator) -> list[int]:
+    if rng.random() >= _SECOND_ANCHOR:
+        return [anchor]
     spare = [image for image in writer.genuine if image not in (query, anchor)]
-    return [anchor, int(rng.choice(spare))] if spare and rng.random() < _SECOND_ANCHOR else [anchor]
+    return [anchor, _pick(spare, rng)] if spare else [anchor]
 
 
-def _other_anchors(writers: list[Writer], owner: int, count: int, rng: np.random.Generator) -> list[int]:
-    """Draw genuine signatures of distinct writers, mostly of the owner's script; fewer where there are fewer."""
-    same, different = [], []
-    for number in rng.permutation(len(writers)):
-        if number != owner and writers[number].genuine:
-            (same if writers[number].script == writers[owner].script else different).append(writers[number])
-    chosen: list[Writer] = []
-    while len(chosen) < count and (same or different):
-        first, second = (same, different) if rng.random() < _SAME_SCRIPT else (different, same)
-        chosen.append((first or second).pop())
-    return [int(rng.choice(writer.genuine)) for writer in chosen]
+def _other_anchors(
+    same: list[Writer], different: list[Writer], count: int, rng: np.random.Generator
+) -> list[int]:
+    """Draw genuine signatures of distinct writers, mostly of the same script; where there are few, all."""
+    wanted = int(rng.binomial(count, _SAME_SCRIPT))
+    from_same = min(len(same), max(wanted, count - len(different)))
+    from_different = min(len(different), count - from_same)
+    chosen = [same[i] for i in rng.permutation(len(same))[:from_same]]
+    chosen += [different[i] for i in rng.permutation(len(different))[:from_different]]
+    return [_pick(writer.genuine, rng) for writer in chosen]
+
+
+def _pick(images: list[int], rng: np.random.Generator) -> int:
+    return images[int(rng.integers(len(images)))]

@@ -49,12 +49,17 @@ class Signer:
         )
 
     def sign(
-        self, count: int, height: int, difficulty: float, rng: np.random.Generator, forger: "Signer | None" = None
+        self,
+        count: int,
+        height: int,
+        difficulty: float,
+        rng: np.random.Generator,
+        forger: "Signer | None" = None,
     ) -> NDArray[np.uint8]:
         """Sign ``count`` times, or let a forger do it.
 
-        A forger has the name before the eyes: the shape is right, but proportions, slant and pen are partly the
-        forger's own, and the line trembles because it is drawn slowly.
+        A forger has the name before the eyes: the shape is right, but proportions, slant and pen are partly
+        the forger's own, and the line trembles because it is drawn slowly.
 
         Args:
             count: how many signatures, ``N``.
@@ -81,7 +86,9 @@ class Signer:
             places = places + _tremor(places, rng)
         slant, rise = vary(self.slant, other.slant, 0.06), vary(self.rise, other.rise, 0.03)
         stretch = np.exp(vary(self.width, other.width, 0.06))
-        places = np.stack([stretch[:, None] * (places[..., 0] - slant[:, None] * places[..., 1]), places[..., 1]], -1)
+        places = np.stack(
+            [stretch[:, None] * (places[..., 0] - slant[:, None] * places[..., 1]), places[..., 1]], -1
+        )
         turn = np.array([[np.cos(rise), -np.sin(rise)], [np.sin(rise), np.cos(rise)]], np.float32)
         places = places @ np.moveaxis(turn, -1, 0)
         pen = np.exp(vary(np.log(self.pen), np.log(other.pen), 0.1)) * (2 * height / 100)

@@ -1,12 +1,22 @@
 """Pen strokes: curves through control points, and their ink on a grid of pixels."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Stroke = list[tuple[float, float]]
+
+
+def read_strokes(text: str) -> list[Stroke]:
+    """Read points in hundredths; a bar lifts the pen.
+
+    >>> read_strokes("0,0 50,-20 | 100,100")
+    [[(0.0, 0.0), (0.5, -0.2)], [(1.0, 1.0)]]
+    """
+    points = [[point.split(",") for point in stroke.split()] for stroke in text.split("|")]
+    return [[(int(x) / 100, int(y) / 100) for x, y in stroke] for stroke in points]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +32,7 @@ class Glyph:
     strokes: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def from_strokes(cls, *strokes: Sequence[tuple[float, float]]) -> "Glyph":
+    def from_strokes(cls, *strokes: Stroke) -> "Glyph":
         """Make a glyph from coordinates; equal coordinates are one point.
 
         >>> Glyph.from_strokes([(0, 0), (1, 0)], [(1, 0), (1, 1)]).strokes

@@ -1,15 +1,16 @@
 """The claims twin: claims about invented pages, with the sentences that support or refute them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from miv.exemplars import ExemplarSet, InstancePool
+from miv.exemplars import ExemplarSet
 from miv.progress import Progress
 from miv.tasks.base import register_task
 from miv.tasks.claim_grammar import PAGES, Relation, invent
+from miv.tasks.sentence_bags import ClaimBag, Sentence, claim_exemplars
 from miv.tasks.twin_options import check_at_least, check_difficulty
 
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -27,20 +28,29 @@ class _Page:
     states: list[int] = field(default_factory=list)  # for each sentence the fact it states, or -1
     mentioned: dict[str, list[str]] = field(default_factory=dict)  # kind of value → values
 
+    def as_evidence(self, fact: int | None) -> list[Sentence]:
+        """Return the sentences; those that state the fact are evidence."""
+        return [
+            Sentence((self.title, place), text, self.title, states == fact)
+            for place, (text, states) in enumerate(zip(self.sentences, self.states, strict=True))
+        ]
 
-@register_task("claims-twin", help="Claims about invented people, films, bands and towns: FEVER without a download.")
+
+@register_task(
+    "claims-twin", help="Claims about invented people, films, bands and towns: FEVER without a download."
+)
 @dataclass(frozen=True)
 class SyntheticClaims:
     """Claims and sentences of invented pages; no page is in two splits.
 
-    A refuted claim differs in one fact from what its page says. A bag holds all sentences of the page, at times
-    those of another one too; the witnesses of a supported claim are the sentences that state the fact.
+    A refuted claim differs in one fact from what its page says. A bag holds all sentences of the page, at
+    times those of another one too; the witnesses of a supported claim are the sentences that state the fact.
 
     Args:
         pages: how many pages the train split has.
         held_out_pages: how many other pages validation and test have, each.
         claims: how many claims a page gets; half of them are refuted.
-        difficulty: how far pages word a fact otherwise than claims do, and how often the false value of a refuted
+        difficulty: how often pages word a fact otherwise than claims do, and the false value of a refuted
             claim stands elsewhere in the page; 0 is easy, 1 the default, 4 the most.
         seed: start of the random numbers.
         round: which draw of the data; rounds share no random numbers.
@@ -70,7 +80,7 @@ class SyntheticClaims:
                 for _ in range(count):
                     pages.append(self._write_page(taken, rng))
                     advance(1)
-                sets[split] = self._exemplars(pages, rng)
+                sets[split] = claim_exemplars(self._claim(pages, rng))
         return sets
 
     def _write_page(self, taken: set[str], rng: np.random.Generator) -> _Page:
@@ -99,40 +109,25 @@ class SyntheticClaims:
             template, number = written[place]
             value = page.facts[number] if number >= 0 else ""
             subject = title if place == first else short
-            page.sentences.append(_fill(template, {"name": title, "short": subject, "value": value}, page, rng))
+            page.sentences.append(
+                _fill(template, {"name": title, "short": subject, "value": value}, page, rng)
+            )
             page.states.append(number)
         return page
 
-    def _exemplars(self, pages: Sequence[_Page], rng: np.random.Generator) -> ExemplarSet:
-        texts: list[str] = []
-        classes: list[str] = []
-        starts = []
+    def _claim(self, pages: Sequence[_Page], rng: np.random.Generator) -> Iterator[ClaimBag]:
         for page in pages:
-            starts.append(len(texts))
-            texts += page.sentences
-            classes += [page.title] * len(page.sentences)
-        queries, bags, labels, witnesses, groups = [], [], [], [], []
-        for number, page in enumerate(pages):
             relations = PAGES[page.kind].relations
-            for claim in range(self.claims):
+            for number in range(self.claims):
                 fact = int(rng.integers(len(relations)))
-                label = 1 - claim % 2
-                value = page.facts[fact] if label else self._false_value(relations[fact], page, fact, rng)
-                queries.append(len(texts))
-                form = str(rng.choice(relations[fact].claims))
-                texts.append(_capital(form.format(name=page.title, value=value)))
-                classes.append(page.title)
-                bag = [starts[number] + i for i in range(len(page.sentences))]
-                other = int(rng.integers(len(pages)))
-                if other != number and rng.random() < _SECOND_PAGE:
-                    bag += [starts[other] + i for i in range(len(pages[other].sentences))]
-                states = page.states + [-1] * (len(bag) - len(page.states))
-                bags.append(bag)
-                labels.append(label)
-                witnesses.append([bool(label) and stated == fact for stated in states])
-                groups.append(page.kind)
-        pool = InstancePool("text", np.array(texts, dtype=object), np.array(classes, dtype=object))
-        return ExemplarSet.from_lists(pool, queries, bags, labels, witnesses, groups)
+                supported = number % 2 == 0
+                value = page.facts[fact] if supported else self._false_value(relations[fact], page, fact, rng)
+                claim = str(rng.choice(relations[fact].claims)).format(name=page.title, value=value)
+                bag = page.as_evidence(fact)
+                other = pages[int(rng.integers(len(pages)))]
+                if other is not page and rng.random() < _SECOND_PAGE:
+                    bag += other.as_evidence(None)
+                yield ClaimBag(_capital(claim), page.title, supported, bag, group=page.kind)
 
     def _false_value(self, relation: Relation, page: _Page, fact: int, rng: np.random.Generator) -> str:
         elsewhere = [value for value in page.mentioned.get(relation.value, []) if value != page.facts[fact]]

@@ -15,7 +15,9 @@ _LATIN_TO_HAN = 4  # every fourth writer; SigComp2011 has about three Dutch writ
 _FORGERS = 2  # for each writer
 
 
-@register_task("signatures-twin", help="Signatures of invented writers, and forgeries: SigComp2011 without a download.")
+@register_task(
+    "signatures-twin", help="Signatures of invented writers, and forgeries: SigComp2011 without a download."
+)
 @dataclass(frozen=True)
 class SyntheticSignatures:
     """Signatures of invented writers, genuine and forged; no writer is in two splits.
@@ -65,7 +67,8 @@ class SyntheticSignatures:
     def _sign(
         self, split: str, writers: int, rng: np.random.Generator, advance: Advance
     ) -> tuple[InstancePool, list[Writer]]:
-        images, classes, places = [], [], []
+        images, places = [], []
+        classes: list[str] = []
         for number in range(writers):
             script = "han" if number % _LATIN_TO_HAN == _LATIN_TO_HAN - 1 else "latin"
             signer = Signer.draw(script, rng)
