@@ -7,9 +7,10 @@ import numpy as np
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet, InstancePool
 
-_SECOND_ANCHOR = 0.15  # now and then the writer is in the bag twice
-_SAME_SCRIPT = 0.75  # more of the same script than of the other
+_TWICE = 0.2  # how often a writer lends a second anchor
 _FORGED = 0.9  # share of the negatives whose query is a forgery
+_FEWEST, _MOST = 2, 5  # other writers in a bag
+_LARGEST_BAG = 8
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,9 @@ class Writer:
     """The images of a writer, as places in the pool.
 
     Args:
-        script: what the writer's other signatures are grouped by, such as ``dutch``.
+        script: the kind of writing, such as ``dutch``; bags hold more of the query's than of others.
         genuine: by the writer; each serves as query and as anchor, never as both in the same exemplar.
-        forged: by others, in imitation.
+        forged: by others, in imitation; these are only queries.
     """
 
     script: str
@@ -32,10 +33,12 @@ def draw_exemplars(
 ) -> ExemplarSet:
     """Make the exemplars of the signature task.
 
-    For each writer, each query (a genuine signature) and each anchor (another one): a positive exemplar with
-    that anchor, now and then a second one, and 2-5 anchors of other writers; and a negative one with a bag of
-    the same kind whose query is a forgery (90 %), or with the genuine query and other writers only (10 %, and
-    wherever nobody forged the writer). Bags of both labels have 3-7 members, so that size tells nothing.
+    For each writer, each query and each of the writer's anchors there are two exemplars. The positive one
+    asks with a genuine signature; its bag holds that anchor and anchors of 2-5 other writers, more of the
+    same script than of the other. The negative one asks with a forgery of such a bag (90 %), or with the genuine
+    signature of a bag without its writer (10 %, and wherever nobody forged the writer). A writer lends a
+    second anchor now and then; bags hold 2-8. Where a writer has more forgeries than genuine signatures, the
+    latter ask again, and the other way round, so that every signature asks.
 
     Args:
         pool: the images.
@@ -46,36 +49,37 @@ def draw_exemplars(
     Returns:
         The exemplars, the witnesses marked, the script of the writer as the group.
     """
-    if len(writers) < 3 or not any(len(writer.genuine) > 1 for writer in writers):
+    if len(writers) <= _FEWEST or not any(len(writer.genuine) > 1 for writer in writers):
         raise MivError(
-            f"There are signatures of {len(writers)} writers. Expected at least 3, one of them with two genuine ones: "
-            "a bag holds anchors of the query's writer and of at least two others."
+            f"There are signatures of {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them "
+            "with two genuine ones: a bag holds anchors of the query's writer and of others."
         )
     queries, bags, labels, witnesses, groups = [], [], [], [], []
     for writer in writers:
         others = [other for other in writers if other is not writer and other.genuine]
         same = [other for other in others if other.script == writer.script]
         different = [other for other in others if other.script != writer.script]
-        for query in writer.genuine:
+        genuine, forged = rng.permutation(writer.genuine), rng.permutation(writer.forged)
+        for turn in range(max(len(genuine), len(forged)) if len(genuine) else 0):
+            query = int(genuine[turn % len(genuine)])
             anchors = [anchor for anchor in writer.genuine if anchor != query]
             if anchors_per_query:
                 anchors = rng.permutation(anchors)[:anchors_per_query].tolist()
             for anchor in anchors:
                 for label in (1, 0):
-                    own = _own_anchors(writer, query, anchor, rng)
-                    count = int(rng.integers(2, 6))
-                    asked = query
+                    asked, own = query, _own_anchors(writer, query, anchor, rng)
                     if label == 0:
-                        if writer.forged and rng.random() < _FORGED:
-                            asked = _pick(writer.forged, rng)
+                        if len(forged) and rng.random() < _FORGED:
+                            asked = int(forged[turn % len(forged)])
                         else:
-                            own, count = [], count + len(own)
-                    bag = np.array(own + _other_anchors(same, different, count, rng), np.int64)
+                            own = []
+                    rest = _other_anchors(same, different, _LARGEST_BAG - len(own), rng)
+                    bag = np.array(own + rest, np.int64)
                     order = rng.permutation(len(bag))
                     queries.append(asked)
                     bags.append(bag[order])
                     labels.append(label)
-                    witnesses.append(order < (len(own) if label else 0))
+                    witnesses.append(order < label * len(own))
                     groups.append(writer.script)
     return ExemplarSet(
         pool,
@@ -89,23 +93,23 @@ def draw_exemplars(
 
 
 def _own_anchors(writer: Writer, query: int, anchor: int, rng: np.random.Generator) -> list[int]:
-    if rng.random() >= _SECOND_ANCHOR:
+    if rng.random() >= _TWICE:
         return [anchor]
     spare = [image for image in writer.genuine if image not in (query, anchor)]
-    return [anchor, _pick(spare, rng)] if spare else [anchor]
+    return [anchor, spare[int(rng.integers(len(spare)))]] if spare else [anchor]
 
 
 def _other_anchors(
-    same: list[Writer], different: list[Writer], count: int, rng: np.random.Generator
+    same: list[Writer], different: list[Writer], most: int, rng: np.random.Generator
 ) -> list[int]:
-    """Draw genuine signatures of distinct writers, mostly of the same script; where there are few, all."""
-    wanted = int(rng.binomial(count, _SAME_SCRIPT))
-    from_same = min(len(same), max(wanted, count - len(different)))
-    from_different = min(len(different), count - from_same)
-    chosen = [same[i] for i in rng.permutation(len(same))[:from_same]]
-    chosen += [different[i] for i in rng.permutation(len(different))[:from_different]]
-    return [_pick(writer.genuine, rng) for writer in chosen]
-
-
-def _pick(images: list[int], rng: np.random.Generator) -> int:
-    return images[int(rng.integers(len(images)))]
+    """Draw anchors of distinct writers, most of them of the same script; where writers are few, of all."""
+    count = int(rng.integers(_FEWEST, _MOST + 1))
+    of_same = min(len(same), max(count // 2 + 1, count - len(different)))
+    lenders = [same[i] for i in rng.permutation(len(same))[:of_same]]
+    lenders += [different[i] for i in rng.permutation(len(different))[: count - of_same]]
+    first = [lender.genuine[int(rng.integers(len(lender.genuine)))] for lender in lenders]
+    second = []
+    for lender, lent in zip(lenders, first, strict=True):
+        if rng.random() < _TWICE and len(lender.genuine) > 1:
+            second.append(int(rng.choice([image for image in lender.genuine if image != lent])))
+    return (first + second)[:most]
