@@ -62,3 +62,52 @@ def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> No
             f"{name}[{first}] is {int(indices[first])}. "
             f"Expected an index from 0 to {size - 1}, as {of} has {size}."
         )
+
+
+def list_of(name: str, given: object, kinds: str) -> NDArray[Any]:
+    """Turn a list into a 1-d array of one of the dtype ``kinds``; an empty one fits every kind."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # numpy's word for lists of different lengths
+        array = np.empty(0, object)
+    if array.size == 0 and array.ndim == 1 and array.dtype.kind == "f":
+        return array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in kinds:
+        wanted = "True and False" if kinds == "b" else "whole numbers"
+        raise MivError(f"{name} is {str(given)[:60]!r}. Expected a list of {wanted}.")
+    return array
+
+
+def check_borders(bag_ptr: NDArray[np.int64], members: int) -> None:
+    """Refuse borders that do not rise from 0 to ``members``, or that leave a bag empty."""
+    if int(bag_ptr[0]) != 0 or int(bag_ptr[-1]) != members:
+        raise MivError(
+            f"bag_ptr goes from {int(bag_ptr[0])} to {int(bag_ptr[-1])}. "
+            f"Expected 0 to {members}, the number of entries of bag_index."
+        )
+    sizes = np.diff(bag_ptr)
+    if sizes.min() < 0:
+        raise MivError(f"bag_ptr falls at exemplar {int((sizes < 0).argmax())}. Expected borders that rise.")
+    if sizes.min() == 0:
+        first = int((sizes == 0).argmax())
+        raise MivError(f"Exemplar {first} has an empty bag. Expected a bag of at least one; leave it out.")
+
+
+def as_labels(label: object, length: int) -> NDArray[np.int8]:
+    """Return labels 0 and 1 as int8; refuse anything else."""
+    if not isinstance(label, np.ndarray) or label.ndim != 1 or label.dtype.kind not in "iub":
+        raise MivError(f"label is {describe(label)}. Expected int8 of shape ({length},).")
+    check_length("label", label, length)
+    bad = (label != 0) & (label != 1)
+    if bad.any():
+        first = int(bad.argmax())
+        raise MivError(f"The label of exemplar {first} is {label[first]}. Expected 0 or 1.")
+    return label.astype(np.int8, copy=False)
+
+
+def check_witness(witness: object, members: int) -> None:
+    """Refuse witnesses that are not one bool a bag member."""
+    if not isinstance(witness, np.ndarray) or witness.ndim != 1 or witness.dtype != bool:
+        raise MivError(f"witness is {describe(witness)}. Expected bool of shape ({members},).")
+    if len(witness) != members:
+        raise MivError(f"witness has {len(witness)} entries. Expected {members}, one a bag member.")

@@ -1,6 +1,7 @@
 """``manifest.json``: what a saved set holds, where it came from, and the hashes of its files."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from miv.files import sha256_of
 NAME = "manifest.json"
 FORMAT = "miv-exemplars"
 VERSION = 1
+Check = Callable[[object], str | None]  # gives what was expected, where a value does not fit
 MAX_BYTES = 16 << 20  # a manifest is a page of text; a larger file is something else
 
 
@@ -90,12 +92,10 @@ class Manifest:
             )
         fields = {name: _field(path, document, name, check) for name, check in _CHECKS.items()}
         files = {}
-        for name, entry in fields["files"].items():
-            where = f"files.{name}"
-            entry = _is(path, where, entry, isinstance(entry, dict), "an object")
-            files[name] = FileEntry(
-                _field(path, entry, "bytes", _is_count, where), _field(path, entry, "sha256", _is_hash, where)
-            )
+        for name in fields["files"]:
+            entry = _field(path, fields["files"], name, _is_object, "files")
+            size = _field(path, entry, "bytes", _is_count, f"files.{name}")
+            files[name] = FileEntry(size, _field(path, entry, "sha256", _is_hash, f"files.{name}"))
         return cls(**{**fields, "files": files})
 
 
@@ -139,7 +139,7 @@ def _is_hash(value: object) -> str | None:
     return None if fits else "64 hexadecimal digits"
 
 
-_CHECKS = {
+_CHECKS: dict[str, Check] = {
     "builder": _is_text,
     "options": _is_object,
     "seed": _is_seed,
@@ -157,7 +157,9 @@ _CHECKS = {
 }
 
 
-def _field(path: Path, document: dict[str, Any], name: str, check: Any, where: str = "") -> Any:
+def _field(
+    path: Path, document: dict[str, Any], name: str, check: Callable[[object], str | None], where: str = ""
+) -> Any:
     label = f"{where}.{name}" if where else name
     if name not in document:
         raise MivError(f"{path} has no {label!r}. The file is damaged; build the set again.")
@@ -165,12 +167,6 @@ def _field(path: Path, document: dict[str, Any], name: str, check: Any, where: s
     if expected is not None:
         raise MivError(f"{path}: {label!r} is {str(document[name])[:60]!r}. Expected {expected}.")
     return document[name]
-
-
-def _is(path: Path, where: str, value: Any, fits: bool, expected: str) -> Any:
-    if not fits:
-        raise MivError(f"{path}: {where!r} is {str(value)[:60]!r}. Expected {expected}.")
-    return value
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -11,7 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.errors import MivError
-from miv.exemplars.checks import as_integers, as_strings, check_length, check_range, describe
+from miv.exemplars.checks import (
+    as_integers,
+    as_labels,
+    as_strings,
+    check_borders,
+    check_length,
+    check_range,
+    check_witness,
+    describe,
+    list_of,
+)
 from miv.exemplars.pool import InstancePool
 
 
@@ -51,13 +61,13 @@ class ExemplarSet:
             raise MivError("There is no exemplar. Expected at least one.")
         bag_index = as_integers("bag_index", self.bag_index)
         bag_ptr = as_integers("bag_ptr", self.bag_ptr, len(query) + 1)
-        _check_borders(bag_ptr, len(bag_index))
+        check_borders(bag_ptr, len(bag_index))
         check_range("query", query, len(self.pool), "the pool")
         check_range("bag_index", bag_index, len(self.pool), "the pool")
         checked: dict[str, NDArray[Any]] = {"query": query, "bag_ptr": bag_ptr, "bag_index": bag_index}
-        checked["label"] = _check_labels(self.label, len(query))
+        checked["label"] = as_labels(self.label, len(query))
         if self.witness is not None:
-            _check_witness(self.witness, len(bag_index))
+            check_witness(self.witness, len(bag_index))
         if self.group is not None:
             checked["group"] = as_strings("group", self.group, len(query))
         for name, array in checked.items():
@@ -74,11 +84,11 @@ class ExemplarSet:
         groups: Sequence[str] | NDArray[Any] | None = None,
     ) -> "ExemplarSet":
         """Make a set from Python lists: one entry an exemplar, ``bags`` and ``witnesses`` lists of lists."""
-        members = [_list_of(f"bag {number}", bag, "iu") for number, bag in enumerate(bags)]
+        members = [list_of(f"bag {number}", bag, "iu") for number, bag in enumerate(bags)]
         bag_ptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
         witness = None
         if witnesses is not None:
-            shown = [_list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
+            shown = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
             if len(shown) != len(members):
                 raise MivError(f"There are witnesses of {len(shown)} bags. Expected {len(members)}.")
             for number, (row, bag) in enumerate(zip(shown, members, strict=True)):
@@ -86,10 +96,10 @@ class ExemplarSet:
             witness = np.concatenate(shown).astype(bool) if shown else np.zeros(0, bool)
         return cls(
             pool,
-            _list_of("queries", queries, "iu").astype(np.int64),
+            list_of("queries", queries, "iu").astype(np.int64),
             bag_ptr,
             np.concatenate(members).astype(np.int64) if members else np.zeros(0, np.int64),
-            _list_of("labels", labels, "iub"),
+            list_of("labels", labels, "iub"),
             witness,
             None if groups is None else np.array(groups, dtype=object),
         )
@@ -194,49 +204,3 @@ class ExemplarSet:
             raise MivError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
         exemplar %= len(self)
         return slice(int(self.bag_ptr[exemplar]), int(self.bag_ptr[exemplar + 1]))
-
-
-def _list_of(name: str, given: object, kinds: str) -> NDArray[Any]:
-    """Turn a list into a 1-d array of one of the dtype ``kinds``; an empty one fits every kind."""
-    try:
-        array = np.asarray(given)
-    except ValueError:  # numpy's word for lists of different lengths
-        array = np.empty(0, object)
-    if array.size == 0 and array.ndim == 1 and array.dtype.kind == "f":
-        return array.astype(np.int64)
-    if array.ndim != 1 or array.dtype.kind not in kinds:
-        wanted = "True and False" if kinds == "b" else "whole numbers"
-        raise MivError(f"{name} is {str(given)[:60]!r}. Expected a list of {wanted}.")
-    return array
-
-
-def _check_borders(bag_ptr: NDArray[np.int64], members: int) -> None:
-    if int(bag_ptr[0]) != 0 or int(bag_ptr[-1]) != members:
-        raise MivError(
-            f"bag_ptr goes from {int(bag_ptr[0])} to {int(bag_ptr[-1])}. "
-            f"Expected 0 to {members}, the number of entries of bag_index."
-        )
-    sizes = np.diff(bag_ptr)
-    if sizes.min() < 0:
-        raise MivError(f"bag_ptr falls at exemplar {int((sizes < 0).argmax())}. Expected borders that rise.")
-    if sizes.min() == 0:
-        first = int((sizes == 0).argmax())
-        raise MivError(f"Exemplar {first} has an empty bag. Expected a bag of at least one; leave it out.")
-
-
-def _check_labels(label: object, length: int) -> NDArray[np.int8]:
-    if not isinstance(label, np.ndarray) or label.ndim != 1 or label.dtype.kind not in "iub":
-        raise MivError(f"label is {describe(label)}. Expected int8 of shape ({length},).")
-    check_length("label", label, length)
-    bad = (label != 0) & (label != 1)
-    if bad.any():
-        first = int(bad.argmax())
-        raise MivError(f"The label of exemplar {first} is {label[first]}. Expected 0 or 1.")
-    return label.astype(np.int8, copy=False)
-
-
-def _check_witness(witness: object, members: int) -> None:
-    if not isinstance(witness, np.ndarray) or witness.ndim != 1 or witness.dtype != bool:
-        raise MivError(f"witness is {describe(witness)}. Expected bool of shape ({members},).")
-    if len(witness) != members:
-        raise MivError(f"witness has {len(witness)} entries. Expected {members}, one a bag member.")
