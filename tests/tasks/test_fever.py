@@ -236,7 +236,7 @@ def test_claims_and_dump_that_do_not_belong_together(raw: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"truncate": "last"}, "way to truncate 'last'"),
+        ({"truncate": "last"}, "'last'. Known: evidence, first"),
         ({"shared_pages": "dorp"}, "Did you mean 'drop'"),
         ({"max_bag": 0}, "max_bag is 0"),
         ({"round": -1}, "round is -1"),
