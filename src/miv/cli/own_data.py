@@ -2,12 +2,17 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from miv.cli.app import JsonOption, print_json
+from miv.cli.data import data_app
 from miv.errors import MivError
+
+if TYPE_CHECKING:  # imported by the commands themselves, so that `miv --help` does not wait for it
+    from miv.exemplars import ExemplarSet
+    from miv.tasks.own import FromFolder, FromTable
 
 OutOption = Annotated[
     Path, typer.Option("--out", "-o", help="Folder to write; train, validation and test go in it.")
@@ -33,12 +38,7 @@ OverwriteOption = Annotated[
 ]
 
 
-def register(data: typer.Typer) -> None:
-    """Add the two commands to ``miv data``."""
-    data.command("from-folder")(from_folder)
-    data.command("from-table")(from_table)
-
-
+@data_app.command("from-folder")
 def from_folder(
     root: Annotated[Path, typer.Argument(help="Folder with one folder for each class.", show_default=False)],
     out: OutOption,
@@ -69,8 +69,8 @@ def from_folder(
 ) -> None:
     """Draw exemplars from a folder per class: ROOT/<class>/ with images, .txt texts or .npy features.
 
-    Every query gives a bag with instances of its class (label 1) and a bag without (label 0). No class is in
-    two splits.
+    Each query gets a bag with its class (label 1) and one without (label 0).
+    No class is in two splits.
 
     Example: miv data from-folder photos --out exemplars --size 64x64 --bag-mean 8 --witness-rate 0.25
     """
@@ -84,6 +84,7 @@ def from_folder(
     _build_and_save(builder, out, name="from-folder", seed=seed, overwrite=overwrite, json=json)
 
 
+@data_app.command("from-table")
 def from_table(
     table: Annotated[Path, typer.Argument(help="File .csv, .tsv, .jsonl or .parquet.", show_default=False)],
     out: OutOption,
@@ -129,8 +130,8 @@ def from_table(
 ) -> None:
     """Read exemplars from a table with one a row: query, bag, label, and perhaps witnesses, split, group.
 
-    An instance is the path of an image (relative to the table), a text, or a vector. In CSV a bag is a JSON
-    list or separated by |.
+    An instance is an image's path (relative to the table), a text, or a vector.
+    In CSV a bag is a JSON list, or its parts are separated by |.
 
     Example: miv data from-table claims.csv --out exemplars --query-column claim --bag-column sentences
     """
@@ -144,7 +145,9 @@ def from_table(
     _build_and_save(builder, out, name="from-table", seed=seed, overwrite=overwrite, json=json)
 
 
-def _build_and_save(builder: Any, out: Path, *, name: str, seed: int, overwrite: bool, json: bool) -> None:
+def _build_and_save(
+    builder: "FromFolder | FromTable", out: Path, *, name: str, seed: int, overwrite: bool, json: bool
+) -> None:
     from miv.exemplars import SPLITS, save_splits
     from miv.exemplars.folder import refuse_to_destroy
     from miv.progress import RichProgress
@@ -153,21 +156,22 @@ def _build_and_save(builder: Any, out: Path, *, name: str, seed: int, overwrite:
     sets = builder.build(RichProgress())
     options = _plain(dataclasses.asdict(builder))
     save_splits(sets, out, builder=name, options=options, seed=seed, overwrite=overwrite)
-    summary = {split: _summary(exemplars) for split, exemplars in sets.items()}
     if json:
-        print_json({"folder": str(out), "splits": summary})
+        counts = {split: _figures(exemplars) for split, exemplars in sets.items()}
+        print_json({"folder": str(out), "builder": name, "options": options, "sets": counts})
         return
-    for split, figures in summary.items():
-        print(f"{split}: " + ", ".join(f"{value:,} {figure}" for figure, value in figures.items()))
-    typer.echo(f"Saved in {out}. Look at it with: miv data inspect {out}", err=True)
+    for split, exemplars in sets.items():
+        figures = _figures(exemplars)
+        counts_text = "  ".join(f"{figures[key]:>9,} {key}" for key in figures)
+        print(f"{split:<10}  {counts_text}  mean bag {exemplars.bag_sizes.mean():.1f}")
+    typer.echo(f"Wrote {out}. Look at it with: miv data inspect {out} --sheet sheet.html", err=True)
 
 
-def _summary(exemplars: Any) -> dict[str, int | float]:
+def _figures(exemplars: "ExemplarSet") -> dict[str, int]:
     figures = {
         "exemplars": len(exemplars),
         "positive": int(exemplars.label.sum()),
         "instances": len(exemplars.pool),
-        "mean bag size": round(float(exemplars.bag_sizes.mean()), 2),
     }
     if exemplars.witness is not None:
         figures["witnesses"] = int(exemplars.witness.sum())

@@ -51,7 +51,9 @@ def _command(name: str) -> Any:
     }
     for option in task_options(name):
         choices = f" One of: {', '.join(option.choices)}." if option.choices else ""
-        flag = typer.Option(help=option.help + choices, show_default=option.default is not None)
+        flag = typer.Option(
+            help=option.help[:1].upper() + option.help[1:] + choices, show_default=option.default is not None
+        )
         parameters[option.name] = (Annotated[_flag_type(option.type), flag], option.default)
     build.__annotations__ = {key: annotation for key, (annotation, _) in parameters.items()}
     build.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

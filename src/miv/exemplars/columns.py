@@ -39,12 +39,11 @@ def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
     """Read ``exemplars.parquet`` as the arguments of ``ExemplarSet`` after ``pool``."""
     rows = manifest.exemplars
     found: dict[str, Any] = {}
-    found["bag_ptr"], members = _read_lists(path, "bag", pa.int32(), rows)
-    found["bag_index"] = members.astype(np.int64)
-    found["query"] = _read_numbers(path, "query", pa.int32(), rows).astype(np.int64)
-    found["label"] = _read_numbers(path, "label", pa.int8(), rows)
+    found["bag_ptr"], found["bag_index"] = _read_lists(path, "bag", pa.int32(), rows, np.int64)
+    found["query"] = _read_numbers(path, "query", pa.int32(), rows, np.int64)
+    found["label"] = _read_numbers(path, "label", pa.int8(), rows, np.int8)
     if manifest.witnesses is not None:
-        borders, found["witness"] = _read_lists(path, "witness", pa.bool_(), rows)
+        borders, found["witness"] = _read_lists(path, "witness", pa.bool_(), rows, np.bool_)
         if not np.array_equal(borders, found["bag_ptr"]):
             row = int((borders != found["bag_ptr"]).argmax()) - 1
             raise MivError(f"{path}, row {row}: 'witness' is not as long as 'bag'.")
@@ -117,27 +116,28 @@ def _pieces(path: Path, name: str, kind: Any, rows: int) -> Iterator[Any]:
         raise MivError(f"{path} cannot be read as Parquet: {error}. Build the set again.") from error
 
 
-def _read_numbers(path: Path, name: str, kind: Any, rows: int) -> NDArray[Any]:
+def _read_numbers(path: Path, name: str, kind: Any, rows: int, dtype: Any) -> NDArray[Any]:
     """Read a column of numbers ``(E,)``."""
-    return _joined([piece.to_numpy() for piece in _pieces(path, name, kind, rows)])
+    return _joined([_as_array(piece) for piece in _pieces(path, name, kind, rows)], dtype)
 
 
-def _read_lists(path: Path, name: str, kind: Any, rows: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _read_lists(
+    path: Path, name: str, kind: Any, rows: int, dtype: Any
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Read a column of lists as borders ``(E + 1,)`` and the entries of all rows ``(T,)``."""
     sizes, entries = [], []
     for piece in _pieces(path, name, pa.list_(kind), rows):
-        members = piece.flatten()
+        borders = _as_array(piece.offsets)
+        members = piece.values[int(borders[0]) : int(borders[-1])]
         if members.null_count:
             raise MivError(f"{path} has {members.null_count} empty entries in {name!r}. Expected none.")
-        sizes.append(np.diff(piece.offsets.to_numpy()))
-        entries.append(members.to_numpy(zero_copy_only=False))
-    borders = np.concatenate([[0], np.cumsum(_joined(sizes), dtype=np.int64)])
-    return borders, _joined(entries)
+        sizes.append(np.diff(borders))
+        entries.append(_as_array(members))
+    return np.concatenate([[0], np.cumsum(_joined(sizes, np.int64))]), _joined(entries, dtype)
 
 
 def _read_texts(path: Path, name: str, rows: int) -> NDArray[Any]:
     """Read strings as an object array in which equal ones are one object, as many rows share few names."""
-    # Not by dictionary_encode, which waits for pyarrow.compute and pandas to be imported.
     known: dict[str, str] = {}
     texts: list[str] = []
     for piece in _pieces(path, name, pa.string(), rows):
@@ -145,5 +145,20 @@ def _read_texts(path: Path, name: str, rows: int) -> NDArray[Any]:
     return np.array(texts, dtype=object)
 
 
-def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
+def _as_array(piece: Any) -> NDArray[Any]:
+    """View an Arrow array of numbers or bools without nulls as a NumPy array.
+
+    Not by ``to_numpy``, nor texts by ``dictionary_encode``: these import pandas and pyarrow.compute first,
+    which takes longer than to read the column.
+    """
+    data = piece.buffers()[1]
+    if data is None:  # there is none where the array is empty
+        return np.zeros(0, np.int64)
+    place = slice(piece.offset, piece.offset + len(piece))
+    if pa.types.is_boolean(piece.type):
+        return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[place].astype(bool)
+    return np.frombuffer(data, piece.type.to_pandas_dtype())[place]
+
+
+def _joined(pieces: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return np.concatenate(pieces, dtype=dtype) if pieces else np.zeros(0, dtype)

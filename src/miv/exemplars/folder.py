@@ -94,11 +94,12 @@ def load_set(folder: Path, *, verify: bool = False) -> ExemplarSet:
         _check_file(folder, manifest, POOL_ARRAY, content=verify)
     texts, classes = columns.read_pool(folder / POOL_TABLE, manifest) if has_table else (None, None)
     values = _map_array(folder / POOL_ARRAY, manifest) if has_array else texts
+    table = columns.read_table(folder / TABLE, manifest)
     try:
         pool = InstancePool(manifest.kind, values, classes)  # type: ignore[arg-type]
         if verify:
             pool.check_finite()
-        exemplars = ExemplarSet(pool, **columns.read_table(folder / TABLE, manifest))
+        exemplars = ExemplarSet(pool, **table)
     except MivError as error:
         raise MivError(f"{folder}: {error}") from error
     _check_counts(folder, manifest, exemplars)

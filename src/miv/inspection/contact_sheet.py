@@ -61,9 +61,18 @@ def _choose(sets: dict[str, ExemplarSet], wanted: int, seed: int) -> dict[str, l
     rows = {}
     for number, ((name, exemplars), share) in enumerate(zip(sets.items(), shares, strict=True)):
         random = np.random.default_rng([seed, number])
-        chosen = random.choice(len(exemplars), size=min(share, len(exemplars)), replace=False)
-        rows[name] = [_row(exemplars, int(exemplar)) for exemplar in np.sort(chosen)]
+        chosen = _choose_balanced(exemplars.label, share, random)
+        rows[name] = [_row(exemplars, int(exemplar)) for exemplar in chosen]
     return rows
+
+
+def _choose_balanced(label: NDArray[np.int8], wanted: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Choose positives, then as many negatives; more of the one where the other runs out."""
+    order = random.permutation(len(label))
+    positives, negatives = order[label[order] == 1], order[label[order] == 0]
+    positives = positives[: max(-(-wanted // 2), wanted - len(negatives))]
+    negatives = negatives[: wanted - len(positives)]
+    return np.concatenate([np.sort(positives), np.sort(negatives)])
 
 
 def _row(exemplars: ExemplarSet, exemplar: int) -> SheetRow:
@@ -88,7 +97,7 @@ def _exemplar(exemplars: ExemplarSet, row: SheetRow, thumbnails: Thumbnails | No
     label = "positive" if exemplars.label[row.exemplar] else "negative"
     words = [f"exemplar {row.exemplar}", f'<b class="{label}">{label}</b>']
     if exemplars.group is not None:
-        words.append(escape(str(exemplars.group[row.exemplar])))
+        words.append(f"group {escape(str(exemplars.group[row.exemplar]))}")
     witness = exemplars.bag_witness(row.exemplar)
     bag = exemplars.bag(row.exemplar)
     members = [
@@ -139,7 +148,7 @@ section p { grid-column: 1 / -1; margin: 0; color: #5a626d; font-size: .85rem; }
 .witness { border-color: var(--witness); }
 .bag { display: flex; flex-wrap: wrap; gap: .3rem; align-items: center; }
 .pictures img { height: 64px; min-width: 24px; max-width: 220px; object-fit: contain; background: #eceef1;
-  image-rendering: pixelated; }
+  image-rendering: pixelated; box-shadow: 0 0 0 1px var(--line); }
 .texts { grid-template-columns: 1fr; } .texts .bag { flex-direction: column; align-items: stretch; }
 .texts .instance { display: block; padding: .1rem .5rem; overflow-wrap: anywhere; background: #f6f7f9; }
 .texts .query .instance { font-weight: 600; background: #fff; }

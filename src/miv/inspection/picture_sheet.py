@@ -12,7 +12,7 @@ GAP = 8
 FRAME = 3
 ACROSS = 12  # bag members a line
 CAPTION = 22
-QUERY, WITNESS, INK, PAPER = "#2456a6", "#d97706", "#1c2026", "#ffffff"
+QUERY, WITNESS, LINE, INK, PAPER = "#2456a6", "#d97706", "#d8dbe0", "#1c2026", "#ffffff"
 
 
 def draw_sheet(sets: dict[str, ExemplarSet], rows: dict[str, list[SheetRow]]) -> Image.Image:
@@ -51,7 +51,7 @@ def _draw_exemplar(
 ) -> None:
     words = [f"exemplar {row.exemplar}", "positive" if exemplars.label[row.exemplar] else "negative"]
     if exemplars.group is not None:
-        words.append(str(exemplars.group[row.exemplar]))
+        words.append(f"group {exemplars.group[row.exemplar]}")
     if row.left_out:
         words.append(f"and {row.left_out} more members")
     ImageDraw.Draw(sheet).text((GAP, top), " · ".join(words), INK, font)
@@ -73,6 +73,9 @@ def _draw_instance(sheet: Image.Image, picture: Image.Image, left: int, top: int
     resampling = Image.Resampling.NEAREST if scale > 1 else Image.Resampling.LANCZOS
     box = (left + (CELL - size[0]) // 2, top + (CELL - size[1]) // 2)
     sheet.paste(picture.resize(size, resampling).convert("RGB"), box)
-    if frame is not None:
+    pen = ImageDraw.Draw(sheet)
+    if frame is None:
+        pen.rectangle((left - 1, top - 1, left + CELL, top + CELL), outline=LINE)
+    else:
         edges = (left - FRAME, top - FRAME, left + CELL + FRAME - 1, top + CELL + FRAME - 1)
-        ImageDraw.Draw(sheet).rectangle(edges, outline=frame, width=FRAME)
+        pen.rectangle(edges, outline=frame, width=FRAME)

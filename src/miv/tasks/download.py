@@ -64,7 +64,10 @@ def _fill(part: Path, file: RemoteFile, progress: Progress) -> None:
             except urllib.error.HTTPError as error:
                 problem = f"the server answers {error.code} {error.reason}"
                 if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                    part.unlink()  # the server's file is shorter than what is here
+                    problem = "the server's file is shorter"
+                    part.unlink()  # asking again would end here again; the next run starts anew
+                    have = 0
+                    break
             except urllib.error.URLError as error:
                 problem = f"there is no connection ({error.reason})"
             except (http.client.HTTPException, ConnectionError, TimeoutError) as error:

@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -74,38 +75,63 @@ class Fever:
                 advance(1)
         titles = {page for rows in claims.values() for claim in rows for page in claim.evidence}
         pages = read_pages(dump, titles, progress, normalise=self.normalise_titles)
-        bags = {split: self._bags(split, rows, pages) for split, rows in claims.items()}
-        bags["train"] = self._without_shared_pages(bags)
-        bags["train"] = self._draw_train(bags["train"])
-        for split, rows in bags.items():
+        claims = {split: _with_evidence(split, rows, pages) for split, rows in claims.items()}
+        claims["train"] = self._draw_train(self._without_shared_pages(claims))
+        for split, rows in claims.items():
             if not rows:
                 raise MivError(
                     f"{raw / _FILES[split]}: no claim has its pages in {dump}. Do they belong together?"
                 )
-        return {split: claim_exemplars(rows) for split, rows in bags.items()}
+        sets = {}
+        with progress.step("Making bags (sets)", total=len(claims)) as advance:
+            for split, rows in claims.items():
+                sets[split] = claim_exemplars(self._bags(split, rows, pages))
+                advance(1)
+        return sets
 
-    def _bags(self, split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> list[ClaimBag]:
-        """Make the bags of all claims that have evidence in the dump; say how many have not."""
-        bags = []
+    def _without_shared_pages(self, claims: dict[str, list[FeverClaim]]) -> list[FeverClaim]:
+        """Train, without the claims on pages of the other splits if that is asked for."""
+        held = {
+            page for split in ("validation", "test") for claim in claims[split] for page in claim.evidence
+        }
+        apart = [claim for claim in claims["train"] if held.isdisjoint(claim.evidence)]
+        shared = len(claims["train"]) - len(apart)
+        if shared:
+            done = "dropped" if self.shared_pages == "drop" else "kept, as in the official split"
+            logger.warning(
+                "train: %d claims share a page with validation or test; they are %s.", shared, done
+            )
+        return apart if self.shared_pages == "drop" else claims["train"]
+
+    def _draw_train(self, claims: list[FeverClaim]) -> list[FeverClaim]:
+        """Draw ``train_per_label`` claims of each label, in random order."""
+        rng = np.random.default_rng([self.seed, self.round, 0])
+        chosen: list[int] = []
+        for supported in (True, False):
+            rows = [row for row, claim in enumerate(claims) if claim.supported == supported]
+            count = self.train_per_label or len(rows)
+            if count > len(rows):
+                raise MivError(
+                    f"train_per_label is {count}, but there are {len(rows)} train claims that are "
+                    f"{'supported' if supported else 'refuted'} with pages. Ask for fewer, or 0 for all."
+                )
+            chosen += rng.permutation(rows)[:count].tolist()
+        return [claims[row] for row in rng.permutation(chosen)]
+
+    def _bags(self, split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> Iterator[ClaimBag]:
+        """Make the bags, one at a time; at the end say how many were truncated."""
         counts: Counter[str] = Counter()
         for claim in claims:
-            counts["name a page that the dump lacks"] += any(page not in pages for page in claim.evidence)
             sentences = [
                 Sentence((page, number), text, page, number in numbers)
                 for page, numbers in claim.evidence.items()
                 for number, text in pages.get(page, {}).items()
             ]
-            if not any(sentence.is_evidence for sentence in sentences):
-                counts["are left out, as none of their evidence is in the dump"] += 1
-                continue
             kept = self._truncated(sentences)
             counts["are truncated"] += len(kept) < len(sentences)
             counts["lose all of their evidence by that"] += not any(one.is_evidence for one in kept)
-            bags.append(ClaimBag(claim.text, next(iter(claim.evidence)), claim.supported, kept))
-        for what, count in counts.items():
-            if count:
-                logger.warning("%s: of %d claims %d %s.", split, len(claims), count, what)
-        return bags
+            yield ClaimBag(claim.text, next(iter(claim.evidence)), claim.supported, kept)
+        _report(split, len(claims), counts)
 
     def _truncated(self, sentences: list[Sentence]) -> list[Sentence]:
         """At most ``max_bag`` sentences, in their order."""
@@ -114,31 +140,24 @@ class Fever:
         evidence_first = sorted(range(len(sentences)), key=lambda place: not sentences[place].is_evidence)
         return [sentences[place] for place in sorted(evidence_first[: self.max_bag])]
 
-    def _without_shared_pages(self, bags: dict[str, list[ClaimBag]]) -> list[ClaimBag]:
-        held = {one.page for split in ("validation", "test") for bag in bags[split] for one in bag.sentences}
-        apart = [bag for bag in bags["train"] if held.isdisjoint(one.page for one in bag.sentences)]
-        shared = len(bags["train"]) - len(apart)
-        if shared:
-            done = "dropped" if self.shared_pages == "drop" else "kept, as in the official split"
-            logger.warning(
-                "train: %d claims share a page with validation or test; they are %s.", shared, done
-            )
-        return apart if self.shared_pages == "drop" else bags["train"]
 
-    def _draw_train(self, bags: list[ClaimBag]) -> list[ClaimBag]:
-        """Draw ``train_per_label`` claims of each label, in random order."""
-        rng = np.random.default_rng([self.seed, self.round, 0])
-        chosen: list[int] = []
-        for supported in (True, False):
-            rows = [row for row, bag in enumerate(bags) if bag.supported == supported]
-            count = self.train_per_label or len(rows)
-            if count > len(rows):
-                raise MivError(
-                    f"train_per_label is {count}, but there are {len(rows)} train claims that are "
-                    f"{'supported' if supported else 'refuted'} with pages. Ask for fewer, or 0 for all."
-                )
-            chosen += rng.choice(rows, count, replace=False).tolist() if count else []
-        return [bags[row] for row in rng.permutation(chosen)]
+def _with_evidence(split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> list[FeverClaim]:
+    """The claims that have a sentence of their evidence in the dump; says how many have not."""
+    found = []
+    counts: Counter[str] = Counter()
+    for claim in claims:
+        counts["name a page that the dump lacks"] += any(page not in pages for page in claim.evidence)
+        if any(not numbers.isdisjoint(pages.get(page, ())) for page, numbers in claim.evidence.items()):
+            found.append(claim)
+    counts["are left out, as none of their evidence is in the dump"] = len(claims) - len(found)
+    _report(split, len(claims), counts)
+    return found
+
+
+def _report(split: str, claims: int, counts: Counter[str]) -> None:
+    for what, count in counts.items():
+        if count:
+            logger.warning("%s: of %d claims %d %s.", split, claims, count, what)
 
 
 def _find_dump(raw: Path) -> Path:

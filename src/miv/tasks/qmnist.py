@@ -42,9 +42,9 @@ class Qmnist:
         download: whether to download missing files into that folder.
         draw: how many digits a writer lends to a bag: 'geometric', which gives the paper's figures, or
             'uniform' from 1 to 5, as in the released code.
-        mean_bag: mean bag size of the train set, for the size study (10, 20 or 50 in the paper); None for the
-            main set, whose mean is 6.9.
-        exemplars: how many train exemplars; None for all of the main set, or 24,000 in the size study.
+        mean_bag: mean bag size of the train set, for the size study (10, 20 or 50 in the paper); without
+            it the main set, whose mean is 6.9.
+        exemplars: how many train exemplars; without it all of the main set, or 24,000 of the size study.
         round: which draw of the data; rounds share no random numbers, but the same writers.
         seed: start of the random numbers.
     """

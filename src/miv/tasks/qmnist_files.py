@@ -115,7 +115,7 @@ def _what_to_do(raw: Path, missing: dict[str, tuple[str, ...]]) -> str:
 
 
 def _read_pair(images_path: Path, labels_path: Path, first: int | None) -> Digits:
-    """Read images and their labels; ``first`` takes only that many, as MNIST's test has a part of QMNIST's."""
+    """Read images and their labels; ``first`` takes only that many, as MNIST has a part of QMNIST's test."""
     images = read_idx(images_path)
     if images.ndim != 3 or images.dtype != np.uint8 or 0 in images.shape:
         raise MivError(f"{images_path} is {images.dtype} {images.shape}. Expected uint8 (N, 28, 28).")

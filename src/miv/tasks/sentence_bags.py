@@ -2,15 +2,15 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from miv.exemplars import ExemplarSet, InstancePool
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence of a bag.
+class Sentence(NamedTuple):
+    """A sentence of a bag; a tuple, as a build makes millions.
 
     Args:
         key: tells the same sentence in two bags, which is stored once.

@@ -1,8 +1,8 @@
 """Bags of one digit by several writers, all drawn with arrays.
 
 A *cell* is what one writer has of one digit. Some of each cell are held out as queries and leave the pool, so
-a query is never in a bag. Each query then gets bags to which a few writers lend some of their instances of its
-digit: with its own writer among them the exemplar is positive, without it is negative.
+a query is never in a bag. Each query then gets bags to which a few writers lend some instances of its digit:
+with its own writer among them the exemplar is positive, without it is negative.
 """
 
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> Pl
         lenders = np.flatnonzero((stock.digit == digit) & (stock.left > 0))
         if len(lenders) <= recipe.most:
             raise MivError(
-                f"Digit {digit}: {len(lenders)} writers of the split have more than the {recipe.queries} held "
+                f"Digit {digit}: {len(lenders)} writers have more than the {recipe.queries} held "
                 f"out as queries, but a bag may need {recipe.most} beside the query's own writer."
             )
         matched = rows[stock.left[stock.query_cell[rows]] > 0]

@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,17 @@ def test_copies_count_once_and_contradictions_are_left_out(
     assert [0.0, 2.0] not in exemplars.pool.values.tolist()
     assert "1 instances are copies" in caplog.text
     assert "1 instances are in more than one class" in caplog.text
+
+
+def test_classes_whose_instances_are_all_left_out(tmp_path: Path) -> None:
+    root = make_vectors(tmp_path, {"a": 2, "b": 4, "c": 4})
+    shutil.copytree(root / "a", root / "twin")
+    hard = Drawing(20, 2, 2, 2, hard_negatives=1.0, hard_classes=3)
+    assert set(build(root, shares=ALL_TRAIN, drawing=hard)["train"].pool.classes) == {"b", "c"}  # type: ignore[arg-type]
+    for name in "bc":
+        shutil.rmtree(root / name)
+    with pytest.raises(MivError, match="Every instance is in more than one class"):
+        build(root, shares=ALL_TRAIN)
 
 
 def test_files_of_no_use_are_named_and_ignored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

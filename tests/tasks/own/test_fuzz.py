@@ -16,7 +16,7 @@ from miv.exemplars import ExemplarSet
 from miv.progress import SilentProgress
 from miv.tasks.own import Drawing, FromFolder, FromTable, Shares
 
-fuzz = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -95,6 +95,8 @@ class Drawing:
             progress: told of every exemplar.
             split: the name of the split, for messages.
         """
+        if not members:
+            raise MivError(f"The split {split} has no instances left. Give more, or another seed.")
         classes = _Classes(pool, members, self)
         self._check_enough(classes, split)
         queries: list[int] = []
@@ -175,7 +177,10 @@ class _Classes:
         self._class_of = np.repeat(np.arange(len(groups)), sizes)  # (n,)
         self.query_places = np.flatnonzero(sizes[self._class_of] >= 2)
         self._hard_share = drawing.hard_negatives
-        self._near = nearest_classes(pool, groups, drawing.hard_classes) if drawing.hard_negatives else []
+        self._near: list[NDArray[np.int64]] = []  # for each class the pool indices of the classes like it
+        if drawing.hard_negatives:
+            for others in nearest_classes(pool, groups, drawing.hard_classes):
+                self._near.append(np.concatenate([groups[other] for other in others]))
 
     def witnesses(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """At most ``count`` other instances of the class of the query at ``place``."""
@@ -193,16 +198,17 @@ class _Classes:
         others = len(self.flat) - (stop - start)
         chosen = rng.choice(others, count, replace=False)
         easy = self.flat[chosen + (stop - start) * (chosen >= start)]
-        distinct: NDArray[np.int64] = np.concatenate([hard, easy[~np.isin(easy, hard)]])[:count]
-        return distinct
+        if not len(hard):
+            return easy
+        taken = set(hard.tolist())
+        filling = [index for index in easy.tolist() if index not in taken]
+        return np.append(hard, np.array(filling[: count - len(hard)], dtype=np.int64))
 
     def _hard(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         if not count:
             return self.flat[:0]
-        near = [self.flat[slice(*self._borders[other])] for other in self._near[self._class_of[place]]]
-        candidates = np.concatenate(near)
-        chosen: NDArray[np.int64] = rng.choice(candidates, min(count, len(candidates)), replace=False)
-        return chosen
+        candidates = self._near[self._class_of[place]]
+        return candidates[rng.choice(len(candidates), min(count, len(candidates)), replace=False)]
 
 
 def _round_at_random(value: float, rng: np.random.Generator) -> int:

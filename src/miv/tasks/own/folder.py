@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from miv.errors import MivError
 from miv.exemplars import SPLITS, ExemplarSet, InstancePool, Kind
@@ -63,9 +64,10 @@ class FromFolder:
             raise MivError(f"{self.root}: this folder cannot be read ({error}).") from error
         dealt = split_classes(sorted(files), self.shares, self._rng(SPLIT_DRAW))
         pool = _read_instances(files, self.images, progress)
+        indices = _indices_by_class(pool)
         sets = {}
         for split, names in dealt.items():
-            members = {name: np.flatnonzero(pool.classes == name) for name in names}
+            members = {name: indices[name] for name in names if name in indices}
             share = self.shares.by_split()[split]
             exemplars = max(2, round(self.drawing.exemplars * share))
             rng = self._rng(SPLITS.index(split))
@@ -152,6 +154,13 @@ def _read_instances(files: dict[str, list[Path]], form: ImageForm, progress: Pro
         )
         pool = _without(pool, ambiguous)
     return pool
+
+
+def _indices_by_class(pool: InstancePool) -> dict[str, NDArray[np.int64]]:
+    indices: dict[str, list[int]] = {}
+    for index, name in enumerate(pool.classes if pool.classes is not None else ()):
+        indices.setdefault(name, []).append(index)
+    return {name: np.array(found, dtype=np.int64) for name, found in indices.items()}
 
 
 def _without(pool: InstancePool, left_out: Collection[int]) -> InstancePool:
