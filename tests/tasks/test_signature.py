@@ -146,7 +146,7 @@ def test_a_missing_and_an_empty_folder(tmp_path: Path) -> None:
 
 
 def test_too_few_writers_for_three_splits(archive: Path) -> None:
-    with pytest.raises(MivError, match="of 14 writers, 2 would be in the validation split"):
+    with pytest.raises(MivError, match="of 14 writers, 2 would be in validation"):
         build(archive)
 
 

@@ -89,7 +89,7 @@ class Signature:
             count = sum(given == split for given in split_of.values())
             if count < _FEWEST_WRITERS:
                 raise MivError(
-                    f"{self.raw}: of {len(split_of)} writers, {count} would be in the {split} split. Expected "
+                    f"{self.raw}: of {len(split_of)} writers, {count} would be in {split}. Expected "
                     f"at least {_FEWEST_WRITERS} in each. Add writers, or raise held_out ({self.held_out})."
                 )
         return {

@@ -35,10 +35,10 @@ def draw_exemplars(
 
     For each writer, each query and each of the writer's anchors there are two exemplars. The positive one
     asks with a genuine signature; its bag holds that anchor and anchors of 2-5 other writers, more of the
-    same script than of the other. The negative one asks with a forgery of such a bag (90 %), or with the genuine
-    signature of a bag without its writer (10 %, and wherever nobody forged the writer). A writer lends a
-    second anchor now and then; bags hold 2-8. Where a writer has more forgeries than genuine signatures, the
-    latter ask again, and the other way round, so that every signature asks.
+    same script than of the other. The negative one asks with a forgery, of such a bag (90 %), or with the
+    genuine signature, of a bag without its writer (10 %, and wherever nobody forged the writer). A writer
+    lends a second anchor now and then; bags hold 2-8. Where a writer has more forgeries than genuine
+    signatures, the latter ask again, and the other way round, so that every signature asks.
 
     Args:
         pool: the images.
