@@ -1,12 +1,12 @@
 """Ragged bags: all instances of a batch in one tensor, and the borders between the bags."""
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
 
+from miv import ragged
+from miv.borders import Borders
 from miv.errors import MivError
 
 
@@ -35,7 +35,7 @@ class Bags:
         if check:
             _check_finite(values)
         self.values = values
-        self.ptr = ptr
+        self.borders = Borders(ptr, len(values))
 
     @classmethod
     def from_list(cls, bags: Sequence[Tensor], *, check: bool = False) -> "Bags":
@@ -84,28 +84,30 @@ class Bags:
             raise MivError(
                 f"values is {_describe(values)}. Expected {len(self.values)} rows, one an instance."
             )
-        other = object.__new__(Bags)
-        other.values = values
-        other.ptr = self.ptr
-        # The borders were checked, and what was computed from them stays true.
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if k in ("sizes", "owner")})
-        return other
+        bags = object.__new__(Bags)  # the borders need no second check
+        bags.values, bags.borders = values, self.borders
+        return bags
 
     def __len__(self) -> int:
-        return len(self.ptr) - 1
+        return len(self.borders)
 
     def __repr__(self) -> str:
         return f"Bags({len(self)} bags, values {_describe(self.values)})"
 
-    @cached_property
+    @property
+    def ptr(self) -> Tensor:
+        """``(B + 1,)`` the borders."""
+        return self.borders.ptr
+
+    @property
     def sizes(self) -> Tensor:
         """``(B,)`` the number of instances in each bag."""
-        return self.ptr.diff()
+        return self.borders.sizes
 
-    @cached_property
+    @property
     def owner(self) -> Tensor:
         """``(T,)`` the bag that each instance is in."""
-        return torch.repeat_interleave(self.sizes, output_size=len(self.values))
+        return self.borders.owner
 
     def split(self, rows: Tensor) -> list[Tensor]:
         """Cut ``(T, ...)`` into a list of ``B`` tensors ``(N_b, ...)``."""
@@ -113,20 +115,20 @@ class Bags:
 
     def expand(self, rows: Tensor) -> Tensor:
         """Give every instance its bag's row: ``(B, ...)`` to ``(T, ...)``."""
-        return _Expand.apply(rows, self)
+        return ragged.Expand.apply(rows, self.borders)
 
     def sum(self, rows: Tensor) -> Tensor:
         """Add up the rows of each bag: ``(T, ...)`` to ``(B, ...)``."""
-        return _Sum.apply(rows, self)
+        total: Tensor = ragged.Sum.apply(rows.reshape(len(rows), -1), self.borders)
+        return total.reshape(len(self), *rows.shape[1:])
 
     def mean(self, rows: Tensor) -> Tensor:
         """Average the rows of each bag: ``(T, ...)`` to ``(B, ...)``."""
-        sizes = self.sizes.reshape(-1, *[1] * (rows.ndim - 1))
-        return self.sum(rows) / sizes
+        return self.sum(rows) / self.sizes.reshape(-1, *[1] * (rows.ndim - 1))
 
     def var(self, rows: Tensor) -> Tensor:
-        """Population variance (divide by N) of each bag: ``(T, ...)`` to ``(B, ...)``."""
-        return self.mean((rows - self.expand(self.mean(rows))).square())
+        """Population variance (divide by N) of each bag: ``(T, C)`` to ``(B, C)``."""
+        return ragged.Variance.apply(rows, self.borders)
 
     def max(self, rows: Tensor) -> Tensor:
         """Greatest value of each bag and column: ``(T, ...)`` to ``(B, ...)``.
@@ -148,6 +150,31 @@ class Bags:
         greatest = self.max(rows.detach())
         return self.sum((rows - self.expand(greatest)).exp()).log() + greatest
 
+    def dot(self, rows: Tensor, values: Tensor, heads: int = 1) -> Tensor:
+        """Multiply each instance by its bag's row, head by head: ``(B, C)`` and ``(T, C)`` to ``(T, h)``."""
+        return ragged.Dot.apply(rows.to(values.dtype), values, self.borders, heads)
+
+    def distance(self, rows: Tensor, values: Tensor, weight: Tensor, power: int, heads: int = 1) -> Tensor:
+        """Distance of each instance to its bag's row: ``(B, C)`` and ``(T, C)`` to ``(T, h)``.
+
+        By head, the sum of ``weight * |row - value| ** power`` with ``weight`` ``(C,)``; ``power`` is 1 or 2.
+        """
+        dtype = values.dtype
+        return ragged.Distance.apply(rows.to(dtype), values, weight.to(dtype), self.borders, heads, power)
+
+    def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Add up each bag's instances by their head's weight: ``(T, h)`` and ``(T, C)`` to ``(B, C)``."""
+        return ragged.WeightedSum.apply(weights.to(values.dtype), values, self.borders)
+
+    def normed_sum(self, weights: Tensor, values: Tensor, gate: Tensor | None, eps: float) -> Tensor:
+        """Do as ``weighted_sum`` after each instance was gated by its bag's row and normalised by head.
+
+        ``(T, h)``, ``(T, C)`` and ``gate`` ``(B, C)`` to ``(B, C)``; ``eps`` stands beside the variance.
+        """
+        dtype = values.dtype
+        gate = None if gate is None else gate.to(dtype)
+        return ragged.NormedSum.apply(weights.to(dtype), values, gate, self.borders, eps)
+
     def shuffled(self) -> "Bags":
         """Return the same bags with the instances of each in a random order."""
         jitter = torch.rand(len(self.values), device=self.values.device, dtype=torch.float64)
@@ -157,39 +184,9 @@ class Bags:
         """Return ``(B, N, ...)``, zero beyond a bag's end, and the mask ``(B, N)`` of true instances."""
         longest = int(self.sizes.max())
         mask = torch.arange(longest, device=self.ptr.device) < self.sizes[:, None]  # (B, N)
-        padded = self.values.new_zeros(len(self), longest, *self.values.shape[1:])
-        return padded.masked_scatter(
-            mask.reshape(*mask.shape, *[1] * (self.values.ndim - 1)), self.values
-        ), mask
-
-
-class _Sum(torch.autograd.Function):
-    """Sum of contiguous rows. ``embedding_bag`` is the fastest on a CPU of the ways that torch has."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, rows: Tensor, bags: Bags) -> Tensor:
-        ctx.bags = bags  # type: ignore[attr-defined]
-        flat = rows.reshape(len(rows), -1)
-        order = torch.arange(len(rows), device=rows.device)
-        total = torch.nn.functional.embedding_bag(order, flat, bags.ptr[:-1], mode="sum")
-        return total.reshape(len(bags), *rows.shape[1:])
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:
-        return _Expand.apply(grad, ctx.bags), None  # type: ignore[attr-defined]
-
-
-class _Expand(torch.autograd.Function):
-    """The transpose of ``_Sum``; each is the other's gradient, so second derivatives work too."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, rows: Tensor, bags: Bags) -> Tensor:
-        ctx.bags = bags  # type: ignore[attr-defined]
-        return rows.index_select(0, bags.owner)
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:
-        return _Sum.apply(grad, ctx.bags), None  # type: ignore[attr-defined]
+        place = mask.flatten().nonzero().squeeze(1)  # (T,) where each instance goes in (B * N)
+        padded = self.values.new_zeros(mask.numel(), *self.values.shape[1:]).index_copy(0, place, self.values)
+        return padded.unflatten(0, mask.shape), mask
 
 
 def _borders(sizes: Sequence[int] | Tensor, like: Tensor) -> Tensor:

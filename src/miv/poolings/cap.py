@@ -53,8 +53,8 @@ class CrossAttentionPooling(Pooling):
         self.gate_reads = gate_reads
         self.project = identity_linear(channels) if projection else nn.Identity()  # W_1 … W_h side by side
         self.gate = Excitation(channels) if co_excitation else None  # MHCE
-        self.pre_norm = HeadNorm(channels, heads) if norm == "pre" else nn.Identity()  # LN_j
-        self.post_norm = nn.LayerNorm(channels, eps=1e-3) if norm == "post" else nn.Identity()
+        self.pre_norm = HeadNorm(channels, heads) if norm == "pre" else None  # LN_j
+        self.post_norm = nn.LayerNorm(channels, eps=1e-3) if norm == "post" else None
         self.add_attention_weights()
 
     def add_attention_weights(self) -> None:
@@ -73,15 +73,20 @@ class CrossAttentionPooling(Pooling):
 
     def forward(self, query: Tensor, bags: Bags) -> Twins:
         projected_query = self.project(query)  # (B, C)
-        projected_targets = self.project(bags.values)  # (T, C)
-        attention = bags.softmax(
-            self.scores(projected_query, bags.with_values(projected_targets), bags)
-        )  # (T, h)
-        query_value, target_values = projected_query, projected_targets
+        keys = bags.with_values(self.project(bags.values))  # (T, C)
+        attention = bags.softmax(self.scores(projected_query, keys, bags))  # (T, h)
+
+        gate = None
+        query_value = projected_query
         if self.gate is not None:
             gate = self.gate(query if self.gate_reads == "query" else projected_query)  # (B, C)
-            query_value = query_value * gate
-            target_values = target_values * bags.expand(gate)  # (T, C)
-        weights = attention.repeat_interleave(self.head_channels, dim=1)  # (T, C)
-        bag_vector = bags.sum(weights * self.pre_norm(target_values))  # (B, C)
-        return Twins(self.post_norm(self.pre_norm(query_value)), self.post_norm(bag_vector), attention)
+            query_value = projected_query * gate  # (B, C)
+
+        if self.pre_norm is not None:
+            return Twins(self.pre_norm(query_value), self.pre_norm.pool(attention, keys, gate), attention)
+        bag_value = keys.weighted_sum(attention, keys.values)  # (B, C)
+        if gate is not None:
+            bag_value = bag_value * gate  # a factor of every term of the sum
+        if self.post_norm is not None:
+            return Twins(self.post_norm(query_value), self.post_norm(bag_value), attention)
+        return Twins(query_value, bag_value, attention)

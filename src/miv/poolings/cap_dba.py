@@ -18,12 +18,10 @@ class DistancePooling(CrossAttentionPooling):
     and deviation of the sum for independent standard normal channels, so that scores spread by 1 around 0.
     """
 
+    power: int  # of the absolute difference
+
     def add_attention_weights(self) -> None:
         self.distance_weight = nn.Parameter(torch.ones(self.channels))  # β
-
-    @abstractmethod
-    def distance(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Distance channel by channel: ``(T, C)`` and ``(T, C)`` to ``(T, C)``."""
 
     @abstractmethod
     def constants(self, channels: int) -> tuple[float, float]:
@@ -31,8 +29,8 @@ class DistancePooling(CrossAttentionPooling):
 
     def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
         c, s = self.constants(self.head_channels)
-        distances = self.distance(keys.expand(query), keys.values) * self.distance_weight  # (T, C)
-        return (c - distances.unflatten(-1, (self.heads, -1)).sum(-1)) / s  # (T, h)
+        distances = keys.distance(query, keys.values, self.distance_weight, self.power, self.heads)  # (T, h)
+        return (c - distances) / s
 
 
 @register("cap_dba_l1", section="4.1.2")
@@ -42,8 +40,7 @@ class ManhattanPooling(DistancePooling):
     .. math:: d(y, z) = |y - z|, \qquad c = \sqrt{4 / \pi} \, D, \qquad s = \sqrt{(2 - 4 / \pi) \, D}
     """
 
-    def distance(self, query: Tensor, keys: Tensor) -> Tensor:
-        return (query - keys).abs()
+    power = 1
 
     def constants(self, channels: int) -> tuple[float, float]:
         return math.sqrt(4 / math.pi) * channels, math.sqrt((2 - 4 / math.pi) * channels)
@@ -56,8 +53,7 @@ class EuclideanPooling(DistancePooling):
     .. math:: d(y, z) = (y - z)^2, \qquad c = 2 D, \qquad s = \sqrt{8 D}
     """
 
-    def distance(self, query: Tensor, keys: Tensor) -> Tensor:
-        return (query - keys).square()
+    power = 2
 
     def constants(self, channels: int) -> tuple[float, float]:
         return 2.0 * channels, math.sqrt(8 * channels)

@@ -15,5 +15,4 @@ class MultiplicativePooling(CrossAttentionPooling):
     """
 
     def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
-        products = keys.expand(query) * keys.values  # (T, C)
-        return products.unflatten(-1, (self.heads, -1)).sum(-1) / math.sqrt(self.head_channels)  # (T, h)
+        return keys.dot(query, keys.values, self.heads) / math.sqrt(self.head_channels)  # (T, h)

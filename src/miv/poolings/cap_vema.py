@@ -25,5 +25,4 @@ class VarianceExcitedPooling(CrossAttentionPooling):
 
     def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
         delta = self.delta(targets.var(targets.values) - 1)  # (B, C)
-        products = keys.expand(query * delta) * keys.values  # (T, C)
-        return products.unflatten(-1, (self.heads, -1)).sum(-1) / math.sqrt(self.head_channels)  # (T, h)
+        return keys.dot(query * delta, keys.values, self.heads) / math.sqrt(self.head_channels)  # (T, h)

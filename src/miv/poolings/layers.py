@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from miv.bags import Bags
+
 
 def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
     """A linear map with Glorot's uniform weights and a bias of zero, as Keras starts one."""
@@ -67,3 +69,11 @@ class HeadNorm(nn.Module):
         by_head = x.unflatten(-1, (self.heads, -1))  # (..., h, D)
         normed = functional.layer_norm(by_head, by_head.shape[-1:], eps=self.eps**2)
         return normed.flatten(-2) * self.weight + self.bias
+
+    def pool(self, attention: Tensor, bags: Bags, gate: Tensor | None) -> Tensor:
+        r"""Sum of the normed targets: :math:`\sum_n a_n LN_j(z_n \odot g)`, ``(B, C)``.
+
+        The attention sums to 1, so scale and offset can wait until after the sum, where rows are fewer.
+        """
+        normed = bags.normed_sum(attention, bags.values, gate, self.eps**2)  # (B, C)
+        return normed * self.weight + self.bias

@@ -59,11 +59,10 @@ class MultiheadAttentionPooling(Pooling):
 
     def _attend(self, seed: Tensor, keys: Bags, values: Tensor) -> tuple[Tensor, Tensor]:
         """One attention block: a seed for each bag ``(B, C)`` to ``(B, C)``, and the attention ``(T, h)``."""
-        products = keys.expand(self.to_query(seed)) * keys.values  # (T, C)
-        scores = products.unflatten(-1, (self.heads, -1)).sum(-1) / math.sqrt(self.head_channels)  # (T, h)
-        attention = keys.softmax(scores)
-        weights = attention.repeat_interleave(self.head_channels, dim=1)  # (T, C)
-        attended = self.attention_norm(seed + self.to_output(keys.sum(weights * values)))  # (B, C)
+        products = keys.dot(self.to_query(seed), keys.values, self.heads)  # (T, h)
+        attention = keys.softmax(products / math.sqrt(self.head_channels))
+        attended = self.to_output(keys.weighted_sum(attention, values))  # (B, C)
+        attended = self.attention_norm(seed + attended)
         return self.output_norm(attended + self.feed_forward(attended)), attention
 
 

@@ -1,0 +1,56 @@
+"""The borders between bags, and what follows from them alone."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+BLOCK_ROWS = 1024  # of 512 float32 channels: 2 MB, about the cache of a core
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some bags, one after the other, that are worked on together."""
+
+    bags: slice
+    rows: slice
+    owner: Tensor  # (t,) the bag of each row, counted from the block's first bag
+    starts: Tensor  # (b,) the first row of each bag, counted from the block's first row
+
+
+class Borders:
+    """``ptr`` ``(B + 1,)``: bag ``b`` holds the rows ``ptr[b]`` to ``ptr[b + 1]``. All else is derived, once."""
+
+    def __init__(self, ptr: Tensor, rows: int) -> None:
+        self.ptr = ptr
+        self.rows = rows  # T, known without waiting for a GPU
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """``(B,)`` the number of instances in each bag."""
+        return self.ptr.diff()
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """``(T,)`` the bag that each instance is in."""
+        return torch.repeat_interleave(self.sizes, output_size=self.rows)
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """All bags, in blocks of at most ``BLOCK_ROWS`` rows or one larger bag; on a GPU, in one block."""
+        if self.ptr.device.type != "cpu":
+            return [Block(slice(0, len(self)), slice(0, self.rows), self.owner, self.ptr[:-1])]
+        ptr = self.ptr.tolist()
+        blocks, first = [], 0
+        for last in range(1, len(ptr)):
+            if last < len(self) and ptr[last + 1] - ptr[first] <= BLOCK_ROWS:
+                continue
+            rows = slice(ptr[first], ptr[last])
+            starts = self.ptr[first:last] - ptr[first]
+            blocks.append(Block(slice(first, last), rows, self.owner[rows] - first, starts))
+            first = last
+        return blocks
