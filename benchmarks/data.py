@@ -105,7 +105,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         figures |= measure_qmnist(Path(temporary) / "qmnist")
         figures |= measure_large(Path(temporary) / "large")
-        figures |= measure_fever(round(arguments.fever_gigabytes * 1e9), Path(temporary))
+        figures |= measure_fever(round(arguments.fever_gigabytes * 2**30), Path(temporary))
     print(json.dumps(figures))
 
 

@@ -62,7 +62,7 @@ def open_files(files: dict[str, bytes], *, verify: bool) -> ExemplarSet | None:
 
 
 @given(st.sampled_from(KINDS), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_damage_is_noticed(kind: str, data: st.DataObject) -> None:
     files, fingerprint = saved(kind)
     name = data.draw(st.sampled_from(sorted(files)))
@@ -72,7 +72,7 @@ def test_damage_is_noticed(kind: str, data: st.DataObject) -> None:
 
 
 @given(st.sampled_from(KINDS), st.data(), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_damage_behind_right_hashes_is_survived(kind: str, data: st.DataObject, verify: bool) -> None:
     files, _ = saved(kind)
     manifest = json.loads(files["manifest.json"])
@@ -85,7 +85,7 @@ def test_damage_behind_right_hashes_is_survived(kind: str, data: st.DataObject, 
 
 
 @given(st.sampled_from(KINDS), st.data(), JSON)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_wrong_manifest_is_refused_or_changes_nothing(kind: str, data: st.DataObject, other: Any) -> None:
     files, fingerprint = saved(kind)
     manifest = json.loads(files["manifest.json"])
@@ -105,6 +105,6 @@ def test_a_wrong_manifest_is_refused_or_changes_nothing(kind: str, data: st.Data
         st.sampled_from(["manifest.json", "exemplars.parquet", "pool.npy"]), st.binary(max_size=200)
     )
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_folder_of_noise_is_refused(files: dict[str, bytes]) -> None:
     assert open_files(files, verify=False) is None
