@@ -1,0 +1,57 @@
+"""``miv data``: make exemplar sets, and look at them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from miv.cli.app import JsonOption, app, print_json
+from miv.cli.task_commands import TaskGroup
+
+data_app = typer.Typer(help="Make exemplar sets, and look at them.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+build_app = typer.Typer(
+    help="Build the splits of a task, from its raw files or from a seed alone.",
+    cls=TaskGroup,
+    no_args_is_help=True,
+    subcommand_metavar="TASK --out DIR [OPTIONS]",
+)
+data_app.add_typer(build_app, name="build")
+
+
+@build_app.callback()
+def _build() -> None: ...
+
+
+@data_app.command("inspect")
+def inspect(
+    folder: Annotated[Path, typer.Argument(help="A saved set, or a folder of splits.", show_default=False)],
+    sheet: Annotated[
+        Path | None,
+        typer.Option(help="Also write a contact sheet to this .html or .png file.", show_default=False),
+    ] = None,
+    exemplars: Annotated[int, typer.Option(help="Exemplars on the contact sheet.")] = 50,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of exemplars for the sheet.", min=0)] = 0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 1 if the audit finds a leak.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Print sizes, statistics and a leakage audit; with --sheet also show some exemplars.
+
+    Every hash of the set is checked. The audit looks for queries in their own bag, classes or identical
+    instances in two splits, and labels that contradict the witnesses.
+    """
+    from miv.inspection import inspect_folder, write_contact_sheet
+
+    inspection = inspect_folder(folder)
+    if sheet is not None:
+        write_contact_sheet(inspection.sets, sheet, exemplars=exemplars, seed=seed)
+        typer.echo(f"Wrote {sheet}.", err=True)
+    if json:
+        print_json(inspection.document())
+    else:
+        print(inspection.text())
+    if strict and inspection.findings:
+        raise typer.Exit(1)

@@ -1,0 +1,109 @@
+"""Writing whole or not at all: to a temporary sibling first, then one rename."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from miv.errors import MivError
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Give an empty temporary folder to fill; when the block ends well it takes the place of ``folder``.
+
+    Whatever goes wrong in the block (a full disk, Ctrl-C), the temporary folder is removed and what was at
+    ``folder`` stays as it was. An older folder is moved aside, and removed only when the new one is in place;
+    whether it may be replaced is for the caller to decide beforehand.
+    """
+    with _said_plainly(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+        try:
+            temporary.chmod(0o777 & ~_umask())  # mkdtemp makes it private; a data set is an ordinary folder
+            yield temporary
+            _flush_tree(temporary)
+            _put_in_place(temporary, folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a temporary name to write to; when the block ends well the file takes the place of ``path``."""
+    with _said_plainly(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            yield temporary
+            _flush(temporary)
+            temporary.replace(path)
+            _flush(path.parent)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _said_plainly(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise MivError(
+            f"Could not write {path}: {reason}. What was there before is untouched; "
+            "see that the disk has room and the folder may be written to, then try again."
+        ) from error
+
+
+def _put_in_place(new: Path, folder: Path) -> None:
+    if not folder.exists():
+        new.rename(folder)
+    else:
+        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".old", dir=folder.parent))
+        older = aside / folder.name
+        try:
+            folder.rename(older)
+            new.rename(folder)
+        except BaseException:
+            if older.exists() and not folder.exists():
+                older.rename(folder)
+            raise
+        finally:
+            if folder.exists():
+                shutil.rmtree(aside, ignore_errors=True)
+    _flush(folder.parent)
+
+
+def _flush_tree(folder: Path) -> None:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            _flush(Path(parent) / name)
+        _flush(Path(parent))
+
+
+def _flush(path: Path) -> None:
+    if os.name == "nt":  # a folder cannot be opened there, and a file only for writing
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    current = os.umask(0o022)  # there is no way to read it but to set it
+    os.umask(current)
+    return current

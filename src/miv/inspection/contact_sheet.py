@@ -1,0 +1,161 @@
+"""The contact sheet: some exemplars on one page, each query beside its bag, witnesses framed."""
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.errors import MivError
+from miv.exemplars import ExemplarSet
+from miv.files import whole_file
+from miv.inspection.thumbnails import Thumbnails
+
+SHOWN_MEMBERS = 24  # of one bag; a longer one says how many more there are
+SHOWN_LETTERS = 400  # of one text
+MOST_EXEMPLARS = 1000  # more would be a file that no browser opens gladly
+
+
+@dataclass(frozen=True)
+class SheetRow:
+    """One exemplar on the sheet: its number, and the places in its bag that are shown, rising."""
+
+    exemplar: int
+    places: NDArray[np.int64]
+    left_out: int
+
+
+def write_contact_sheet(
+    sets: dict[str, ExemplarSet], path: Path, *, exemplars: int = 50, seed: int = 0
+) -> None:
+    """Write ``exemplars`` of the sets, chosen with ``seed``, to an HTML or PNG file that needs no other.
+
+    Args:
+        sets: the sets by name, each with its share of the sheet.
+        path: a name that ends in ``.html`` (any kind) or ``.png`` (images and features).
+        exemplars: how many to show in all.
+        seed: of the choice.
+    """
+    if not 1 <= exemplars <= MOST_EXEMPLARS:
+        raise MivError(f"The sheet is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS}.")
+    if path.suffix not in (".html", ".png"):
+        raise MivError(
+            f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html or .png."
+        )
+    rows = _choose(sets, exemplars, seed)
+    if path.suffix == ".png":
+        from miv.inspection.picture_sheet import draw_sheet
+
+        picture = draw_sheet(sets, rows)
+        with whole_file(path) as temporary:
+            picture.save(temporary, "PNG")
+    else:
+        page = _page(sets, rows)
+        with whole_file(path) as temporary:
+            temporary.write_text(page, encoding="utf-8", errors="replace")
+
+
+def _choose(sets: dict[str, ExemplarSet], wanted: int, seed: int) -> dict[str, list[SheetRow]]:
+    shares = [len(part) for part in np.array_split(np.arange(wanted), len(sets))]
+    rows = {}
+    for number, ((name, exemplars), share) in enumerate(zip(sets.items(), shares, strict=True)):
+        random = np.random.default_rng([seed, number])
+        chosen = _choose_balanced(exemplars.label, share, random)
+        rows[name] = [_row(exemplars, int(exemplar)) for exemplar in chosen]
+    return rows
+
+
+def _choose_balanced(label: NDArray[np.int8], wanted: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Choose positives, then as many negatives; more of the one where the other runs out."""
+    order = random.permutation(len(label))
+    positives, negatives = order[label[order] == 1], order[label[order] == 0]
+    positives = positives[: max(-(-wanted // 2), wanted - len(negatives))]
+    negatives = negatives[: wanted - len(positives)]
+    return np.concatenate([np.sort(positives), np.sort(negatives)])
+
+
+def _row(exemplars: ExemplarSet, exemplar: int) -> SheetRow:
+    """Show the whole bag; of a long one the witnesses first, then others, in the order of the bag."""
+    witness = exemplars.bag_witness(exemplar)
+    places = np.arange(len(exemplars.bag(exemplar)))
+    if witness is not None:
+        places = places[np.argsort(~witness, kind="stable")]
+    return SheetRow(exemplar, np.sort(places[:SHOWN_MEMBERS]), max(0, len(places) - SHOWN_MEMBERS))
+
+
+def _page(sets: dict[str, ExemplarSet], rows: dict[str, list[SheetRow]]) -> str:
+    parts = [_HEAD]
+    for name, exemplars in sets.items():
+        parts.append(f"<h2>{escape(name)}: {len(rows[name])} of {len(exemplars):,} exemplars</h2>")
+        thumbnails = None if exemplars.pool.kind == "text" else Thumbnails(exemplars.pool)
+        parts += [_exemplar(exemplars, row, thumbnails) for row in rows[name]]
+    return "\n".join([*parts, "</body></html>\n"])
+
+
+def _exemplar(exemplars: ExemplarSet, row: SheetRow, thumbnails: Thumbnails | None) -> str:
+    label = "positive" if exemplars.label[row.exemplar] else "negative"
+    words = [f"exemplar {row.exemplar}", f'<b class="{label}">{label}</b>']
+    if exemplars.group is not None:
+        words.append(f"group {escape(str(exemplars.group[row.exemplar]))}")
+    witness = exemplars.bag_witness(row.exemplar)
+    bag = exemplars.bag(row.exemplar)
+    members = [
+        _instance(
+            exemplars,
+            int(bag[place]),
+            "witness" if witness is not None and witness[place] else "",
+            thumbnails,
+        )
+        for place in row.places
+    ]
+    if row.left_out:
+        members.append(f'<span class="more">and {row.left_out} more</span>')
+    layout = "texts" if thumbnails is None else "pictures"
+    return (
+        f'<section class="{layout}"><p>{" · ".join(words)}</p>'
+        f'<div class="query">{_instance(exemplars, int(exemplars.query[row.exemplar]), "", thumbnails)}</div>'
+        f'<div class="bag">{"".join(members)}</div></section>'
+    )
+
+
+def _instance(exemplars: ExemplarSet, instance: int, mark: str, thumbnails: Thumbnails | None) -> str:
+    classes = exemplars.pool.classes
+    title = f"instance {instance}" + ("" if classes is None else f", class {classes[instance]}")
+    attributes = f'class="instance {mark}" title="{escape(title)}"'
+    if thumbnails is not None:
+        return f'<img {attributes} alt="{escape(title)}" src="{thumbnails.data_address(instance)}">'
+    text = str(exemplars.pool.values[instance])
+    shown = text if len(text) <= SHOWN_LETTERS else text[:SHOWN_LETTERS] + "…"
+    return f"<span {attributes}>{escape(shown)}</span>"
+
+
+_HEAD = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Contact sheet</title>
+<style>
+:root { color-scheme: light; --query: #2456a6; --witness: #d97706; --line: #d8dbe0; }
+body { font: 15px/1.45 system-ui, sans-serif; color: #1c2026; background: #f6f7f9;
+  margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
+h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+.legend .instance { padding: 0 .5rem; background: #fff; }
+section { background: #fff; border: 1px solid var(--line); border-radius: 8px;
+  padding: .6rem .9rem; margin: .6rem 0; display: grid; grid-template-columns: max-content 1fr;
+  gap: .4rem 1rem; align-items: start; }
+section p { grid-column: 1 / -1; margin: 0; color: #5a626d; font-size: .85rem; }
+.positive { color: #166534; } .negative { color: #9f1239; }
+.instance { border: 3px solid transparent; border-radius: 4px; }
+.query .instance, .legend .query-mark { border-color: var(--query); }
+.witness { border-color: var(--witness); }
+.bag { display: flex; flex-wrap: wrap; gap: .3rem; align-items: center; }
+.pictures img { height: 64px; min-width: 24px; max-width: 220px; object-fit: contain; background: #eceef1;
+  image-rendering: pixelated; box-shadow: 0 0 0 1px var(--line); }
+.texts { grid-template-columns: 1fr; } .texts .bag { flex-direction: column; align-items: stretch; }
+.texts .instance { display: block; padding: .1rem .5rem; overflow-wrap: anywhere; background: #f6f7f9; }
+.texts .query .instance { font-weight: 600; background: #fff; }
+.texts .witness { background: #fff7ed; }
+.more { color: #5a626d; font-size: .85rem; padding: 0 .5rem; }
+</style></head><body>
+<h1>Contact sheet</h1>
+<p class="legend"><span class="instance query-mark">query</span> <span class="instance witness">witness</span>
+The query first, then its bag. Hold the pointer over an instance to read its number and class.</p>
+"""

@@ -1,0 +1,13 @@
+"""Tasks: each makes exemplar sets from raw files, or from nothing but a seed. One file a task."""
+
+from miv.tasks.base import Task, TaskOption, create_task, list_tasks, register_task, task_help, task_options
+
+__all__ = [
+    "Task",
+    "TaskOption",
+    "create_task",
+    "list_tasks",
+    "register_task",
+    "task_help",
+    "task_options",
+]

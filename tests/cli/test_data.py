@@ -1,0 +1,164 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.exemplars.example_sets import example_set
+from tests.tasks.test_base import Coins
+
+from miv.cli import main
+from miv.exemplars import load_splits, save_splits
+from miv.tasks import base, register_task
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _coins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base._tasks, "_entries", dict(base._tasks._entries))
+    register_task("coins", help="Tosses of a coin.")(Coins)
+
+
+@pytest.fixture
+def miv(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command; give its exit code, standard output and standard error."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["miv", *map(str, words)])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        shown = capsys.readouterr()
+        assert isinstance(code, int)
+        return code, shown.out, shown.err
+
+    return run
+
+
+def test_build_makes_what_inspect_reads(miv: Run, tmp_path: Path) -> None:
+    code, out, _ = miv("data", "build", "coins", "--out", tmp_path / "c", "--tosses", 4, "--seed", 3)
+    assert code == 0
+    assert out.startswith("train               1 exemplars          2 instances  mean bag 4.0\n")
+    assert load_splits(tmp_path / "c")["train"].bag_sizes.tolist() == [4]
+    code, out, _ = miv("data", "inspect", tmp_path / "c", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["sets"]["train"]["builder"] == "coins"
+    assert document["sets"]["train"]["options"] == {"tosses": 4, "draw": "fair", "seed": 3, "round": 0}
+    assert document["sets"]["train"]["bag_size"]["mean"] == 4
+
+
+def test_build_says_what_there_is(miv: Run) -> None:
+    assert "Tosses of a coin." in miv("data", "build", "--help")[1]
+    help_text = " ".join(miv("data", "build", "coins", "--help")[1].replace("│", " ").split())
+    assert "--tosses" in help_text
+    assert "How many tosses a bag holds, at most nine." in help_text
+    assert "One of: fair, loaded." in help_text
+
+
+def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
+    code, out, err = miv("data", "build", "coin", "--out", tmp_path / "c")
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: There is no task 'coin'. Did you mean 'coins'? Known: ")
+    assert err.count("\n") == 1
+    assert miv("data", "build", "coins", "--out", tmp_path / "c", "--draw", "loded")[0] == 1
+    assert miv("data", "build", "coins")[0] == 2
+    assert not (tmp_path / "c").exists()
+    assert miv("data", "build", "coins", "--out", tmp_path / "c")[0] == 0
+    code, _, err = miv("data", "build", "coins", "--out", tmp_path / "c")
+    assert code == 1
+    assert "already holds a set" in err
+    assert "Tossing" not in err  # it is refused before the work
+    code, out, _ = miv("data", "build", "coins", "--out", tmp_path / "c", "--overwrite", "--json")
+    assert code == 0
+    assert json.loads(out)["sets"] == {"train": {"exemplars": 1, "instances": 2}}
+
+
+def test_inspect_prints_statistics_and_findings(miv: Run, tmp_path: Path) -> None:
+    sets = {"train": example_set("grey"), "test": example_set("grey", bare=True)}
+    save_splits(sets, tmp_path / "é", builder="test", options={}, seed=None)
+    code, out, _ = miv("data", "inspect", tmp_path / "é")
+    assert code == 0
+    lines = [line for line in out.splitlines() if line and not line.startswith(" ")]
+    rows = {line.split("  ")[0]: line.split() for line in lines}
+    assert rows["exemplars"] == ["exemplars", "3", "3"]
+    assert rows["bag entries"][-2:] == ["6", "6"]
+    assert rows["witnesses"] == ["witnesses", "3", "-"]
+    assert "- instance_in_two_sets (train, test), 6 times" in out
+    assert "- class_in_two_sets (train, test), 4 times" in out
+    assert miv("data", "inspect", tmp_path / "é", "--strict")[0] == 1
+    code, out, _ = miv("data", "inspect", tmp_path / "é" / "train", "--strict")
+    assert code == 0
+    assert out.endswith("Leakage audit: nothing found.\n")
+
+
+@pytest.mark.parametrize("suffix", ["html", "png"])
+def test_inspect_writes_a_contact_sheet(miv: Run, tmp_path: Path, suffix: str) -> None:
+    example_set("grey").save(tmp_path / "set", builder="test", options={}, seed=None)
+    code, _, err = miv("data", "inspect", tmp_path / "set", "--sheet", tmp_path / f"sheet.{suffix}")
+    assert code == 0
+    assert f"sheet.{suffix}" in err
+    assert (tmp_path / f"sheet.{suffix}").stat().st_size > 1000
+
+
+def test_inspect_checks_every_value(miv: Run, tmp_path: Path) -> None:
+    example_set("grey").save(tmp_path / "set", builder="test", options={}, seed=None)
+    pool = tmp_path / "set" / "pool.npy"
+    pool.write_bytes(pool.read_bytes()[:-1] + b"\xff")
+    code, out, err = miv("data", "inspect", tmp_path / "set")
+    assert (code, out) == (1, "")
+    assert "pool.npy does not have the hash" in err
+
+
+@pytest.mark.parametrize("name", ["missing", "empty"])
+def test_inspect_says_what_it_expected(miv: Run, tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    code, _, err = miv("data", "inspect", tmp_path / name)
+    assert code == 1
+    assert "Expected a folder that `miv data` wrote" in err or "Expected one that `miv data` wrote" in err
+
+
+def test_ctrl_c_stops_without_a_trace(tmp_path: Path) -> None:
+    """A real process and a real signal, half-way through writing the pool."""
+    script = f"""
+import sys, time, numpy as np
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from miv.cli import main
+from miv.tasks import register_task
+from tests.tasks.test_base import Coins
+register_task("coins", help="")(Coins)
+import pyarrow.parquet
+def slow(table, path, **options):
+    path.write_bytes(b"half")
+    print("writing", flush=True)
+    time.sleep(30)
+pyarrow.parquet.write_table = slow
+sys.argv = ["miv", "data", "build", "coins", "--out", {str(tmp_path / "c")!r}]
+main()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_data_part_does_not_wait_for_torch() -> None:
+    script = "import sys, miv.cli, miv.inspection, miv.tasks; miv.tasks.list_tasks(); "
+    script += "sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], env=os.environ).returncode == 0

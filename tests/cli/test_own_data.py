@@ -1,0 +1,233 @@
+"""``miv data from-folder`` and ``from-table`` as a person meets them: processes, files, trouble."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import miv
+from miv.cli.app import app, main
+from miv.errors import MivError
+from miv.exemplars import load_splits
+
+MIV = [sys.executable, "-c", "from miv.cli import main; main()"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(miv.__file__).parents[1]), "COLUMNS": "200"}
+SMALL = ["--exemplars", "40", "--bag-mean", "3", "--bag-max", "5"]
+
+
+def run(*arguments: str | Path, limit: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [*MIV, *map(str, arguments)]
+    return subprocess.run(
+        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, preexec_fn=limit
+    )
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    root = tmp_path / "Фото 写真"
+    for number in range(12):
+        (root / f"klasse {number} ü").mkdir(parents=True)
+        for member in range(6):
+            picture = np.full((12, 10), 20 * number + member, dtype=np.uint8)
+            Image.fromarray(picture).save(root / f"klasse {number} ü" / f"{member} é.png")
+    return root
+
+
+def older_set(folder: Path, pictures: Path) -> dict[str, str]:
+    """Put a set at ``folder`` and return what must not change."""
+    done = CliRunner().invoke(app, ["data", "from-folder", str(pictures), "--out", str(folder), *SMALL])
+    assert done.exit_code == 0, done.output
+    return content(folder)
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {split: exemplars.fingerprint for split, exemplars in load_splits(folder, verify=True).items()}
+
+
+def assert_one_message(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    [message] = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    for word in words:
+        assert word in message
+
+
+def test_a_folder_becomes_sets_that_pass_the_audit(tmp_path: Path, pictures: Path) -> None:
+    out = tmp_path / "выход"
+    done = run("data", "from-folder", pictures, "--out", out, "--size", "8x9", "--json", *SMALL)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["folder"] == str(out)
+    assert {split: figures["exemplars"] for split, figures in report["sets"].items()} == {
+        "train": 32,
+        "validation": 4,
+        "test": 4,
+    }
+    assert report["options"]["drawing"]["bag_mean"] == 3
+    sets = load_splits(out, verify=True)
+    assert sets["train"].pool.values.shape[1:] == (8, 9)
+    assert CliRunner().invoke(app, ["data", "inspect", str(out), "--strict"]).exit_code == 0
+
+
+def test_a_table_becomes_sets(tmp_path: Path) -> None:
+    table = tmp_path / "täble.csv"
+    table.write_text("claim,bag,label\n" + "".join(f"q{row},a{row}|b{row},{row % 2}\n" for row in range(20)))
+    out = tmp_path / "out"
+    done = run("data", "from-table", table, "--out", out, "--query-column", "claim", "--test", "0.2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split()[:3] == ["train", "14", "exemplars"]
+    assert "split by instances: 14 train, 2 validation, 4 test" in done.stderr
+    assert {split: len(found) for split, found in load_splits(out).items()} == {
+        "train": 14,
+        "validation": 2,
+        "test": 4,
+    }
+
+
+def test_bad_input_is_one_message_and_the_older_set_stays(tmp_path: Path, pictures: Path) -> None:
+    out = tmp_path / "out"
+    before = older_set(out, pictures)
+    good = json.dumps({"query": "a", "bag": ["b"], "label": 1})
+    table = tmp_path / "a.jsonl"
+    table.write_text("\n".join([good] * 7311 + ["{" + good] + [good]))
+    done = run("data", "from-table", table, "--out", out, "--overwrite")
+    assert_one_message(done, "a.jsonl, line 7312", "broken JSON")
+    bad = pictures / "klasse 3 ü" / "bad.png"
+    bad.write_bytes(b"\x89PNG\r\n\x1a\n")
+    done = run("data", "from-folder", pictures, "--out", out, "--overwrite", *SMALL)
+    assert_one_message(done, "bad.png")
+    assert content(out) == before
+    assert [entry.name for entry in tmp_path.iterdir() if ".part" in entry.name] == []
+
+
+def test_a_set_is_not_replaced_unasked(tmp_path: Path, pictures: Path) -> None:
+    out = tmp_path / "out"
+    before = older_set(out, pictures)
+    again = ["data", "from-folder", str(pictures), "--out", str(out), *SMALL, "--seed", "1"]
+    assert_one_message(run(*again), "already holds a set", "--overwrite")
+    assert content(out) == before
+    assert run(*again, "--overwrite").returncode == 0
+    assert content(out) != before
+    assert_one_message(run("data", "from-folder", pictures, "--out", pictures, *SMALL), "not part of a set")
+
+
+@pytest.mark.parametrize("size", ["axb", "1x2x3", "0x5", "-3"])
+def test_impossible_sizes_are_explained(tmp_path: Path, pictures: Path, size: str) -> None:
+    arguments = ["data", "from-folder", str(pictures), "--out", str(tmp_path / "out"), f"--size={size}"]
+    with pytest.raises(MivError, match=r"0 × 5 pixels|The size '.*' is not understood"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+def test_control_c_half_way_leaves_the_older_set(tmp_path: Path, pictures: Path) -> None:
+    out = tmp_path / "out"
+    before = older_set(out, pictures)
+    endless = ["--exemplars", "100000000", "--bag-mean", "3", "--bag-max", "5", "--overwrite"]
+    command = [*MIV, "data", "from-folder", str(pictures), "--out", str(out), *endless]
+    process = subprocess.Popen(
+        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        while "Reading instances" not in process.stderr.readline():  # this step is over, drawing has begun
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert stdout == ""
+    assert "Traceback" not in stderr
+    assert content(out) == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]
+
+
+@pytest.mark.parametrize("trouble", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_trouble_while_writing_leaves_the_older_set(
+    tmp_path: Path,
+    pictures: Path,
+    trouble: BaseException,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out"
+    before = older_set(out, pictures)
+    really_save = np.save
+    calls = []
+
+    def save(path: Path, *arguments: Any, **options: Any) -> None:
+        calls.append(path)
+        if len(calls) == 2:  # the first split is written, the second is not
+            raise trouble
+        really_save(path, *arguments, **options)
+
+    monkeypatch.setattr(np, "save", save)
+    monkeypatch.setattr(
+        sys, "argv", ["miv", "data", "from-folder", str(pictures), "-o", str(out), "--overwrite", *SMALL]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main()
+    monkeypatch.undo()
+    assert len(calls) == 2
+    assert ended.value.code == (1 if isinstance(trouble, OSError) else 130)
+    if isinstance(trouble, OSError):
+        assert f"Could not write {out}: No space left on device" in capsys.readouterr().err
+    assert content(out) == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]
+
+
+def test_a_file_that_may_not_grow_is_told_plainly(tmp_path: Path, pictures: Path) -> None:
+    resource = pytest.importorskip("resource")
+    out = tmp_path / "out"
+    before = older_set(out, pictures)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    large = ["--size", "64x64", "--overwrite", *SMALL]
+    done = run("data", "from-folder", pictures, "--out", out, *large, limit=limit)
+    assert_one_message(done, "Could not write", str(out), "see that the disk has room")
+    assert content(out) == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "miv-test", folder], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk(tmp_path: Path, pictures: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        before = older_set(disk / "out", pictures)
+        large = ["--size", "100x100", "--overwrite", *SMALL]
+        done = run("data", "from-folder", pictures, "--out", disk / "out", *large)
+        assert_one_message(done, "Could not write", str(disk), "see that the disk has room")
+        assert content(disk / "out") == before
+        assert [entry.name for entry in disk.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("command", ["from-folder", "from-table"])
+def test_the_help_has_an_example(command: str) -> None:
+    done = CliRunner().invoke(app, ["data", command, "--help"])
+    assert done.exit_code == 0
+    assert f"Example: miv data {command}" in done.output

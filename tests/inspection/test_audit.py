@@ -1,0 +1,79 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from miv import ExemplarSet, InstancePool
+from miv.inspection import audit
+
+POOL = InstancePool("text", np.array(["a", "b", "c", "a"], dtype=object), np.array(list("xyzx")))
+
+
+def findings(**sets: ExemplarSet) -> dict[tuple[str, str], tuple[int, list[str]]]:
+    return {(found.check, found.where): (found.count, found.examples) for found in audit(sets)}
+
+
+def test_a_clean_set_has_no_finding() -> None:
+    clean = ExemplarSet.from_lists(POOL, [0, 1], [[1, 2], [2]], [1, 0], [[True, False], [False]])
+    assert findings(train=clean) == {}
+
+
+def test_finds_the_query_in_its_bag_by_place_and_by_content() -> None:
+    exemplars = ExemplarSet.from_lists(POOL, [0, 1, 0], [[1, 0], [2], [2, 3]], [1, 0, 1])
+    assert findings(train=exemplars) == {
+        ("query_in_bag", "train"): (1, ["exemplar 0: instance 0"]),
+        ("query_copy_in_bag", "train"): (1, ["exemplar 2: query 0 and member 3"]),
+    }
+
+
+def test_finds_labels_that_contradict_the_witnesses() -> None:
+    exemplars = ExemplarSet.from_lists(
+        POOL, [0, 0, 0], [[1, 2], [1], [2]], [1, 0, 1], [[False, False], [True], [True]]
+    )
+    assert findings(train=exemplars) == {
+        ("positive_without_witness", "train"): (1, ["exemplar 0"]),
+        ("negative_with_witness", "train"): (1, ["exemplar 1"]),
+    }
+    unknown = ExemplarSet.from_lists(POOL, [0, 0, 0], [[1, 2], [1], [2]], [1, 0, 1])
+    assert findings(train=unknown) == {}
+
+
+def test_finds_one_exemplar_with_two_labels() -> None:
+    exemplars = ExemplarSet.from_lists(POOL, [0, 1, 3], [[1, 2], [2], [2, 1]], [1, 0, 0])
+    assert findings(train=exemplars) == {
+        ("one_exemplar_two_labels", "train"): (1, ["exemplars 0 and 2"]),
+    }
+
+
+def test_finds_classes_and_instances_that_two_splits_share() -> None:
+    train = ExemplarSet.from_lists(POOL, [0], [[1]], [1])  # a, b of the classes x, y
+    other = InstancePool("text", np.array(["new", "b", "a"], dtype=object), np.array(["n", "m", "x"]))
+    test = ExemplarSet.from_lists(other, [0], [[1]], [1])  # new, b; its instance "a" is not used
+    assert findings(train=train, test=test) == {
+        ("instance_in_two_sets", "train, test"): (1, ["instances 1 and 1"])
+    }
+    wider = ExemplarSet.from_lists(other, [0], [[1, 2]], [1])
+    assert findings(train=train, test=wider) == {
+        ("class_in_two_sets", "train, test"): (1, ["class 'x'"]),
+        ("instance_in_two_sets", "train, test"): (2, ["instances 0 and 2", "instances 1 and 1"]),
+    }
+
+
+def test_lists_only_the_first_examples() -> None:
+    exemplars = ExemplarSet.from_lists(POOL, [0] * 9, [[0]] * 9, [1] * 9)
+    assert findings(train=exemplars)["query_in_bag", "train"] == (
+        9,
+        ["exemplar 0: instance 0", "exemplar 1: instance 0", "exemplar 2: instance 0"],
+    )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1, max_size=4)), min_size=1)
+)
+def test_counts_queries_in_bags_as_a_loop_does(rows: list[tuple[int, list[int]]]) -> None:
+    queries, bags = [query for query, _ in rows], [bag for _, bag in rows]
+    found = findings(train=ExemplarSet.from_lists(POOL, queries, bags, [1] * len(rows)))
+    same = sum(member == query for query, bag in rows for member in bag)
+    texts = POOL.values
+    copies = sum(member != query and texts[member] == texts[query] for query, bag in rows for member in bag)
+    assert found.get(("query_in_bag", "train"), (0, []))[0] == same
+    assert found.get(("query_copy_in_bag", "train"), (0, []))[0] == copies

@@ -1,0 +1,95 @@
+import base64
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.exemplars.example_sets import example_set
+
+from miv import ExemplarSet, InstancePool, MivError
+from miv.inspection import write_contact_sheet
+
+
+def test_shows_pictures_with_witnesses_framed(tmp_path: Path) -> None:
+    write_contact_sheet({"train": example_set("grey")}, tmp_path / "sheet.html")
+    page = (tmp_path / "sheet.html").read_text("utf-8")
+    assert "train: 3 of 3 exemplars" in page
+    assert page.count("<section") == 3
+    pictures = re.findall(r'<img class="instance (\w*)" title="([^"]*)".*?base64,([^"]*)"', page)
+    assert len(pictures) == 3 + 6  # the queries and all bag members
+    assert [title for mark, title, _ in pictures if mark == "witness"] == [
+        "instance 1, class Zoë",
+        "instance 4, class ",
+        "instance 0, class Zoë",
+    ]
+    first = Image.open(io.BytesIO(base64.b64decode(pictures[0][2])))
+    assert np.array_equal(np.asarray(first), example_set("grey").pool.values[0])
+
+
+def test_the_page_needs_no_other_file_and_escapes_texts(tmp_path: Path) -> None:
+    pool = InstancePool(
+        "text",
+        np.array(["<script>alert(1)</script>", "x" * 500, "a & b"], dtype=object),
+        np.array(['"><b>'] * 3),
+    )
+    exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], [1], [[False, True]], ["<i>"])
+    write_contact_sheet({"set": exemplars}, tmp_path / "sheet.html")
+    page = (tmp_path / "sheet.html").read_text("utf-8")
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "<i>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "x" * 400 + "…" in page
+    assert "x" * 401 not in page
+    assert not re.search(r'(src|href)="(?!data:)', page)
+
+
+def test_long_bags_keep_their_witnesses(tmp_path: Path) -> None:
+    pool = InstancePool("text", np.array([f"sentence {number}." for number in range(100)], dtype=object))
+    witness = [number == 99 for number in range(1, 100)]
+    exemplars = ExemplarSet.from_lists(pool, [0], [list(range(1, 100))], [1], [witness])
+    write_contact_sheet({"set": exemplars}, tmp_path / "sheet.html")
+    page = (tmp_path / "sheet.html").read_text("utf-8")
+    assert "sentence 99." in page
+    assert "sentence 23." in page
+    assert "sentence 24." not in page
+    assert "and 75 more" in page
+
+
+def test_the_choice_is_seeded_and_shared_between_splits(tmp_path: Path) -> None:
+    pool = InstancePool("text", np.array(["q", "m"], dtype=object))
+    many = ExemplarSet.from_lists(pool, [0] * 100, [[1]] * 100, [0] * 97 + [1] * 3)
+
+    def chosen(seed: int) -> list[str]:
+        write_contact_sheet({"train": many, "test": many}, tmp_path / "sheet.html", exemplars=7, seed=seed)
+        return re.findall(r"exemplar (\d+)", (tmp_path / "sheet.html").read_text("utf-8"))
+
+    assert len(chosen(0)) == 4 + 3
+    assert sum(int(exemplar) >= 97 for exemplar in chosen(0)) == 2 + 2  # half are positive, rounded up
+    assert chosen(0) == chosen(0) != chosen(1)
+
+
+@pytest.mark.parametrize("kind", ["grey", "colour", "features"])
+def test_draws_a_png_with_frames(tmp_path: Path, kind: str) -> None:
+    write_contact_sheet({"train": example_set(kind)}, tmp_path / "sheet.png")
+    pixels = np.asarray(Image.open(tmp_path / "sheet.png").convert("RGB")).reshape(-1, 3)
+    frame = 4 * 3 * (64 + 3)  # four sides, 3 pixels thick, around a cell of 64
+    assert (pixels == (0xD9, 0x77, 0x06)).all(axis=1).sum() == 3 * frame  # three witnesses
+    assert (pixels == (0x24, 0x56, 0xA6)).all(axis=1).sum() == 3 * frame  # three queries
+
+
+def test_refuses_what_it_cannot_draw_and_leaves_the_older_sheet(tmp_path: Path) -> None:
+    (tmp_path / "sheet.png").write_bytes(b"older")
+    with pytest.raises(MivError, match=r"holds texts. Expected a sheet that ends in .html"):
+        write_contact_sheet({"set": example_set("text")}, tmp_path / "sheet.png")
+    with pytest.raises(MivError, match=r"ends in '.pdf'. Expected a name that ends in .html or .png"):
+        write_contact_sheet({"set": example_set("text")}, tmp_path / "sheet.pdf")
+    with pytest.raises(MivError, match="show 0 exemplars"):
+        write_contact_sheet({"set": example_set("grey")}, tmp_path / "sheet.png", exemplars=0)
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(MivError, match="Could not write"):
+        write_contact_sheet({"set": example_set("grey")}, tmp_path / "file" / "sheet.png")
+    assert (tmp_path / "sheet.png").read_bytes() == b"older"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "sheet.png"]

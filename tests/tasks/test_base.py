@@ -1,0 +1,92 @@
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from miv import ExemplarSet, InstancePool, MivError
+from miv.progress import Progress, RichProgress, SilentProgress
+from miv.tasks import base, create_task, list_tasks, register_task, task_help, task_options
+
+
+@dataclass(frozen=True)
+class Coins:
+    """Tosses of a coin.
+
+    Args:
+        tosses: how many tosses a bag holds,
+            at most nine.
+        draw: how to draw.
+        seed: start of the random numbers.
+        round: which draw of the data.
+
+    Nothing below this line is an option:
+        neither: this.
+    """
+
+    tosses: int = 5
+    draw: Literal["fair", "loaded"] = "fair"
+    seed: int = 0
+    round: int = 0
+
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
+        pool = InstancePool("text", np.array(["heads", "tails"], dtype=object))
+        random = np.random.default_rng([self.seed, self.round, 0])
+        with progress.step("Tossing", total=self.tosses) as advance:
+            bag = random.integers(0, 2, self.tosses).tolist()
+            advance(self.tosses)
+        return {"train": ExemplarSet.from_lists(pool, [0], [bag], [int(0 in bag)])}
+
+
+@pytest.fixture(autouse=True)
+def _coins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base._tasks, "_entries", dict(base._tasks._entries))
+    register_task("coins", help="Tosses.")(Coins)
+
+
+def test_a_registered_task_is_found_described_and_built() -> None:
+    assert "coins" in list_tasks()
+    assert task_help("coins") == "Tosses."
+    options = {option.name: option for option in task_options("coins")}
+    assert list(options) == ["tosses", "draw", "seed", "round"]
+    assert options["tosses"].help == "how many tosses a bag holds, at most nine."
+    assert (options["tosses"].type, options["tosses"].default) == (int, 5)
+    assert options["draw"].choices == ("fair", "loaded")
+    assert options["tosses"].choices == ()
+    task = create_task("coins", tosses=3)
+    assert task.build(SilentProgress())["train"].bag_sizes.tolist() == [3]
+
+
+def test_a_wrong_name_option_or_word_suggests_the_nearest() -> None:
+    with pytest.raises(MivError, match=r"no task 'coin'. Did you mean 'coins'"):
+        create_task("coin")
+    with pytest.raises(MivError, match=r"no option of coins 'toses'. Did you mean 'tosses'"):
+        create_task("coins", toses=3)
+    with pytest.raises(MivError, match=r"no draw of coins 'loded'. Did you mean 'loaded'"):
+        create_task("coins", draw="loded")
+
+
+def test_an_option_needs_a_default_and_its_line() -> None:
+    @dataclass(frozen=True)
+    class Undocumented:
+        """Something."""
+
+        seed: int = 0
+
+    with pytest.raises(TypeError, match=r"'seed' of Undocumented needs a default and its line"):
+        register_task("undocumented", help="")(Undocumented)
+
+
+def test_every_task_takes_a_seed_and_a_round() -> None:
+    for name in list_tasks():
+        defaults = {option.name: option.default for option in task_options(name)}
+        assert (defaults["seed"], defaults["round"]) == (0, 0), name
+
+
+def test_progress_writes_to_standard_error_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with RichProgress().step("Reading [bold]digits", total=2) as advance:
+        advance(2)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Reading [bold]digits" in shown.err
+    assert "2/2" in shown.err

@@ -1,0 +1,247 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from miv.errors import MivError
+from miv.exemplars import ExemplarSet, load_splits, save_splits
+from miv.progress import SilentProgress
+from miv.tasks.base import create_task
+from miv.tasks.fever import Fever
+from miv.tasks.fever_claims import read_claims
+
+FILES = {"train": "train.jsonl", "validation": "paper_dev.jsonl", "test": "paper_test.jsonl"}
+
+
+def claim_row(number: int, label: str, evidence: list[tuple[str, int]], text: str = "") -> dict[str, Any]:
+    groups: list[Any] = [[[number, number, page.replace(" ", "_"), sentence]] for page, sentence in evidence]
+    if label == "NOT ENOUGH INFO":
+        groups = [[[number, None, None, None]]]
+    return {
+        "id": number,
+        "verifiable": "VERIFIABLE",
+        "label": label,
+        "claim": text or f"Claim {number}.",
+        "evidence": groups,
+    }
+
+
+def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_raw(folder: Path) -> None:
+    """The official layout: 12, 2 and 2 claims, each on a page of its own of 5 sentences."""
+    pages = []
+    for number, (split, name) in enumerate(FILES.items()):
+        rows = []
+        for claim in range(12 if split == "train" else 2):
+            page = f"{split}_{claim}_-LRB-film-RRB-"
+            lines = "\n".join(f"{row}\t{page} sentence {row} -LSB- a -RSB- .\tlink" for row in range(5))
+            pages.append({"id": page, "text": "", "lines": lines + "\n5\t"})
+            label = "SUPPORTS" if claim % 2 == 0 else "REFUTES"
+            rows.append(claim_row(100 * number + claim, label, [(page, claim % 5), (page, 4)]))
+        rows.append(claim_row(100 * number + 99, "NOT ENOUGH INFO", []))
+        write_lines(folder / name, rows)
+    (folder / "wiki-pages").mkdir()
+    write_lines(folder / "wiki-pages" / "wiki-001.jsonl", pages[:7])
+    write_lines(folder / "wiki-pages" / "wiki-002.jsonl", pages[7:])
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    write_raw(tmp_path)
+    return tmp_path
+
+
+def build(raw: Path, **options: Any) -> dict[str, ExemplarSet]:
+    return Fever(raw=raw, **{"train_per_label": 4, **options}).build(SilentProgress())
+
+
+def texts(exemplars: ExemplarSet, number: int) -> list[str]:
+    return [str(exemplars.pool.values[member]) for member in exemplars.bag(number)]
+
+
+def witness_texts(exemplars: ExemplarSet, number: int) -> list[str]:
+    witness = exemplars.bag_witness(number)
+    assert witness is not None
+    return [text for text, shown in zip(texts(exemplars, number), witness, strict=True) if shown]
+
+
+def test_a_claim_by_eye(raw: Path) -> None:
+    test = build(raw)["test"]
+    assert [test.pool.values[query] for query in test.query] == ["Claim 200.", "Claim 201."]
+    assert test.label.tolist() == [1, 0]
+    assert texts(test, 0) == [f"test_0_(film) sentence {row} [ a ] ." for row in range(5)]
+    assert witness_texts(test, 0) == ["test_0_(film) sentence 0 [ a ] .", "test_0_(film) sentence 4 [ a ] ."]
+    assert witness_texts(test, 1) == []  # its evidence refutes
+
+
+def test_sizes_and_balance(raw: Path) -> None:
+    sets = build(raw)
+    assert {split: len(exemplars) for split, exemplars in sets.items()} == {
+        "train": 8,
+        "validation": 2,
+        "test": 2,
+    }
+    assert sets["train"].label.sum() == 4
+    assert len(build(raw, train_per_label=0)["train"]) == 12
+    with pytest.raises(
+        MivError, match="train_per_label is 7, but there are 6 train claims that are supported"
+    ):
+        build(raw, train_per_label=7)
+
+
+def test_properties(raw: Path) -> None:
+    sets = build(raw)
+    pages = [set(exemplars.pool.classes) for exemplars in sets.values() if exemplars.pool.classes is not None]
+    assert len(set().union(*pages)) == sum(map(len, pages))
+    for exemplars in sets.values():
+        for number in range(len(exemplars)):
+            assert exemplars.query[number] not in exemplars.bag(number)
+            assert bool(witness_texts(exemplars, number)) == bool(exemplars.label[number])
+
+
+def test_the_same_seed_gives_the_same_set_and_rounds_differ(raw: Path) -> None:
+    sets, again, next_round = build(raw), build(raw), build(raw, round=1)
+    assert all(sets[split].fingerprint == again[split].fingerprint for split in sets)
+    assert sets["train"].fingerprint != next_round["train"].fingerprint
+    assert sets["test"].fingerprint == next_round["test"].fingerprint  # whole in every round
+
+
+def test_saved_and_loaded(raw: Path, tmp_path: Path) -> None:
+    sets = build(raw)
+    save_splits(sets, tmp_path / "set", builder="fever", options={}, seed=0)
+    assert load_splits(tmp_path / "set")["train"].fingerprint == sets["train"].fingerprint
+
+
+def test_sentences_of_every_page_once(raw: Path) -> None:
+    row = claim_row(7, "SUPPORTS", [("test_1_-LRB-film-RRB-", 2), ("test_0_-LRB-film-RRB-", 1)] * 2)
+    write_lines(raw / "paper_test.jsonl", [row, claim_row(8, "REFUTES", [("test_0_-LRB-film-RRB-", 1)])])
+    test = build(raw)["test"]
+    assert [text[:6] for text in texts(test, 0)] == ["test_1"] * 5 + ["test_0"] * 5
+    assert len(witness_texts(test, 0)) == 2
+    assert set(test.bag(1)) < set(test.bag(0))  # stored once
+
+
+def test_truncating_keeps_the_evidence_unless_told_otherwise(
+    raw: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_lines(
+        raw / "paper_test.jsonl",
+        [
+            claim_row(1, "SUPPORTS", [("test_0_-LRB-film-RRB-", 4)]),
+            claim_row(2, "REFUTES", [("test_1_-LRB-film-RRB-", 3)]),
+        ],
+    )
+    test = build(raw, max_bag=3)["test"]
+    assert [text[23:24] for text in texts(test, 0)] == ["0", "1", "4"]
+    assert [text[23:24] for text in texts(test, 1)] == ["0", "1", "3"]
+    assert witness_texts(test, 0) == ["test_0_(film) sentence 4 [ a ] ."]
+    assert "lose all" not in caplog.text
+    test = build(raw, max_bag=3, truncate="first")["test"]
+    assert [text[23:24] for text in texts(test, 0)] == ["0", "1", "2"]
+    assert witness_texts(test, 0) == []
+    assert "test: of 2 claims 2 lose all of their evidence by that." in caplog.text
+
+
+def test_missing_pages_are_counted(raw: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [
+        claim_row(1, "SUPPORTS", [("test_0_-LRB-film-RRB-", 1), ("Lost", 0)]),
+        claim_row(2, "SUPPORTS", [("Lost", 0)]),
+        claim_row(3, "REFUTES", [("test_1_-LRB-film-RRB-", 77)]),
+    ]
+    write_lines(raw / "paper_test.jsonl", rows)
+    assert len(build(raw)["test"]) == 1
+    assert "test: of 3 claims 2 name a page that the dump lacks." in caplog.text
+    assert "test: of 3 claims 2 are left out, as none of their evidence is in the dump." in caplog.text
+
+
+def test_train_claims_on_pages_of_other_splits(raw: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with (raw / "train.jsonl").open("a") as file:
+        file.write(json.dumps(claim_row(5, "SUPPORTS", [("test_0_-LRB-film-RRB-", 1)])) + "\n")
+    assert len(build(raw, train_per_label=0)["train"]) == 13
+    assert "train: 1 claims share a page with validation or test; they are kept" in caplog.text
+    assert len(build(raw, train_per_label=0, shared_pages="drop")["train"]) == 12
+
+
+def test_broken_json_in_line_7312(raw: Path) -> None:
+    good = json.dumps(claim_row(1, "REFUTES", [("Snow", 1)])) + "\n"
+    (raw / "train.jsonl").write_text(good * 7311 + good[:20] + "\n" + good)
+    with pytest.raises(MivError, match=r"train.jsonl, line 7312: this is not JSON"):
+        build(raw)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"label": "SUPPORT"}, "line 1: There is no label 'SUPPORT'. Did you mean 'SUPPORTS'"),
+        ({"label": None}, "line 1: the field 'label' must be a text"),
+        ({"claim": " "}, "line 1: the field 'claim' must be a text"),
+        ({"evidence": None}, "line 1: 'evidence' must be lists"),
+        ({"evidence": [[[1, 2]]]}, "line 1: 'evidence' must be lists"),
+        ({"evidence": [[[1, 2, None, None]]]}, "line 1: a page in 'evidence' must be a text"),
+        ({"evidence": [[[1, 2, "Snow", "1"]]]}, "line 1: a sentence in 'evidence' must be a number"),
+    ],
+)
+def test_bad_claims(raw: Path, change: dict[str, Any], message: str) -> None:
+    write_lines(raw / "paper_dev.jsonl", [claim_row(1, "SUPPORTS", [("Snow", 1)]) | change])
+    with pytest.raises(MivError, match=f"paper_dev.jsonl, {message}"):
+        build(raw)
+
+
+@given(
+    row=st.dictionaries(
+        st.sampled_from(["label", "claim", "evidence"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.sampled_from(["SUPPORTS", "REFUTES", "x"]),
+            lambda inner: (
+                st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=2)
+            ),
+            max_leaves=8,
+        ),
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_any_row_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any]) -> None:
+    path = tmp_path_factory.getbasetemp() / "fuzz-claims.jsonl"
+    write_lines(path, [row])
+    refusal = "fuzz-claims.jsonl, line 1"
+    try:
+        read_claims(path)
+    except MivError as error:
+        refusal = str(error)
+    assert "fuzz-claims.jsonl, line 1" in refusal
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(MivError) as error:
+        build(tmp_path)
+    for name in [*FILES.values(), "wiki-pages.zip"]:
+        assert f"https://fever.ai/download/fever/{name}" in str(error.value)
+
+
+def test_claims_and_dump_that_do_not_belong_together(raw: Path) -> None:
+    for path in (raw / "wiki-pages").iterdir():
+        write_lines(path, [{"id": "Snow", "lines": "0\tSnow ."}])
+    with pytest.raises(MivError, match="train claims"):
+        build(raw)
+    with pytest.raises(MivError, match="Do they belong together"):
+        build(raw, train_per_label=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"truncate": "last"}, "'last'. Known: evidence, first"),
+        ({"shared_pages": "dorp"}, "Did you mean 'drop'"),
+        ({"max_bag": 0}, "max_bag is 0"),
+        ({"round": -1}, "round is -1"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(MivError, match=message):
+        create_task("fever", **options)

@@ -1,0 +1,186 @@
+import json
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from miv.errors import MivError
+from miv.progress import SilentProgress
+from miv.tasks.wiki import parse_sentences, read_pages
+
+SNOW = {
+    "id": "Snow",
+    "text": "Snow is white .",
+    "lines": "0\tSnow is white .\tWhite\twhite\n1\t\n2\tIt melts .",
+}
+ACCENTED = {"id": "Beyonce\u0301", "text": "", "lines": "0\tBeyoncé -LRB- born 1981 -RRB- sings ."}
+EMPTY = {"id": "", "text": "", "lines": ""}
+
+
+def write(path: Path, *pages: object, escape: bool = False) -> Path:
+    path.write_text("".join(json.dumps(page, ensure_ascii=escape) + "\n" for page in pages), encoding="utf-8")
+    return path
+
+
+def read(dump: Path, *titles: str, normalise: bool = True) -> dict[str, dict[int, str]]:
+    return read_pages(dump, titles, SilentProgress(), normalise=normalise)
+
+
+def test_only_the_pages_asked_for(tmp_path: Path) -> None:
+    write(tmp_path / "wiki-001.jsonl", EMPTY, SNOW)
+    write(tmp_path / "wiki-002.jsonl", {**SNOW, "id": "Rain"})
+    assert read(tmp_path, "Snow", "Hail") == {"Snow": {0: "Snow is white .", 2: "It melts ."}}
+
+
+@pytest.mark.parametrize("escape", [True, False])
+@pytest.mark.parametrize("title", ["Beyonc\u00e9", "Beyonce\u0301"])
+def test_titles_match_in_any_unicode_form(tmp_path: Path, title: str, escape: bool) -> None:
+    write(tmp_path / "wiki-001.jsonl", ACCENTED, escape=escape)
+    assert read(tmp_path, title) == {title: {0: "Beyoncé ( born 1981 ) sings ."}}
+    assert bool(read(tmp_path, title, normalise=False)) == (title == ACCENTED["id"])
+
+
+def test_both_spellings_may_be_asked_for(tmp_path: Path) -> None:
+    write(tmp_path / "wiki-001.jsonl", ACCENTED)
+    assert sorted(read(tmp_path, "Beyonc\u00e9", "Beyonce\u0301")) == ["Beyonce\u0301", "Beyonc\u00e9"]
+
+
+def test_titles_with_quotes_and_backslashes(tmp_path: Path) -> None:
+    titles = ['Say_"Yes"', "Back\\slash", 'End_with_"', "a\\"]
+    write(tmp_path / "wiki-001.jsonl", *[{**SNOW, "id": title} for title in titles])
+    assert sorted(read(tmp_path, *titles)) == sorted(titles)
+
+
+def test_another_order_of_fields_and_windows_line_ends(tmp_path: Path) -> None:
+    page = {"lines": "0\tHail is ice .", "id": "Hail"}
+    (tmp_path / "wiki-001.jsonl").write_bytes(f"{json.dumps(page)}\r\n{json.dumps(SNOW)}\r\n".encode())
+    assert sorted(read(tmp_path, "Hail", "Snow")) == ["Hail", "Snow"]
+
+
+def test_a_zip_archive_is_read_as_a_stream(tmp_path: Path) -> None:
+    path = write(tmp_path / "wiki-001.jsonl", SNOW)
+    with zipfile.ZipFile(tmp_path / "wiki-pages.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(path, "wiki-pages/wiki-001.jsonl")
+        archive.writestr("__MACOSX/wiki-pages/._wiki-001.jsonl", b"\0\1\2")
+    assert list(read(tmp_path / "wiki-pages.zip", "Snow")) == ["Snow"]
+
+
+def test_the_first_of_two_pages_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "wiki-001.jsonl", SNOW, {**SNOW, "lines": "0\tAnother ."})
+    assert read(tmp_path, "Snow")["Snow"][0] == "Snow is white ."
+    assert "wiki-001.jsonl, line 2: a second page Snow; the first is kept" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"id": "Hail", "lines": "0\\tHail', "line 3: this is not JSON"),
+        (b"<html>", "line 3: this is not JSON"),
+        (b"[1, 2]", "line 3: expected a JSON object"),
+        (b'{"lines": ""}', "line 3: the page has no title"),
+        (b'{"id": "Snow", "lines": 5}', "line 3: the page has no field 'lines'"),
+        (b'{"id": "Snow", "lines": oh}', "line 3: this is not JSON"),
+        (b'{"id": "Snow", "lines": "\xff"}', "line 3: byte 26 is not UTF-8"),
+        (b'{"id": "Snow", "lines": "0\\t\\ud800"}', "line 3: .*surrogate"),
+        (b'{"id": "\\u00', "line 3: this is not JSON"),
+        (b'{"id": "\\"}', "line 3: the title has no end"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path: Path, line: bytes, message: str) -> None:
+    path = write(tmp_path / "wiki-001.jsonl", EMPTY, {**SNOW, "id": "Rain"})
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    with pytest.raises(MivError, match=f"wiki-001.jsonl, {message}"):
+        read(tmp_path, "Snow")
+
+
+def test_a_damaged_archive(tmp_path: Path) -> None:
+    path = write(tmp_path / "wiki-001.jsonl", *[{**SNOW, "id": f"Snow {number}"} for number in range(2000)])
+    dump = tmp_path / "wiki-pages.zip"
+    with zipfile.ZipFile(dump, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(path, "wiki-001.jsonl")
+    content = bytearray(dump.read_bytes())
+    content[200:230] = bytes(30)
+    dump.write_bytes(content)
+    with pytest.raises(MivError, match=r"wiki-pages\.zip"):
+        read(dump, "Snow 1")
+    dump.write_bytes(content[:1000])
+    with pytest.raises(MivError, match="not a readable zip"):
+        read(dump, "Snow 1")
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(MivError, match=r"holds no wiki-\*.jsonl"):
+        read(tmp_path, "Snow")
+    with pytest.raises(MivError, match="There is no wiki dump"):
+        read(tmp_path / "none", "Snow")
+
+
+def test_memory_holds_the_kept_pages_and_not_the_dump(tmp_path: Path) -> None:
+    page = json.dumps({"id": "Page", "lines": "0\t" + "word " * 250}) + "\n"
+    for number in range(4):
+        (tmp_path / f"wiki-{number:03d}.jsonl").write_text(page * 10_000)  # 50 MB in all
+    tracemalloc.start()
+    read(tmp_path, "Snow")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 25_000_000
+
+
+@given(
+    sentences=st.dictionaries(
+        st.integers(0, 300), st.text(st.characters(exclude_characters="\t\n-", codec="utf-8")), max_size=8
+    ),
+    links=st.text(st.characters(exclude_characters="\n", codec="utf-8"), max_size=10),
+)
+def test_sentences_written_are_read(sentences: dict[int, str], links: str) -> None:
+    lines = "\n".join(f"{number}\t{text}\t{links}" for number, text in sentences.items())
+    assert parse_sentences(lines) == {
+        number: text.strip() for number, text in sentences.items() if text.strip()
+    }
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_taken_as_sentences(text: str) -> None:
+    for number, sentence in parse_sentences(text).items():
+        assert number >= 0
+        assert sentence.strip() == sentence != ""
+
+
+@given(
+    content=st.binary(max_size=100), start=st.sampled_from([b"", b'{"id": "', b'{"id": "Snow", "lines": "'])
+)
+@settings(max_examples=200, deadline=None)
+def test_any_bytes_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, start: bytes
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    path = folder / "wiki-fuzz.jsonl"
+    path.write_bytes(start + content)
+    refusal = "wiki-fuzz.jsonl, line"
+    try:
+        read(folder, "Snow")
+    except MivError as error:
+        refusal = str(error)
+    assert "wiki-fuzz.jsonl, line" in refusal
+
+
+@given(
+    pages=st.dictionaries(
+        st.text(st.characters(codec="utf-8"), max_size=6),
+        st.text(st.characters(exclude_characters="\t\n-", codec="utf-8"), min_size=1, max_size=6),
+        max_size=5,
+    ),
+    escape=st.booleans(),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_plain_parse_of_every_line_finds_the_same(
+    tmp_path_factory: pytest.TempPathFactory, pages: dict[str, str], escape: bool
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    rows = [{"id": title, "lines": f"0\t{text}"} for title, text in pages.items()]
+    write(folder / "wiki-fuzz.jsonl", *rows, escape=escape)
+    expected = {title: {0: text.strip()} for title, text in pages.items() if text.strip()}
+    assert read(folder, *pages, normalise=False) == expected
