@@ -64,9 +64,7 @@ def measure_large(folder: Path) -> dict[str, float]:
     large_set().save(folder, builder="benchmark", options={}, seed=0)
     runs = []
     for _ in range(OPENINGS):  # each in a process of its own, as memory once had is kept
-        done = subprocess.run(
-            [sys.executable, __file__, "--open", str(folder)], capture_output=True, check=True
-        )
+        done = subprocess.run([sys.executable, __file__, "--open", str(folder)], capture_output=True, check=True)
         runs.append(json.loads(done.stdout))
     exemplars = ExemplarSet.load(folder)
     start = time.perf_counter()

@@ -51,9 +51,7 @@ def _page_bodies(rng: np.random.Generator, count: int) -> list[bytes]:
     bodies = [b', "text": "", "lines": ""}\n'] * (count // 20)
     while len(bodies) < count:
         starts = rng.integers(0, len(text) - 40, rng.integers(1, 8))
-        sentences = [
-            " ".join(text[start : start + rng.integers(5, 40)]) + " -LRB- 1990 -RRB- ." for start in starts
-        ]
+        sentences = [" ".join(text[start : start + rng.integers(5, 40)]) + " -LRB- 1990 -RRB- ." for start in starts]
         links = ["\t".join(text[start : start + rng.integers(0, 6)]) for start in starts]
         rows = [f"{i}\t{s}\t{link}" for i, (s, link) in enumerate(zip(sentences, links, strict=True))]
         body = {"text": " ".join(sentences) + " ö ", "lines": "\n".join(rows) + "\n"}

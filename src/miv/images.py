@@ -16,9 +16,7 @@ from miv.errors import MivError
 MAX_PIXELS = 50_000_000
 """The largest image that is decoded, in pixels (7,000 × 7,000). A bigger one is refused from its header."""
 
-IMAGE_SUFFIXES = frozenset(
-    {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
-)
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"})
 """File names that are taken for images, in lower case."""
 
 Fit = Literal["stretch", "crop", "pad"]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.exemplars.example_sets import example_set
-from tests.tasks.test_base import Coins
 
 from miv.cli import main
 from miv.exemplars import load_splits, save_splits
 from miv.tasks import base, register_task
+from tests.exemplars.example_sets import example_set
+from tests.tasks.test_base import Coins
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -28,9 +28,7 @@ SMALL = ["--exemplars", "40", "--bag-mean", "3", "--bag-max", "5"]
 
 def run(*arguments: str | Path, limit: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
     command = [*MIV, *map(str, arguments)]
-    return subprocess.run(
-        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, preexec_fn=limit
-    )
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, preexec_fn=limit)
 
 
 @pytest.fixture
@@ -135,9 +133,7 @@ def test_control_c_half_way_leaves_the_older_set(tmp_path: Path, pictures: Path)
     before = older_set(out, pictures)
     endless = ["--exemplars", "100000000", "--bag-mean", "3", "--bag-max", "5", "--overwrite"]
     command = [*MIV, "data", "from-folder", str(pictures), "--out", str(out), *endless]
-    process = subprocess.Popen(
-        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         while "Reading instances" not in process.stderr.readline():  # this step is over, drawing has begun
@@ -205,9 +201,7 @@ def test_a_file_that_may_not_grow_is_told_plainly(tmp_path: Path, pictures: Path
 @contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "miv-test", folder], capture_output=True
-    )
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "miv-test", folder], capture_output=True)
     if mounted.returncode:
         pytest.skip("a small disk cannot be mounted here")
     try:

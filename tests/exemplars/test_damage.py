@@ -100,11 +100,7 @@ def test_a_wrong_manifest_is_refused_or_changes_nothing(kind: str, data: st.Data
         assert exemplars is None or exemplars.fingerprint == fingerprint
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(["manifest.json", "exemplars.parquet", "pool.npy"]), st.binary(max_size=200)
-    )
-)
+@given(st.dictionaries(st.sampled_from(["manifest.json", "exemplars.parquet", "pool.npy"]), st.binary(max_size=200)))
 @settings(max_examples=50)
 def test_a_folder_of_noise_is_refused(files: dict[str, bytes]) -> None:
     assert open_files(files, verify=False) is None

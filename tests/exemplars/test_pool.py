@@ -91,10 +91,7 @@ def test_fingerprint_tells_content_from_content_but_not_from_where_it_lies(tmp_p
     assert mapped.is_mapped
     assert mapped.fingerprint == InstancePool("image", np.asfortranarray(values)).fingerprint
     assert mapped.fingerprint != InstancePool("image", values.reshape(2, 4, 3)).fingerprint
-    assert (
-        InstancePool("text", texts("ab", "c")).fingerprint
-        != InstancePool("text", texts("a", "bc")).fingerprint
-    )
+    assert InstancePool("text", texts("ab", "c")).fingerprint != InstancePool("text", texts("a", "bc")).fingerprint
 
 
 def test_take_keeps_the_order_asked_for() -> None:

@@ -74,9 +74,7 @@ def test_refuses_what_does_not_fit_together(changes: Any, message: str) -> None:
 
 
 def test_from_lists_is_the_same_set() -> None:
-    made = ExemplarSet.from_lists(
-        POOL, [0, 1], [[1, 2], [3, 4, 5]], [1, 0], [[True, False], [False] * 3], ["3", "7"]
-    )
+    made = ExemplarSet.from_lists(POOL, [0, 1], [[1, 2], [3, 4, 5]], [1, 0], [[True, False], [False] * 3], ["3", "7"])
     assert made.fingerprint == small_set().fingerprint
     assert made.label.dtype == np.int8
     assert made.query.dtype == made.bag_ptr.dtype == made.bag_index.dtype == np.int64

@@ -81,17 +81,13 @@ def test_splits_are_replaced_together_or_not_at_all(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(Manifest, "write", fail_second)
     with pytest.raises(MivError, match="No space left"):
-        save_splits(
-            {"train": example_set("grey"), "test": example_set("grey")}, folder, **ORIGIN, overwrite=True
-        )
+        save_splits({"train": example_set("grey"), "test": example_set("grey")}, folder, **ORIGIN, overwrite=True)
     assert len(calls) == 2
     assert content(folder) == before
     assert [path.name for path in tmp_path.iterdir()] == ["splits"]
 
 
-def test_a_rename_that_fails_brings_the_older_set_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rename_that_fails_brings_the_older_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example_set("text").save(tmp_path / "set", **ORIGIN)
     before = content(tmp_path)
     rename: Callable[[Path, Path], Path] = Path.rename
@@ -110,9 +106,7 @@ def test_a_rename_that_fails_brings_the_older_set_back(
 
 def test_an_older_set_is_replaced_only_when_asked(tmp_path: Path) -> None:
     example_set("text").save(tmp_path / "set", **ORIGIN)
-    with pytest.raises(
-        MivError, match=r"already holds a set. Choose another folder, or replace it with --overwrite"
-    ):
+    with pytest.raises(MivError, match=r"already holds a set. Choose another folder, or replace it with --overwrite"):
         example_set("grey").save(tmp_path / "set", **ORIGIN)
     assert ExemplarSet.load(tmp_path / "set").pool.kind == "text"
     example_set("grey").save(tmp_path / "set", **ORIGIN, overwrite=True)

@@ -26,9 +26,7 @@ def test_finds_the_query_in_its_bag_by_place_and_by_content() -> None:
 
 
 def test_finds_labels_that_contradict_the_witnesses() -> None:
-    exemplars = ExemplarSet.from_lists(
-        POOL, [0, 0, 0], [[1, 2], [1], [2]], [1, 0, 1], [[False, False], [True], [True]]
-    )
+    exemplars = ExemplarSet.from_lists(POOL, [0, 0, 0], [[1, 2], [1], [2]], [1, 0, 1], [[False, False], [True], [True]])
     assert findings(train=exemplars) == {
         ("positive_without_witness", "train"): (1, ["exemplar 0"]),
         ("negative_with_witness", "train"): (1, ["exemplar 1"]),
@@ -48,9 +46,7 @@ def test_finds_classes_and_instances_that_two_splits_share() -> None:
     train = ExemplarSet.from_lists(POOL, [0], [[1]], [1])  # a, b of the classes x, y
     other = InstancePool("text", np.array(["new", "b", "a"], dtype=object), np.array(["n", "m", "x"]))
     test = ExemplarSet.from_lists(other, [0], [[1]], [1])  # new, b; its instance "a" is not used
-    assert findings(train=train, test=test) == {
-        ("instance_in_two_sets", "train, test"): (1, ["instances 1 and 1"])
-    }
+    assert findings(train=train, test=test) == {("instance_in_two_sets", "train, test"): (1, ["instances 1 and 1"])}
     wider = ExemplarSet.from_lists(other, [0], [[1, 2]], [1])
     assert findings(train=train, test=wider) == {
         ("class_in_two_sets", "train, test"): (1, ["class 'x'"]),
@@ -66,9 +62,7 @@ def test_lists_only_the_first_examples() -> None:
     )
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1, max_size=4)), min_size=1)
-)
+@given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1, max_size=4)), min_size=1))
 def test_counts_queries_in_bags_as_a_loop_does(rows: list[tuple[int, list[int]]]) -> None:
     queries, bags = [query for query, _ in rows], [bag for _, bag in rows]
     found = findings(train=ExemplarSet.from_lists(POOL, queries, bags, [1] * len(rows)))

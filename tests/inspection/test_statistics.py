@@ -5,9 +5,7 @@ from miv import ExemplarSet, InstancePool
 from miv.inspection import Spread, set_statistics
 
 # Instances 0 and 3 are the same text, and 6 is used by nobody.
-POOL = InstancePool(
-    "text", np.array(["a", "b", "c", "a", "d", "e", "f"], dtype=object), np.array(list("xxyyzzz"))
-)
+POOL = InstancePool("text", np.array(["a", "b", "c", "a", "d", "e", "f"], dtype=object), np.array(list("xxyyzzz")))
 
 
 def test_statistics_that_can_be_checked_by_eye() -> None:

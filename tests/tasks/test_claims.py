@@ -19,9 +19,7 @@ real_data = pytest.mark.skipif(not SHARED.exists(), reason="needs the real files
 
 def claim_row(page: str, number: int, **change: Any) -> dict[str, Any]:
     """A row of Fool Me Twice: four retrieved sentences of its page, the second of them gold."""
-    retrieved = [
-        {"text": f"{page} sentence {row}.", "section_header": "Plot"} for row in range(number, number + 4)
-    ]
+    retrieved = [{"text": f"{page} sentence {row}.", "section_header": "Plot"} for row in range(number, number + 4)]
     row = {
         "id": f"{page}-{number}",
         "text": f"{page} claim {number}.",
@@ -39,12 +37,8 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def raw(tmp_path: Path) -> Path:
-    write_lines(
-        tmp_path / "train.jsonl", [claim_row(f"Page {page}", n) for page in range(10) for n in range(4)]
-    )
-    write_lines(
-        tmp_path / "test.jsonl", [claim_row(f"Test {page}", n) for page in range(3) for n in range(2)]
-    )
+    write_lines(tmp_path / "train.jsonl", [claim_row(f"Page {page}", n) for page in range(10) for n in range(4)])
+    write_lines(tmp_path / "test.jsonl", [claim_row(f"Test {page}", n) for page in range(3) for n in range(2)])
     return tmp_path
 
 
@@ -127,9 +121,7 @@ def test_what_leaks_into_test_is_dropped_or_kept(raw: Path, caplog: pytest.LogCa
         file.write(json.dumps(claim_row("Test 0", 3)) + "\n")
         file.write(
             json.dumps(
-                claim_row(
-                    "Other", 0, retrieved_evidence=["Test 0 sentence 0.", "Gold."], gold_evidence=["Gold."]
-                )
+                claim_row("Other", 0, retrieved_evidence=["Test 0 sentence 0.", "Gold."], gold_evidence=["Gold."])
             )
             + "\n"
         )
@@ -259,9 +251,7 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 
 json_values = st.recursive(
     st.none() | st.integers() | st.sampled_from(["SUPPORTS", "REFUTES", "a", "\ud800"]),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "x"]), inner, max_size=2)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "x"]), inner, max_size=2),
     max_leaves=6,
 )
 

@@ -89,9 +89,7 @@ def test_sizes_and_balance(raw: Path) -> None:
     }
     assert sets["train"].label.sum() == 4
     assert len(build(raw, train_per_label=0)["train"]) == 12
-    with pytest.raises(
-        MivError, match="train_per_label is 7, but there are 6 train claims that are supported"
-    ):
+    with pytest.raises(MivError, match="train_per_label is 7, but there are 6 train claims that are supported"):
         build(raw, train_per_label=7)
 
 
@@ -127,9 +125,7 @@ def test_sentences_of_every_page_once(raw: Path) -> None:
     assert set(test.bag(1)) < set(test.bag(0))  # stored once
 
 
-def test_truncating_keeps_the_evidence_unless_told_otherwise(
-    raw: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_truncating_keeps_the_evidence_unless_told_otherwise(raw: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_lines(
         raw / "paper_test.jsonl",
         [
@@ -198,9 +194,7 @@ def test_bad_claims(raw: Path, change: dict[str, Any], message: str) -> None:
         st.sampled_from(["label", "claim", "evidence"]),
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.sampled_from(["SUPPORTS", "REFUTES", "x"]),
-            lambda inner: (
-                st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=2)
-            ),
+            lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
             max_leaves=8,
         ),
     )

@@ -28,9 +28,7 @@ def test_without_difficulty_a_hand_repeats_itself_but_for_the_rim_and_hands_diff
 
 
 def test_variation_within_a_hand_grows_with_difficulty() -> None:
-    spread = [
-        np.abs(np.diff(write(8, 2, difficulty).astype(float), axis=2)).mean() for difficulty in (0, 0.5, 1, 2)
-    ]
+    spread = [np.abs(np.diff(write(8, 2, difficulty).astype(float), axis=2)).mean() for difficulty in (0, 0.5, 1, 2)]
     assert spread == sorted(spread)
 
 

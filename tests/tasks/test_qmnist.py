@@ -88,9 +88,7 @@ def check_exemplars(exemplars: ExemplarSet, queries: int) -> None:
         lent = [(writers[bag] == writer).sum() for writer in set(writers[bag])]
         assert 3 <= len(lent) <= 5
         assert max(lent) <= 5
-    of_writer = [
-        (writers[query], group) for query, group in zip(exemplars.query, exemplars.group, strict=True)
-    ]
+    of_writer = [(writers[query], group) for query, group in zip(exemplars.query, exemplars.group, strict=True)]
     assert len(set(exemplars.query)) == queries * len(set(of_writer))
 
 
@@ -111,9 +109,7 @@ def test_queries_are_in_no_bag_of_the_set(sets: dict[str, ExemplarSet]) -> None:
 
 
 def test_an_exemplar_has_one_digit(raw: Path, sets: dict[str, ExemplarSet]) -> None:
-    labels = np.frombuffer((raw / "qmnist-train-labels-idx2-int").read_bytes(), ">i4", offset=12).reshape(
-        -1, 8
-    )
+    labels = np.frombuffer((raw / "qmnist-train-labels-idx2-int").read_bytes(), ">i4", offset=12).reshape(-1, 8)
     train = sets["train"]
     assert train.group is not None
     for number in range(len(train)):
@@ -126,9 +122,7 @@ def test_splits_share_no_writer(sets: dict[str, ExemplarSet]) -> None:
     assert len(set().union(*writers)) == sum(map(len, writers)) == 36
 
 
-def test_the_same_seed_gives_the_same_set_and_rounds_differ(
-    task: Qmnist, sets: dict[str, ExemplarSet]
-) -> None:
+def test_the_same_seed_gives_the_same_set_and_rounds_differ(task: Qmnist, sets: dict[str, ExemplarSet]) -> None:
     again = task.build(SilentProgress())
     next_round = replace(task, round=1).build(SilentProgress())
     next_seed = replace(task, seed=1).build(SilentProgress())
@@ -146,17 +140,13 @@ def test_mnist_images_and_gzip_give_the_same_set(tmp_path: Path, sets: dict[str,
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
     built = Qmnist(raw=tmp_path, download=False).build(SilentProgress())
-    assert {split: built[split].fingerprint for split in built} == {
-        split: sets[split].fingerprint for split in sets
-    }
+    assert {split: built[split].fingerprint for split in built} == {split: sets[split].fingerprint for split in sets}
 
 
 def test_saved_and_loaded(tmp_path: Path, sets: dict[str, ExemplarSet]) -> None:
     save_splits(sets, tmp_path / "set", builder="qmnist", options={}, seed=0)
     loaded = load_splits(tmp_path / "set")
-    assert {split: loaded[split].fingerprint for split in sets} == {
-        split: sets[split].fingerprint for split in sets
-    }
+    assert {split: loaded[split].fingerprint for split in sets} == {split: sets[split].fingerprint for split in sets}
 
 
 def test_uniform_lends_more_than_geometric(task: Qmnist, sets: dict[str, ExemplarSet]) -> None:
@@ -274,12 +264,8 @@ def _mnist_labels(folder: Path) -> None:
 
 
 def _same_writers(folder: Path) -> None:
-    (folder / "qmnist-test-images-idx3-ubyte").write_bytes(
-        (folder / "qmnist-train-images-idx3-ubyte").read_bytes()
-    )
-    (folder / "qmnist-test-labels-idx2-int").write_bytes(
-        (folder / "qmnist-train-labels-idx2-int").read_bytes()
-    )
+    (folder / "qmnist-test-images-idx3-ubyte").write_bytes((folder / "qmnist-train-images-idx3-ubyte").read_bytes())
+    (folder / "qmnist-test-labels-idx2-int").write_bytes((folder / "qmnist-train-labels-idx2-int").read_bytes())
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,7 @@ def test_the_seed_and_the_round_decide(archive: Path) -> None:
     options = {"width": 16, "height": 8, "held_out": 0.25}
     first, again = build(archive, **options), build(archive, **options)
     other = build(archive, **options, round=1)
-    assert {split: s.fingerprint for split, s in first.items()} == {
-        s: e.fingerprint for s, e in again.items()
-    }
+    assert {split: s.fingerprint for split, s in first.items()} == {s: e.fingerprint for s, e in again.items()}
     assert first["train"].fingerprint != other["train"].fingerprint
 
 

@@ -36,9 +36,7 @@ def test_a_smooth_stroke_still_passes_through_its_control_points() -> None:
     st.lists(st.tuples(st.floats(-3, 12), st.floats(-3, 9), st.floats(0.3, 2.5)), min_size=1, max_size=6),
     st.integers(1, 3),
 )
-def test_ink_is_the_distance_to_the_nearest_rim(
-    discs: list[tuple[float, float, float]], drawings: int
-) -> None:
+def test_ink_is_the_distance_to_the_nearest_rim(discs: list[tuple[float, float, float]], drawings: int) -> None:
     height, width = 6, 9
     places = np.array([[disc[:2] for disc in discs]] * drawings, np.float32)
     places += np.arange(drawings, dtype=np.float32)[:, None, None]  # each drawing elsewhere
@@ -48,8 +46,7 @@ def test_ink_is_the_distance_to_the_nearest_rim(
         for y in range(height):
             for x in range(width):
                 depth = max(
-                    r - np.hypot(x - px, y - py)
-                    for (px, py), r in zip(places[drawing], radius[drawing], strict=True)
+                    r - np.hypot(x - px, y - py) for (px, py), r in zip(places[drawing], radius[drawing], strict=True)
                 )
                 if depth > -0.5:  # farther out nothing is drawn, and the exact distance does not matter
                     assert got[drawing, y, x] == pytest.approx(depth, abs=1e-4)

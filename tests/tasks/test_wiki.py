@@ -137,9 +137,7 @@ def test_memory_holds_the_kept_pages_and_not_the_dump(tmp_path: Path) -> None:
 )
 def test_sentences_written_are_read(sentences: dict[int, str], links: str) -> None:
     lines = "\n".join(f"{number}\t{text}\t{links}" for number, text in sentences.items())
-    assert parse_sentences(lines) == {
-        number: text.strip() for number, text in sentences.items() if text.strip()
-    }
+    assert parse_sentences(lines) == {number: text.strip() for number, text in sentences.items() if text.strip()}
 
 
 @given(st.text(max_size=200))
@@ -149,13 +147,9 @@ def test_any_text_is_taken_as_sentences(text: str) -> None:
         assert sentence.strip() == sentence != ""
 
 
-@given(
-    content=st.binary(max_size=100), start=st.sampled_from([b"", b'{"id": "', b'{"id": "Snow", "lines": "'])
-)
+@given(content=st.binary(max_size=100), start=st.sampled_from([b"", b'{"id": "', b'{"id": "Snow", "lines": "']))
 @settings(max_examples=200, deadline=None)
-def test_any_bytes_are_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, start: bytes
-) -> None:
+def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes, start: bytes) -> None:
     folder = tmp_path_factory.getbasetemp()
     path = folder / "wiki-fuzz.jsonl"
     path.write_bytes(start + content)

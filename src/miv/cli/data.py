@@ -33,9 +33,7 @@ def inspect(
     ] = None,
     exemplars: Annotated[int, typer.Option(help="Exemplars on the contact sheet.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of the choice of exemplars for the sheet.", min=0)] = 0,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 if the audit finds a leak.")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if the audit finds a leak.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Print sizes, statistics and a leakage audit; with --sheet also show some exemplars.

@@ -14,28 +14,20 @@ if TYPE_CHECKING:  # imported by the commands themselves, so that `miv --help` d
     from miv.exemplars import ExemplarSet
     from miv.tasks.own import FromFolder, FromTable
 
-OutOption = Annotated[
-    Path, typer.Option("--out", "-o", help="Folder to write; train, validation and test go in it.")
-]
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; train, validation and test go in it.")]
 SizeOption = Annotated[
     str | None,
-    typer.Option(
-        help="Size of all images, height x width, such as 64x64. Without it all must have one size."
-    ),
+    typer.Option(help="Size of all images, height x width, such as 64x64. Without it all must have one size."),
 ]
 ColourOption = Annotated[bool, typer.Option("--colour/--grey", help="Keep colours, or make images grey.")]
 FitOption = Annotated[
     Literal["stretch", "crop", "pad"],
-    typer.Option(
-        help="How an image of another shape becomes that size: stretched, its middle, or with black borders."
-    ),
+    typer.Option(help="How an image of another shape becomes that size: stretched, its middle, or with black borders."),
 ]
 ValidationOption = Annotated[float, typer.Option(help="Share of validation; 0 leaves it out.")]
 TestOption = Annotated[float, typer.Option(help="Share of test; 0 leaves it out.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Start of the random numbers.")]
-OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="Replace sets that are already in the folder.")
-]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace sets that are already in the folder.")]
 
 
 @data_app.command("from-folder")
@@ -76,9 +68,7 @@ def from_folder(
     """
     from miv.tasks.own import Drawing, FromFolder, ImageForm, Shares
 
-    drawing = Drawing(
-        exemplars, bag_mean, bag_min, bag_max, witness_rate, witnesses, hard_negatives, hard_classes
-    )
+    drawing = Drawing(exemplars, bag_mean, bag_min, bag_max, witness_rate, witnesses, hard_negatives, hard_classes)
     images = ImageForm(_parse_size(size), colour, fit)
     builder = FromFolder(root, images, drawing, Shares(validation, test), seed, round_)
     _build_and_save(builder, out, name="from-folder", seed=seed, overwrite=overwrite, json=json)
@@ -90,28 +80,20 @@ def from_table(
     out: OutOption,
     instances: Annotated[
         Path | None,
-        typer.Option(
-            help="Table with id and one of path, text, vector (and class); queries and bags hold ids."
-        ),
+        typer.Option(help="Table with id and one of path, text, vector (and class); queries and bags hold ids."),
     ] = None,
     kind: Annotated[
         Literal["image", "text", "features"] | None,
         typer.Option(help="What an instance is.", show_default="what the first one looks like"),
     ] = None,
     query_column: Annotated[str, typer.Option(help="Column with the query.")] = "query",
-    bag_column: Annotated[
-        str, typer.Option(help="Column with the bag: a list, a JSON list, or a|b|c.")
-    ] = "bag",
+    bag_column: Annotated[str, typer.Option(help="Column with the bag: a list, a JSON list, or a|b|c.")] = "bag",
     label_column: Annotated[str, typer.Option(help="Column with the label, 0 or 1.")] = "label",
     witnesses_column: Annotated[
         str, typer.Option(help="Column with the positions of witnesses in the bag, from 0; may be missing.")
     ] = "witnesses",
-    split_column: Annotated[
-        str, typer.Option(help="Column with train, validation or test; may be missing.")
-    ] = "split",
-    group_column: Annotated[
-        str, typer.Option(help="Column to break results down by; may be missing.")
-    ] = "group",
+    split_column: Annotated[str, typer.Option(help="Column with train, validation or test; may be missing.")] = "split",
+    group_column: Annotated[str, typer.Option(help="Column to break results down by; may be missing.")] = "group",
     query_id_column: Annotated[
         str, typer.Option(help="Column that says which queries ask for the same; may be missing.")
     ] = "query_id",

@@ -93,8 +93,7 @@ def _build(name: str, options: dict[str, Any], out: Path, *, overwrite: bool, js
     save_splits(sets, out, builder=name, options=chosen, seed=task.seed, overwrite=overwrite)
     if json:
         counts = {
-            split: {"exemplars": len(exemplars), "instances": len(exemplars.pool)}
-            for split, exemplars in sets.items()
+            split: {"exemplars": len(exemplars), "instances": len(exemplars.pool)} for split, exemplars in sets.items()
         }
         print_json({"folder": str(out), "task": name, "options": chosen, "sets": counts})
         return

@@ -59,8 +59,7 @@ def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> No
     if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < size:
         first = int(np.flatnonzero((indices < 0) | (indices >= size))[0])
         raise MivError(
-            f"{name}[{first}] is {int(indices[first])}. "
-            f"Expected an index from 0 to {size - 1}, as {of} has {size}."
+            f"{name}[{first}] is {int(indices[first])}. Expected an index from 0 to {size - 1}, as {of} has {size}."
         )
 
 

@@ -79,8 +79,7 @@ def _as_column(name: str, texts: NDArray[Any]) -> Any:
         halves = (row for row, text in enumerate(texts) if not text.isascii() and _has_half_pair(text))
         row = next(halves)
         raise MivError(
-            f"{name}[{row}] is {texts[row][:60]!r}, which has half a surrogate pair. "
-            "Expected text that UTF-8 can hold."
+            f"{name}[{row}] is {texts[row][:60]!r}, which has half a surrogate pair. Expected text that UTF-8 can hold."
         ) from None
 
 
@@ -89,9 +88,7 @@ def _has_half_pair(text: str) -> bool:
 
 
 def _write(data: dict[str, Any], path: Path) -> None:
-    pq.write_table(
-        pa.table(data), path, compression="zstd", row_group_size=ROW_GROUP, write_page_checksum=True
-    )
+    pq.write_table(pa.table(data), path, compression="zstd", row_group_size=ROW_GROUP, write_page_checksum=True)
 
 
 def _pieces(path: Path, name: str, kind: Any, rows: int) -> Iterator[Any]:
@@ -121,9 +118,7 @@ def _read_numbers(path: Path, name: str, kind: Any, rows: int, dtype: Any) -> ND
     return _joined([_as_array(piece) for piece in _pieces(path, name, kind, rows)], dtype)
 
 
-def _read_lists(
-    path: Path, name: str, kind: Any, rows: int, dtype: Any
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _read_lists(path: Path, name: str, kind: Any, rows: int, dtype: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Read a column of lists as borders ``(E + 1,)`` and the entries of all rows ``(T,)``."""
     sizes, entries = [], []
     for piece in _pieces(path, name, pa.list_(kind), rows):

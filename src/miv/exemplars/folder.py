@@ -50,9 +50,7 @@ def save_set(
         write_set(exemplars, temporary, builder=builder, options=options, seed=seed)
 
 
-def write_set(
-    exemplars: ExemplarSet, folder: Path, *, builder: str, options: dict[str, Any], seed: int | None
-) -> None:
+def write_set(exemplars: ExemplarSet, folder: Path, *, builder: str, options: dict[str, Any], seed: int | None) -> None:
     """Write the files of a set into a folder that exists and is empty."""
     pool = exemplars.pool
     pool.check_finite()
@@ -82,9 +80,7 @@ def write_set(
 def load_set(folder: Path, *, verify: bool = False) -> ExemplarSet:
     """Open a saved set and check it; with ``verify`` also every value of a mapped pool."""
     if not folder.is_dir():
-        raise MivError(
-            f"There is no folder {folder}. Expected one that `miv data` or ExemplarSet.save wrote."
-        )
+        raise MivError(f"There is no folder {folder}. Expected one that `miv data` or ExemplarSet.save wrote.")
     manifest = Manifest.read(folder)
     has_array, has_table = manifest.kind != "text", manifest.kind == "text" or manifest.has_classes
     _check_file(folder, manifest, TABLE)

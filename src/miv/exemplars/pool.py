@@ -77,9 +77,7 @@ class InstancePool:
             bad = ~np.isfinite(piece).all(axis=1)
             if bad.any():
                 row = start + int(bad.argmax())
-                raise MivError(
-                    f"The features of instance {row} are NaN or infinite. Expected finite numbers."
-                )
+                raise MivError(f"The features of instance {row} are NaN or infinite. Expected finite numbers.")
 
     @cached_property
     def fingerprint(self) -> str:
@@ -101,10 +99,7 @@ class InstancePool:
         if self.kind == "text":
             encoded = (self.values[row].encode("utf-8", "surrogatepass") for row in rows)
             return [hashlib.blake2b(text, digest_size=16).digest() for text in encoded]
-        return [
-            hashlib.blake2b(np.ascontiguousarray(self.values[row]).data, digest_size=16).digest()
-            for row in rows
-        ]
+        return [hashlib.blake2b(np.ascontiguousarray(self.values[row]).data, digest_size=16).digest() for row in rows]
 
     def first_identical(self) -> NDArray[np.int64]:
         """``(P,)`` for each instance the first one of the same content; itself where there is none before."""

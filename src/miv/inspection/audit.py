@@ -33,9 +33,7 @@ class Finding:
     examples: list[str]
 
 
-def audit(
-    sets: dict[str, ExemplarSet], first_identical: dict[str, NDArray[np.int64]] | None = None
-) -> list[Finding]:
+def audit(sets: dict[str, ExemplarSet], first_identical: dict[str, NDArray[np.int64]] | None = None) -> list[Finding]:
     """Look for leaks in each set and between sets; an empty list is good news.
 
     Args:
@@ -54,9 +52,7 @@ def audit(
     return findings
 
 
-def _queries_in_bags(
-    where: str, exemplars: ExemplarSet, first_identical: NDArray[np.int64]
-) -> Iterator[Finding]:
+def _queries_in_bags(where: str, exemplars: ExemplarSet, first_identical: NDArray[np.int64]) -> Iterator[Finding]:
     query = np.repeat(exemplars.query, exemplars.bag_sizes)  # (T,) the query of each member's exemplar
     member = exemplars.bag_index
     same = query == member

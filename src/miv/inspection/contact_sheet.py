@@ -26,9 +26,7 @@ class SheetRow:
     left_out: int
 
 
-def write_contact_sheet(
-    sets: dict[str, ExemplarSet], path: Path, *, exemplars: int = 50, seed: int = 0
-) -> None:
+def write_contact_sheet(sets: dict[str, ExemplarSet], path: Path, *, exemplars: int = 50, seed: int = 0) -> None:
     """Write ``exemplars`` of the sets, chosen with ``seed``, to an HTML or PNG file that needs no other.
 
     Args:
@@ -40,9 +38,7 @@ def write_contact_sheet(
     if not 1 <= exemplars <= MOST_EXEMPLARS:
         raise MivError(f"The sheet is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS}.")
     if path.suffix not in (".html", ".png"):
-        raise MivError(
-            f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html or .png."
-        )
+        raise MivError(f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html or .png.")
     rows = _choose(sets, exemplars, seed)
     if path.suffix == ".png":
         from miv.inspection.picture_sheet import draw_sheet

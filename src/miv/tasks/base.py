@@ -129,9 +129,7 @@ def _read_options(options: type[Any]) -> list[TaskOption]:
     found = []
     for field in dataclasses.fields(options):
         has_factory = field.default_factory is not dataclasses.MISSING
-        default = (
-            field.default_factory() if callable(field.default_factory) and has_factory else field.default
-        )
+        default = field.default_factory() if callable(field.default_factory) and has_factory else field.default
         if default is dataclasses.MISSING or field.name not in helps:
             raise TypeError(
                 f"The option {field.name!r} of {options.__name__} needs a default and its line under 'Args:'."

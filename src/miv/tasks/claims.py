@@ -155,9 +155,7 @@ class Claims:
         shared = len(bags) - len(apart)
         if shared:
             done = "dropped" if self.shared_pages == "drop" else "kept"
-            logger.warning(
-                "%d %s claims share a page or sentence with %s; %s.", shared, name, held_name, done
-            )
+            logger.warning("%d %s claims share a page or sentence with %s; %s.", shared, name, held_name, done)
         return apart if self.shared_pages == "drop" else bags
 
     def _divide(self, bags: list[ClaimBag]) -> tuple[list[ClaimBag], list[ClaimBag]]:

@@ -79,9 +79,7 @@ class Fever:
         claims["train"] = self._draw_train(self._without_shared_pages(claims))
         for split, rows in claims.items():
             if not rows:
-                raise MivError(
-                    f"{raw / _FILES[split]}: no claim has its pages in {dump}. Do they belong together?"
-                )
+                raise MivError(f"{raw / _FILES[split]}: no claim has its pages in {dump}. Do they belong together?")
         sets = {}
         with progress.step("Making bags (sets)", total=len(claims)) as advance:
             for split, rows in claims.items():
@@ -91,16 +89,12 @@ class Fever:
 
     def _without_shared_pages(self, claims: dict[str, list[FeverClaim]]) -> list[FeverClaim]:
         """Train, without the claims on pages of the other splits if that is asked for."""
-        held = {
-            page for split in ("validation", "test") for claim in claims[split] for page in claim.evidence
-        }
+        held = {page for split in ("validation", "test") for claim in claims[split] for page in claim.evidence}
         apart = [claim for claim in claims["train"] if held.isdisjoint(claim.evidence)]
         shared = len(claims["train"]) - len(apart)
         if shared:
             done = "dropped" if self.shared_pages == "drop" else "kept, as in the official split"
-            logger.warning(
-                "train: %d claims share a page with validation or test; they are %s.", shared, done
-            )
+            logger.warning("train: %d claims share a page with validation or test; they are %s.", shared, done)
         return apart if self.shared_pages == "drop" else claims["train"]
 
     def _draw_train(self, claims: list[FeverClaim]) -> list[FeverClaim]:

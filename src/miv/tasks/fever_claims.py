@@ -44,8 +44,6 @@ def _evidence(groups: Any, path: Path, line: int) -> dict[str, set[int]]:
     for page, sentence in named:
         title = checked_text(page, "a page in 'evidence'", path, line)
         if isinstance(sentence, bool) or not isinstance(sentence, int):
-            raise bad_line(
-                path, line, f"a sentence in 'evidence' must be a number, found {str(sentence)[:60]!r}."
-            )
+            raise bad_line(path, line, f"a sentence in 'evidence' must be a number, found {str(sentence)[:60]!r}.")
         evidence.setdefault(title, set()).add(sentence)
     return evidence

@@ -50,10 +50,7 @@ class Hands:
     def draw(cls, writers: int, rng: np.random.Generator) -> "Hands":
         """Invent writers."""
         normal = {name: rng.standard_normal(writers) for name in _CENTRE}
-        traits = {
-            name: (_CENTRE[name] + getattr(BETWEEN, name) * normal[name]).astype(np.float32)
-            for name in normal
-        }
+        traits = {name: (_CENTRE[name] + getattr(BETWEEN, name) * normal[name]).astype(np.float32) for name in normal}
         allograph = np.stack([_choose(digit, writers, rng) for digit in range(10)], axis=1)
         points = {
             (digit, form): glyph.points
@@ -142,8 +139,4 @@ def _centre(places: Floats, radius: Floats) -> Floats:
     pixels = places * ((_BOX - 2 * radius.mean(axis=1)) / extent)[:, None, None]
     step = np.hypot(*np.moveaxis(np.diff(pixels, axis=1, append=pixels[:, -1:]), -1, 0)).clip(0, 1)
     weight = (step * radius)[..., None]
-    return (
-        pixels
-        - (pixels * weight).sum(axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True)
-        + (SIDE - 1) / 2
-    )
+    return pixels - (pixels * weight).sum(axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True) + (SIDE - 1) / 2

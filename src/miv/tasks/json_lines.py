@@ -26,16 +26,12 @@ def parse_object(text: bytes, source: str | Path, line: int) -> dict[str, Any]:
         # Told that it is UTF-8, json does not guess at UTF-16 in bytes that happen to hold zeros.
         row = json.loads(text.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise bad_line(
-            source, line, f"byte {error.start + 1} is not UTF-8. Save the file as UTF-8."
-        ) from error
+        raise bad_line(source, line, f"byte {error.start + 1} is not UTF-8. Save the file as UTF-8.") from error
     except json.JSONDecodeError as error:
         problem = f"{error.msg.removesuffix(' starting at')} at column {error.colno}"
         raise bad_line(source, line, f"this is not JSON ({problem}). Mend or delete the line.") from error
     except (RecursionError, ValueError) as error:
-        raise bad_line(
-            source, line, f"this is not readable JSON ({error}). Mend or delete the line."
-        ) from error
+        raise bad_line(source, line, f"this is not readable JSON ({error}). Mend or delete the line.") from error
     if not isinstance(row, dict):
         raise bad_line(source, line, f"expected a JSON object {{...}}, found {type(row).__name__}.")
     return row

@@ -100,9 +100,7 @@ class Qmnist:
                 f"exemplars is {wanted}, but the main train set has {len(plan)}. "
                 "Ask for fewer, or give mean_bag: the size study has any number."
             )
-        return _exemplar_set(
-            digits, *_draw_parts(rng, [(stock, plan.take(rng.permutation(len(plan))[:wanted]))])
-        )
+        return _exemplar_set(digits, *_draw_parts(rng, [(stock, plan.take(rng.permutation(len(plan))[:wanted]))]))
 
 
 def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count: int) -> ExemplarSet:

@@ -92,10 +92,7 @@ class Signature:
                     f"{self.raw}: of {len(split_of)} writers, {count} would be in {split}. Expected "
                     f"at least {_FEWEST_WRITERS} in each. Add writers, or raise held_out ({self.held_out})."
                 )
-        return {
-            split: [file for file in files if split_of[file.script, file.writer] == split]
-            for split in _SPLITS
-        }
+        return {split: [file for file in files if split_of[file.script, file.writer] == split] for split in _SPLITS}
 
 
 def read_signature(path: Path, width: int, height: int) -> NDArray[np.uint8]:

@@ -99,9 +99,7 @@ def _own_anchors(writer: Writer, query: int, anchor: int, rng: np.random.Generat
     return [anchor, spare[int(rng.integers(len(spare)))]] if spare else [anchor]
 
 
-def _other_anchors(
-    same: list[Writer], different: list[Writer], most: int, rng: np.random.Generator
-) -> list[int]:
+def _other_anchors(same: list[Writer], different: list[Writer], most: int, rng: np.random.Generator) -> list[int]:
     """Draw anchors of distinct writers, most of them of the same script; where writers are few, of all."""
     count = int(rng.integers(_FEWEST, _MOST + 1))
     of_same = min(len(same), max(count // 2 + 1, count - len(different)))

@@ -67,9 +67,7 @@ def _understand(path: Path, folder: Path) -> SignatureFile:
     parents = [part.lower() for part in path.relative_to(folder).parts[:-1]]
     if parents and parents[-1] in _GENUINE | _FORGED:
         if len(parents) < 2:
-            raise MivError(
-                f"{path}: no folder of a writer is above. Expected writer/{parents[-1]}/{path.name}."
-            )
+            raise MivError(f"{path}: no folder of a writer is above. Expected writer/{parents[-1]}/{path.name}.")
         writer = path.parent.parent.name
         return SignatureFile(path, "/".join(parents[:-2]), writer, forged=parents[-1] in _FORGED)
     return _understand_sigcomp(path, [part.lower() for part in folder.resolve().parts] + parents)
@@ -93,7 +91,5 @@ def _understand_sigcomp(path: Path, parents: list[str]) -> SignatureFile:
     above = " ".join(parents[-2:])
     if (forged and re.search(r"genuine|\bref", above)) or (not forged and "forger" in above):
         said = "forged" if forged else "genuine"
-        raise MivError(
-            f"{path}: its name is that of a {said} signature, its folder's is not. Move or remove it."
-        )
+        raise MivError(f"{path}: its name is that of a {said} signature, its folder's is not. Move or remove it.")
     return SignatureFile(path, script, identity[-3:], forged)

@@ -99,9 +99,7 @@ def _with_flourish(name: Stroke, rng: np.random.Generator) -> list[Stroke]:
         return [[*name, (end + 1, -0.4), (end + rng.uniform(1.5, 2.8), rng.uniform(-0.6, 0.6))]]
     if kind == 3:  # up, around the name and back below
         high = rng.uniform(-2.9, -2.2)
-        return [
-            [*name, (end + 0.9, -1.3), (end * 0.6, high), (end * 0.1, -1), (end * 0.4, 0.7), (end + 0.8, 0.4)]
-        ]
+        return [[*name, (end + 0.9, -1.3), (end * 0.6, high), (end * 0.1, -1), (end * 0.4, 0.7), (end + 0.8, 0.4)]]
     return [name]
 
 
@@ -116,10 +114,7 @@ def han_signature(rng: np.random.Generator) -> Glyph:
         for begin, extent in ((0.0, split), (split, 1 - split)):
             for number in rng.choice(len(HAN_STROKES), size=rng.integers(3, 5), replace=False):
                 unit = HAN_STROKES[number]
-                part = [
-                    (begin + extent * px, py) if side_by_side else (px, begin + extent * py)
-                    for px, py in unit
-                ]
+                part = [(begin + extent * px, py) if side_by_side else (px, begin + extent * py) for px, py in unit]
                 stroke = [(x + size * px, size * (py - 1)) for px, py in part]
                 if strokes and rng.random() < 0.12:
                     strokes[-1] = strokes[-1] + stroke
@@ -129,7 +124,5 @@ def han_signature(rng: np.random.Generator) -> Glyph:
     return Glyph.from_strokes(*strokes)
 
 
-def _placed(
-    strokes: tuple[Stroke, ...] | list[Stroke], x: float, width: float, height: float
-) -> list[Stroke]:
+def _placed(strokes: tuple[Stroke, ...] | list[Stroke], x: float, width: float, height: float) -> list[Stroke]:
     return [[(x + width * px, height * py) for px, py in stroke] for stroke in strokes]

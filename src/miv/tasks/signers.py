@@ -86,9 +86,7 @@ class Signer:
             places = places + _tremor(places, rng)
         slant, rise = vary(self.slant, other.slant, 0.06), vary(self.rise, other.rise, 0.03)
         stretch = np.exp(vary(self.width, other.width, 0.06))
-        places = np.stack(
-            [stretch[:, None] * (places[..., 0] - slant[:, None] * places[..., 1]), places[..., 1]], -1
-        )
+        places = np.stack([stretch[:, None] * (places[..., 0] - slant[:, None] * places[..., 1]), places[..., 1]], -1)
         turn = np.array([[np.cos(rise), -np.sin(rise)], [np.sin(rise), np.cos(rise)]], np.float32)
         places = places @ np.moveaxis(turn, -1, 0)
         pen = np.exp(vary(np.log(self.pen), np.log(other.pen), 0.1)) * (2 * height / 100)

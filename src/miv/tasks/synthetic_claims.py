@@ -36,9 +36,7 @@ class _Page:
         ]
 
 
-@register_task(
-    "claims-twin", help="Claims about invented people, films, bands and towns: FEVER without a download."
-)
+@register_task("claims-twin", help="Claims about invented people, films, bands and towns: FEVER without a download.")
 @dataclass(frozen=True)
 class SyntheticClaims:
     """Claims and sentences of invented pages; no page is in two splits.
@@ -109,9 +107,7 @@ class SyntheticClaims:
             template, number = written[place]
             value = page.facts[number] if number >= 0 else ""
             subject = title if place == first else short
-            page.sentences.append(
-                _fill(template, {"name": title, "short": subject, "value": value}, page, rng)
-            )
+            page.sentences.append(_fill(template, {"name": title, "short": subject, "value": value}, page, rng))
             page.states.append(number)
         return page
 

@@ -15,9 +15,7 @@ _LATIN_TO_HAN = 4  # every fourth writer; SigComp2011 has about three Dutch writ
 _FORGERS = 2  # for each writer
 
 
-@register_task(
-    "signatures-twin", help="Signatures of invented writers, and forgeries: SigComp2011 without a download."
-)
+@register_task("signatures-twin", help="Signatures of invented writers, and forgeries: SigComp2011 without a download.")
 @dataclass(frozen=True)
 class SyntheticSignatures:
     """Signatures of invented writers, genuine and forged; no writer is in two splits.

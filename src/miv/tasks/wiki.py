@@ -73,9 +73,7 @@ def parse_sentences(lines: str) -> Page:
     return {number: sentence for number, sentence in sentences if sentence}
 
 
-def read_pages(
-    dump: Path, titles: Collection[str], progress: Progress, *, normalise: bool = True
-) -> dict[str, Page]:
+def read_pages(dump: Path, titles: Collection[str], progress: Progress, *, normalise: bool = True) -> dict[str, Page]:
     """Read the pages of the given titles, in one pass over the dump.
 
     Args:
@@ -99,9 +97,7 @@ def read_pages(
                 if not sentences:
                     continue
                 if asked[page][0] in pages:
-                    logger.warning(
-                        "%s, line %d: a second page %s; the first is kept.", part.name, line, page.decode()
-                    )
+                    logger.warning("%s, line %d: a second page %s; the first is kept.", part.name, line, page.decode())
                     continue
                 pages |= dict.fromkeys(asked[page], sentences)
     return pages
@@ -142,9 +138,7 @@ def _parts(dump: Path) -> list[_Part]:
             if re.search(r"(^|/)wiki-[^/]*\.jsonl$", member.filename)
         ]
     else:
-        raise MivError(
-            f"There is no wiki dump at {dump}: expected wiki-pages.zip or a folder of wiki-*.jsonl."
-        )
+        raise MivError(f"There is no wiki dump at {dump}: expected wiki-pages.zip or a folder of wiki-*.jsonl.")
     if not parts:
         raise MivError(f"{dump} holds no wiki-*.jsonl. Expected the pages of FEVER's wiki-pages.zip.")
     return parts
@@ -194,15 +188,11 @@ def _blocks_of_lines(part: _Part, advance: Advance) -> Iterator[tuple[int, list[
                 else:
                     rest += last
                 if len(rest) > _LONGEST_LINE:
-                    raise bad_line(
-                        part.name, first, f"the line is longer than {_LONGEST_LINE:,} bytes; not a dump."
-                    )
+                    raise bad_line(part.name, first, f"the line is longer than {_LONGEST_LINE:,} bytes; not a dump.")
             if rest:
                 yield first, [rest]
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise MivError(
-            f"{part.name} cannot be read near line {first}: {error}. Download it again."
-        ) from error
+        raise MivError(f"{part.name} cannot be read near line {first}: {error}. Download it again.") from error
 
 
 def _spelt_out(text: bytes, source: str, line: int) -> bytes:

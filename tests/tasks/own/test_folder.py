@@ -167,9 +167,7 @@ def test_images_of_several_sizes_need_one_size(tmp_path: Path) -> None:
     assert sets["train"].pool.values.shape == (16, 6, 7, 3)
 
 
-def test_copies_count_once_and_contradictions_are_left_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_copies_count_once_and_contradictions_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     root = make_vectors(tmp_path, {"a": 4, "b": 4, "c": 4})
     np.save(root / "a" / "copy.npy", np.array([0.0, 1.0]))
     np.save(root / "b" / "foreign.npy", np.array([0.0, 2.0]))

@@ -29,9 +29,7 @@ likely_instance = st.sampled_from(["a", "b", "a.png", "v.npy", "[1, 2]", "", "0"
 likely_row = st.fixed_dictionaries(
     {
         "query": likely_instance | anything,
-        "bag": st.lists(likely_instance, max_size=4)
-        | st.sampled_from(["a|b", "a||b", '["a"]', "["])
-        | anything,
+        "bag": st.lists(likely_instance, max_size=4) | st.sampled_from(["a|b", "a||b", '["a"]', "["]) | anything,
         "label": st.sampled_from([0, 1, "0", "1", True, 2]) | anything,
     },
     optional={
@@ -101,9 +99,7 @@ def test_instance_tables_that_are_almost_right(tmp_path: Path, rows: list[Any], 
 
 @fuzz
 @given(
-    query=st.sampled_from(
-        [pa.string(), pa.binary(), pa.float64(), pa.list_(pa.float32()), pa.timestamp("s")]
-    ),
+    query=st.sampled_from([pa.string(), pa.binary(), pa.float64(), pa.list_(pa.float32()), pa.timestamp("s")]),
     bag=st.sampled_from([pa.string(), pa.list_(pa.string()), pa.list_(pa.list_(pa.float64())), pa.int8()]),
     rows=st.integers(0, 3),
     values=st.booleans(),

@@ -104,9 +104,7 @@ def test_a_text_that_looks_like_a_path_needs_the_kind_said(tmp_path: Path) -> No
 
 
 def test_an_instance_table(tmp_path: Path) -> None:
-    (tmp_path / "instances.csv").write_text(
-        "id,text,class\n1,one,odd\n2,two,even\n3,three,odd\n4,four,even\n"
-    )
+    (tmp_path / "instances.csv").write_text("id,text,class\n1,one,odd\n2,two,even\n3,three,odd\n4,four,even\n")
     path = write_json_lines(tmp_path / "a.jsonl", [{"query": 1, "bag": ["2", 3], "label": True}])
     exemplars = build(path, instances=tmp_path / "instances.csv")["train"]
     assert as_lists(exemplars) == [("one", ["two", "three"], 1)]
@@ -153,9 +151,7 @@ def texts(row: int, bag: list[int]) -> dict[str, Any]:
     return {"query": f"q{row}", "bag": [f"t{number}" for number in bag], "label": row % 2}
 
 
-def test_without_a_split_column_no_instance_is_in_two_splits(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_a_split_column_no_instance_is_in_two_splits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [texts(row, [row // 3, 1000 + row]) for row in range(60)]  # 20 clusters of 3
     sets = build(write_json_lines(tmp_path / "a.jsonl", rows), shares=Shares(0.2, 0.1))
     assert {split: len(exemplars) for split, exemplars in sets.items()} == {
@@ -177,9 +173,7 @@ def test_query_ids_stay_together_too(tmp_path: Path) -> None:
     assert len(set.union(*ids)) == 10
 
 
-def test_where_everything_is_shared_the_remedy_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_where_everything_is_shared_the_remedy_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [{**texts(row % 10, [0, row]), "group": f"g{row % 5}"} for row in range(40)]
     path = write_json_lines(tmp_path / "a.jsonl", rows)
     with pytest.raises(MivError, match=r"could not be split by instances.*--split-by query"):
@@ -281,9 +275,7 @@ def test_bad_cells_are_named(tmp_path: Path, change: dict[str, Any], message: st
         ("a.xlsx", b"x", "not a table that can be read"),
     ],
 )  # fmt: skip
-def test_bad_tables_are_refused_with_their_line(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
+def test_bad_tables_are_refused_with_their_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(MivError, match=message) as caught:
         build(tmp_path / name)

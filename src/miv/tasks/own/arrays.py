@@ -44,16 +44,11 @@ def from_arrays(
     query_index, bag_index = [], []
     for number, (query, bag) in enumerate(zip(queries, bags, strict=True)):
         if isinstance(bag, str) or not len(bag):
-            raise MivError(
-                f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}; expected a list."
-            )
+            raise MivError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}; expected a list.")
         query_index.append(builder.add(_checked(builder.kind, query, f"query {number}"), f"query {number}"))
         places = (f"bag {number}, instance {position}" for position in range(len(bag)))
         bag_index.append(
-            [
-                builder.add(_checked(builder.kind, value, place), place)
-                for value, place in zip(bag, places, strict=True)
-            ]
+            [builder.add(_checked(builder.kind, value, place), place) for value, place in zip(bag, places, strict=True)]
         )
     return ExemplarSet.from_lists(builder.pool(), query_index, bag_index, labels, witnesses, groups)
 
@@ -67,9 +62,7 @@ def _kind_of(queries: Any) -> Kind:
         return "image"
     if len(shape) == 1:
         return "features"
-    raise MivError(
-        f"A query has the shape {shape}. Expected features (C,), images (H, W) or (H, W, 3), or a text."
-    )
+    raise MivError(f"A query has the shape {shape}. Expected features (C,), images (H, W) or (H, W, 3), or a text.")
 
 
 def _checked(kind: Kind, value: Any, place: str) -> Any:

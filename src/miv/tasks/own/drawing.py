@@ -165,9 +165,7 @@ class Drawing:
 class _Classes:
     """The instances of a split, class after class: all other classes are then two stretches of one array."""
 
-    def __init__(
-        self, pool: InstancePool, members: Mapping[str, NDArray[np.int64]], drawing: Drawing
-    ) -> None:
+    def __init__(self, pool: InstancePool, members: Mapping[str, NDArray[np.int64]], drawing: Drawing) -> None:
         groups: Sequence[NDArray[np.int64]] = list(members.values())
         sizes = np.array([len(group) for group in groups])
         self.count = len(groups)
@@ -185,9 +183,7 @@ class _Classes:
     def witnesses(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """At most ``count`` other instances of the class of the query at ``place``."""
         start, stop = self._borders[self._class_of[place]]
-        chosen: NDArray[np.int64] = start + rng.choice(
-            stop - start - 1, min(count, stop - start - 1), replace=False
-        )
+        chosen: NDArray[np.int64] = start + rng.choice(stop - start - 1, min(count, stop - start - 1), replace=False)
         shown: NDArray[np.int64] = self.flat[chosen + (chosen >= place)]
         return shown
 

@@ -84,9 +84,7 @@ def _find_files(root: Path) -> dict[str, list[Path]]:
         raise MivError(f"{root} is not a folder. Give the folder that holds one folder for each class.")
     folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not _hidden(entry)]
     if not folders:
-        raise MivError(
-            f"{root} holds no folders. Expected one for each class: {root}/<class>/<instance>.png."
-        )
+        raise MivError(f"{root} holds no folders. Expected one for each class: {root}/<class>/<instance>.png.")
     names = {folder.name.lower() for folder in folders}
     if names <= {"train", "val", "valid", "validation", "dev", "test"}:
         raise MivError(

@@ -98,9 +98,7 @@ def check_text(text: str, place: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise MivError(
-            f"{place}: the text has half a character (a lone surrogate) at {error.start}."
-        ) from error
+        raise MivError(f"{place}: the text has half a character (a lone surrogate) at {error.start}.") from error
     return text
 
 
@@ -156,12 +154,7 @@ def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
         raise MivError(
             f"{path}: not a NumPy file of numbers, or damaged ({error}). Save it with numpy.save."
         ) from error
-    if (
-        not isinstance(array, np.ndarray)
-        or array.dtype.kind not in "fiu"
-        or array.ndim not in {1, 2}
-        or not array.size
-    ):
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim not in {1, 2} or not array.size:
         found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
         raise MivError(f"{path}: expected numbers of shape (C,) or (N, C), found {found}.")
     if array.ndim == 1:
@@ -181,9 +174,7 @@ def _read_bytes(path: Path, limit: int) -> bytes:
     except (OSError, ValueError) as error:
         raise MivError(f"{path}: cannot be read ({error}).") from error
     if len(content) > limit:
-        raise MivError(
-            f"{path}: longer than {limit:,} bytes; one instance is one short text. Cut it up first."
-        )
+        raise MivError(f"{path}: longer than {limit:,} bytes; one instance is one short text. Cut it up first.")
     return content
 
 

@@ -13,9 +13,7 @@ _TEXT_BINS = 2048
 _IMAGE_SIDE = 16
 
 
-def nearest_classes(
-    pool: InstancePool, members: Sequence[NDArray[np.int64]], count: int
-) -> list[NDArray[np.int64]]:
+def nearest_classes(pool: InstancePool, members: Sequence[NDArray[np.int64]], count: int) -> list[NDArray[np.int64]]:
     """For each class the ``count`` others with the nearest mean instance, nearest first.
 
     Images are compared by their pixels (16 × 16 grey), texts by the runs of three characters they are made

@@ -21,9 +21,7 @@ def read_records(path: Path) -> Iterator[Record]:
     """Yield the rows of a table; the file's name says what it is (.csv, .tsv, .jsonl, .ndjson, .parquet)."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise MivError(
-            f"{path}: not a table that can be read. Expected a name ending in {', '.join(_READERS)}."
-        )
+        raise MivError(f"{path}: not a table that can be read. Expected a name ending in {', '.join(_READERS)}.")
     try:
         if not path.is_file():
             raise MivError(f"{path}: this table {'is not a file' if path.exists() else 'does not exist'}.")
@@ -87,9 +85,7 @@ def _read_json_lines(path: Path) -> Iterator[Record]:
             continue
         record = parse_json(line, place)
         if not isinstance(record, dict):
-            raise MivError(
-                f"{place}: expected one JSON object {{...}} a line, found {type(record).__name__}."
-            )
+            raise MivError(f"{place}: expected one JSON object {{...}} a line, found {type(record).__name__}.")
         yield place, record
 
 

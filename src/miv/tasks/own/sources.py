@@ -103,9 +103,7 @@ class InstanceTable:
         for place, record in read_records(path):
             name = parse_id(require_cell(record, "id", place), place)
             if name in first_place:
-                raise MivError(
-                    f"{place}: the id {name!r} is already in {first_place[name]}. Each id once, please."
-                )
+                raise MivError(f"{place}: the id {name!r} is already in {first_place[name]}. Each id once, please.")
             first_place[name] = place
             self._index[name] = self._read(record, kind, form, place)
             advance(1)
@@ -130,9 +128,7 @@ class InstanceTable:
         columns = [column for column in _KIND_OF_COLUMN if not is_blank(record.get(column))]
         if len(columns) != 1:
             found = ", ".join(map(str, record))
-            raise MivError(
-                f"{place}: expected exactly one of path, text and vector beside the id; found {found}."
-            )
+            raise MivError(f"{place}: expected exactly one of path, text and vector beside the id; found {found}.")
         if self._cells is None:
             self._cells = CellInstances(self._path.parent, _KIND_OF_COLUMN[columns[0]] or kind, form)
         index = self._cells.index(record[columns[0]], place)
@@ -150,9 +146,7 @@ class InstanceTable:
         if not self._classes:
             return pool
         if len(self._classes) < len(pool):
-            raise MivError(
-                f"{self._path}: some instances have a class and some have none. Give all of them one."
-            )
+            raise MivError(f"{self._path}: some instances have a class and some have none. Give all of them one.")
         classes = np.array([self._classes[index][0] for index in range(len(pool))], dtype=object)
         return InstancePool(pool.kind, pool.values, classes)
 

@@ -84,9 +84,7 @@ class FromTable:
                 "(--validation 0 --test 0)."
             )
         sizes = ", ".join(f"{len(chosen)} {split}" for split, chosen in numbers.items())
-        logger.warning(
-            "%s has no column %r; split by %s: %s.", self.table, self.columns.split, self.split_by, sizes
-        )
+        logger.warning("%s has no column %r; split by %s: %s.", self.table, self.columns.split, self.split_by, sizes)
         used = [np.unique(exemplars.subset(chosen).used) for chosen in numbers.values()]
         shared = sum(map(len, used)) - len(exemplars.used)
         if shared:
