@@ -68,7 +68,7 @@ def test_images_through_the_compact_cnn() -> None:
         ({"backbone": "compact_cnn", "channels": 4}, "leave it out"),
         ({"backbone": "compact_cnn", "backbone_options": {"sise": "small"}}, "Did you mean 'size'"),
         ({"backbone": "compact_cnn", "backbone_options": {"size": "smal"}}, "Did you mean 'small'"),
-        ({"channels": 0}, "at least 1"),
+        ({"channels": 0}, "channels is 0"),
     ],
 )
 def test_wrong_arguments_suggest_right_ones(arguments: dict[str, Any], message: str) -> None:
@@ -145,7 +145,7 @@ def test_a_damaged_or_foreign_folder_is_refused(saved: Path, tmp_path: Path, mes
 def test_a_huge_size_in_the_file_costs_no_memory(saved: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(saved, tmp_path / "copy")
     change_config(folder, channels=1_000_000)  # 8 TB of weights, were they believed
-    with pytest.raises(MivError, match="Expected a whole number|as config"):
+    with pytest.raises(MivError, match="says"):
         Verifier.from_pretrained(folder)
 
 

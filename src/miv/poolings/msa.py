@@ -27,9 +27,8 @@ class SelfAttentionPooling(Pooling):
     def __init__(self, channels: int, heads: int = 2, layers: int = 2) -> None:
         super().__init__(channels)
         self.cls = nn.Parameter(torch.empty(channels).uniform_(-0.05, 0.05))
-        self.layers = nn.ModuleList(
-            EncoderLayer(channels, heads) for _ in range(check_count("layers", layers, most=64))
-        )
+        check_count("layers", layers, most=64)
+        self.layers = nn.ModuleList(EncoderLayer(channels, heads) for _ in range(layers))
 
     def forward(self, query: Tensor, bags: Bags) -> Twins:
         padded, mask = bags.to_padded()  # (B, N, C), (B, N)
