@@ -20,14 +20,15 @@ from miv.tasks import create_task
 TWINS = ("digits-twin", "signatures-twin", "claims-twin")
 
 
-def raw_features(exemplars: ExemplarSet) -> NDArray[np.float64]:
+def raw_features(exemplars: ExemplarSet) -> NDArray[np.float32]:
     """Return ``(P, D)`` rows of length 1: the ink of images, TF-IDF of texts."""
     values = exemplars.pool.values
     if exemplars.pool.kind == "text":
-        return np.asarray(TfidfVectorizer().fit_transform(values).toarray())
-    pixels = values.reshape(len(values), -1).astype(np.float64)
+        return np.asarray(TfidfVectorizer(dtype=np.float32).fit_transform(values).toarray())
+    pixels = values.reshape(len(values), -1).astype(np.float32)
     ink = pixels if np.median(pixels) < 128 else 255 - pixels
-    return ink / np.linalg.norm(ink, axis=1, keepdims=True)
+    rows: NDArray[np.float32] = ink / np.linalg.norm(ink, axis=1, keepdims=True)
+    return rows
 
 
 def nearest_neighbour(exemplars: ExemplarSet) -> tuple[float, float]:

@@ -303,7 +303,7 @@ PAGES: dict[str, PageKind] = {
                 (
                     "{name} is known for its {value}.",
                     "{name} produces {value}.",
-                    "{value} is made in {name}.",
+                    "People in {name} make {value}.",
                 ),
                 (
                     "{short} is known for {value}, sold as far away as {place}.",
