@@ -8,6 +8,7 @@
 import argparse
 import json
 import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def measure(bags: int = BAGS) -> dict[str, float]:
         times.append(time.perf_counter() - start)
     start = time.perf_counter()
     theirs: list[tuple[Any, Any]] = []
-    for first, last in zip(ptr[:-1], ptr[1:], strict=True):
+    for first, last in pairwise(ptr):
         truth, score = witness[first:last], attention[first:last]
         theirs.append((roc_auc_score(truth, score), average_precision_score(truth, score)))
     in_a_loop = time.perf_counter() - start
