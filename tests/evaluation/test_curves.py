@@ -60,13 +60,13 @@ def test_curves_need_both_labels(tmp_path: Path) -> None:
 def test_learning_curves(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text(
         "epoch,step,stage,train_loss,validation_loss,validation/auroc,learning_rate\n"
-        "0,10,1,0.7,0.8,,1e-4\n1,20,1,0.6,,nan,1e-4\n1,20,1,,0.7,0.6,\n2,30,2,0.5,0.6,0.7,5e-5\n"
+        "0,10,frozen,0.7,0.8,,1e-4\n1,20,frozen,0.6,,nan,1e-4\n1,20,frozen,,0.7,0.6,\n2,30,all,0.5,0.6,0.7,5e-5\n"
     )
     paths = write_learning_curves(tmp_path / "metrics.csv", tmp_path / "curves")
     assert [path.name for path in paths] == ["learning_curves.png", "learning_curves.svg"]
     assert_is_a_picture(paths[0])
     found = words(paths[1])
-    assert {"loss", "AUROC", "train", "validation", "next stage"} <= set(found)
+    assert {"loss", "AUROC", "train", "validation", "stage all"} <= set(found)
     assert not any("learning rate" in text for text in found)
 
 

@@ -34,8 +34,8 @@ def write_learning_curves(metrics: Path | str, folder: Path | str) -> list[Path]
     return [path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg")]
 
 
-def _read(path: Path) -> tuple[dict[str, dict[str, Points]], list[float]]:
-    """Return for each metric the points of each split, and the epochs at which a new stage begins."""
+def _read(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, str]]:
+    """Return for each metric the points of each split, and the stages after the first by the epoch that begins them."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -48,14 +48,15 @@ def _read(path: Path) -> tuple[dict[str, dict[str, Points]], list[float]]:
         listing = ", ".join(names) or "none"
         raise MivError(f"{path} has the columns {listing}. Expected epoch, and some such as train_loss.")
     panels: dict[str, dict[str, Points]] = defaultdict(dict)
-    changes: list[float] = []
+    changes: dict[float, str] = {}
     stage = None
     for line, row in enumerate(rows, start=2):
         epoch = _number(path, line, "epoch", row["epoch"])
         if epoch is None:
             continue
         if row.get("stage") and row["stage"] != stage:
-            changes += [] if stage is None else [epoch]
+            if stage is not None:
+                changes[epoch] = row["stage"]
             stage = row["stage"]
         for name, (split, metric) in columns.items():
             value = _number(path, line, name, row[name])
@@ -84,7 +85,7 @@ def _number(path: Path, line: int, name: str, cell: str | None) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _draw(axes: "Axes", metric: str, lines: dict[str, Points], changes: list[float]) -> None:
+def _draw(axes: "Axes", metric: str, lines: dict[str, Points], changes: dict[float, str]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     styles = dict(zip(SPLITS, line_styles(len(SPLITS)), strict=True))  # a split looks the same in every panel
@@ -93,9 +94,9 @@ def _draw(axes: "Axes", metric: str, lines: dict[str, Points], changes: list[flo
             points = lines[split]
             marker = "o" if len(points) < 30 else None
             axes.plot(*zip(*points, strict=True), **styles[split], marker=marker, markersize=4, label=split)
-    for epoch in changes:
+    for epoch, stage in changes.items():
         axes.axvline(epoch, color=QUIET, linewidth=1, linestyle=":")
-        axes.annotate("next stage", (epoch, 1), (4, -2), xycoords=("data", "axes fraction"),
+        axes.annotate(f"stage {stage}", (epoch, 1), (4, -2), xycoords=("data", "axes fraction"),
                       textcoords="offset points", va="top", fontsize=8, color=QUIET)  # fmt: skip
     axes.set_title(TITLES.get(metric, metric.replace("_", " ")))
     axes.set_xlabel("epoch")
