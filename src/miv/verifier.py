@@ -11,7 +11,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from miv.backbones import BACKBONES
+from miv.backbones import create_backbone
 from miv.bags import Bags
 from miv.errors import MivError
 from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, read_config, read_weights
@@ -98,7 +98,7 @@ class Verifier(
             backbone_options["channels"] = channels
         elif channels is not None:
             raise MivError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
-        self.backbone = BACKBONES.create(backbone, **backbone_options)
+        self.backbone = create_backbone(backbone, **backbone_options)
         self.pooling = create_pooling(pooling, channels=self.backbone.channels, **(pooling_options or {}))
         # What the mixin writes to config.json; its own choice would lack the two keys that name the format.
         self._hub_mixin_config = {

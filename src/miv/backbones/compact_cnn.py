@@ -1,10 +1,11 @@
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from miv.backbones.base import BACKBONES, Backbone
+from miv.backbones.base import BACKBONES, Backbone, channels_first, check_images
 from miv.errors import unknown_name
 
 WIDTHS = {"small": (32, 32, 64, 64, 128), "large": (32, 64, 64, 128, 256)}
@@ -21,12 +22,14 @@ class CompactCNN(Backbone):
         size: ``small`` or ``large``.
     """
 
+    kind = "image"
     instance_shape = (1, None, None)
 
     def __init__(self, size: Literal["small", "large"] = "small") -> None:
         super().__init__()
         if size not in WIDTHS:
             raise unknown_name("compact_cnn of size", size, WIDTHS)
+        self.size = size
         widths = WIDTHS[size]
         self.channels = widths[-1]
         layers: list[nn.Module] = []
@@ -38,6 +41,13 @@ class CompactCNN(Backbone):
                 nn.ReLU(inplace=True),
             ]
         self.layers = nn.Sequential(*layers)
+
+    def configuration(self) -> dict[str, Any]:
+        return {"size": self.size}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        check_images(values, colour=False)
+        return channels_first(values).float() / 255  # (U, 1, H, W), 0 to 1
 
     def forward(self, instances: Tensor) -> Tensor:
         # Channels last is the layout in which a CPU convolves fastest.
