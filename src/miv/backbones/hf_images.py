@@ -31,6 +31,7 @@ class ImageReader:
                 f"backbone_options or in the model's {PREPROCESSOR_NAME}."
             )
         self.view = ImageView.checked(size, mean, std)
+        _check_size(config, self.view.size)
         self.channels = _channels(config)
         self.instance_shape = (3, *self.view.size)
 
@@ -59,6 +60,17 @@ def _channels(config: Any) -> int:
             f"The configuration of this {config.model_type} does not say how many channels its features have."
         )
     return channels
+
+
+def _check_size(config: Any, size: tuple[int, int]) -> None:
+    """Refuse a size for which a vision transformer, with its place for each patch, has no places."""
+    trained = getattr(config, "image_size", None)
+    wanted = (trained, trained) if isinstance(trained, int) else trained
+    is_transformer = hasattr(config, "num_attention_heads") and hasattr(config, "patch_size")
+    if is_transformer and wanted is not None and tuple(wanted) != size:
+        raise MivError(
+            f"image_size is {size}. Expected {tuple(wanted)}, the only one that a {config.model_type} takes."
+        )
 
 
 def _side_lengths(size: Any) -> list[Any] | None:
