@@ -138,6 +138,21 @@ def test_operations_and_gradients_equal_a_loop(sizes: list[int], heads: int, see
                 torch.testing.assert_close(ours_grad, expected_grad, msg=f"the gradient of {name} differs")
 
 
+@pytest.mark.parametrize("shape", [(6,), (6, 2, 2)])
+def test_rows_of_any_shape(shape: tuple[int, ...]) -> None:
+    rows = torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+    two_d = rows.reshape(6, -1)
+    for operation in ("sum", "mean", "var", "max", "softmax", "logsumexp"):
+        ours, flat = getattr(SIX, operation)(rows), getattr(SIX, operation)(two_d)
+        assert torch.equal(ours.reshape(flat.shape), flat), operation
+        weights = torch.randn(ours.shape, dtype=torch.float64)
+        gradient = torch.autograd.grad((ours * weights).sum(), rows)[0]
+        expected = torch.autograd.grad((flat * weights.reshape(flat.shape)).sum(), rows, retain_graph=True)[0]
+        torch.testing.assert_close(gradient, expected)
+    few = torch.randn(3, *shape[1:], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(SIX.expand, (few,))
+
+
 def test_equal_maxima_share_the_gradient() -> None:
     rows = torch.tensor([[2.0], [2.0], [1.0]], requires_grad=True)
     Bags(rows, torch.tensor([0, 3])).max(rows).sum().backward()

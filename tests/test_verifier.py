@@ -124,6 +124,15 @@ DAMAGES: dict[str, Any] = {
         (f / "model.safetensors").read_bytes()[:-10]
     ),
     "it lacks ['similarity.weight']": lambda f: change_weights(f, "pooling.similarity.weight", None),
+    "one dtype among": lambda f: change_weights(f, "pooling.similarity.weight", torch.zeros(4, dtype=torch.float64)),
+    "torch.float8_e4m3fn": lambda f: change_weights(
+        f, "pooling.similarity.weight", torch.zeros(4).to(torch.float8_e4m3fn)
+    ),
+    "projection is 'false'. Expected True or False": lambda f: change_config(
+        f, pooling_options={"projection": "false"}
+    ),
+    "number of hidden layers": lambda f: change_config(f, pooling="mi_net", pooling_options={"hidden": [1] * 9999}),
+    "not readable as JSON (Exceeds": lambda f: (f / "config.json").write_text('{"channels": ' + "9" * 5000 + "}"),
     "['extra']": lambda f: change_weights(f, "extra", torch.zeros(1)),
     "NaN or infinite": lambda f: change_weights(f, "pooling.similarity.weight", torch.full((4,), torch.nan)),
     "Expected torch.float32 (4,)": lambda f: change_weights(f, "pooling.similarity.weight", torch.zeros(5)),
@@ -168,10 +177,37 @@ def test_random_damage_is_refused_or_harmless(
     assert answer.logit.shape == (2,)
 
 
-@pytest.mark.parametrize("name", ["./no-such-folder", "not a name", ""])
+@pytest.mark.parametrize("name", ["./no-such-folder", "not a name", "", "long" * 999])
 def test_a_name_that_is_nothing(name: str) -> None:
     with pytest.raises(MivError, match="There is no folder"):
         Verifier.from_pretrained(name)
+
+
+def test_a_folder_takes_no_options(saved: Path) -> None:
+    with pytest.raises(MivError, match="takes no option pooling"):
+        Verifier.from_pretrained(saved, pooling="gabmil")
+
+
+def test_a_file_is_not_saved_over(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(MivError, match="is a file"):
+        Verifier(channels=4).save_pretrained(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_the_hub_gets_the_name_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pushed: list[str] = []
+    monkeypatch.setattr(Verifier, "push_to_hub", lambda self, repo_id, **rest: pushed.append(repo_id))
+    Verifier(channels=4).save_pretrained(tmp_path / "my-verifier", push_to_hub=True)
+    assert pushed == ["my-verifier"]
+
+
+def test_dtypes_must_agree() -> None:
+    query, bags = exemplar()
+    with pytest.raises(MivError, match="Expected one dtype"):
+        Verifier(channels=4)(query.double(), bags)
+    with pytest.raises(MivError, match="Convert one of them"):
+        Verifier(channels=4)(query.double(), bags.with_values(bags.values.double()))
 
 
 def test_a_name_that_is_not_in_the_hub_cache() -> None:

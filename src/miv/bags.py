@@ -115,16 +115,16 @@ class Bags:
 
     def sum(self, rows: Tensor) -> Tensor:
         """Add up the rows of each bag: ``(T, ...)`` to ``(B, ...)``."""
-        total: Tensor = ragged.Sum.apply(rows.reshape(len(rows), -1), self.borders)
-        return total.reshape(len(self), *rows.shape[1:])
+        return ragged.Sum.apply(rows, self.borders)
 
     def mean(self, rows: Tensor) -> Tensor:
         """Average the rows of each bag: ``(T, ...)`` to ``(B, ...)``."""
         return self.sum(rows) / self.sizes.reshape(-1, *[1] * (rows.ndim - 1))
 
     def var(self, rows: Tensor) -> Tensor:
-        """Population variance (divide by N) of each bag: ``(T, C)`` to ``(B, C)``."""
-        return ragged.Variance.apply(rows, self.borders)
+        """Population variance (divide by N) of each bag: ``(T, ...)`` to ``(B, ...)``."""
+        variance: Tensor = ragged.Variance.apply(rows.reshape(len(rows), -1), self.borders)
+        return variance.reshape(len(self), *rows.shape[1:])
 
     def max(self, rows: Tensor) -> Tensor:
         """Greatest value of each bag and column: ``(T, ...)`` to ``(B, ...)``.

@@ -32,12 +32,14 @@ class Borders:
     @cached_property
     def sizes(self) -> Tensor:
         """``(B,)`` the number of instances in each bag."""
-        return self.ptr.diff()
+        with torch.inference_mode(False):  # what is kept must serve a training step too
+            return self.ptr.diff()
 
     @cached_property
     def owner(self) -> Tensor:
         """``(T,)`` the bag that each instance is in."""
-        return torch.repeat_interleave(self.sizes, output_size=self.rows)
+        with torch.inference_mode(False):
+            return torch.repeat_interleave(self.sizes, output_size=self.rows)
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -50,7 +52,8 @@ class Borders:
             if last < len(self) and ptr[last + 1] - ptr[first] <= BLOCK_ROWS:
                 continue
             rows = slice(ptr[first], ptr[last])
-            starts = self.ptr[first:last] - ptr[first]
-            blocks.append(Block(slice(first, last), rows, self.owner[rows] - first, starts))
+            with torch.inference_mode(False):
+                owner, starts = self.owner[rows] - first, self.ptr[first:last] - ptr[first]
+            blocks.append(Block(slice(first, last), rows, owner, starts))
             first = last
         return blocks

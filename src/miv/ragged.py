@@ -16,12 +16,13 @@ from miv.borders import Block, Borders
 
 
 class Sum(torch.autograd.Function):
-    """``(T, C)`` to ``(B, C)``. ``Sum`` and ``Expand`` are each other's gradients."""
+    """``(T, ...)`` to ``(B, ...)``. ``Sum`` and ``Expand`` are each other's gradients."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, borders: Borders) -> Tensor:
         ctx.borders = borders
-        return _sum_rows(rows, borders.ptr[:-1])
+        total = _sum_rows(rows.reshape(len(rows), -1), borders.ptr[:-1])
+        return total.reshape(len(borders), *rows.shape[1:])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -29,7 +30,7 @@ class Sum(torch.autograd.Function):
 
 
 class Expand(torch.autograd.Function):
-    """``(B, C)`` to ``(T, C)``."""
+    """``(B, ...)`` to ``(T, ...)``."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, borders: Borders) -> Tensor:
@@ -75,10 +76,10 @@ class Dot(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, values: Tensor, borders: Borders, heads: int) -> Tensor:
         ctx.save_for_backward(rows, values)
         ctx.borders, ctx.heads = borders, heads
-        products = values.new_empty(len(values), heads)
+        products = values.new_empty(len(values), heads, dtype=_precise(values.dtype))
         for block in borders.blocks:
             product = _expand(rows, block).mul_(values[block.rows])
-            products[block.rows] = _by_head(product, heads).sum(-1)
+            products[block.rows] = _by_head(product, heads).sum(-1, dtype=products.dtype)
         return products
 
     @staticmethod
@@ -128,11 +129,11 @@ class Distance(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(rows, values, beta)
         ctx.borders, ctx.heads, ctx.power = borders, heads, power
-        distances = values.new_empty(len(values), heads)
+        distances = values.new_empty(len(values), heads, dtype=_precise(values.dtype))
         for block in borders.blocks:
             difference = _expand(rows, block).sub_(values[block.rows])
             distance = difference.square_() if power == 2 else difference.abs_()
-            distances[block.rows] = _by_head(distance.mul_(beta), heads).sum(-1)
+            distances[block.rows] = _by_head(distance.mul_(beta), heads).sum(-1, dtype=distances.dtype)
         return distances
 
     @staticmethod
@@ -140,15 +141,15 @@ class Distance(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         rows, values, beta = ctx.saved_tensors
         for_rows, for_values = torch.empty_like(rows), torch.empty_like(values)
-        for_beta = torch.zeros_like(beta)
+        for_beta = torch.zeros_like(beta, dtype=_precise(beta.dtype))
         for block in ctx.borders.blocks:
             difference = _expand(rows, block).sub_(values[block.rows])  # y - z
             sign = difference if ctx.power == 2 else difference.sign()
             slope = (_by_head(sign, ctx.heads) * grad[block.rows, :, None]).flatten(1)
-            for_beta += difference.mul_(slope).sum(0)  # |y - z|^p, weighed
+            for_beta += difference.mul_(slope).sum(0, dtype=for_beta.dtype)  # |y - z|^p, weighed
             torch.mul(slope, beta * -ctx.power, out=for_values[block.rows])
             for_rows[block.bags] = _sum_rows(for_values[block.rows], block.starts)
-        return for_rows.neg_(), for_values, for_beta, None, None, None
+        return for_rows.neg_(), for_values, for_beta.to(beta.dtype), None, None, None
 
 
 class NormedSum(torch.autograd.Function):
@@ -201,6 +202,11 @@ class NormedSum(torch.autograd.Function):
                 torch.mul(for_row, _expand(gate, block), out=for_values[block.rows])
                 for_gate[block.bags] = _sum_rows(for_row.mul_(values[block.rows]), block.starts)
         return for_attention, for_values, for_gate, None, None
+
+
+def _precise(dtype: torch.dtype) -> torch.dtype:
+    """A sum over many channels does not fit a short float: near 512, bfloat16 goes in steps of 4."""
+    return torch.promote_types(dtype, torch.float32)
 
 
 def _sum_rows(rows: Tensor, starts: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from miv.backbones import BACKBONES
+from miv.backbones import create_backbone
 from miv.bags import Bags
 from miv.errors import MivError
 from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, read_config, read_weights
@@ -70,7 +70,8 @@ class Verifier(
 
     Args:
         pooling: a name from ``miv.list_poolings()``.
-        backbone: ``features`` where the instances are vectors already, ``compact_cnn`` for small grey images.
+        backbone: ``features`` where the instances are vectors already, ``compact_cnn`` for small grey images,
+            ``hf:<name or folder>`` for texts and images, ``timm:<name>`` for images.
         channels: the length of the vectors, for the backbone ``features`` only.
         pooling_options: what ``miv.create_pooling`` takes for that name, such as ``{"heads": 4}``.
         backbone_options: what the backbone takes, such as ``{"size": "large"}``.
@@ -98,7 +99,7 @@ class Verifier(
             backbone_options["channels"] = channels
         elif channels is not None:
             raise MivError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
-        self.backbone = BACKBONES.create(backbone, **backbone_options)
+        self.backbone = create_backbone(backbone, **backbone_options)
         self.pooling = create_pooling(pooling, channels=self.backbone.channels, **(pooling_options or {}))
         # What the mixin writes to config.json; its own choice would lack the two keys that name the format.
         self._hub_mixin_config = {
@@ -108,18 +109,23 @@ class Verifier(
             "backbone": backbone,
             "channels": channels,
             "pooling_options": pooling_options or {},
-            "backbone_options": {k: v for k, v in backbone_options.items() if k != "channels"},
+            "backbone_options": {k: v for k, v in self.backbone.configuration().items() if k != "channels"},
         }
 
     def forward(self, query: Tensor, bags: Bags) -> Verification:
         """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)`` and verify."""
         if len(query) != len(bags):
             raise MivError(f"There are {len(query)} queries and {len(bags)} bags. Expected one query a bag.")
-        features = self.backbone(torch.cat([query, bags.values]))  # (B + T, C), in one go for BatchNorm
+        if query.dtype != bags.values.dtype:
+            raise MivError(f"The queries are {query.dtype}, the bags {bags.values.dtype}. Expected one dtype.")
+        features = self.backbone(torch.cat([query, bags.values]))  # (B + T, C), each instance embedded alike
         return self.verify_features(features[: len(query)], bags.with_values(features[len(query) :]))
 
     def verify_features(self, query: Tensor, bags: Bags) -> Verification:
         """Verify what the backbone has embedded already: queries ``(B, C)`` and bags of values ``(T, C)``."""
+        weights = self.pooling.norm.weight.dtype
+        if query.dtype != weights and not torch.is_autocast_enabled(query.device.type):
+            raise MivError(f"The features are {query.dtype}, the verifier's weights {weights}. Convert one of them.")
         normed_query = self.pooling.norm(query)  # (B, C), v_query
         twins = self.pooling(normed_query, bags.with_values(self.pooling.norm(bags.values)))
         logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)  # (B,)
@@ -134,9 +140,13 @@ class Verifier(
         )
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
-        """Save as a folder of ``config.json`` and ``model.safetensors``, each put in place whole."""
+        """Save as a folder of ``config.json``, ``model.safetensors`` and what the backbone adds, each file whole."""
         folder = Path(save_directory)
+        if folder.exists() and not folder.is_dir():
+            raise MivError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
         folder.mkdir(parents=True, exist_ok=True)
+        if options.get("push_to_hub"):
+            options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
         with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as temporary:
             result: str | None = super().save_pretrained(temporary, **options)
             for file in Path(temporary).iterdir():
@@ -147,27 +157,47 @@ class Verifier(
     def _save_pretrained(self, save_directory: Path) -> None:
         weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
         save_file(weights, save_directory / WEIGHTS_NAME, metadata={"format": "pt"})
+        self.backbone.save_files(save_directory)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> "Verifier":
         """Load a verifier, ready to use, from a folder or from the hub by name."""
         name = str(pretrained_model_name_or_path)
-        folder = Path(name) if name and Path(name).is_dir() else _download(name, **options)
+        is_local = _is_folder(name)
+        if is_local and options:
+            raise MivError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Leave it out.")
+        folder = Path(name) if is_local else _download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
         config = read_config(folder / CONFIG_NAME)
         try:
             # The meta device holds shapes without memory: a huge size in the file costs nothing.
             with torch.device("meta"):
-                verifier = cls(**config)
+                outline = cls(**config)
         except (MivError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise MivError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error
-        read_weights(folder / WEIGHTS_NAME, verifier)
+        weights = read_weights(folder / WEIGHTS_NAME, outline)
+        # Made anew on a true device, now that its size is known to be that of the file: what a module computes when it
+        # is made and does not save (positions, frequencies) would be lost on the meta device.
+        with torch.random.fork_rng(devices=[]):
+            verifier = cls(**config)
+        verifier.load_state_dict(weights, assign=True)
+        verifier.backbone.unfreeze()  # assigned tensors have forgotten what may learn
+        if not is_local and verifier.backbone.files:
+            _download(name, verifier.backbone.files, **options)
+        verifier.backbone.load_files(folder)
         return verifier.eval()
 
 
-def _download(name: str, **options: Any) -> Path:
-    """Fetch the two files of a verifier on the hub, or from its local cache, and return their folder."""
+def _is_folder(name: str) -> bool:
     try:
-        paths = [hf_hub_download(name, filename, **options) for filename in (CONFIG_NAME, WEIGHTS_NAME)]
+        return bool(name) and Path(name).is_dir()
+    except OSError:  # too long for a file name
+        return False
+
+
+def _download(name: str, files: tuple[str, ...], **options: Any) -> Path:
+    """Fetch files of a verifier on the hub, or from its local cache, and return their folder."""
+    try:
+        paths = [hf_hub_download(name, filename, **options) for filename in files]
     except HFValidationError as error:
         raise MivError(
             f"There is no folder {name!r}, and it is not the name of a model on the hub (owner/name)."

@@ -173,21 +173,21 @@ def test_gradients_equal_finite_differences(name: str, options: dict[str, Any]) 
 
 
 @every_case
-def test_bfloat16_is_tolerated(name: str, options: dict[str, Any]) -> None:
-    query, bags = exemplars([9, 1, 30])
-    whole = verifier_of(name, options)
-    expected = whole(query, Bags.from_list(bags)).logit
-    short = verifier_of(name, options).bfloat16()
-    answer = short(query.bfloat16(), Bags.from_list([bag.bfloat16() for bag in bags]))
-    assert answer.logit.dtype == torch.bfloat16
-    torch.testing.assert_close(answer.logit.double(), expected, atol=0.6, rtol=0.15)
+@pytest.mark.parametrize("way", ["bfloat16", "autocast"])
+def test_bfloat16_is_tolerated(name: str, options: dict[str, Any], way: str) -> None:
+    channels = 96  # enough for a sum over channels to lose digits
+    query, bags = exemplars([9, 1, 30], channels)
+    expected = verifier_of(name, options, channels)(query, Bags.from_list(bags))
+    verifier = verifier_of(name, options, channels).to(torch.bfloat16 if way == "bfloat16" else torch.float32)
+    dtype = next(verifier.parameters()).dtype
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=way == "autocast"):
+        answer = verifier(query.to(dtype), Bags.from_list([bag.to(dtype) for bag in bags]))
+    scale = expected.logit.abs().max().item()
+    torch.testing.assert_close(answer.logit.double(), expected.logit, atol=0.05 * scale + 0.05, rtol=0.05)
+    if name != "baseline" and answer.attention is not None and expected.attention is not None:  # a tie may turn
+        torch.testing.assert_close(answer.attention.double(), expected.attention, atol=0.03, rtol=0.05)
     answer.logit.sum().backward()
-
-    mixed = verifier_of(name, options).float()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        answer = mixed(query.float(), Bags.from_list([bag.float() for bag in bags]))
-    torch.testing.assert_close(answer.logit.double(), expected, atol=0.6, rtol=0.15)
-    answer.logit.sum().backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in verifier.parameters())
 
 
 @every_case
@@ -201,12 +201,22 @@ def test_saved_and_loaded_gives_the_same(name: str, options: dict[str, Any], tmp
 
 def test_equal_maxima_share_the_attention_of_the_baseline() -> None:
     verifier = Verifier("baseline", channels=2)
+    torch.nn.init.ones_(verifier.pooling.similarity.weight)
     row = torch.tensor([1.0, 3.0])
-    worse = verifier.pooling.norm(row) * verifier.pooling.similarity.weight < 0
-    query = torch.where(worse, -row, row)
-    answer = verifier(query[None], Bags.from_list([torch.stack([row, row, -row])]))
-    assert answer.attention_of(0).sum() == 1
-    assert sorted(answer.attention_of(0).tolist()) in ([0.0, 0.5, 0.5], [0.0, 0.0, 1.0])
+    answer = verifier(row[None], Bags.from_list([torch.stack([row, row, -row])]))
+    assert answer.attention_of(0).tolist() == [0.5, 0.5, 0.0]
+
+
+@pytest.mark.parametrize("name", miv.list_poolings())
+def test_bags_that_were_looked_at_can_be_trained_on(name: str) -> None:
+    verifier = verifier_of(name, {})
+    query, bags = exemplars([3, 2])
+    both = Bags.from_list(bags)
+    with torch.inference_mode():
+        seen = verifier(query, both).logit.clone()
+    answer = verifier(query, both)
+    answer.logit.sum().backward()
+    torch.testing.assert_close(answer.logit.detach(), seen.clone())
 
 
 @pytest.mark.parametrize("name", ["cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma"])
@@ -236,6 +246,7 @@ def test_cap_starts_as_the_authors_start_it(name: str) -> None:
         ("msa", {"layers": 10**9}, "from 1 to 64"),
         ("gabmil", {"hidden": -1}, "hidden is -1"),
         ("cap_vema", {"projection": False}, "set heads=1"),
+        ("cap_vema", {"co_excitation": "no"}, "Expected True or False"),
         ("gabmil", {"heads": 2}, "There is no option of gabmil 'heads'"),
         ("mi_net", {"pool": "median"}, "Did you mean 'mean'"),
         ("pma", {"seeds": 3}, "Expected 1"),

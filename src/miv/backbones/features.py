@@ -1,6 +1,12 @@
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.backbones.base import BACKBONES, Backbone
+from miv.errors import MivError
 
 
 @BACKBONES.register("features")
@@ -11,10 +17,20 @@ class Features(Backbone):
         channels: the length of a vector.
     """
 
+    kind = "features"
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.channels = channels
         self.instance_shape = (channels,)
+
+    def configuration(self) -> dict[str, Any]:
+        return {"channels": self.channels}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        if values.dtype != np.float32 or values.shape[1:] != (self.channels,):
+            raise MivError(f"The features are {values.dtype} {values.shape}. Expected float32 (U, {self.channels}).")
+        return torch.from_numpy(np.require(values, requirements=["C", "W"]))
 
     def forward(self, instances: Tensor) -> Tensor:
         return instances

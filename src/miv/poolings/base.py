@@ -118,7 +118,13 @@ def create_pooling(name: str, *, channels: int, **options: Any) -> Pooling:
 def check_choice(option: str, given: str, allowed: tuple[str, ...]) -> None:
     """Refuse a value outside the allowed ones."""
     if given not in allowed:
-        raise unknown_name(f"{option} named", given, allowed)
+        raise unknown_name(f"{option} named", str(given), allowed)
+
+
+def check_flag(option: str, given: bool) -> None:
+    """Refuse what is neither true nor false, such as the word ``false``, which Python takes for true."""
+    if not isinstance(given, bool):
+        raise MivError(f"{option} is {given!r}. Expected True or False.")
 
 
 def check_count(option: str, given: int, most: int = 1_000_000) -> int:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from miv.bags import Bags
 from miv.errors import MivError
-from miv.poolings.base import Pooling, Twins, check_choice, check_heads
+from miv.poolings.base import Pooling, Twins, check_choice, check_flag, check_heads
 from miv.poolings.layers import Excitation, HeadNorm, identity_linear
 
 
@@ -44,6 +44,8 @@ class CrossAttentionPooling(Pooling):
         gate_reads: Literal["query", "projected_query"] = "query",
     ) -> None:
         super().__init__(channels)
+        check_flag("projection", projection)
+        check_flag("co_excitation", co_excitation)
         check_choice("norm", norm, ("pre", "post", "none"))
         check_choice("gate_reads", gate_reads, ("query", "projected_query"))
         if not projection and heads != 1:
@@ -74,7 +76,7 @@ class CrossAttentionPooling(Pooling):
     def forward(self, query: Tensor, bags: Bags) -> Twins:
         projected_query = self.project(query)  # (B, C)
         keys = bags.with_values(self.project(bags.values))  # (T, C)
-        attention = bags.softmax(self.scores(projected_query, keys, bags))  # (T, h)
+        attention = bags.softmax(self.scores(projected_query, keys, bags)).to(keys.values.dtype)  # (T, h)
 
         gate = None
         query_value = projected_query

@@ -33,6 +33,7 @@ class MINetPooling(Pooling):
         super().__init__(channels)
         check_choice("pool", pool, ("max", "mean", "lse"))
         self.pool = pool
+        check_count("number of hidden layers", len(hidden), most=64)
         sizes = [channels, *(check_count("hidden", size) for size in hidden)]
         layers = [(nn.Linear(i, o), nn.ReLU()) for i, o in pairwise(sizes)]
         self.embed = nn.Sequential(*(part for pair in layers for part in pair))  # A_1 … A_k

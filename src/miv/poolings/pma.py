@@ -60,7 +60,7 @@ class MultiheadAttentionPooling(Pooling):
     def _attend(self, seed: Tensor, keys: Bags, values: Tensor) -> tuple[Tensor, Tensor]:
         """One attention block: a seed for each bag ``(B, C)`` to ``(B, C)``, and the attention ``(T, h)``."""
         products = keys.dot(self.to_query(seed), keys.values, self.heads)  # (T, h)
-        attention = keys.softmax(products / math.sqrt(self.head_channels))
+        attention = keys.softmax(products / math.sqrt(self.head_channels)).to(values.dtype)
         attended = self.to_output(keys.weighted_sum(attention, values))  # (B, C)
         attended = self.attention_norm(seed + attended)
         return self.output_norm(attended + self.feed_forward(attended)), attention
