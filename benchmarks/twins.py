@@ -1,7 +1,7 @@
 """How hard the synthetic twins are for a nearest-neighbour rule on raw input, and how fast they are made.
 
-The score of an exemplar is the largest cosine between its query and a member of its bag: of pixels (ink counts),
-or of words weighted by TF-IDF. Run ``python benchmarks/twins.py [seeds]``; the last line is JSON.
+The score of an exemplar is the largest cosine between its query and a member of its bag: of pixels (ink
+counts), or of words weighted by TF-IDF. Run ``python benchmarks/twins.py [seeds]``; the last line is JSON.
 """
 
 import json
@@ -20,18 +20,19 @@ from miv.tasks import create_task
 TWINS = ("digits-twin", "signatures-twin", "claims-twin")
 
 
-def raw_features(exemplars: ExemplarSet) -> NDArray[np.float64]:
+def raw_features(exemplars: ExemplarSet) -> NDArray[np.float32]:
     """Return ``(P, D)`` rows of length 1: the ink of images, TF-IDF of texts."""
     values = exemplars.pool.values
     if exemplars.pool.kind == "text":
-        return np.asarray(TfidfVectorizer().fit_transform(values).toarray())
-    pixels = values.reshape(len(values), -1).astype(np.float64)
+        return np.asarray(TfidfVectorizer(dtype=np.float32).fit_transform(values).toarray())
+    pixels = values.reshape(len(values), -1).astype(np.float32)
     ink = pixels if np.median(pixels) < 128 else 255 - pixels
-    return ink / np.linalg.norm(ink, axis=1, keepdims=True)
+    rows: NDArray[np.float32] = ink / np.linalg.norm(ink, axis=1, keepdims=True)
+    return rows
 
 
 def nearest_neighbour(exemplars: ExemplarSet) -> tuple[float, float]:
-    """Return AUROC over exemplars, and i-AUROC: its mean over positive bags, of witnesses against the rest."""
+    """Return AUROC over exemplars, and i-AUROC: witnesses against the rest, mean over positive bags."""
     features = raw_features(exemplars)
     similarity = np.einsum("ij,ij->i", features[exemplars.query[exemplars.owner]], features[exemplars.bag_index])
     score = np.maximum.reduceat(similarity, exemplars.bag_ptr[:-1])
@@ -40,7 +41,8 @@ def nearest_neighbour(exemplars: ExemplarSet) -> tuple[float, float]:
         witness = exemplars.bag_witness(int(exemplar))
         assert witness is not None
         if witness.any() and not witness.all():
-            inside.append(roc_auc_score(witness, similarity[exemplars.owner == exemplar]))
+            members = slice(*exemplars.bag_ptr[exemplar : exemplar + 2])
+            inside.append(roc_auc_score(witness, similarity[members]))
     return float(roc_auc_score(exemplars.label, score)), float(np.mean(inside))
 
 

@@ -132,8 +132,9 @@ class Bags:
         The gradient is shared equally among equal maxima.
         """
         owner = self.owner.reshape(-1, *[1] * (rows.ndim - 1)).expand_as(rows)
-        empty = rows.new_empty(len(self), *rows.shape[1:])
-        return empty.scatter_reduce(0, owner, rows, "amax", include_self=False)
+        # Not uninitialised memory with include_self=False: its chance values would count as maxima in the gradient.
+        lowest = rows.new_full((len(self), *rows.shape[1:]), -torch.inf)
+        return lowest.scatter_reduce(0, owner, rows, "amax")
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Softmax over the instances of each bag, column by column: ``(T, ...)`` to ``(T, ...)``."""

@@ -152,7 +152,7 @@ class Verifier(
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> "Verifier":
         """Load a verifier, ready to use, from a folder or from the hub by name."""
         name = str(pretrained_model_name_or_path)
-        folder = Path(name) if Path(name).is_dir() else _download(name, **options)
+        folder = Path(name) if name and Path(name).is_dir() else _download(name, **options)
         config = read_config(folder / CONFIG_NAME)
         try:
             # The meta device holds shapes without memory: a huge size in the file costs nothing.

@@ -60,8 +60,7 @@ class Pooling(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        if channels < 1:
-            raise MivError(f"channels is {channels}. Expected the length of a feature vector, at least 1.")
+        check_count("channels", channels)
         self.channels = channels
         self.norm = nn.LayerNorm(channels, eps=1e-3)  # the Keras default, which the authors used
         self.similarity = WeightedProduct(channels)
@@ -122,9 +121,17 @@ def check_choice(option: str, given: str, allowed: tuple[str, ...]) -> None:
         raise unknown_name(f"{option} named", given, allowed)
 
 
+def check_count(option: str, given: int, most: int = 1_000_000) -> int:
+    """Refuse what is not a whole number from 1 to ``most``, and return what is."""
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
+        raise MivError(f"{option} is {given!r}. Expected a whole number from 1 to {most:,}.")
+    return given
+
+
 def check_heads(channels: int, heads: int) -> int:
     """Return ``D = C / h``, the channels of one head."""
-    if heads < 1 or channels % heads:
+    check_count("heads", heads)
+    if channels % heads:
         divisors = [h for h in range(1, min(channels, 64) + 1) if channels % h == 0]
         raise MivError(
             f"heads is {heads} and channels is {channels}. Expected heads that divide the channels: "

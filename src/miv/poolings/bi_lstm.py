@@ -3,7 +3,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from miv.bags import Bags
-from miv.poolings.base import Pooling, Twins, register
+from miv.poolings.base import Pooling, Twins, check_count, register
 
 
 @register("bi_lstm", section="4.2")
@@ -24,6 +24,7 @@ class BidirectionalLSTMPooling(Pooling):
 
     def __init__(self, channels: int, hidden: int = 128) -> None:
         super().__init__(channels)
+        check_count("hidden", hidden)
         self.lstm = nn.LSTM(channels, hidden, bidirectional=True, batch_first=True)
         self.to_output = nn.Linear(2 * hidden, channels)  # O
 

@@ -7,7 +7,7 @@ from miv.poolings.base import register
 from miv.poolings.cap import CrossAttentionPooling
 
 
-@register("cap_ma", section="5.4")
+@register("cap_ma", section="6.4")
 class MultiplicativePooling(CrossAttentionPooling):
     r"""CAP with the plain multiplicative attention of transformers, for ablation.
 

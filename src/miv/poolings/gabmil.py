@@ -1,7 +1,7 @@
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.poolings.base import Pooling, Twins, register
+from miv.poolings.base import Pooling, Twins, check_count, register
 
 
 @register("gabmil", section="4.2.2")
@@ -15,6 +15,7 @@ class GatedAttentionPooling(Pooling):
 
     def __init__(self, channels: int, hidden: int = 128) -> None:
         super().__init__(channels)
+        check_count("hidden", hidden)
         self.content = nn.Linear(channels, hidden, bias=False)  # V
         self.gate = nn.Linear(channels, hidden, bias=False)  # U
         self.score = nn.Linear(hidden, 1, bias=False)  # w

@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.poolings.base import Pooling, Twins, check_choice, register
+from miv.poolings.base import Pooling, Twins, check_choice, check_count, register
 
 
 @register("mi_net", section="4.2")
@@ -33,7 +33,7 @@ class MINetPooling(Pooling):
         super().__init__(channels)
         check_choice("pool", pool, ("max", "mean", "lse"))
         self.pool = pool
-        sizes = [channels, *hidden]
+        sizes = [channels, *(check_count("hidden", size) for size in hidden)]
         layers = [(nn.Linear(i, o), nn.ReLU()) for i, o in pairwise(sizes)]
         self.embed = nn.Sequential(*(part for pair in layers for part in pair))  # A_1 … A_k
         self.to_output = nn.Linear(sizes[-1], channels)  # O

@@ -3,7 +3,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from miv.bags import Bags
-from miv.poolings.base import Pooling, Twins, check_heads, register
+from miv.poolings.base import Pooling, Twins, check_count, check_heads, register
 
 
 @register("msa", section="4.2.4")
@@ -27,6 +27,7 @@ class SelfAttentionPooling(Pooling):
     def __init__(self, channels: int, heads: int = 2, layers: int = 2) -> None:
         super().__init__(channels)
         self.cls = nn.Parameter(torch.empty(channels).uniform_(-0.05, 0.05))
+        check_count("layers", layers, most=64)
         self.layers = nn.ModuleList(EncoderLayer(channels, heads) for _ in range(layers))
 
     def forward(self, query: Tensor, bags: Bags) -> Twins:

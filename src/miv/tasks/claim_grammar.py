@@ -219,7 +219,7 @@ PAGES: dict[str, PageKind] = {
                 "style",
                 ("{name} plays {value}.", "{name} is a {value} band.", "The music of {name} is {value}."),
                 (
-                    "{short} plays {value}, with a leaning towards {style}.",
+                    "{short} plays {value}, with more {style} since {person} joined.",
                     "Early songs were {style}; since {year} the sound has been {value}.",
                     "A critic from {place} called it {value} for people who dislike {style}.",
                 ),
@@ -252,7 +252,7 @@ PAGES: dict[str, PageKind] = {
             "A concert in {place} was stopped after {number} songs.",
             "{person} produced two of the records for {company}.",
             "{short} has supported the hospital of {place} since {year}.",
-            "Their van, bought from a {trade}, is in a museum.",
+            "Their van, bought from {person}, is in a museum.",
             "The name was taken from {work}.",
         ),
     ),
@@ -303,7 +303,7 @@ PAGES: dict[str, PageKind] = {
                 (
                     "{name} is known for its {value}.",
                     "{name} produces {value}.",
-                    "{value} is made in {name}.",
+                    "People in {name} make {value}.",
                 ),
                 (
                     "{short} is known for {value}, sold as far away as {place}.",
@@ -328,9 +328,9 @@ PAGES: dict[str, PageKind] = {
         fillers=(
             "{person}, a {trade}, was born here in {year}.",
             "The railway to {place} was closed in {year}.",
-            "{short} has {number} churches and a theatre.",
+            "{short} has {number} churches and a theatre by {person}.",
             "Parts of {work} were filmed in the old quarter.",
-            "A market for {goods} is held on the {ordinal} Sunday of the month.",
+            "A market for {goods} from {place} is held on the {ordinal} Sunday of the month.",
             "{company} opened a works near the station in {year}.",
         ),
     ),
@@ -375,5 +375,9 @@ def invent(kind: str, rng: np.random.Generator) -> str:
     """Invent a value of a kind: a person, a place, a year."""
     if kind == "year":
         return str(rng.integers(1930, 2016))
-    recipe = _RECIPES.get(kind, f"[{kind}]")
-    return re.sub(r"\[([^]]+)\]", lambda slot: str(rng.choice(_WORDS[slot[1]])), recipe)
+
+    def pick(slot: re.Match[str]) -> str:
+        words = _WORDS[slot[1]]
+        return words[int(rng.integers(len(words)))]
+
+    return re.sub(r"\[([^]]+)\]", pick, _RECIPES.get(kind, f"[{kind}]"))

@@ -14,6 +14,8 @@ from miv.tasks.sentence_bags import ClaimBag, Sentence, claim_exemplars
 from miv.tasks.twin_options import check_at_least, check_difficulty
 
 _SLOT = re.compile(r"\{(\w+)\}")
+_COMMON_NAMES = {short for kind in PAGES.values() for short in kind.shorts}  # "It", "The film"
+_TRIES = 100
 _SECOND_PAGE = 0.4  # share of the claims whose bag holds another page too
 
 
@@ -106,8 +108,15 @@ class SyntheticClaims:
         for place in [first, *(i for i in rng.permutation(len(written)) if i != first)]:
             template, number = written[place]
             value = page.facts[number] if number >= 0 else ""
-            subject = title if place == first else short
-            page.sentences.append(_fill(template, {"name": title, "short": subject, "value": value}, page, rng))
+            known = {"name": title, "short": title if place == first else short, "value": value}
+            for _ in range(_TRIES):  # no sentence stands in two pages, else splits would share it
+                sentence, others = _fill(template, known, rng)
+                if sentence not in taken:
+                    break
+            taken.add(sentence)
+            for kind_of_value, other in others:
+                page.mentioned.setdefault(kind_of_value, []).append(other)
+            page.sentences.append(sentence)
             page.states.append(number)
         return page
 
@@ -134,20 +143,20 @@ class SyntheticClaims:
         return value
 
 
-def _fill(template: str, known: dict[str, str], page: _Page, rng: np.random.Generator) -> str:
-    """Replace the slots of a template; what is not known is invented and noted as mentioned."""
+def _fill(template: str, known: dict[str, str], rng: np.random.Generator) -> tuple[str, list[tuple[str, str]]]:
+    """Replace the slots of a template; what is not known is invented, and returned with its kind."""
+    others: list[tuple[str, str]] = []
 
     def replace(slot: re.Match[str]) -> str:
         kind = slot[1]
-        if kind == "short" and slot.start() > 0 and known["short"] not in page.title:
-            return known["short"].lower()  # "it", "the film"
+        if kind == "short" and slot.start() > 0 and known["short"] in _COMMON_NAMES:
+            return known["short"].lower()
         if kind in known:
             return known[kind]
-        value = invent(kind, rng)
-        page.mentioned.setdefault(kind, []).append(value)
-        return value
+        others.append((kind, invent(kind, rng)))
+        return others[-1][1]
 
-    return _capital(_SLOT.sub(replace, template))
+    return _capital(_SLOT.sub(replace, template)), others
 
 
 def _capital(sentence: str) -> str:

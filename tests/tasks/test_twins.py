@@ -1,0 +1,151 @@
+import numpy as np
+import pytest
+from benchmarks.twins import TWINS, nearest_neighbour
+
+from miv.errors import MivError
+from miv.exemplars import ExemplarSet
+from miv.inspection.audit import audit
+from miv.progress import SilentProgress
+from miv.tasks.base import create_task
+
+SMALL: dict[str, dict[str, int]] = {
+    "digits-twin": {"writers": 8, "held_out_writers": 7, "copies": 3},
+    "signatures-twin": {
+        "writers": 5,
+        "held_out_writers": 4,
+        "genuine": 3,
+        "forged": 2,
+        "height": 32,
+    },
+    "claims-twin": {"pages": 12, "held_out_pages": 6},
+}
+
+
+def build(name: str, **options: float) -> dict[str, ExemplarSet]:
+    return create_task(name, **options).build(SilentProgress())
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_nearest_neighbour_is_better_than_chance_and_far_from_perfect(name: str) -> None:
+    options = {"pages": 2} if name == "claims-twin" else {"writers": 7}  # only the test split counts here
+    figures = [nearest_neighbour(build(name, seed=seed, **options)["test"]) for seed in range(2)]
+    auroc, inside = np.mean(figures, axis=0)
+    assert 0.58 < auroc < 0.85
+    assert 0.6 < inside < 0.995
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_difficulty_makes_it_harder(name: str) -> None:
+    options = {
+        "digits-twin": {"writers": 8},
+        "signatures-twin": {"writers": 3, "held_out_writers": 8, "height": 32},
+        "claims-twin": {"pages": 2, "held_out_pages": 150},
+    }[name]
+    easy, hard = (nearest_neighbour(build(name, difficulty=d, **options)["test"])[0] for d in (0.3, 2.5))
+    assert easy > hard + 0.03
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_splits_share_nothing_and_no_label_is_contradicted(name: str) -> None:
+    sets = build(name, **SMALL[name])
+    assert list(sets) == ["train", "validation", "test"]
+    classes = [set(s.pool.classes) for s in sets.values() if s.pool.classes is not None]
+    assert len(set.union(*classes)) == sum(map(len, classes)) > 0
+    for exemplars in sets.values():
+        assert exemplars.witness is not None
+        assert abs(exemplars.label.mean() - 0.5) < 0.01
+        shown = np.logical_or.reduceat(exemplars.witness, exemplars.bag_ptr[:-1])
+        assert (shown == (exemplars.label == 1)).all()
+        assert not (exemplars.bag_index == exemplars.query[exemplars.owner]).any()
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_seed_and_the_round_decide(name: str) -> None:
+    first, again = build(name, **SMALL[name]), build(name, **SMALL[name])
+    assert [s.fingerprint for s in first.values()] == [s.fingerprint for s in again.values()]
+    others = [build(name, **SMALL[name], seed=1), build(name, **SMALL[name], round=1)]
+    prints = {s.fingerprint for sets in (first, *others) for s in sets.values()}
+    assert len(prints) == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("digits-twin", {"writers": 5}),
+        ("digits-twin", {"copies": 1}),
+        ("digits-twin", {"difficulty": float("nan")}),
+        ("digits-twin", {"seed": -1}),
+        ("signatures-twin", {"held_out_writers": 2}),
+        ("signatures-twin", {"genuine": 1}),
+        ("signatures-twin", {"height": 4}),
+        ("signatures-twin", {"difficulty": 6}),
+        ("claims-twin", {"pages": 1}),
+        ("claims-twin", {"claims": 0}),
+        ("claims-twin", {"round": -2}),
+    ],
+)
+def test_impossible_options_are_refused(name: str, options: dict[str, float]) -> None:
+    (option,) = options
+    with pytest.raises(MivError, match=rf"{option} is .*\. Expected"):
+        create_task(name, **options)
+
+
+def test_digits_keep_to_the_task_of_qmnist() -> None:
+    exemplars = build("digits-twin", writers=20, held_out_writers=7)["train"]
+    assert exemplars.pool.classes is not None
+    assert exemplars.group is not None
+    assert exemplars.pool.values.shape[1:] == (28, 28)
+    assert len(exemplars) == 20 * 10 * 2 * 2  # writers, digits, queries, labels
+    assert exemplars.bag_sizes.min() >= 3
+    for e in range(len(exemplars)):
+        writers = set(exemplars.pool.classes[exemplars.bag(e)])
+        assert 3 <= len(writers) <= 5
+        assert (exemplars.pool.classes[exemplars.query[e]] in writers) == bool(exemplars.label[e])
+
+
+def test_signatures_are_ink_on_paper_also_without_forgeries() -> None:
+    exemplars = build("signatures-twin", **(SMALL["signatures-twin"] | {"forged": 0}))["train"]
+    images = exemplars.pool.values
+    assert images.shape == (5 * 3, 32, 64)
+    assert (images == 255).mean() > 0.6
+    assert (images.reshape(len(images), -1).min(axis=1) == 0).all()
+    assert (images[:, [0, -1]] == 255).all()  # nothing is cut off
+    assert (images[:, :, [0, -1]] == 255).all()
+
+
+def test_forgeries_are_nearer_than_strangers_and_farther_than_the_genuine() -> None:
+    exemplars = build("signatures-twin", writers=20, held_out_writers=3, height=32)["train"]
+    classes = exemplars.pool.classes
+    assert classes is not None
+    ink = 255.0 - exemplars.pool.values.reshape(len(classes), -1)
+    ink /= np.linalg.norm(ink, axis=1, keepdims=True)
+    cosine = ink @ ink.T
+    writer = np.array([name.removesuffix("-forged") for name in classes])
+    forged = np.char.endswith(classes.astype(str), "-forged")
+    same = writer[:, None] == writer
+    genuine = same & ~forged[:, None] & ~forged & ~np.eye(len(same), dtype=bool)
+    assert cosine[genuine].mean() > cosine[same & forged[:, None] & ~forged].mean() > cosine[~same].mean() + 0.1
+
+
+def test_claims_read_like_the_pages_they_are_about() -> None:
+    exemplars = build("claims-twin", **SMALL["claims-twin"])["train"]
+    texts, classes = exemplars.pool.values, exemplars.pool.classes
+    assert classes is not None
+    assert not [text for text in texts if "{" in text or "[" in text or "  " in text]
+    assert all(text[0].isupper() and text.endswith(".") for text in texts)
+    for e in range(len(exemplars)):
+        query, bag, witness = int(exemplars.query[e]), exemplars.bag(e), exemplars.bag_witness(e)
+        assert witness is not None
+        page = classes[query]
+        assert page in texts[query]
+        assert page in texts[bag[0]]  # a page opens with its subject
+        # Some word of the claim that is not its subject stands in every witness.
+        words = set(texts[query].replace(page, "").strip(".").split())
+        for sentence in texts[bag[witness]]:
+            assert words & set(sentence.replace(",", " ").strip(".").split())
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_audit_finds_nothing(name: str) -> None:
+    findings = audit(build(name, **SMALL[name]))
+    assert not findings

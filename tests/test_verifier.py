@@ -1,0 +1,179 @@
+"""The verifier through its public interface, and what it makes of files that are not its own."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from miv import Bags, MivError, Verifier
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verifier")
+    torch.manual_seed(0)
+    Verifier("cap_vema", channels=4).save_pretrained(folder)
+    return folder
+
+
+def exemplar() -> tuple[torch.Tensor, Bags]:
+    generator = torch.Generator().manual_seed(0)
+    bags = [torch.randn(3, 4, generator=generator), torch.randn(1, 4, generator=generator)]
+    return torch.randn(2, 4, generator=generator), Bags.from_list(bags)
+
+
+def test_one_call_gives_everything() -> None:
+    answer = Verifier("cap_dba_l1", channels=4)(*exemplar())
+    assert len(answer) == 2
+    torch.testing.assert_close(answer.probability, torch.sigmoid(answer.logit))
+    assert answer.attention is not None
+    assert answer.attention_by_head is not None
+    assert answer.attention_by_head.shape == (4, 2)
+    torch.testing.assert_close(answer.attention, answer.attention_by_head.mean(1))
+    assert answer.query_vector.shape == answer.bag_vector.shape == (2, 4)
+    assert answer.attention_of(1).tolist() == [1.0]
+    with pytest.raises(MivError, match="Expected 0 to 1"):
+        answer.attention_of(2)
+
+
+def test_no_attention_says_so() -> None:
+    answer = Verifier("msa", channels=4)(*exemplar())
+    assert answer.attention is None
+    with pytest.raises(MivError, match="has no attention"):
+        answer.attention_of(0)
+
+
+def test_images_through_the_compact_cnn() -> None:
+    torch.manual_seed(0)
+    verifier = Verifier("cap_dba_l2", "compact_cnn").eval()
+    images = torch.rand(6, 1, 28, 28)
+    answer = verifier(images[:2], Bags(images[2:], torch.tensor([0, 3, 4])))
+    assert answer.bag_vector.shape == (2, verifier.backbone.channels)
+    with pytest.raises(MivError, match=r"Expected float \(number of instances, 1, any, any\)"):
+        verifier(images[:2, 0], Bags(images[2:, 0], torch.tensor([0, 3, 4])))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"pooling": "cap_vena", "channels": 4}, "Did you mean 'cap_vema'"),
+        ({"backbone": "compact_cn"}, "Did you mean 'compact_cnn'"),
+        ({}, "say how long a vector is"),
+        ({"backbone": "compact_cnn", "channels": 4}, "leave it out"),
+        ({"backbone": "compact_cnn", "backbone_options": {"sise": "small"}}, "Did you mean 'size'"),
+        ({"backbone": "compact_cnn", "backbone_options": {"size": "smal"}}, "Did you mean 'small'"),
+        ({"channels": 0}, "channels is 0"),
+    ],
+)
+def test_wrong_arguments_suggest_right_ones(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(MivError, match=message):
+        Verifier(**arguments)
+
+
+def test_queries_and_bags_must_match() -> None:
+    query, bags = exemplar()
+    with pytest.raises(MivError, match="1 queries and 2 bags"):
+        Verifier(channels=4)(query[:1], bags)
+
+
+def test_a_saved_folder_holds_json_and_safetensors_only(saved: Path) -> None:
+    assert sorted(path.name for path in saved.iterdir()) == ["README.md", "config.json", "model.safetensors"]
+    assert json.loads((saved / "config.json").read_text())["format"] == "miv-verifier"
+
+
+def test_saving_again_keeps_the_card_and_replaces_the_rest(saved: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(saved, tmp_path / "copy")
+    (folder / "README.md").write_text("my own card")
+    Verifier("gabmil", channels=4).save_pretrained(folder)
+    assert (folder / "README.md").read_text() == "my own card"
+    assert Verifier.from_pretrained(folder)(*exemplar()).attention is not None
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "config.json", "model.safetensors"]
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+
+
+def change_weights(folder: Path, name: str, value: torch.Tensor | None) -> None:
+    weights = load_file(folder / "model.safetensors")
+    if value is None:
+        del weights[name]
+    else:
+        weights[name] = value
+    save_file(weights, folder / "model.safetensors")
+
+
+DAMAGES: dict[str, Any] = {
+    "is missing": lambda f: (f / "config.json").unlink(),
+    "never from pickle": lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"),
+    "is not readable as JSON": lambda f: (f / "config.json").write_text('{"format": '),
+    "some other kind of model": lambda f: (f / "config.json").write_text('{"architectures": ["BertModel"]}'),
+    "Expected 1; update miv": lambda f: change_config(f, format_version=2),
+    "Did you mean 'cap_vema'": lambda f: change_config(f, pooling="cap_vena"),
+    "does not describe a verifier": lambda f: change_config(f, surprise=1),
+    "as config.json says": lambda f: change_config(f, channels=8),
+    "channels is '4'. Expected a whole number": lambda f: change_config(f, channels="4"),
+    "is not a whole safetensors file": lambda f: (f / "model.safetensors").write_bytes(
+        (f / "model.safetensors").read_bytes()[:-10]
+    ),
+    "it lacks ['similarity.weight']": lambda f: change_weights(f, "pooling.similarity.weight", None),
+    "['extra']": lambda f: change_weights(f, "extra", torch.zeros(1)),
+    "NaN or infinite": lambda f: change_weights(f, "pooling.similarity.weight", torch.full((4,), torch.nan)),
+    "Expected torch.float32 (4,)": lambda f: change_weights(f, "pooling.similarity.weight", torch.zeros(5)),
+    "Expected torch.float32": lambda f: change_weights(
+        f, "pooling.similarity.weight", torch.zeros(4, dtype=torch.int64)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", DAMAGES)
+def test_a_damaged_or_foreign_folder_is_refused(saved: Path, tmp_path: Path, message: str) -> None:
+    folder = shutil.copytree(saved, tmp_path / "copy")
+    DAMAGES[message](folder)
+    with pytest.raises(MivError) as caught:
+        Verifier.from_pretrained(folder)
+    assert message.replace("['sim", "['pooling.sim") in str(caught.value)
+
+
+def test_a_huge_size_in_the_file_costs_no_memory(saved: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(saved, tmp_path / "copy")
+    change_config(folder, channels=1_000_000)  # 8 TB of weights, were they believed
+    with pytest.raises(MivError, match="says"):
+        Verifier.from_pretrained(folder)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(position=st.floats(0, 1), byte=st.integers(0, 255), cut=st.booleans(), name=st.sampled_from(["c", "w"]))
+def test_random_damage_is_refused_or_harmless(
+    saved: Path, tmp_path: Path, position: float, byte: int, cut: bool, name: str
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(saved, folder, dirs_exist_ok=True)
+    path = folder / {"c": "config.json", "w": "model.safetensors"}[name]
+    content = bytearray(path.read_bytes())
+    place = min(int(position * len(content)), len(content) - 1)
+    content[place] = byte
+    path.write_bytes(content[:place] if cut else content)
+    try:
+        answer = Verifier.from_pretrained(folder)(*exemplar())
+    except MivError:
+        return
+    assert answer.logit.shape == (2,)
+
+
+@pytest.mark.parametrize("name", ["./no-such-folder", "not a name", ""])
+def test_a_name_that_is_nothing(name: str) -> None:
+    with pytest.raises(MivError, match="There is no folder"):
+        Verifier.from_pretrained(name)
+
+
+def test_a_name_that_is_not_in_the_hub_cache() -> None:
+    with pytest.raises(MivError, match="the hub did not give a verifier"):
+        Verifier.from_pretrained("nobody/nothing", local_files_only=True)
