@@ -1,0 +1,23 @@
+"""Metrics as plain functions over arrays, the report on a set of predictions, and its curves."""
+
+from miv.evaluation.classification import auroc, classification_metrics
+from miv.evaluation.entropy import attention_entropy, entropy_metrics
+from miv.evaluation.groups import GroupRow, group_table
+from miv.evaluation.predictions import Predictions
+from miv.evaluation.report import Evaluation, evaluate
+from miv.evaluation.witnesses import WitnessScores, witness_metrics, witness_scores
+
+__all__ = [
+    "Evaluation",
+    "GroupRow",
+    "Predictions",
+    "WitnessScores",
+    "attention_entropy",
+    "auroc",
+    "classification_metrics",
+    "entropy_metrics",
+    "evaluate",
+    "group_table",
+    "witness_metrics",
+    "witness_scores",
+]

@@ -1,0 +1,80 @@
+"""Does the bag hold something of the query's class? AUROC, accuracy, macro precision, recall and F1."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from miv.errors import MivError, unknown_name
+from miv.evaluation.checks import as_labels, as_scores
+
+Undefined = Literal["nan", "error"]
+ZeroDivision = Literal["zero", "one", "skip"]
+_ZERO_DIVISION = {"zero": 0.0, "one": 1.0, "skip": np.nan}
+
+
+def auroc(label: ArrayLike, score: ArrayLike, *, undefined: Undefined = "nan") -> float:
+    """Area under the ROC curve: how often a positive scores above a negative, ties counting a half.
+
+    Args:
+        label: ``(E,)``, 0 or 1.
+        score: ``(E,)``, a probability or a logit; only the order matters.
+        undefined: where all labels are the same there is no pair to compare: ``nan`` gives NaN, ``error`` refuses.
+
+    >>> auroc([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])
+    0.875
+    """
+    from sklearn.metrics import roc_auc_score
+
+    if undefined not in ("nan", "error"):
+        raise unknown_name("policy for undefined", undefined, ["nan", "error"])
+    score = as_scores("score", score)
+    label = as_labels(label, len(score))
+    if len(label) == 0 or label.min() == label.max():
+        if undefined == "error":
+            raise MivError(f"All {len(label)} labels are the same. AUROC needs both; say undefined='nan' for NaN.")
+        return float("nan")
+    return float(roc_auc_score(label, score))
+
+
+def classification_metrics(
+    label: ArrayLike,
+    probability: ArrayLike,
+    *,
+    threshold: float = 0.5,
+    undefined: Undefined = "nan",
+    zero_division: ZeroDivision = "zero",
+) -> dict[str, float]:
+    """Return ``auroc``, ``accuracy``, and macro ``precision``, ``recall`` and ``f1``.
+
+    Args:
+        label: ``(E,)``, 0 or 1.
+        probability: ``(E,)``; above ``threshold``, and not at it, the answer is yes. For logits the threshold is 0.
+        threshold: between no and yes.
+        undefined: what AUROC is where all labels are the same: ``nan`` or ``error``.
+        zero_division: what the precision of a class is that was never predicted, and the recall of one that never
+            occurs: ``zero``, ``one``, or ``skip`` to leave the class out of the mean. A class that neither occurs
+            nor is predicted is always left out, as in scikit-learn.
+
+    >>> classification_metrics([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])["accuracy"]
+    0.75
+    """
+    from sklearn.metrics import precision_recall_fscore_support
+
+    if zero_division not in _ZERO_DIVISION:
+        raise unknown_name("policy for zero division", zero_division, _ZERO_DIVISION)
+    score = as_scores("probability", probability)
+    label = as_labels(label, len(score))
+    if len(label) == 0:
+        raise MivError("There is no exemplar. Expected at least one.")
+    answer = (score > threshold).astype(np.int8)
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        label, answer, average="macro", zero_division=_ZERO_DIVISION[zero_division]
+    )
+    return {
+        "auroc": auroc(label, score, undefined=undefined),
+        "accuracy": float((answer == label).mean()),
+        "precision": float(precision),
+        "recall": float(recall),
+        "f1": float(f1),
+    }

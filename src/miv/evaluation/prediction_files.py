@@ -1,0 +1,90 @@
+"""Predictions as a Parquet file: one row an exemplar, its bag as lists."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from miv.errors import MivError
+from miv.evaluation.predictions import Predictions
+from miv.files import whole_file
+
+_COLUMNS = {
+    "logit": pa.float64(),
+    "label": pa.int8(),
+    "bag_size": pa.int32(),  # the lists below may both be absent
+    "attention": pa.list_(pa.float64()),
+    "witness": pa.list_(pa.bool_()),
+    "group": pa.string(),
+}
+_REQUIRED = ("logit", "label", "bag_size")
+
+
+def write_predictions(predictions: Predictions, path: Path) -> None:
+    """Write the file, whole or not at all."""
+    borders = pa.array(predictions.ptr.astype(np.int32))
+    data = {
+        "logit": pa.array(predictions.logit),
+        "label": pa.array(predictions.label),
+        "bag_size": pa.array(predictions.bag_sizes.astype(np.int32)),
+    }
+    if predictions.attention is not None:
+        data["attention"] = pa.ListArray.from_arrays(borders, pa.array(predictions.attention))
+    if predictions.witness is not None:
+        data["witness"] = pa.ListArray.from_arrays(borders, pa.array(predictions.witness))
+    if predictions.group is not None:
+        data["group"] = pa.array(predictions.group, pa.string())
+    with whole_file(path) as temporary:
+        pq.write_table(pa.table(data), temporary, compression="zstd", write_page_checksum=True)
+
+
+def read_predictions(path: Path) -> Predictions:
+    """Read a file that ``write_predictions`` wrote; refuse any other."""
+    if not path.is_file():
+        raise MivError(f"There is no file {path}. Expected predictions that `miv evaluate` wrote.")
+    try:
+        table = pq.read_table(path, page_checksum_verification=True).combine_chunks()
+        table.validate(full=True)
+    except Exception as error:  # pyarrow meets a damaged file with many kinds of exception
+        raise MivError(f"{path} cannot be read as Parquet: {error}. Evaluate again.") from error
+    _check_columns(path, table.schema)
+    columns = {name: _as_array(path, name, table.column(name)) for name in table.column_names}
+    sizes = columns.pop("bag_size")[0]
+    found: dict[str, Any] = {"ptr": np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])}
+    for name, (values, lengths) in columns.items():
+        if lengths is not None and not np.array_equal(lengths, sizes):
+            row = int((lengths != sizes).argmax())
+            raise MivError(f"{path}, row {row}: {name!r} has {lengths[row]} entries, but bag_size is {sizes[row]}.")
+        found[name] = values
+    try:
+        return Predictions(**found)
+    except MivError as error:
+        raise MivError(f"{path} does not hold predictions: {error}") from error
+
+
+def _check_columns(path: Path, schema: Any) -> None:
+    given = {field.name: field.type for field in schema}
+    wrong = [name for name, kind in given.items() if _COLUMNS.get(name) != kind]
+    lacking = [name for name in _REQUIRED if name not in given]
+    if wrong or lacking or len(given) != len(schema):
+        listing = ", ".join(f"{field.name} ({field.type})" for field in schema)
+        expected = ", ".join(f"{name} ({kind})" for name, kind in _COLUMNS.items())
+        raise MivError(f"{path} has the columns {listing}. Expected {expected}, the last three where known.")
+
+
+def _as_array(path: Path, name: str, column: Any) -> tuple[Any, Any]:
+    """Return the entries of all rows, and for lists how many each row has."""
+    # One array even where the file has no row.
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    lengths = None
+    nulls = array.null_count
+    if pa.types.is_list(array.type) and not nulls:
+        borders = array.offsets.to_numpy()
+        lengths = np.diff(borders)
+        array = array.values[int(borders[0]) : int(borders[-1])]
+        nulls = array.null_count
+    if nulls:
+        raise MivError(f"{path} has {nulls} empty cells in {name!r}. Expected none.")
+    return array.to_numpy(zero_copy_only=False), lengths

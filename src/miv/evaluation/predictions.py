@@ -1,0 +1,140 @@
+"""What a verifier answered for a set of exemplars, beside what was true: the input of every metric."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miv.errors import MivError
+from miv.evaluation.checks import Floats, as_borders, as_labels, as_scores, as_witnesses
+from miv.exemplars import ExemplarSet
+from miv.exemplars.checks import as_integers, as_strings, check_range
+
+# How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
+ATTENTION_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """The answers for ``E`` exemplars whose bags hold ``T`` instances in all.
+
+    Args:
+        logit: ``(E,)``; above 0 the bag is taken to hold something of the query's class.
+        label: ``(E,)``, 0 or 1, what is true.
+        ptr: ``(E + 1,)``, the borders between the bags, rising from 0 to ``T``.
+        attention: ``(T,)``, not negative, of sum 1 in each bag; ``None`` where the pooling has none.
+        witness: ``(T,)`` bool, where that is known.
+        group: ``(E,)`` strings to break results down by, where there are any.
+
+    >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 5], attention=[0.9, 0.1, 0.2, 0.3, 0.5])
+    >>> len(answers), answers.bag_sizes.tolist(), answers.probability.round(2).tolist()
+    (2, [2, 3], [0.88, 0.27])
+    """
+
+    logit: Floats
+    label: NDArray[np.int8]
+    ptr: NDArray[np.int64]
+    attention: Floats | None = None
+    witness: NDArray[np.bool_] | None = None
+    group: NDArray[Any] | None = None
+
+    def __init__(
+        self,
+        logit: ArrayLike,
+        label: ArrayLike,
+        ptr: ArrayLike,
+        attention: ArrayLike | None = None,
+        witness: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+    ) -> None:
+        checked: dict[str, Any] = {"logit": as_scores("logit", logit)}
+        exemplars = len(checked["logit"])
+        checked["label"] = as_labels(label, exemplars)
+        checked["ptr"] = as_borders(ptr, exemplars)
+        members = int(checked["ptr"][-1])
+        checked["attention"] = None if attention is None else as_scores("attention", attention, members)
+        checked["witness"] = None if witness is None else as_witnesses(witness, members)
+        checked["group"] = None if group is None else as_strings("group", np.asarray(group), exemplars)
+        for name, array in checked.items():
+            object.__setattr__(self, name, array)
+        self._check_attention()
+
+    @classmethod
+    def of(cls, exemplars: ExemplarSet, logit: ArrayLike, attention: ArrayLike | None = None) -> "Predictions":
+        """Put the answers for a whole set, in its order, beside what the set says is true."""
+        return cls(logit, exemplars.label, exemplars.bag_ptr, attention, exemplars.witness, exemplars.group)
+
+    @classmethod
+    def join(cls, parts: "Sequence[Predictions]") -> "Predictions":
+        """Put several one after the other; all or none of them have attention, witnesses, groups."""
+        if not parts:
+            raise MivError("No predictions were given. Expected at least one part to join.")
+        joined: dict[str, Any] = {}
+        for name in ("logit", "label", "attention", "witness", "group"):
+            arrays = [getattr(part, name) for part in parts]
+            lacking = [number for number, array in enumerate(arrays) if array is None]
+            if 0 < len(lacking) < len(parts):
+                raise MivError(f"Part {lacking[0]} has no {name}, but others have. Expected all or none.")
+            joined[name] = None if lacking else np.concatenate(arrays)
+        sizes = np.concatenate([part.bag_sizes for part in parts])
+        return cls(ptr=np.concatenate([[0], np.cumsum(sizes)]), **joined)
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Predictions":
+        """Read what ``save`` wrote; the file is checked before it is believed."""
+        from miv.evaluation.prediction_files import read_predictions
+
+        return read_predictions(Path(path))
+
+    def save(self, path: Path | str) -> None:
+        """Write a Parquet file, one row an exemplar, whole or not at all."""
+        from miv.evaluation.prediction_files import write_predictions
+
+        write_predictions(self, Path(path))
+
+    def __len__(self) -> int:
+        return len(self.logit)
+
+    @cached_property
+    def probability(self) -> Floats:
+        """``(E,)`` the sigmoid of the logit."""
+        small = np.exp(-np.abs(self.logit))  # never overflows
+        return np.where(self.logit >= 0, 1.0, small) / (1.0 + small)
+
+    @cached_property
+    def bag_sizes(self) -> NDArray[np.int64]:
+        """``(E,)`` the number of instances in each bag."""
+        return np.diff(self.ptr)
+
+    def take(self, exemplars: ArrayLike) -> "Predictions":
+        """Return the exemplars at these places, in that order."""
+        chosen = as_integers("exemplars", np.asarray(exemplars, dtype=np.int64))
+        check_range("exemplars", chosen, len(self), "the predictions")
+        sizes = self.bag_sizes[chosen]
+        ptr = np.concatenate([[0], np.cumsum(sizes)])
+        # Place t of the new bags comes from place t, moved by how far its bag's start moved.
+        members = np.arange(ptr[-1]) + np.repeat(self.ptr[chosen] - ptr[:-1], sizes)
+        return Predictions(
+            self.logit[chosen],
+            self.label[chosen],
+            ptr,
+            None if self.attention is None else self.attention[members],
+            None if self.witness is None else self.witness[members],
+            None if self.group is None else self.group[chosen],
+        )
+
+    def _check_attention(self) -> None:
+        if self.attention is None or len(self) == 0:
+            return
+        if (self.attention < 0).any():
+            first = int((self.attention < 0).argmax())
+            raise MivError(f"attention[{first}] is {self.attention[first]:g}. Expected no number below 0.")
+        totals = np.add.reduceat(self.attention, self.ptr[:-1])
+        off = np.abs(totals - 1) > ATTENTION_TOLERANCE
+        if off.any():
+            first = int(off.argmax())
+            raise MivError(f"The attention of exemplar {first} sums to {totals[first]:g}. Expected 1 in each bag.")

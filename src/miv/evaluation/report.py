@@ -1,0 +1,94 @@
+"""All metrics of a set of predictions, as a document and as a table."""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from miv.evaluation.classification import classification_metrics
+from miv.evaluation.entropy import entropy_metrics
+from miv.evaluation.groups import GroupRow, group_table
+from miv.evaluation.predictions import Predictions
+from miv.evaluation.witnesses import UndefinedWitness, witness_metrics
+from miv.files import whole_file
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured; a part is ``None`` where the predictions lack what it needs.
+
+    Args:
+        exemplars: how many.
+        positives: how many of them have label 1.
+        classification: of ``classification_metrics``.
+        witnesses: of ``witness_metrics``; needs attention and witnesses.
+        entropy: of ``entropy_metrics``; needs attention.
+        groups: of ``group_table``; needs groups.
+    """
+
+    exemplars: int
+    positives: int
+    classification: dict[str, float]
+    witnesses: dict[str, float] | None
+    entropy: dict[str, dict[str, float]] | None
+    groups: list[GroupRow] | None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The seven figures of the paper's tables that there are, by name."""
+        witnesses = self.witnesses or {}
+        return self.classification | {name: witnesses[name] for name in ("i_auroc", "i_ap") if name in witnesses}
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON, which has no NaN: undefined figures are ``None``."""
+        groups = None if self.groups is None else [row.document() for row in self.groups]
+        document = {
+            "exemplars": self.exemplars,
+            "positives": self.positives,
+            "classification": self.classification,
+            "witnesses": self.witnesses,
+            "entropy": self.entropy,
+            "groups": groups,
+        }
+        return _without_nan(document)
+
+    def save(self, path: Path | str) -> None:
+        """Write the document as a JSON file, whole or not at all."""
+        text = json.dumps(self.document(), ensure_ascii=False, indent=2, allow_nan=False)
+        with whole_file(Path(path)) as temporary:
+            temporary.write_text(text + "\n", encoding="utf-8")
+
+    def text(self) -> str:
+        """Everything as tables for people."""
+        from miv.evaluation.report_text import evaluation_text
+
+        return evaluation_text(self)
+
+
+def evaluate(predictions: Predictions, *, undefined: UndefinedWitness = "skip") -> Evaluation:
+    """Measure all that the predictions allow; ``undefined`` as in ``witness_metrics``.
+
+    >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 4], group=["3", "7"])
+    >>> evaluate(answers).metrics["accuracy"]
+    1.0
+    """
+    p = predictions
+    # By logit: probabilities of logits beyond 37 are all 1 in float64, and would tie.
+    classification = classification_metrics(p.label, p.logit, threshold=0.0)
+    witnesses = entropy = groups = None
+    if p.attention is not None:
+        entropy = entropy_metrics(p.ptr, p.attention, p.label)
+        if p.witness is not None:
+            witnesses = witness_metrics(p.ptr, p.witness, p.attention, p.label, undefined)
+    if p.group is not None:
+        groups = group_table(p.label, p.logit, p.group, threshold=0.0)
+    return Evaluation(len(p), int(p.label.sum()), classification, witnesses, entropy, groups)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
