@@ -9,6 +9,7 @@ from torch.nn import functional
 TURN = math.radians(5)
 SCALE = 0.08  # a side grows or shrinks by at most this share
 SHIFT = 0.08  # of the image's side, 2 pixels of 28
+DRAWS = 5  # random numbers for one image
 
 
 def affine(images: Tensor, draws: Tensor) -> Tensor:
