@@ -16,6 +16,7 @@ WEIGHTS_NAME = "model.safetensors"
 FORMAT = "miv-verifier"
 FORMAT_VERSION = 1
 _MOST_CONFIG_BYTES = 1_000_000
+_MOST_UNSAVED_BYTES = 100_000_000
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -39,8 +40,8 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def read_weights(path: Path, model: nn.Module) -> None:
-    """Give ``model``, made on the meta device, the weights of a safetensors file that fits it exactly."""
+def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
+    """Return the weights of a safetensors file that fits ``outline``, made on the meta device, exactly."""
     if not path.is_file():
         raise MivError(
             f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files such as "
@@ -52,8 +53,9 @@ def read_weights(path: Path, model: nn.Module) -> None:
         raise MivError(
             f"{path} is not a whole safetensors file ({error}). It is damaged or cut off; copy it anew."
         ) from error
-    _check_fit(path, weights, model.state_dict())
-    model.load_state_dict(weights, assign=True)
+    _check_fit(path, weights, outline.state_dict())
+    _check_unsaved(path, weights, outline)
+    return weights
 
 
 def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
@@ -72,3 +74,10 @@ def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tenso
             )
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise MivError(f"{path}: {name} has values that are NaN or infinite. The training went wrong.")
+
+
+def _check_unsaved(path: Path, weights: dict[str, Tensor], outline: nn.Module) -> None:
+    """Refuse buffers that are not in the file and yet would need far more memory than all that is."""
+    unsaved = sum(buffer.nbytes for name, buffer in outline.named_buffers() if name not in weights)
+    if unsaved > sum(tensor.nbytes for tensor in weights.values()) + _MOST_UNSAVED_BYTES:
+        raise MivError(f"{path}: {CONFIG_NAME} asks for {unsaved:,} bytes beside the weights. It cannot be meant so.")

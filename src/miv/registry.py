@@ -65,7 +65,7 @@ class Registry(Generic[T]):
             raise unknown_name(self.what, name, self._entries)
         return self._entries[name]
 
-    def create(self, name: str, **options: Any) -> T:
+    def create(self, name: str, /, **options: Any) -> T:
         """Make one by name; a wrong name or option gets the nearest right one as a suggestion."""
         entry = self[name]
         for option in options:

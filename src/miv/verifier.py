@@ -71,7 +71,8 @@ class Verifier(
 
     Args:
         pooling: a name from ``miv.list_poolings()``.
-        backbone: ``features`` where the instances are vectors already, ``compact_cnn`` for small grey images.
+        backbone: ``features`` where the instances are vectors already, ``compact_cnn`` for small grey images,
+            ``hf:<name or folder>`` for texts and images, ``timm:<name>`` for images.
         channels: the length of the vectors, for the backbone ``features`` only.
         pooling_options: what ``miv.create_pooling`` takes for that name, such as ``{"heads": 4}``.
         backbone_options: what the backbone takes, such as ``{"size": "large"}``.
@@ -109,7 +110,7 @@ class Verifier(
             "backbone": backbone,
             "channels": channels,
             "pooling_options": pooling_options or {},
-            "backbone_options": {k: v for k, v in backbone_options.items() if k != "channels"},
+            "backbone_options": {k: v for k, v in self.backbone.configuration().items() if k != "channels"},
         }
 
     def forward(self, query: Tensor, bags: Bags) -> Verification:
@@ -140,7 +141,7 @@ class Verifier(
         return self.verify_features(*batch.with_instances(features).queries_and_bags())
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
-        """Save as a folder of ``config.json`` and ``model.safetensors``, each put in place whole."""
+        """Save as a folder of ``config.json``, ``model.safetensors`` and what the backbone adds, each file whole."""
         folder = Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as temporary:
@@ -153,27 +154,38 @@ class Verifier(
     def _save_pretrained(self, save_directory: Path) -> None:
         weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
         save_file(weights, save_directory / WEIGHTS_NAME, metadata={"format": "pt"})
+        self.backbone.save_files(save_directory)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> "Verifier":
         """Load a verifier, ready to use, from a folder or from the hub by name."""
         name = str(pretrained_model_name_or_path)
-        folder = Path(name) if name and Path(name).is_dir() else _download(name, **options)
+        is_local = bool(name) and Path(name).is_dir()
+        folder = Path(name) if is_local else _download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
         config = read_config(folder / CONFIG_NAME)
         try:
             # The meta device holds shapes without memory: a huge size in the file costs nothing.
             with torch.device("meta"):
-                verifier = cls(**config)
+                outline = cls(**config)
         except (MivError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise MivError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error
-        read_weights(folder / WEIGHTS_NAME, verifier)
+        weights = read_weights(folder / WEIGHTS_NAME, outline)
+        # Made anew on a true device, now that its size is known to be that of the file: what a module computes when it
+        # is made and does not save (positions, frequencies) would be lost on the meta device.
+        with torch.random.fork_rng(devices=[]):
+            verifier = cls(**config)
+        verifier.load_state_dict(weights, assign=True)
+        verifier.backbone.unfreeze()  # assigned tensors have forgotten what may learn
+        if not is_local and verifier.backbone.files:
+            _download(name, verifier.backbone.files, **options)
+        verifier.backbone.load_files(folder)
         return verifier.eval()
 
 
-def _download(name: str, **options: Any) -> Path:
-    """Fetch the two files of a verifier on the hub, or from its local cache, and return their folder."""
+def _download(name: str, files: tuple[str, ...], **options: Any) -> Path:
+    """Fetch files of a verifier on the hub, or from its local cache, and return their folder."""
     try:
-        paths = [hf_hub_download(name, filename, **options) for filename in (CONFIG_NAME, WEIGHTS_NAME)]
+        paths = [hf_hub_download(name, filename, **options) for filename in files]
     except HFValidationError as error:
         raise MivError(
             f"There is no folder {name!r}, and it is not the name of a model on the hub (owner/name)."

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -26,8 +26,8 @@ class Backbone(nn.Module):
     kind: Kind  # of the instances it takes, as in InstancePool
     channels: int
     instance_shape: tuple[int | None, ...]  # None where any length will do
-    instance_dtype: ClassVar[torch.dtype | None] = None  # None: floating point
-    files: ClassVar[tuple[str, ...]] = ()  # what save_files writes
+    instance_dtype: torch.dtype | None = None  # None: floating point
+    files: tuple[str, ...] = ()  # what save_files writes
     freeze_batch_norm: bool = False
     frozen: bool = False
 
@@ -105,9 +105,9 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
 
     >>> create_backbone("compact_cnn", size="large").channels
     256
-    >>> create_backbone("compact_cmm")
+    >>> create_backbone("compact_cnn", sise="large")
     Traceback (most recent call last):
-    miv.errors.MivError: There is no backbone 'compact_cmm'. Did you mean 'compact_cnn'? Known: compact_cnn, features.
+    miv.errors.MivError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: size.
     """
     family, colon, name = spec.partition(":")
     takes_name = "name" in BACKBONES[family].options
@@ -117,16 +117,17 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
     return BACKBONES.create(family, **({"name": name} if colon else {}), **options)
 
 
-def check_images(values: NDArray[Any], colour: bool | None = None) -> None:
-    """Refuse what is not ``(U, H, W)`` or ``(U, H, W, 3)`` uint8; ``colour`` allows only one of the two."""
+def check_images(values: NDArray[Any], colour: bool | None = None) -> Tensor:
+    """``(U, H, W)`` or ``(U, H, W, 3)`` uint8 to ``(U, 1 or 3, H, W)``; ``colour`` allows only one of the two."""
     shape = values.shape
     is_colour = len(shape) == 4 and shape[3] == 3
     if values.dtype != np.uint8 or not (is_colour or len(shape) == 3) or colour not in (None, is_colour):
         wanted = {None: "(U, H, W) or (U, H, W, 3)", False: "grey (U, H, W)", True: "colour (U, H, W, 3)"}[colour]
         raise MivError(f"The images are {values.dtype} {shape}. Expected uint8 {wanted}.")
-
-
-def channels_first(values: NDArray[Any]) -> Tensor:
-    """``(U, H, W)`` or ``(U, H, W, 3)`` uint8 to ``(U, 1 or 3, H, W)`` uint8."""
     images = torch.from_numpy(np.require(values, requirements=["C", "W"]))
-    return images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2)
+    return images.permute(0, 3, 1, 2) if is_colour else images[:, None]
+
+
+def is_being_loaded() -> bool:
+    """Whether a saved verifier is being made anew, on the meta device: its file must not have anything fetched."""
+    return torch.get_default_device().type == "meta"

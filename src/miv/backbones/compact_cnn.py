@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from miv.backbones.base import BACKBONES, Backbone, channels_first, check_images
+from miv.backbones.base import BACKBONES, Backbone, check_images
 from miv.errors import unknown_name
 
 WIDTHS = {"small": (32, 32, 64, 64, 128), "large": (32, 64, 64, 128, 256)}
@@ -46,8 +46,7 @@ class CompactCNN(Backbone):
         return {"size": self.size}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
-        check_images(values, colour=False)
-        return channels_first(values).float() / 255  # (U, 1, H, W), 0 to 1
+        return check_images(values, colour=False).float() / 255  # (U, 1, H, W), 0 to 1
 
     def forward(self, instances: Tensor) -> Tensor:
         # Channels last is the layout in which a CPU convolves fastest.

