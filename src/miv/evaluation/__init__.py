@@ -1,8 +1,10 @@
 """Metrics as plain functions over arrays, the report on a set of predictions, and its curves."""
 
 from miv.evaluation.classification import auroc, classification_metrics
+from miv.evaluation.curves import write_curves
 from miv.evaluation.entropy import attention_entropy, entropy_metrics
 from miv.evaluation.groups import GroupRow, group_table
+from miv.evaluation.learning_curves import write_learning_curves
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.report import Evaluation, evaluate
 from miv.evaluation.witnesses import WitnessScores, witness_metrics, witness_scores
@@ -20,4 +22,6 @@ __all__ = [
     "group_table",
     "witness_metrics",
     "witness_scores",
+    "write_curves",
+    "write_learning_curves",
 ]

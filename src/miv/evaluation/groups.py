@@ -1,6 +1,6 @@
 """Where are the mistakes? Right and wrong answers by group, such as the digit."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,8 +9,7 @@ from miv.evaluation.checks import as_labels, as_scores
 from miv.exemplars.checks import as_strings
 
 
-@dataclass(frozen=True)
-class GroupRow:
+class GroupRow(NamedTuple):
     """The answers for one group.
 
     Args:

@@ -14,9 +14,9 @@ from miv.files import whole_file
 _COLUMNS = {
     "logit": pa.float64(),
     "label": pa.int8(),
-    "bag_size": pa.int32(),  # the lists below may both be absent
-    "attention": pa.list_(pa.float64()),
-    "witness": pa.list_(pa.bool_()),
+    "bag_size": pa.int64(),  # the lists below may both be absent
+    "attention": pa.large_list(pa.float64()),
+    "witness": pa.large_list(pa.bool_()),
     "group": pa.string(),
 }
 _REQUIRED = ("logit", "label", "bag_size")
@@ -24,18 +24,21 @@ _REQUIRED = ("logit", "label", "bag_size")
 
 def write_predictions(predictions: Predictions, path: Path) -> None:
     """Write the file, whole or not at all."""
-    borders = pa.array(predictions.ptr.astype(np.int32))
+    borders = pa.array(predictions.ptr)
     data = {
         "logit": pa.array(predictions.logit),
         "label": pa.array(predictions.label),
-        "bag_size": pa.array(predictions.bag_sizes.astype(np.int32)),
+        "bag_size": pa.array(predictions.bag_sizes),
     }
     if predictions.attention is not None:
-        data["attention"] = pa.ListArray.from_arrays(borders, pa.array(predictions.attention))
+        data["attention"] = pa.LargeListArray.from_arrays(borders, pa.array(predictions.attention))
     if predictions.witness is not None:
-        data["witness"] = pa.ListArray.from_arrays(borders, pa.array(predictions.witness))
+        data["witness"] = pa.LargeListArray.from_arrays(borders, pa.array(predictions.witness))
     if predictions.group is not None:
-        data["group"] = pa.array(predictions.group, pa.string())
+        try:
+            data["group"] = pa.array(predictions.group, pa.string())
+        except UnicodeEncodeError as error:
+            raise MivError(f"A group has half a surrogate pair: {error}. Expected text that UTF-8 can hold.") from error
     with whole_file(path) as temporary:
         pq.write_table(pa.table(data), temporary, compression="zstd", write_page_checksum=True)
 
@@ -80,7 +83,7 @@ def _as_array(path: Path, name: str, column: Any) -> tuple[Any, Any]:
     array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     lengths = None
     nulls = array.null_count
-    if pa.types.is_list(array.type) and not nulls:
+    if pa.types.is_large_list(array.type) and not nulls:
         borders = array.offsets.to_numpy()
         lengths = np.diff(borders)
         array = array.values[int(borders[0]) : int(borders[-1])]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from miv.evaluation.report import Evaluation
 
-_TITLES = {
+TITLES = {
     "auroc": "AUROC",
     "accuracy": "accuracy",
     "precision": "precision",
@@ -22,7 +22,7 @@ def evaluation_text(evaluation: "Evaluation") -> str:
     share = evaluation.positives / evaluation.exemplars
     blocks = [[f"{evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive ({share:.1%})"]]
     metrics = evaluation.metrics
-    blocks.append(_table([[_TITLES[name] for name in metrics], [_figure(value) for value in metrics.values()]]))
+    blocks.append(_table([[TITLES[name] for name in metrics], [_figure(value) for value in metrics.values()]]))
     if evaluation.witnesses is not None:
         blocks.append(_witness_notes(evaluation.witnesses))
     if evaluation.entropy is not None:

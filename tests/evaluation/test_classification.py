@@ -1,0 +1,99 @@
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics as sklearn
+from tests.evaluation.examples import scores
+
+from miv import MivError
+from miv.evaluation import auroc, classification_metrics
+
+
+def naive_auroc(label: Any, score: Any) -> float:
+    """Every pair of a positive and a negative: 1 where the positive is above, a half where they tie."""
+    positives = [s for s, y in zip(score, label, strict=True) if y == 1]
+    negatives = [s for s, y in zip(score, label, strict=True) if y == 0]
+    won = sum((p > n) + (p == n) / 2 for p in positives for n in negatives)
+    return won / (len(positives) * len(negatives))
+
+
+def naive_macro(label: Any, answer: Any) -> dict[str, float]:
+    """Precision, recall and F1 of each class that occurs or was answered, by counting; 0 where there is nothing."""
+    pairs = list(zip(label, answer, strict=True))
+    rows = []
+    for kind in sorted({*label, *answer}):
+        right = sum(y == a == kind for y, a in pairs)
+        answered, occurring = sum(a == kind for _, a in pairs), sum(y == kind for y, _ in pairs)
+        precision, recall = right / answered if answered else 0.0, right / occurring if occurring else 0.0
+        rows.append((precision, recall, 2 * right / (answered + occurring)))
+    return dict(zip(("precision", "recall", "f1"), np.mean(rows, axis=0).tolist(), strict=True))
+
+
+def test_an_example_by_eye() -> None:
+    # Yes, yes, no | no, no: of three positives two are found; nothing else is answered yes.
+    found = classification_metrics([1, 1, 1, 0, 0], [0.9, 0.8, 0.3, 0.2, 0.3])
+    assert found["accuracy"] == 4 / 5
+    assert found["precision"] == pytest.approx((2 / 2 + 2 / 3) / 2)
+    assert found["recall"] == pytest.approx((2 / 3 + 2 / 2) / 2)
+    assert found["f1"] == pytest.approx((4 / 5 + 4 / 5) / 2)
+    assert found["auroc"] == pytest.approx(5.5 / 6)  # of six pairs one ties
+
+
+@given(st.integers(2, 40), st.data())
+def test_agrees_with_a_count_and_with_sklearn(size: int, data: st.DataObject) -> None:
+    score = data.draw(scores(size))
+    label = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
+    found = classification_metrics(label, score)
+    answer = (score > 0.5).astype(int)
+    for name, value in naive_macro(label.tolist(), answer.tolist()).items():
+        assert found[name] == pytest.approx(value, abs=1e-9)
+        theirs = getattr(sklearn, f"{name}_score")(label, answer, average="macro", zero_division=0)
+        assert found[name] == pytest.approx(theirs, abs=1e-9)
+    assert found["accuracy"] == pytest.approx(sklearn.accuracy_score(label, answer), abs=1e-9)
+    if 0 < label.sum() < size:
+        assert found["auroc"] == pytest.approx(naive_auroc(label, score), abs=1e-9)
+        assert found["auroc"] == pytest.approx(sklearn.roc_auc_score(label, score), abs=1e-9)
+
+
+def test_at_the_threshold_the_answer_is_no() -> None:
+    assert classification_metrics([0, 1], [0.5, 0.6])["accuracy"] == 1.0
+    assert classification_metrics([0, 1], [0.0, 0.1], threshold=0.0)["accuracy"] == 1.0
+
+
+def test_one_label_only() -> None:
+    assert np.isnan(auroc([1, 1], [0.2, 0.9]))
+    with pytest.raises(MivError, match="All 2 labels are the same"):
+        auroc([1, 1], [0.2, 0.9], undefined="error")
+
+
+@pytest.mark.parametrize(("policy", "precision"), [("zero", 0.25), ("one", 0.75), ("skip", 0.5)])
+def test_a_class_that_was_never_answered(policy: Any, precision: float) -> None:
+    # All are answered yes: the precision of yes is 1/2, that of no has nothing to divide by.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = classification_metrics([1, 0], [0.9, 0.9], zero_division=policy)
+    assert found["precision"] == pytest.approx(precision)
+
+
+def test_a_class_that_neither_occurs_nor_is_answered_is_left_out() -> None:
+    assert classification_metrics([1, 1], [0.9, 0.8])["recall"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: classification_metrics([1, 2], [0.1, 0.2]), "label of exemplar 1 is 2"),
+        (lambda: classification_metrics([1, 0], [0.1, float("nan")]), r"probability\[1\] is nan"),
+        (lambda: classification_metrics([1], [0.1, 0.2]), "label has 1 entries. Expected 2"),
+        (lambda: classification_metrics([], []), "no exemplar"),
+        (lambda: classification_metrics([1, 0], ["a", "b"]), "Expected numbers"),
+        (lambda: classification_metrics([1, 0], [0.1, 0.2], zero_division="nul"), "'zero'|Known: one, skip, zero"),  # type: ignore[arg-type]
+        (lambda: auroc([1, 0], [0.1, 0.2], undefined="skip"), "Known: error, nan"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_input_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(MivError, match=message):
+        call()

@@ -1,0 +1,135 @@
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.evaluation.examples import example_predictions
+
+from miv import ExemplarSet, InstancePool, MivError
+from miv.evaluation import Predictions
+
+FIELDS = ("logit", "label", "ptr", "attention", "witness", "group")
+
+
+def assert_equal(one: Predictions, other: Predictions) -> None:
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+def test_the_probability_is_the_sigmoid_without_overflow() -> None:
+    found = Predictions([0.0, 1.0, -1.0, 1000.0, -1000.0], [0] * 5, np.arange(6)).probability
+    assert found.tolist() == pytest.approx([0.5, 1 / (1 + np.exp(-1)), 1 / (1 + np.exp(1)), 1.0, 0.0])
+
+
+def test_of_takes_the_truth_from_the_set() -> None:
+    pool = InstancePool("features", np.zeros((3, 2), np.float32))
+    exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], [1], witnesses=[[False, True]], groups=["a"])
+    found = Predictions.of(exemplars, logit=[0.3], attention=[0.5, 0.5])
+    assert_equal(found, Predictions([0.3], [1], [0, 2], [0.5, 0.5], [False, True], ["a"]))
+
+
+def test_join_undoes_take() -> None:
+    whole = example_predictions()
+    parts = [whole.take(np.arange(start, start + 20)) for start in (0, 20, 40)]
+    assert_equal(Predictions.join(parts), whole)
+
+
+def test_take_drops_doubles() -> None:
+    # As when two processes have both answered exemplar 1.
+    parts = [example_predictions().take([0, 1]), example_predictions().take([1, 2])]
+    _, first = np.unique([0, 1, 1, 2], return_index=True)
+    assert_equal(Predictions.join(parts).take(first), example_predictions().take([0, 1, 2]))
+
+
+def test_join_refuses_parts_of_different_kinds() -> None:
+    with pytest.raises(MivError, match="Part 1 has no attention"):
+        Predictions.join([Predictions([1.0], [1], [0, 1], [1.0]), Predictions([1.0], [1], [0, 1])])
+    with pytest.raises(MivError, match="at least one"):
+        Predictions.join([])
+
+
+@pytest.mark.parametrize("lacking", [(), ("attention",), ("attention", "witness", "group")])
+def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) -> None:
+    whole = example_predictions()
+    kept: dict[str, Any] = {name: None if name in lacking else getattr(whole, name) for name in FIELDS}
+    predictions = Predictions(**kept)
+    predictions.save(tmp_path / "predictions.parquet")
+    assert_equal(Predictions.load(tmp_path / "predictions.parquet"), predictions)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"logit": [1.0, float("nan")]}, r"logit\[1\] is nan"),
+        ({"label": [1]}, "label has 1 entries. Expected 2"),
+        ({"ptr": [0, 2]}, "ptr has 2 entries. Expected 3"),
+        ({"ptr": [0, 3, 2]}, "exemplar 1 a bag of -1"),
+        ({"attention": [0.5, 0.5, 0.9]}, "exemplar 1 sums to 0.9"),
+        ({"attention": [-0.5, 1.5, 1.0]}, r"attention\[0\] is -0.5"),
+        ({"witness": [1, 0, 1]}, "Expected True and False"),
+        ({"group": [1, 2]}, "Expected an array of strings"),
+    ],
+)
+def test_wrong_input_is_refused(change: dict[str, Any], message: str) -> None:
+    right = {"logit": [1.0, 2.0], "label": [1, 0], "ptr": [0, 2, 3], "attention": [0.5, 0.5, 1.0]}
+    Predictions(**right)  # type: ignore[arg-type]
+    with pytest.raises(MivError, match=message):
+        Predictions(**{**right, **change})
+
+
+def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.parquet"
+    with pytest.raises(MivError, match="There is no file"):
+        Predictions.load(path)
+    path.write_bytes(b"no table")
+    with pytest.raises(MivError, match="cannot be read as Parquet"):
+        Predictions.load(path)
+    right = {"logit": pa.array([1.0]), "label": pa.array([1], pa.int8()), "bag_size": pa.array([2])}
+    for change, message in (
+        ({"logit": pa.array(["a"])}, "has the columns logit"),
+        ({"logit": pa.array([None], pa.float64())}, "1 empty cells in 'logit'"),
+        (
+            {"witness": pa.array([[True]], pa.large_list(pa.bool_()))},
+            "row 0: 'witness' has 1 entries, but bag_size is 2",
+        ),
+        ({"attention": pa.array([[0.5, None]], pa.large_list(pa.float64()))}, "1 empty cells in 'attention'"),
+        ({"bag_size": pa.array([-2])}, "does not hold predictions"),
+        ({"label": pa.array([3], pa.int8())}, "label of exemplar 0 is 3"),
+    ):
+        pq.write_table(pa.table({**right, **change}), path)
+        with pytest.raises(MivError, match=message):
+            Predictions.load(path)
+
+
+def test_a_group_that_no_file_can_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MivError, match="surrogate"):
+        Predictions([1.0], [1], [0, 1], group=["\ud800"]).save(tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+
+
+@cache
+def saved() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        example_predictions(8).save(Path(folder) / "file")
+        return (Path(folder) / "file").read_bytes()
+
+
+@given(st.integers(0, 2**16), st.binary(min_size=1, max_size=4), st.booleans())
+@settings(max_examples=200)
+def test_a_damaged_file_is_refused_or_harmless(place: int, other: bytes, cut: bool) -> None:
+    place %= len(saved())
+    damaged = saved()[:place] + (b"" if cut else other + saved()[place + len(other) :])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        path.write_bytes(damaged)
+        try:
+            found = Predictions.load(path)
+        except MivError:
+            return
+        assert len(found) == len(found.label)

@@ -1,0 +1,82 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.evaluation.examples import example_predictions
+
+from miv.evaluation import (
+    Predictions,
+    classification_metrics,
+    entropy_metrics,
+    evaluate,
+    group_table,
+    witness_metrics,
+)
+
+
+def test_it_holds_what_the_functions_say() -> None:
+    p = example_predictions()
+    found = evaluate(p)
+    assert (found.exemplars, found.positives) == (60, int(p.label.sum()))
+    assert found.classification == classification_metrics(p.label, p.probability)
+    assert p.attention is not None
+    assert p.witness is not None
+    assert p.group is not None
+    assert found.witnesses == witness_metrics(p.ptr, p.witness, p.attention, p.label)
+    assert found.entropy == entropy_metrics(p.ptr, p.attention, p.label)
+    assert found.groups == group_table(p.label, p.probability, p.group)
+    assert list(found.metrics) == ["auroc", "accuracy", "precision", "recall", "f1", "i_auroc", "i_ap"]
+
+
+def test_parts_that_cannot_be_measured_are_left_out() -> None:
+    found = evaluate(Predictions([1.0, -1.0], [1, 0], [0, 2, 3]))
+    assert (found.witnesses, found.entropy, found.groups) == (None, None, None)
+    assert list(found.metrics) == ["auroc", "accuracy", "precision", "recall", "f1"]
+    assert "attention" not in found.text()
+
+
+def test_logits_of_any_size_keep_their_order() -> None:
+    # As probabilities all four would be 1.
+    assert evaluate(Predictions([50.0, 60.0, 70.0, 80.0], [0, 0, 1, 1], np.arange(5))).metrics["auroc"] == 1.0
+
+
+def test_what_is_undefined_is_null_in_json_and_a_dash_in_the_table(tmp_path: Path) -> None:
+    found = evaluate(Predictions([1.0], [1], [0, 1], [1.0], [True]))
+    found.save(tmp_path / "metrics.json")
+    document = json.loads((tmp_path / "metrics.json").read_text())
+    assert document == found.document()
+    assert document["classification"]["auroc"] is None
+    assert document["witnesses"] == {"i_auroc": None, "i_ap": None, "i_ap_chance": None, "exemplars": 0, "undefined": 1}
+    assert "nan" not in found.text()
+
+
+def test_the_table() -> None:
+    answers = Predictions(
+        [2.0, -1.0, 1.0], [1, 0, 0], [0, 2, 4, 5], [0.9, 0.1, 0.5, 0.5, 1.0], [True] + [False] * 4, ["3", "3", "10"]
+    )
+    assert evaluate(answers).text().splitlines() == [
+        "3 exemplars, 1 positive (33.3%)",
+        "",
+        " AUROC  accuracy  precision  recall      F1  i-AUROC    i-AP",
+        "──────  ────────  ─────────  ──────  ──────  ───────  ──────",
+        "1.0000    0.6667     0.7500  0.7500  0.6667   1.0000  1.0000",
+        "",
+        "i-AUROC and i-AP over 1 positive exemplars; by chance 0.5000 and 0.5000.",
+        "",
+        "attention  exemplars  entropy   log N  evenness",
+        "─────────  ─────────  ───────  ──────  ────────",
+        "all                2   0.5091  0.6931    0.7345",
+        "positive           1   0.3251  0.6931    0.4690",
+        "negative           1   0.6931  0.6931    1.0000",
+        "",
+        "group  exemplars  TP  TN  FP  FN  accuracy",
+        "─────  ─────────  ──  ──  ──  ──  ────────",
+        "3              2   1   1   0   0    1.0000",
+        "10             1   0   0   1   0    0.0000",
+    ]
+
+
+def test_undefined_bags_are_refused_where_asked() -> None:
+    with pytest.raises(ValueError, match="nothing but witnesses"):
+        evaluate(Predictions([1.0], [1], [0, 1], [1.0], [True]), undefined="error")

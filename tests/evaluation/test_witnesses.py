@@ -1,0 +1,114 @@
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
+from tests.evaluation.examples import ragged
+
+from miv import MivError
+from miv.evaluation import witness_metrics, witness_scores
+
+
+def test_examples_by_eye() -> None:
+    scores = witness_scores(
+        ptr=[0, 3, 6, 8],
+        witness=[True, False, False, False, True, False, True, False],
+        attention=[0.7, 0.2, 0.1, 0.5, 0.3, 0.2, 0.5, 0.5],
+    )
+    # The witness first of three; second of three; tied with the only other.
+    assert scores.i_auroc.tolist() == [1.0, 0.5, 0.5]
+    assert scores.i_ap.tolist() == [1.0, 0.5, 0.5]
+    assert scores.witness_share.tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 2])
+
+
+def test_a_tie_between_a_witness_and_another() -> None:
+    # Ranks: a witness alone, then a witness and another at the same height, then another.
+    scores = witness_scores([0, 4], [True, True, False, False], [0.4, 0.25, 0.25, 0.1])
+    assert scores.i_auroc[0] == (1 + 1 + 0.5 + 1) / 4  # four pairs
+    assert scores.i_ap[0] == pytest.approx((1 / 1 + 2 / 3) / 2)
+
+
+@given(ragged())
+def test_every_bag_agrees_with_sklearn(bags: Any) -> None:
+    ptr, witness, attention, label = bags
+    found = witness_scores(ptr, witness, attention)
+    counted = []
+    for bag, (first, last) in enumerate(pairwise(ptr)):
+        truth, score = witness[first:last], attention[first:last]
+        if truth.all() or not truth.any():
+            assert np.isnan([found.i_auroc[bag], found.i_ap[bag], found.witness_share[bag]]).all()
+            continue
+        expected = roc_auc_score(truth, score), average_precision_score(truth, score)
+        assert (found.i_auroc[bag], found.i_ap[bag]) == pytest.approx(expected, abs=1e-9)
+        assert found.witness_share[bag] == pytest.approx(average_precision_score(truth, np.ones(len(truth))), abs=1e-9)
+        if label[bag]:
+            counted.append(expected)
+    means = witness_metrics(ptr, witness, attention, label)
+    assert means["exemplars"] == len(counted)
+    if counted:
+        assert (means["i_auroc"], means["i_ap"]) == pytest.approx(tuple(np.mean(counted, axis=0)), abs=1e-9)
+
+
+@given(ragged(), st.integers(0, 2**32 - 1))
+def test_the_order_within_a_bag_does_not_matter(bags: Any, seed: int) -> None:
+    ptr, witness, attention, _ = bags
+    random = np.random.default_rng(seed)
+    order = np.concatenate([random.permutation(np.arange(first, last)) for first, last in pairwise(ptr)])
+    before, after = witness_scores(ptr, witness, attention), witness_scores(ptr, witness[order], attention[order])
+    np.testing.assert_array_equal(before.i_auroc, after.i_auroc)
+    np.testing.assert_array_equal(before.i_ap, after.i_ap)
+
+
+# The witness of the first wins; the second has none, the third nothing else; the fourth is negative.
+PTR = [0, 2, 4, 6, 8]
+WITNESS = [True, False, False, False, True, True, True, False]
+ATTENTION = [0.9, 0.1, 0.9, 0.1, 0.9, 0.1, 0.1, 0.9]
+LABEL = [1, 1, 1, 0]
+
+
+def test_undefined_bags_are_left_out() -> None:
+    found = witness_metrics(PTR, WITNESS, ATTENTION, LABEL)
+    assert found == {"i_auroc": 1.0, "i_ap": 1.0, "i_ap_chance": 0.5, "exemplars": 1, "undefined": 2}
+
+
+def test_undefined_bags_make_nan() -> None:
+    found = witness_metrics(PTR, WITNESS, ATTENTION, LABEL, undefined="nan")
+    assert np.isnan([found["i_auroc"], found["i_ap"], found["i_ap_chance"]]).all()
+    assert (found["exemplars"], found["undefined"]) == (1, 2)
+
+
+def test_undefined_bags_are_refused() -> None:
+    with pytest.raises(MivError, match=r"Exemplar 1 is positive.*2 such"):
+        witness_metrics(PTR, WITNESS, ATTENTION, LABEL, undefined="error")
+
+
+@pytest.mark.parametrize("policy", ["nan", "error"])
+def test_negative_bags_are_never_undefined(policy: Any) -> None:
+    # A negative bag has no witness as a rule; that is no reason to complain.
+    found = witness_metrics([0, 2, 4], [True, False, False, False], ATTENTION[:4], [1, 0], undefined=policy)
+    assert (found["i_auroc"], found["undefined"]) == (1.0, 0)
+
+
+def test_no_exemplar_is_left() -> None:
+    found = witness_metrics([0, 2], [True, False], [0.5, 0.5], [0])
+    assert np.isnan(found["i_auroc"])
+    assert found["exemplars"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0, 2], [True], [0.5, 0.5], [1]), "witness has 1 entries. Expected 2"),
+        (([0, 2], [1, 0], [0.5, 0.5], [1]), "Expected True and False"),
+        (([0, 2, 2], [True, False], [0.5, 0.5], [1, 1]), "exemplar 1 a bag of 0"),
+        (([1, 2], [True, False], [0.5, 0.5], [1]), r"ptr starts with \[1\]"),
+        (([0, 2], [True, False], [0.5, float("inf")], [1]), r"attention\[1\] is inf"),
+        (([0, 2], [True, False], [0.5, 0.5], [1], "skipp"), "Did you mean 'skip'"),
+    ],
+)
+def test_wrong_input_is_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(MivError, match=message):
+        witness_metrics(*arguments)
