@@ -49,6 +49,4 @@ def predict(
                 first, last = exemplars.bag_ptr[chosen[0]], exemplars.bag_ptr[chosen[-1] + 1]
                 attention[first:last] = answer.attention.cpu().numpy()
     verifier.train(was_training)
-    return Predictions.of(
-        exemplars, share.sum(logit), share.sum(attention) if verifier.pooling.has_attention else None
-    )
+    return Predictions.of(exemplars, share.sum(logit), share.sum(attention) if verifier.pooling.has_attention else None)

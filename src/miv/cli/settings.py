@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from miv.tasks.base import argument_lines
+from miv.docstrings import argument_lines
 from miv.training.config import TrainingConfig, parse_setting
 
 
@@ -27,7 +27,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
             show_default=False,
             rich_help_panel="Settings of the training (each overrules the preset and the file)",
         )
-        annotation = Annotated[_flag_type(types[one.name]) | None, flag]  # type: ignore[operator]
+        annotation: Any = Annotated[_flag_type(types[one.name]) | None, flag]
         parameters = [
             *parameters,
             inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None),

@@ -157,7 +157,9 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
     if wanted == LearningRates:
         pairs = value if isinstance(value, (list, tuple)) else [value]
         if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
-            raise MivError(f"{name} is {value!r}. Expected pairs of an epoch and a rate, such as [[0, 1e-4], [5, 5e-5]].")
+            raise MivError(
+                f"{name} is {value!r}. Expected pairs of an epoch and a rate, such as [[0, 1e-4], [5, 5e-5]]."
+            )
         return tuple((_checked(name, epoch, int), _checked(name, rate, float)) for epoch, rate in pairs)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

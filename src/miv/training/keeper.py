@@ -15,7 +15,6 @@ from lightning.pytorch.callbacks import Checkpoint
 
 from miv.files import whole_file
 from miv.processes import Share
-from miv.training.module import StageModule
 from miv.training.state import StageState
 
 LAST, BEST = "last.ckpt", "best"
@@ -49,8 +48,7 @@ class Keeper(Checkpoint):
 
     def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
         """Save; Lightning calls this after the module has measured the epoch, as for every ``Checkpoint``."""
-        assert isinstance(module, StageModule)
-        state = module.state
+        state: StageState = module.state
         if trainer.is_global_zero:
             self.folder.mkdir(parents=True, exist_ok=True)
             if state.best == state.epoch - 1:

@@ -148,9 +148,7 @@ class StageData(LightningDataModule):
         features = self.module.features
         backbone, values = self.module.verifier.backbone, self.train.pool.values
         lookup = prepared(backbone, values) if features is None else embedded(features["train"])
-        return DataLoader(
-            _Batches(self.train, lookup), batch_size=None, sampler=self.sampler, num_workers=self.workers
-        )
+        return DataLoader(_Batches(self.train, lookup), batch_size=None, sampler=self.sampler, num_workers=self.workers)
 
 
 class _Batches(Dataset[tuple[Batch, float]]):
@@ -158,7 +156,7 @@ class _Batches(Dataset[tuple[Batch, float]]):
         self.exemplars = exemplars
         self.lookup = lookup
 
-    def __getitem__(self, part: Part) -> tuple[Batch, float]:  # type: ignore[override]
+    def __getitem__(self, part: Part) -> tuple[Batch, float]:
         chosen, factor = part
         return make_batch(self.exemplars, chosen, self.lookup), factor
 

@@ -24,7 +24,7 @@ class KerasRMSprop(Optimizer):
         super().__init__(parameters, {"lr": lr, "rho": rho, "epsilon": epsilon})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; ``closure`` computes the gradients first, as Lightning asks."""
         loss = None
         if closure is not None:

@@ -1,11 +1,11 @@
 """A whole training: its stages one after the other, and what is kept of it."""
 
 import logging
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -22,7 +22,7 @@ from miv.training.config import TrainingConfig
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.module import Features, StageData, StageModule
 from miv.training.progress import EpochProgress
-from miv.training.run_folder import RunFolder, read_json, write_json
+from miv.training.run_folder import RunFolder, write_json
 from miv.training.state import StageState
 from miv.verifier import Verifier
 
@@ -58,7 +58,7 @@ class Machine:
     workers: int = 0
 
 
-class StoppedByUser(MivError):
+class StoppedByUser(MivError):  # noqa: N818 - nothing went wrong
     """Ctrl-C: all that was done is saved."""
 
 
@@ -88,7 +88,7 @@ def train(
             raise MivError(f"There is no split {split!r}. A training needs train and validation.")
     config = complete(config, sets["train"].pool)
     run = RunFolder(out)
-    if _is_first_process():
+    if is_first_process():
         run.begin(config, sets, data, resume=resume)
     progress = progress or SilentProgress()
     verifier = create_verifier(config, sets["train"].pool)
@@ -97,7 +97,7 @@ def train(
         for stage in stages_of(config, verifier):
             states[stage.name] = _run_stage(stage, verifier, config, sets, run, machine, states, progress)
             _read_best(run, stage, verifier)
-        best = max(states, key=lambda name: _best_accuracy(states[name]))
+        best = max(states, key=lambda name: states[name].best_accuracy)
         verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST)
     else:
         verifier = Verifier.from_pretrained(run.verifier)
@@ -121,7 +121,9 @@ def complete(config: TrainingConfig, pool: InstancePool) -> TrainingConfig:
     changes: dict[str, object] = {}
     if config.backbone is None:
         if pool.kind not in DEFAULT_BACKBONES:
-            raise MivError(f"The instances are of kind {pool.kind!r}. Say which backbone: --backbone hf:<name or folder>.")
+            raise MivError(
+                f"The instances are of kind {pool.kind!r}. Say which backbone: --backbone hf:<name or folder>."
+            )
         changes["backbone"] = DEFAULT_BACKBONES[pool.kind]
     if "heads" in POOLINGS[config.pooling].options:
         changes["pooling_options"] = {"heads": config.heads, **config.pooling_options}
@@ -130,10 +132,10 @@ def complete(config: TrainingConfig, pool: InstancePool) -> TrainingConfig:
 
 def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     """Make the verifier that is to be trained, its first weights drawn from the seed."""
-    assert config.backbone is not None
     torch.manual_seed(config.seed)
-    channels = int(pool.values.shape[1]) if config.backbone == "features" and pool.kind == "features" else None
-    verifier = Verifier(config.pooling, config.backbone, channels, config.pooling_options, config.backbone_options)
+    backbone = config.backbone or DEFAULT_BACKBONES[pool.kind]
+    channels = int(pool.values.shape[1]) if backbone == "features" and pool.kind == "features" else None
+    verifier = Verifier(config.pooling, backbone, channels, config.pooling_options, config.backbone_options)
     verifier.backbone.prepare(pool.values[:1])  # refuses instances of another kind before any work
     return verifier
 
@@ -188,9 +190,13 @@ def _run_stage(
     trainer = _trainer(machine, [keeper, lines], logger)
     torch.manual_seed(config.seed)
     try:
-        with keeper.listening():
+        with keeper.listening(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning")  # advice for other ways of training
             trainer.fit(
-                module, StageData(module, machine.workers), ckpt_path=last if last.is_file() else None, weights_only=True
+                module,
+                StageData(module, machine.workers),
+                ckpt_path=last if last.is_file() else None,
+                weights_only=True,
             )
     except Stopped:
         raise StoppedByUser(
@@ -205,21 +211,19 @@ def _trainer(machine: Machine, callbacks: list[Keeper | EpochProgress], logger: 
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     logging.getLogger("lightning.fabric").setLevel(logging.ERROR)
     several = machine.devices * machine.nodes > 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return Trainer(
-            accelerator=machine.accelerator,
-            devices=machine.devices,
-            num_nodes=machine.nodes,
-            strategy="ddp" if several else "auto",
-            max_epochs=-1,  # the keeper decides
-            callbacks=list(callbacks),
-            logger=logger,
-            limit_val_batches=0,
-            use_distributed_sampler=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-        )
+    return Trainer(
+        accelerator=machine.accelerator,
+        devices=machine.devices,
+        num_nodes=machine.nodes,
+        strategy="ddp" if several else "auto",
+        max_epochs=-1,  # the keeper decides
+        callbacks=list(callbacks),
+        logger=logger,
+        limit_val_batches=0,
+        use_distributed_sampler=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
 
 
 def _read_best(run: RunFolder, stage: Stage, verifier: Verifier) -> None:
@@ -227,13 +231,12 @@ def _read_best(run: RunFolder, stage: Stage, verifier: Verifier) -> None:
     verifier.load_state_dict(best.state_dict())
 
 
-def _best_accuracy(state: StageState) -> float:
-    assert state.best is not None
-    return state.history[state.best]["validation_accuracy"]
+def set_threads(threads: int, processes: int) -> None:
+    """Let this process use so many threads; 0 shares the cores among the processes of the machine."""
+    if threads or processes > 1:
+        torch.set_num_threads(threads or max(1, len(os.sched_getaffinity(0)) // processes))
 
 
-def _is_first_process() -> bool:
+def is_first_process() -> bool:
     """Whether this process is not one that another started to share its work."""
-    import os
-
     return int(os.environ.get("LOCAL_RANK", 0)) == 0 and int(os.environ.get("NODE_RANK", 0)) == 0

@@ -63,7 +63,7 @@ class RunFolder:
 
     def begin(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, *, resume: bool) -> None:
         """Write what the run is, or see that the one that is here is the same."""
-        document = {
+        document: dict[str, Any] = {
             "format": FORMAT,
             "version": 1,
             "done": False,

@@ -34,6 +34,11 @@ class StageState:
             return None
         return max(range(self.epoch), key=lambda epoch: (self.history[epoch]["validation_accuracy"], -epoch))
 
+    @property
+    def best_accuracy(self) -> float:
+        """The best validation accuracy of a finished epoch."""
+        return max((row["validation_accuracy"] for row in self.history), default=0.0)
+
     def is_over(self, max_epochs: int, patience: int) -> bool:
         """Whether there were enough epochs, or too many without a gain."""
         return self.best is not None and (self.epoch >= max_epochs or self.epoch - 1 - self.best >= patience)
