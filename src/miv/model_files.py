@@ -55,7 +55,8 @@ def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
         ) from error
     _check_fit(path, weights, outline.state_dict())
     _check_unsaved(path, weights, outline)
-    return weights
+    # Copied to memory of torch's own, which is aligned as a file's is not: otherwise sums differ in their last bit.
+    return {name: tensor.clone() for name, tensor in weights.items()}
 
 
 def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tensor]) -> None:

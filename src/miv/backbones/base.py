@@ -104,7 +104,7 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
         options: what that backbone takes besides.
 
     >>> create_backbone("compact_cnn", size="large").channels
-    256
+    128
     >>> create_backbone("compact_cnn", sise="large")
     Traceback (most recent call last):
     miv.errors.MivError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: size.

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from miv import MivError
+from miv.backbones import create_backbone
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+@pytest.mark.parametrize("shape", [(28, 28), (17, 40), (1, 1)])
+def test_a_batch_equals_its_images_one_by_one_while_training(size: str, shape: tuple[int, int]) -> None:
+    backbone = create_backbone("compact_cnn", size=size).train()
+    images = torch.rand(4, 1, *shape) * torch.tensor([1, 0.2, 0.01, 0]).reshape(4, 1, 1, 1)
+    features = backbone(images)
+    alone = torch.cat([backbone(image[None]) for image in images])
+    torch.testing.assert_close(features, alone, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_rows_that_fill_up_a_batch_change_no_gradient(size: str) -> None:
+    backbone = create_backbone("compact_cnn", size=size).train()
+    images = torch.rand(3, 1, 28, 28)
+    backbone(images).square().sum().backward()
+    expected = {
+        name: parameter.grad.clone() for name, parameter in backbone.named_parameters() if parameter.grad is not None
+    }
+    assert len(expected) == len(list(backbone.parameters()))
+    backbone.zero_grad()
+    backbone(torch.cat([images, torch.zeros(5, 1, 28, 28)]))[:3].square().sum().backward()
+    for name, parameter in backbone.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[name], atol=1e-4, rtol=1e-3)
+
+
+def test_the_large_one_fits_in_two_megabytes() -> None:
+    backbone = create_backbone("compact_cnn", size="large")
+    assert sum(parameter.nbytes for parameter in backbone.parameters()) <= 2_000_000
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_it_learns_from_nothing(size: str) -> None:
+    """Upright bars against level ones, wherever they are."""
+    torch.manual_seed(0)
+    backbone = create_backbone("compact_cnn", size=size).train()
+    model = nn.Sequential(backbone, nn.LayerNorm(backbone.channels), nn.Linear(backbone.channels, 1))
+    optimiser = torch.optim.RMSprop(model.parameters(), lr=1e-3)
+    images = torch.zeros(40, 1, 28, 28)
+    for row in range(40):
+        place = 4 + row // 2
+        (images[row, 0, :, place] if row % 2 else images[row, 0, place]).fill_(1)
+    label = (torch.arange(40) % 2).float()
+    for _ in range(12):
+        loss = nn.functional.binary_cross_entropy_with_logits(model(images).squeeze(1), label)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert loss.item() < 0.1
+
+
+def test_it_takes_grey_images_only() -> None:
+    backbone = create_backbone("compact_cnn")
+    prepared = backbone.prepare(np.array([[[0, 255, 51]]], dtype=np.uint8))
+    torch.testing.assert_close(prepared, torch.tensor([[[[0.0, 1.0, 0.2]]]]))
+    with pytest.raises(MivError, match="Expected uint8 grey"):
+        backbone.prepare(np.zeros((1, 4, 4, 3), dtype=np.uint8))
+    with pytest.raises(MivError, match=r"The instances are torch.float32 \(2, 3, 8, 8\)"):
+        backbone(torch.zeros(2, 3, 8, 8))
+    with pytest.raises(MivError, match="Did you mean 'large'"):
+        create_backbone("compact_cnn", size="larg")
