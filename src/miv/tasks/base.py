@@ -26,14 +26,13 @@ Every field needs a type, a default and its line under ``Args:``; they become th
 """
 
 import dataclasses
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from inspect import cleandoc
 from pkgutil import iter_modules
 from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
+from miv.docstrings import argument_lines
 from miv.errors import unknown_name
 from miv.exemplars import ExemplarSet
 from miv.progress import Progress
@@ -125,7 +124,7 @@ def _read_options(options: type[Any]) -> list[TaskOption]:
     if not dataclasses.is_dataclass(options):
         raise TypeError(f"{options.__name__} is not a dataclass.")
     types = get_type_hints(options)
-    helps = _argument_lines(options.__doc__ or "")
+    helps = argument_lines(options.__doc__ or "")
     found = []
     for field in dataclasses.fields(options):
         has_factory = field.default_factory is not dataclasses.MISSING
@@ -136,29 +135,3 @@ def _read_options(options: type[Any]) -> list[TaskOption]:
             )
         found.append(TaskOption(field.name, types[field.name], default, helps[field.name]))
     return found
-
-
-def _argument_lines(docstring: str) -> Mapping[str, str]:
-    """Read ``name: text`` from the ``Args:`` part of a docstring; a deeper line goes on with the text.
-
-    >>> _argument_lines('''Coins.
-    ...
-    ...     Args:
-    ...         tosses: how many tosses
-    ...             a bag holds.
-    ...         seed: start of the random numbers.
-    ... ''')
-    {'tosses': 'how many tosses a bag holds.', 'seed': 'start of the random numbers.'}
-    """
-    _, _, part = cleandoc(docstring).partition("Args:\n")
-    lines: dict[str, str] = {}
-    name = ""
-    for line in part.splitlines():
-        if line and not line.startswith(" "):  # the next part of the docstring
-            break
-        if start := re.match(r" {4}(\w+)(?: \([^)]*\))?: (.*)", line):
-            name = start[1]
-            lines[name] = start[2].strip()
-        elif name and line.strip():
-            lines[name] += " " + line.strip()
-    return lines

@@ -1,0 +1,52 @@
+"""The settings of a training as flags: each field of the dataclass becomes one, with its help."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
+
+from miv.docstrings import argument_lines
+from miv.training.config import TrainingConfig, parse_setting
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command with ``settings`` as its last argument a flag for each setting of a training.
+
+    A flag that is not given is not among the ``settings``.
+    """
+    types = get_type_hints(TrainingConfig)
+    helps = argument_lines(TrainingConfig.__doc__ or "")
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != "settings"]
+    parameters, names = own, [one.name for one in own]
+    for one in fields(TrainingConfig):
+        flag = typer.Option(
+            help=helps[one.name][:1].upper() + helps[one.name][1:],
+            show_default=False,
+            rich_help_panel="Settings of the training (each overrules the preset and the file)",
+        )
+        annotation: Any = Annotated[_flag_type(types[one.name]) | None, flag]
+        parameters = [
+            *parameters,
+            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None),
+        ]
+
+    def run(**given: Any) -> None:
+        settings = {name: value for name, value in given.items() if name not in names and value is not None}
+        settings = {n: parse_setting(n, v) if isinstance(v, str) else v for n, v in settings.items()}
+        command(**{name: given[name] for name in names}, settings=settings)
+
+    run.__doc__ = command.__doc__
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def _flag_type(wanted: Any) -> Any:
+    """The type that Typer reads a flag with; the settings check words of a ``Literal`` themselves."""
+    if get_origin(wanted) is Literal:
+        return str
+    parts = [part for part in get_args(wanted) if part is not type(None)]
+    return wanted if wanted in (str, int, float, bool, Path) else parts[0] if parts == [str] else str

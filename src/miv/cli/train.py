@@ -1,0 +1,99 @@
+"""``miv train``: from exemplars, or from raw files, to a verifier and its metrics."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from miv.cache_folder import cache_folder
+from miv.cli.app import JsonOption, app, print_json
+from miv.cli.settings import with_settings
+from miv.errors import MivError, unknown_name
+from miv.training.config import parse_options, read_settings
+from miv.training.presets import preset as get_preset
+
+if TYPE_CHECKING:
+    from miv.exemplars import ExemplarSet
+
+
+@app.command("train")
+@with_settings
+def train(
+    data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task, which is then built.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run.", show_default=False)],
+    preset: Annotated[str, typer.Option(help="Settings to start from: qmnist, signature, fever or fast.")] = "fast",
+    config: Annotated[
+        Path | None, typer.Option(help="A .toml file of settings, or the config.json of a run.", show_default=False)
+    ] = None,
+    raw: Annotated[Path | None, typer.Option(help="Folder of a task's raw files.", show_default=False)] = None,
+    task_option: Annotated[
+        list[str] | None, typer.Option(help="An option of the task, key=value; may be given again.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    devices: Annotated[int, typer.Option(min=1, help="Processes on this machine (ddp).")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
+    accelerator: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "auto",
+    workers: Annotated[int, typer.Option(min=0, help="Extra processes that prepare batches.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Threads of a process; 0 shares the cores.")] = 0,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder of features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
+    ] = None,
+    json: JsonOption = False,
+    *,
+    settings: dict[str, Any],
+) -> None:
+    """Train a verifier and evaluate it on validation and test.
+
+    DATA is a folder of splits as `miv data` writes it, or a task such as digits-twin or qmnist: then its sets are
+    built first, or taken from the cache. Ctrl-C saves; --resume goes on, also after a kill.
+
+    Example: miv train qmnist --raw data/qmnist --pooling cap_dba_l2 --out runs/dba
+    """
+    from_file = {} if config is None else read_settings(config)
+    chosen = get_preset(preset, settings.get("pooling", from_file.get("pooling")))
+    if config is not None:
+        chosen = chosen.changed(from_file, f" in {config}")
+    chosen = chosen.changed(settings)
+
+    from miv.memory import keep_memory
+    from miv.progress import RichProgress
+    from miv.training.run import Machine, StoppedByUser, is_first_process, set_threads
+    from miv.training.run import train as run_training
+
+    keep_memory()
+    cache = cache or cache_folder()
+    options = parse_options(task_option or [], "--task-option")
+    sets = _open(data, {**options, **({} if raw is None else {"raw": raw})}, cache / "sets")
+    set_threads(threads, devices)
+    machine = Machine(cache / "features", devices, nodes, accelerator, workers)
+    try:
+        evaluations = run_training(sets, chosen, out, machine, data=data, resume=resume, progress=RichProgress())
+    except StoppedByUser as stopped:
+        typer.echo(str(stopped), err=True)
+        raise typer.Exit(130) from None
+    if not is_first_process():
+        return
+    if json:
+        print_json({"run": str(out), **{split: found.document() for split, found in evaluations.items()}})
+        return
+    for split, found in evaluations.items():
+        print(f"{split}: {found.text()}\n")
+    typer.echo(f"Wrote {out}; the verifier is {out / 'verifier'}.", err=True)
+
+
+def _open(data: str, options: dict[str, Any], built: Path) -> "dict[str, ExemplarSet]":
+    """Open a folder of splits, or build the task of that name if it was not built before."""
+    from miv.exemplars import load_splits
+    from miv.progress import RichProgress
+    from miv.tasks import build_once, list_tasks
+
+    if Path(data).is_dir():
+        if options:
+            raise MivError(
+                f"{data} is a folder of splits, so it takes no option of a task such as {next(iter(options))}."
+            )
+        return load_splits(data)
+    if data not in list_tasks():
+        raise unknown_name("folder or task", data, list_tasks())
+    return load_splits(build_once(data, options, built, RichProgress()))

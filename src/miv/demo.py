@@ -1,0 +1,102 @@
+"""The demonstration: the handwriting twin, two verifiers, their metrics, and one exemplar with its witnesses."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.errors import MivError
+from miv.evaluation import Predictions
+from miv.exemplars import ExemplarSet, load_splits
+from miv.inspection import write_contact_sheet
+from miv.progress import Progress
+from miv.tasks import build_once
+from miv.training.compare import summarise, table
+from miv.training.config import TrainingConfig
+from miv.training.presets import preset
+from miv.training.run import Machine, train
+from miv.training.run_folder import RunFolder
+
+POOLINGS = ("baseline", "cap_dba_l2")
+TASK = {"writers": 60, "held_out_writers": 30, "copies": 4, "difficulty": 0.5}
+SHADES = " ░▒▓█"
+COLUMNS = 5  # pictures beside each other
+
+
+def settings(pooling: str) -> TrainingConfig:
+    """What the demonstration trains with: the preset ``fast``, but shorter."""
+    return preset("fast", pooling).changed({"max_epochs": 8, "patience": 8})
+
+
+def run_demo(out: Path, progress: Progress) -> str:
+    """Do all of it and return what is to be read."""
+    sets = load_splits(build_once("digits-twin", TASK, out / "cache" / "sets", progress))
+    sheet = out / "exemplars.html"
+    write_contact_sheet(sets, sheet, exemplars=24)
+    runs = {pooling: out / "runs" / pooling for pooling in POOLINGS}
+    for pooling, folder in runs.items():
+        machine = Machine(out / "cache" / "features")
+        train(sets, settings(pooling), folder, machine, data="digits-twin", resume=True, progress=progress)
+    answers = {pooling: Predictions.load(RunFolder(folder).predictions("test")) for pooling, folder in runs.items()}
+    shown = ("pooling", "auroc", "accuracy", "f1", "i_auroc", "i_ap", "seconds")
+    rows = [summarise(folder, "test") for folder in runs.values()]
+    return "\n\n".join(
+        [
+            "Is one of the digits in the bag by the writer of the query? On writers that were never seen before:",
+            table([{name: row[name] for name in shown} for row in rows]),
+            show_exemplar(sets["test"], answers["cap_dba_l2"]),
+            f"Exemplars to look at: {sheet}\nRuns, metrics and verifiers: {out / 'runs'}",
+        ]
+    )
+
+
+def show_exemplar(exemplars: ExemplarSet, answers: Predictions) -> str:
+    """One exemplar as text: the query, its bag in falling order of attention, the witnesses marked."""
+    chosen = _telling_exemplar(answers)
+    members = slice(int(answers.ptr[chosen]), int(answers.ptr[chosen + 1]))
+    attention, witness, bag = _attention(answers)[members], _witness(answers)[members], exemplars.bag(chosen)
+    order = np.argsort(-attention, kind="stable")
+    images = exemplars.pool.values
+    captions = [f"{attention[place]:.0%}{' ◀ witness' if witness[place] else ''}" for place in order]
+    pictures = [_picture(images[bag[place]]) for place in order]
+    query = _beside([_picture(images[exemplars.query[chosen]])], ["query"])
+    return (
+        f"Exemplar {chosen} of test: probability {answers.probability[chosen]:.0%}, truly "
+        f"{'yes' if answers.label[chosen] else 'no'}. The query:\n\n{query}\n\n"
+        f"Its bag, with the attention that each digit got:\n\n{_beside(pictures, captions)}"
+    )
+
+
+def _telling_exemplar(answers: Predictions) -> int:
+    """A positive of small bag and high probability, among these the one whose witnesses got most attention."""
+    on_witnesses = np.add.reduceat(_attention(answers) * _witness(answers), answers.ptr[:-1])
+    telling = (answers.label == 1) & (np.diff(answers.ptr) <= 2 * COLUMNS) & (np.diff(answers.ptr) >= COLUMNS)
+    return int(np.argmax(np.where(telling, on_witnesses * answers.probability, -1)))
+
+
+def _picture(image: NDArray[np.uint8]) -> list[str]:
+    """An image ``(28, 28)`` as 14 lines of 14 × 2 letters, a letter for two pixels one above the other."""
+    pairs = image[: len(image) // 2 * 2].reshape(-1, 2, image.shape[1]).mean(axis=1)  # (H / 2, W)
+    shade = np.minimum(pairs / 256 * len(SHADES) * 1.2, len(SHADES) - 1).astype(int)
+    return ["".join(SHADES[one] for one in line) for line in shade]
+
+
+def _beside(pictures: list[list[str]], captions: list[str]) -> str:
+    lines = []
+    for first in range(0, len(pictures), COLUMNS):
+        row, words = pictures[first : first + COLUMNS], captions[first : first + COLUMNS]
+        lines += ["│".join(parts).rstrip() for parts in zip(*row, strict=True)]
+        lines += [" ".join(word.center(len(picture[0])) for word, picture in zip(words, row, strict=True)).rstrip()]
+    return "\n".join(lines)
+
+
+def _attention(answers: Predictions) -> NDArray[np.float64]:
+    if answers.attention is None:
+        raise MivError("These answers have no attention. Expected those of a pooling that has.")
+    return answers.attention
+
+
+def _witness(answers: Predictions) -> NDArray[np.bool_]:
+    if answers.witness is None:
+        raise MivError("The witnesses of these exemplars are not known. Expected a set that has them.")
+    return answers.witness

@@ -1,0 +1,79 @@
+"""Features on disk: while a backbone is frozen, each pool is embedded once and never again.
+
+A file's name is the hash of all that decides its content: the backbone's configuration and weights, the pool, and how
+it was computed. Other weights or data have another name, so a cached feature is never stale. After the array
+stands its SHA-256, so that a damaged file is noticed and made again.
+"""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from miv.backbones import Backbone
+from miv.batches import embed
+from miv.exemplars import InstancePool
+from miv.files import whole_file
+from miv.progress import Progress, SilentProgress
+
+_FORMAT = "miv-features-1"
+_ROWS = 512  # instances that are embedded together
+
+
+def embed_pool(
+    backbone: Backbone, pool: InstancePool, cache: Path, progress: Progress | None = None
+) -> NDArray[np.float32]:
+    """The features ``(P, C)`` of a pool, mapped from the cache where they are there, else computed and put there.
+
+    Several processes may ask at the same time: each writes the whole file under a name of its own and renames it.
+    """
+    if not any(True for _ in backbone.state_dict()) and pool.kind == "features":
+        backbone.prepare(pool.values[:1])  # refuses vectors of another length
+        return pool.values  # nothing is computed, so there is nothing to keep
+    key = hashlib.sha256(f"{_FORMAT} {backbone.fingerprint()} {pool.fingerprint}".encode()).hexdigest()
+    path = cache / f"{key}.npy"
+    found = _read(path, (len(pool), backbone.channels))
+    if found is None:
+        everything = np.arange(len(pool))
+        features = embed_instances(backbone, pool, everything, progress or SilentProgress())
+        with whole_file(path) as temporary, temporary.open("wb") as file:
+            np.save(file, features, allow_pickle=False)
+            file.write(hashlib.sha256(features.data).digest())
+        return features
+    return found
+
+
+def embed_instances(
+    backbone: Backbone, pool: InstancePool, chosen: NDArray[np.int64], progress: Progress | None = None
+) -> NDArray[np.float32]:
+    """Features ``(P, C)`` in memory of which the ``chosen`` rows are computed, the others 0."""
+    features = np.zeros((len(pool), backbone.channels), np.float32)
+    device = next((weight.device for weight in backbone.parameters()), torch.device("cpu"))
+    was_training = backbone.training
+    backbone.eval()
+    with torch.inference_mode(), (progress or SilentProgress()).step("Embedding", total=len(chosen)) as advance:
+        for start in range(0, len(chosen), _ROWS):
+            rows = chosen[start : start + _ROWS]
+            embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), _ROWS)
+            features[rows] = embedded.float().cpu().numpy()
+            advance(len(rows))
+    backbone.train(was_training)
+    return features
+
+
+def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
+    """Map the file if it is there and whole, else ``None``."""
+    try:
+        with path.open("rb") as file:
+            features = np.load(path, mmap_mode="r", allow_pickle=False)
+            if features.shape != shape or features.dtype != np.float32:
+                return None
+            file.seek(-hashlib.sha256().digest_size, 2)
+            expected = file.read()
+            if file.tell() != features.offset + features.nbytes + len(expected):
+                return None
+    except (OSError, ValueError, EOFError, SyntaxError):
+        return None
+    return features if hashlib.sha256(features.data).digest() == expected else None

@@ -1,0 +1,41 @@
+"""What one of several processes has to do, and how their parts become a whole."""
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Process ``rank`` of ``world``.
+
+    >>> Share(1, 3).part(np.arange(7))
+    array([3, 4])
+    """
+
+    rank: int = 0
+    world: int = 1
+
+    @classmethod
+    def of_this_process(cls) -> "Share":
+        """The share of this process: all, unless several were started together."""
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return cls()
+        return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
+
+    def part(self, rows: NDArray[Number]) -> NDArray[Number]:
+        """The rows of this process: neighbours, so that what they have in common is embedded once."""
+        return np.array_split(rows, self.world)[self.rank]
+
+    def sum(self, values: Any) -> NDArray[Any]:
+        """Add up the arrays of all processes; each of them gets the sum."""
+        if self.world == 1:
+            return np.asarray(values)
+        total = torch.from_numpy(np.array(values))
+        torch.distributed.all_reduce(total)
+        return total.numpy()

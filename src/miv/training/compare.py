@@ -1,0 +1,65 @@
+"""Runs side by side."""
+
+from pathlib import Path
+from typing import Any
+
+from miv.errors import MivError
+from miv.training.run_folder import RunFolder, read_json
+
+METRICS = ("auroc", "accuracy", "f1", "i_auroc", "i_ap")
+Summary = dict[str, Any]
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The runs in a folder and in the folders in it, in the order of their names."""
+    found = sorted(path.parent for path in folder.rglob("run.json") if RunFolder(path.parent).exists())
+    if not found:
+        raise MivError(f"{folder} holds no run. `miv train DATA --out {folder}/NAME` makes one.")
+    return found
+
+
+def summarise(path: Path, split: str) -> Summary:
+    """One run in a row: what it was, whether it is done, and its metrics on a split where it is."""
+    run = RunFolder(path)
+    if not run.exists():
+        raise MivError(f"{path} is not a run: it has no run.json.")
+    about, config = run.read(), read_json(run.config)
+    row = {"run": str(path), "pooling": config.get("pooling"), "backbone": config.get("backbone")}
+    row |= {"data": about["data"]["name"], "seed": about["seed"], "state": "done" if about["done"] else "not done"}
+    row |= dict.fromkeys(METRICS)
+    if about["done"]:
+        found = read_json(run.evaluation).get(split)
+        if found is None:
+            raise MivError(f"{path} was not evaluated on {split!r}. Choose another --split.")
+        measured = {**found["classification"], **(found["witnesses"] or {})}
+        row |= {name: measured.get(name) for name in METRICS} | {"seconds": about["seconds"]}
+    return row
+
+
+def compare_runs(paths: list[Path], split: str) -> list[Summary]:
+    """Rows of the metrics and of the settings in which the runs differ."""
+    configs = [read_json(RunFolder(path).config) for path in paths]
+    differing = [name for name in configs[0] if any(config.get(name) != configs[0][name] for config in configs)]
+    rows = []
+    for path, config in zip(paths, configs, strict=True):
+        row = summarise(path, split)
+        settings = {name: config.get(name) for name in differing if name not in row}
+        rows.append({**row, **settings})
+    return rows
+
+
+def table(rows: list[Summary]) -> str:
+    """The rows as text, for people."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [names, *[[_cell(row.get(name)) for name in names] for row in rows]]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(names))]
+    cells.insert(1, ["─" * width for width in widths])
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

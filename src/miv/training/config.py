@@ -1,0 +1,172 @@
+"""What a training is told: one dataclass, from a preset, a file and flags, each overruling the one before."""
+
+import json
+import tomllib
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from miv.errors import MivError, unknown_name
+
+# From which epoch (counted from 0) which learning rate holds.
+LearningRates = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """The settings of a training.
+
+    Args:
+        pooling: a name from `miv poolings`.
+        pooling_options: what that pooling takes, such as heads; --pooling-options heads=4,norm=post.
+        heads: the heads of a pooling that has any, unless its options say otherwise.
+        backbone: compact_cnn, features, hf:<name or folder> or timm:<name>; by default what fits the instances.
+        backbone_options: what that backbone takes, such as size=large.
+        batch_size: exemplars in a step, over all processes together.
+        grouping: how many exemplars that share instances are drawn together; 1 draws each on its own.
+        optimiser: rmsprop (as in Keras), or adamw.
+        weight_decay: of adamw, for matrices and convolutions.
+        learning_rates: from which epoch of a stage which rate holds; --learning-rates 0:1e-4,5:5e-5.
+        schedule: steps (as learning_rates says), or one_cycle (up to the first rate and down to 0 over max_epochs).
+        max_epochs: the most epochs of a stage.
+        patience: a stage ends after so many epochs without a better validation accuracy.
+        frozen_stage: whether a first stage trains all but the backbone.
+        frozen_patience: the patience of that stage.
+        augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
+        precision: what the backbone computes in, float32 or bfloat16.
+        bucket: the instances of a batch are filled up to a multiple of this before the backbone.
+        seed: start of the random numbers.
+    """
+
+    pooling: str = "cap_dba_l2"
+    pooling_options: dict[str, Any] = field(default_factory=dict)
+    heads: int = 2
+    backbone: str | None = None
+    backbone_options: dict[str, Any] = field(default_factory=dict)
+    batch_size: int = 256
+    grouping: int = 1
+    optimiser: Literal["rmsprop", "adamw"] = "rmsprop"
+    weight_decay: float = 0.0
+    learning_rates: LearningRates = ((0, 1e-4),)
+    schedule: Literal["steps", "one_cycle"] = "steps"
+    max_epochs: int = 500
+    patience: int = 10
+    frozen_stage: bool = True
+    frozen_patience: int = 2
+    augmentation: Literal["none", "affine"] = "none"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    bucket: int = 128
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        types = get_type_hints(type(self))
+        for one in fields(self):
+            value = _checked(one.name, getattr(self, one.name), types[one.name])
+            object.__setattr__(self, one.name, value)
+        counts = ("heads", "batch_size", "grouping", "max_epochs", "patience", "frozen_patience", "bucket")
+        least = {**dict.fromkeys(counts, 1), "seed": 0, "weight_decay": 0.0}
+        for name, smallest in least.items():
+            if getattr(self, name) < smallest:
+                raise MivError(f"{name} is {getattr(self, name)}. Expected {smallest} or more.")
+        epochs = [epoch for epoch, _ in self.learning_rates]
+        rates = [rate for _, rate in self.learning_rates]
+        if not epochs or epochs[0] != 0 or epochs != sorted(set(epochs)) or not all(0 < rate < 10 for rate in rates):
+            raise MivError(
+                f"learning_rates is {self.learning_rates}. Expected pairs of an epoch and a rate above 0, the epochs "
+                "rising from 0, such as 0:1e-4,5:5e-5."
+            )
+
+    def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
+        """Return the settings with some changed; an unknown name is refused with the nearest one."""
+        known = [one.name for one in fields(self)]
+        for name in changes:
+            if name not in known:
+                raise unknown_name(f"setting{where}", name, known)
+        try:
+            return replace(self, **changes)
+        except MivError as error:
+            raise MivError(f"{error}{f' (given{where})' if where else ''}") from error
+
+    def document(self) -> dict[str, Any]:
+        """The settings as JSON holds them."""
+        return {**asdict(self), "learning_rates": [list(pair) for pair in self.learning_rates]}
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read settings from a ``.toml`` file, or from the ``config.json`` of a run."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise MivError(f"{path} is not {'JSON' if path.suffix == '.json' else 'TOML'}: {error}.") from error
+    if not isinstance(settings, dict):
+        raise MivError(f"{path} holds a {type(settings).__name__}. Expected settings by name.")
+    return settings
+
+
+def parse_setting(name: str, text: str) -> Any:
+    """Read the text of a flag as what the setting holds.
+
+    >>> parse_setting("learning_rates", "0:1e-3,5:5e-4")
+    ((0, 0.001), (5, 0.0005))
+    >>> parse_setting("pooling_options", "heads=4,norm=post")
+    {'heads': 4, 'norm': 'post'}
+    """
+    if name == "learning_rates":
+        try:
+            pairs = [pair.split(":") if ":" in pair else ["0", pair] for pair in text.split(",")]
+            return tuple((int(epoch), float(rate)) for epoch, rate in pairs)
+        except ValueError as error:
+            raise MivError(f"learning_rates is {text!r}. Expected epoch:rate pairs, such as 0:1e-4,5:5e-5.") from error
+    if name.endswith("_options"):
+        return parse_options(text.split(","), name)
+    return text
+
+
+def parse_options(texts: list[str], where: str) -> dict[str, Any]:
+    """Read ``key=value`` texts; a value is a number, true or false where it looks like one.
+
+    >>> parse_options(["size=large", "heads=4"], "an option")
+    {'size': 'large', 'heads': 4}
+    """
+    options = {}
+    for text in texts:
+        key, equals, value = text.strip().partition("=")
+        if not key or not equals:
+            raise MivError(f"{where} is {text!r}. Expected key=value, such as heads=4.")
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            options[key] = value
+    return options
+
+
+def _checked(name: str, value: Any, wanted: Any) -> Any:
+    """Return the value as the setting holds it, or say what was expected."""
+    if get_origin(wanted) in (Union, UnionType):
+        if value is None:
+            return None
+        wanted = next(part for part in get_args(wanted) if part is not type(None))
+    if get_origin(wanted) is Literal:
+        if value not in get_args(wanted):
+            raise unknown_name(f"{name} named", str(value), get_args(wanted))
+        return value
+    if wanted == LearningRates:
+        pairs = value if isinstance(value, (list, tuple)) else [value]
+        if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
+            raise MivError(
+                f"{name} is {value!r}. Expected pairs of an epoch and a rate, such as [[0, 1e-4], [5, 5e-5]]."
+            )
+        return tuple((_checked(name, epoch, int), _checked(name, rate, float)) for epoch, rate in pairs)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    wanted = dict if get_origin(wanted) is dict else wanted
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        raise MivError(f"{name} is {value!r}. Expected {_WORDS[wanted]}.")
+    return value
+
+
+_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", dict: "key = value pairs"}

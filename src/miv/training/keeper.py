@@ -1,0 +1,99 @@
+"""Keeps a run: its best weights, a checkpoint to go on from, its metrics; and ends a stage when it is over."""
+
+import csv
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import Checkpoint
+
+from miv.files import whole_file
+from miv.processes import Share
+from miv.training.state import StageState
+
+LAST, BEST = "last.ckpt", "best"
+SAVE_SECONDS = 300.0  # a long epoch is saved on the way at this interval
+
+
+class Keeper(Checkpoint):
+    """Saves at the end of each epoch, now and then within a long one, and when asked to stop.
+
+    Best weights, checkpoint and the decision to stop are one thing here, not three callbacks of Lightning: all
+    follow from the state in ``last.ckpt``, which is replaced in one step, so a kill at any moment leaves them in
+    agreement.
+    """
+
+    def __init__(self, folder: Path, patience: int, metrics: Callable[[StageState], None]) -> None:
+        self.folder = folder
+        self.patience = patience
+        self.write_metrics = metrics
+        self._asked = False
+        self._saved = time.monotonic()
+
+    def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
+        """Save between two steps where that is due."""
+        due = time.monotonic() - self._saved > SAVE_SECONDS and trainer.is_global_zero
+        asked, save = Share.of_this_process().sum(np.array([self._asked, self._asked or due], np.int64))
+        if save:  # on one process is on all
+            module.settle()
+            self._save(trainer)
+        if asked:
+            raise Stopped
+
+    def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
+        """Save; Lightning calls this after the module has measured the epoch, as for every ``Checkpoint``."""
+        state: StageState = module.state
+        if trainer.is_global_zero:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if state.best == state.epoch - 1:
+                module.verifier.save_pretrained(self.folder / BEST)
+        self._save(trainer)
+        if trainer.is_global_zero:
+            self.write_metrics(state)
+        trainer.should_stop = state.is_over(module.config.max_epochs, self.patience)
+
+    def _save(self, trainer: Trainer) -> None:
+        path = self.folder / LAST
+        if trainer.is_global_zero:
+            with whole_file(path) as temporary:
+                trainer.save_checkpoint(temporary)
+        else:
+            trainer.save_checkpoint(path)  # the others only wait for the first process
+        self._saved = time.monotonic()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take the first Ctrl-C as a wish to stop after the step under way; a second one stops at once."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            if self._asked:
+                raise KeyboardInterrupt
+            self._asked = True
+
+        try:
+            before = signal.signal(signal.SIGINT, ask)
+        except ValueError:  # not the main thread: the owner of the process decides
+            yield
+            return
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+class Stopped(Exception):  # noqa: N818 - nothing went wrong
+    """Leaves the training loop after a wish to stop was granted."""
+
+
+def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the metrics of all epochs as CSV, whole."""
+    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)

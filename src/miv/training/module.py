@@ -1,0 +1,166 @@
+"""One stage of a training as Lightning sees it: a module, and the data it steps over."""
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningDataModule, LightningModule
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader, Dataset
+
+from miv.batches import Batch, Lookup, embed, embedded, make_batch, prepared
+from miv.evaluation import auroc
+from miv.exemplars import ExemplarSet
+from miv.prediction import predict
+from miv.processes import Share
+from miv.training.augmentation import DRAWS, affine
+from miv.training.config import TrainingConfig
+from miv.training.optimisers import create_optimiser, learning_rate
+from miv.training.sampling import BatchSampler, Part
+from miv.training.state import StageState
+from miv.verifier import Verifier
+
+Features = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
+
+
+class StageModule(LightningModule):
+    """Trains a verifier, or all of it but the backbone, on ``train`` and measures it on ``validation``.
+
+    Every random number follows from the seed, the stage, the epoch and the step, so that a run that was stopped
+    goes on as if it had not been.
+    """
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        config: TrainingConfig,
+        stage: int,
+        sets: dict[str, ExemplarSet],
+        features: Features | None,
+        steps: int,
+    ) -> None:
+        super().__init__()
+        self.verifier = verifier
+        self.config = config
+        self.stage = stage
+        self.sets = sets
+        self.features = features
+        self.steps = steps  # of an epoch
+        self.state = StageState()
+        self._loss_sum = torch.zeros((), dtype=torch.float64)  # of this process
+        self._began = time.monotonic()
+
+    def configure_optimizers(self) -> Optimizer:
+        return create_optimiser(self.config, self.verifier)
+
+    def on_train_start(self) -> None:
+        self._began = time.monotonic() - self.state.seconds
+        restored = self.state.loss_sum if Share.of_this_process().rank == 0 else 0.0
+        self._loss_sum = torch.tensor(restored, dtype=torch.float64, device=self.device)
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        epoch, step = self.state.epoch, self.state.step
+        done = (epoch * self.steps + step) / (self.config.max_epochs * self.steps)
+        for group in self.trainer.optimizers[0].param_groups:
+            group["lr"] = learning_rate(self.config, epoch, done)
+        rank = Share.of_this_process().rank  # poolings that draw random numbers shall not draw the same ones
+        torch.manual_seed(_one_number(self.config.seed, self.stage, epoch, step, rank))
+
+    def training_step(self, step: tuple[Batch, float], batch_idx: int) -> Tensor:
+        batch, factor = step
+        if self.features is None:
+            batch = batch.with_instances(self._embed(batch))
+        answer = self.verifier.verify_features(*batch.queries_and_bags())
+        loss = functional.binary_cross_entropy_with_logits(answer.logit, batch.label, reduction="sum")
+        if factor:
+            self._loss_sum += loss.detach()
+        return loss * factor
+
+    def _embed(self, batch: Batch) -> Tensor:
+        """``(U, C)``; in bfloat16 only the backbone is worth it, the pooling stays exact."""
+        instances = batch.instances
+        if self.config.augmentation == "affine" and instances.ndim == 4:
+            # Drawn for the whole pool, so that an instance is changed alike however processes share the batch.
+            seed = _one_number(self.config.seed, self.stage, self.state.epoch, self.state.step)
+            generator = torch.Generator().manual_seed(seed)
+            draws = torch.rand(len(self.sets["train"].pool), DRAWS, generator=generator)
+            instances = affine(instances, draws[batch.instance.cpu()].to(self.device))
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+            features = embed(self.verifier.backbone, instances, self.config.bucket)
+        return features.float()
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.state.step += 1
+
+    def on_train_epoch_end(self) -> None:
+        """Measure on ``validation`` and end the epoch."""
+        self.settle()
+        validation = self.sets["validation"]
+        known = None if self.features is None else self.features["validation"]
+        answers = predict(self.verifier, validation, known)
+        label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
+        self.state.history.append(
+            {
+                "learning_rate": self.trainer.optimizers[0].param_groups[0]["lr"],
+                "train_loss": self.state.loss_sum / len(self.sets["train"]),
+                "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),
+                "validation_accuracy": float(((answers.logit > 0) == answers.label).mean()),
+                "validation_auroc": auroc(answers.label, answers.logit),
+            }
+        )
+        self.state.step, self.state.loss_sum = 0, 0.0
+        self._loss_sum.zero_()
+
+    def settle(self) -> None:
+        """Bring the sum of losses and the time, which are counted elsewhere, into the state."""
+        self.state.loss_sum = float(Share.of_this_process().sum(self._loss_sum.cpu().numpy()))
+        self.state.seconds = time.monotonic() - self._began
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["stage"] = self.state.document()
+        # Where to go on is for the state to say. Lightning's own counters would repeat or leave out batches, as
+        # it makes the first iterator before it knows the epoch.
+        del checkpoint["loops"]
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.state.restore(checkpoint["stage"])
+
+
+class StageData(LightningDataModule):
+    """The training batches of a stage, each distinct instance once."""
+
+    def __init__(self, module: StageModule, workers: int) -> None:
+        super().__init__()
+        self.module = module
+        self.workers = workers
+        config, self.train = module.config, module.sets["train"]
+        seed = (config.seed, module.stage)
+        self.sampler = BatchSampler(
+            self.train, module.state, batch_size=config.batch_size, grouping=config.grouping, seed=seed
+        )
+
+    def train_dataloader(self) -> DataLoader[tuple[Batch, float]]:
+        """Batches are made in the order of the sampler, by this process or by ``workers`` others."""
+        features = self.module.features
+        backbone, values = self.module.verifier.backbone, self.train.pool.values
+        lookup = prepared(backbone, values) if features is None else embedded(features["train"])
+        return DataLoader(_Batches(self.train, lookup), batch_size=None, sampler=self.sampler, num_workers=self.workers)
+
+
+class _Batches(Dataset[tuple[Batch, float]]):
+    def __init__(self, exemplars: ExemplarSet, lookup: Lookup) -> None:
+        self.exemplars = exemplars
+        self.lookup = lookup
+
+    def __getitem__(self, part: Part) -> tuple[Batch, float]:
+        chosen, factor = part
+        return make_batch(self.exemplars, chosen, self.lookup), factor
+
+
+def _one_number(*numbers: int) -> int:
+    """One seed of several."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)

@@ -1,0 +1,80 @@
+"""The optimisers, and the learning rate at each moment."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+
+from miv.training.config import TrainingConfig
+
+
+class KerasRMSprop(Optimizer):
+    r"""RMSprop as the paper's authors used it, that of Keras 2.11 and later.
+
+    .. math:: v \leftarrow \rho v + (1 - \rho) g^2, \qquad w \leftarrow w - \eta \, g / \sqrt{v + \epsilon}
+
+    PyTorch divides by :math:`\sqrt v + \epsilon` instead. With :math:`\epsilon = 10^{-7}` that is another
+    optimiser wherever gradients are below :math:`3 \cdot 10^{-4}`: there Keras takes smaller steps.
+    """
+
+    def __init__(self, parameters: Iterable[Any], lr: float, rho: float = 0.9, epsilon: float = 1e-7) -> None:
+        super().__init__(parameters, {"lr": lr, "rho": rho, "epsilon": epsilon})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take one step; ``closure`` computes the gradients first, as Lightning asks."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            weights = [weight for weight in group["params"] if weight.grad is not None]
+            gradients: list[Tensor] = [weight.grad for weight in weights]
+            for weight in weights:
+                if not self.state[weight]:
+                    self.state[weight]["mean_square"] = torch.zeros_like(weight)
+            mean_squares = [self.state[weight]["mean_square"] for weight in weights]
+            torch._foreach_mul_(mean_squares, group["rho"])
+            torch._foreach_addcmul_(mean_squares, gradients, gradients, 1 - group["rho"])
+            roots = torch._foreach_add(mean_squares, group["epsilon"])
+            torch._foreach_sqrt_(roots)
+            torch._foreach_addcdiv_(weights, gradients, roots, -group["lr"])
+        return loss
+
+
+def create_optimiser(config: TrainingConfig, model: nn.Module) -> Optimizer:
+    """Make the optimiser of everything in the model that learns."""
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    if config.optimiser == "rmsprop":
+        return KerasRMSprop(weights, lr=config.learning_rates[0][1])
+    groups = [  # offsets, scales and the similarity's vector have no reason to be near 0
+        {"params": [w for w in weights if w.ndim > 1], "weight_decay": config.weight_decay},
+        {"params": [w for w in weights if w.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return AdamW([group for group in groups if group["params"]], lr=config.learning_rates[0][1], fused=False)
+
+
+def learning_rate(config: TrainingConfig, epoch: int, done: float) -> float:
+    """The rate at a moment of a stage.
+
+    Args:
+        config: the settings.
+        epoch: the epoch, counted from 0.
+        done: the share of ``max_epochs`` that is over, 0 to 1.
+
+    >>> settings = TrainingConfig(learning_rates=((0, 1e-4), (5, 5e-5)))
+    >>> [learning_rate(settings, epoch, 0.0) for epoch in (0, 4, 5, 9)]
+    [0.0001, 0.0001, 5e-05, 5e-05]
+    """
+    if config.schedule == "steps":
+        return [rate for first, rate in config.learning_rates if epoch >= first][-1]
+    highest = config.learning_rates[0][1]
+    if done < _RISING:
+        return highest * (0.04 + 0.96 * done / _RISING)
+    return highest * 0.5 * (1 + math.cos(math.pi * (done - _RISING) / (1 - _RISING)))
+
+
+_RISING = 0.2  # the share of one cycle in which the rate rises

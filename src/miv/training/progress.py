@@ -1,0 +1,57 @@
+"""How far a training is, on standard error: bars in a terminal, one line an epoch elsewhere."""
+
+import sys
+import time
+from typing import Any
+
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import Callback
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class EpochProgress(Callback):
+    """A bar over the steps of the whole stage, with the time that is left at most, and a line for each epoch."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self._console = Console(stderr=True, highlight=False)
+        self._bars: Progress | None = None
+        self._began = time.monotonic()
+
+    def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        """Show the bar, from where the stage is."""
+        self._began = time.monotonic()
+        if self._console.is_terminal and trainer.is_global_zero:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bars = Progress(*columns, TextColumn("at most"), TimeRemainingColumn(), console=self._console)
+            state = module.state
+            total, done = module.config.max_epochs * module.steps, state.epoch * module.steps + state.step
+            self._bars.add_task(f"Stage {self.stage}", total=total, completed=done)
+            self._bars.start()
+
+    def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Move the bar."""
+        if self._bars is not None:
+            self._bars.advance(self._bars.task_ids[0])
+
+    def report(self, module: Any) -> None:
+        """Say how the epoch went."""
+        row, state = module.state.history[-1], module.state
+        seconds, self._began = time.monotonic() - self._began, time.monotonic()
+        best = " *" if state.best == state.epoch - 1 else ""
+        line = (
+            f"{self.stage:<6} epoch {state.epoch:>3}  loss {row['train_loss']:.4f}  "
+            f"validation loss {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
+            f"AUROC {row['validation_auroc']:.4f}  {seconds:5.1f} s{best}"
+        )
+        if self._bars is not None:
+            self._bars.print(line)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def teardown(self, trainer: Trainer, module: Any, stage: str) -> None:
+        """Take the bar away, however the training ended."""
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None

@@ -1,0 +1,140 @@
+"""The folder of a run: what was asked for, what came out, and where to go on.
+
+- ``config.json``: the settings; ``miv train --config`` takes it.
+- ``run.json``: versions, seed, data with their hashes, and whether the run is done.
+- ``metrics.csv``: the metrics by epoch. ``tensorboard/``: the same for TensorBoard.
+- ``checkpoints/<stage>/``: ``last.ckpt`` to go on from, ``best/`` the verifier of the best epoch.
+- ``verifier/``: the final verifier, of the best epoch of all.
+- ``predictions/<split>.parquet`` and ``evaluation.json``: its answers and their metrics.
+"""
+
+import json
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from miv import __version__
+from miv.errors import MivError
+from miv.exemplars import ExemplarSet
+from miv.files import whole_file
+from miv.training.config import TrainingConfig
+
+FORMAT = "miv-run"
+_LIBRARIES = ("torch", "lightning", "numpy", "transformers", "timm")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Names within the folder of a run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def about(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.csv"
+
+    @property
+    def verifier(self) -> Path:
+        return self.path / "verifier"
+
+    @property
+    def evaluation(self) -> Path:
+        return self.path / "evaluation.json"
+
+    def checkpoints(self, stage: str) -> Path:
+        return self.path / "checkpoints" / stage
+
+    def predictions(self, split: str) -> Path:
+        return self.path / "predictions" / f"{split}.parquet"
+
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return self.about.is_file()
+
+    def begin(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, *, resume: bool) -> None:
+        """Write what the run is, or see that the one that is here is the same."""
+        document: dict[str, Any] = {
+            "format": FORMAT,
+            "version": 1,
+            "done": False,
+            "seed": config.seed,
+            "data": {"name": data, "fingerprints": {split: s.fingerprint for split, s in sets.items()}},
+            "versions": {"miv": __version__, "python": platform.python_version(), **_versions()},
+        }
+        if not self.exists():
+            if self.path.exists() and any(self.path.iterdir()) and not resume:
+                raise MivError(f"{self.path} is not empty, and not a run. Choose another folder for --out.")
+            write_json(self.config, config.document())
+            write_json(self.about, document)
+            return
+        if not resume:
+            raise MivError(f"{self.path} holds a run. Go on with it by --resume, or choose another folder for --out.")
+        before, about = read_json(self.config), self.read()
+        for name, value in config.document().items():
+            if before.get(name) != value:
+                raise MivError(
+                    f"{self.path} was begun with {name} = {before.get(name)!r}, and now it is {value!r}. Go on with "
+                    "the same settings, or choose another folder for --out."
+                )
+        if about["data"]["fingerprints"] != document["data"]["fingerprints"]:
+            raise MivError(f"{self.path} was begun with other data than {data}. Choose another folder for --out.")
+
+    def read(self) -> dict[str, Any]:
+        """What ``run.json`` says."""
+        about = read_json(self.about)
+        if about.get("format") != FORMAT:
+            raise MivError(f"{self.about} is not of a run: its format is not {FORMAT!r}.")
+        return about
+
+    def finish(self, seconds: float, best: dict[str, Any]) -> None:
+        """Mark the run as done."""
+        write_json(self.about, {**self.read(), "done": True, "seconds": round(seconds, 1), "best": best})
+
+
+def find_verifier(path: Path) -> Path:
+    """The folder of the verifier that a path means: a run's final one, or the path itself."""
+    run = RunFolder(path)
+    if not run.exists():
+        return path
+    if not run.verifier.is_dir():
+        raise MivError(f"The run {path} is not done. Go on with it: miv train --resume --out {path}")
+    return run.verifier
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object of a run."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise MivError(f"{path} is not JSON: {error}. The run is damaged.") from error
+    if not isinstance(document, dict):
+        raise MivError(f"{path} holds a {type(document).__name__}. Expected an object; the run is damaged.")
+    return document
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    """Write a JSON object, whole."""
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,104 @@
+"""Which exemplars make up the batches of an epoch: a pure function of seed, stage and epoch."""
+
+import heapq
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Sampler
+
+from miv.exemplars import ExemplarSet
+from miv.processes import Share
+from miv.training.state import StageState
+
+Part = tuple[NDArray[np.int64], float]  # the exemplars of one process, and the factor of the sum of their losses
+
+
+class BatchSampler(Sampler[Part]):
+    """The batches of the epoch at which a stage is, from the step at which it is; each process gets its part.
+
+    The loss of a batch is the mean over its exemplars. With several processes the gradients of the processes are
+    averaged, so a part's sum of losses is multiplied by ``processes / exemplars in the batch``.
+    """
+
+    def __init__(
+        self, exemplars: ExemplarSet, state: StageState, *, batch_size: int, grouping: int, seed: tuple[int, ...]
+    ) -> None:
+        self.exemplars = exemplars
+        self.state = state
+        self.batch_size = batch_size
+        self.grouping = grouping
+        self.seed = seed
+
+    def __len__(self) -> int:
+        return -(-len(self.exemplars) // self.batch_size)
+
+    def __iter__(self) -> Iterator[Part]:
+        share = Share.of_this_process()
+        random = np.random.default_rng([*self.seed, self.state.epoch])
+        order = draw_order(self.exemplars, self.grouping, random)
+        for step in range(self.state.step, len(self)):
+            batch = order[step * self.batch_size : (step + 1) * self.batch_size]
+            mine = share.part(batch)
+            # A process without an exemplar still has to take part in the step.
+            yield (mine, share.world / len(batch)) if len(mine) else (batch[:1], 0.0)
+
+
+def draw_order(exemplars: ExemplarSet, grouping: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """A random order of all exemplars; with ``grouping`` of more than 1, clumps of so many share instances."""
+    order = random.permutation(len(exemplars))
+    if grouping == 1:
+        return order
+    clumps = _clumps(exemplars, order.tolist(), grouping)
+    return np.concatenate([clumps[number] for number in random.permutation(len(clumps))])
+
+
+def _clumps(exemplars: ExemplarSet, order: list[int], size: int) -> list[list[int]]:
+    """Grow clumps: a first exemplar, then again and again the one of which the greatest share is there already.
+
+    Every instance that joins a clump raises the share of the exemplars that hold it; a heap keeps their shares, the
+    outdated ones among them being skipped when they come up.
+    """
+    members = [[*bag, query] for bag, query in zip(_bags(exemplars), exemplars.query.tolist(), strict=True)]
+    holders = _holders(exemplars)
+    free = [True] * len(members)
+    rank = np.argsort(order).tolist()  # ties go to the exemplar that was drawn first
+    clumps = []
+    for first in order:
+        if not free[first]:
+            continue
+        clump: list[int] = []
+        seen: set[int] = set()
+        shared: dict[int, int] = {}
+        heap: list[tuple[float, int, int]] = [(0.0, rank[first], first)]
+        while heap and len(clump) < size:
+            share, _, exemplar = heapq.heappop(heap)
+            if not free[exemplar] or -share * len(members[exemplar]) < shared.get(exemplar, 0) - 0.5:
+                continue
+            free[exemplar] = False
+            clump.append(exemplar)
+            touched = set()
+            for instance in members[exemplar]:
+                if instance not in seen:
+                    seen.add(instance)
+                    for other in holders[instance]:
+                        if free[other]:
+                            shared[other] = shared.get(other, 0) + 1
+                            touched.add(other)
+            for other in touched:
+                heapq.heappush(heap, (-shared[other] / len(members[other]), rank[other], other))
+        clumps.append(clump)
+    return clumps
+
+
+def _bags(exemplars: ExemplarSet) -> list[list[int]]:
+    return [bag.tolist() for bag in np.split(exemplars.bag_index, exemplars.bag_ptr[1:-1])]
+
+
+def _holders(exemplars: ExemplarSet) -> list[list[int]]:
+    """For each instance the exemplars that hold it, as their query or in their bag."""
+    instance = np.concatenate([exemplars.bag_index, exemplars.query])
+    exemplar = np.concatenate([exemplars.owner, np.arange(len(exemplars))])
+    by_instance = np.argsort(instance, kind="stable")
+    borders = np.cumsum(np.bincount(instance, minlength=len(exemplars.pool)))[:-1]
+    return [part.tolist() for part in np.split(exemplar[by_instance], borders)]

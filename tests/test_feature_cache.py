@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from miv.backbones import Backbone, create_backbone
+from miv.errors import MivError
+from miv.exemplars import InstancePool
+from miv.feature_cache import embed_pool
+
+
+@pytest.fixture
+def backbone() -> Backbone:
+    torch.manual_seed(0)
+    return create_backbone("compact_cnn").freeze()
+
+
+def images(count: int = 6, seed: int = 0) -> InstancePool:
+    return InstancePool("image", np.random.default_rng(seed).integers(0, 256, (count, 8, 8)).astype(np.uint8))
+
+
+def refuse_to_embed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def embedded_again(*_: object) -> None:
+        raise AssertionError("the backbone was run again")
+
+    monkeypatch.setattr("miv.feature_cache.embed_instances", embedded_again)
+
+
+def test_features_are_those_of_the_backbone_and_made_once(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = images()
+    first = embed_pool(backbone, pool, tmp_path)
+    expected = backbone.eval()(backbone.prepare(pool.values)).detach().numpy()
+    np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-6)
+    refuse_to_embed(monkeypatch)
+    again = embed_pool(backbone, images(), tmp_path)
+    assert isinstance(again, np.memmap)
+    assert again.tobytes() == first.tobytes()
+
+
+def test_other_weights_options_or_data_are_other_features(backbone: Backbone, tmp_path: Path) -> None:
+    first = embed_pool(backbone, images(), tmp_path).copy()
+    assert embed_pool(backbone, images(seed=1), tmp_path).tobytes() != first.tobytes()
+    with torch.no_grad():
+        next(backbone.parameters()).mul_(1.5).add_(0.01)
+    embed_pool(backbone, images(), tmp_path)
+    embed_pool(create_backbone("compact_cnn", size="large"), images(), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "longer"])
+def test_a_damaged_file_is_made_again(backbone: Backbone, tmp_path: Path, damage: str) -> None:
+    first = embed_pool(backbone, images(), tmp_path).copy()
+    path = next(tmp_path.iterdir())
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[200] ^= 1
+    damaged = {"cut": whole[:-9], "flipped": bytes(flipped), "empty": b"", "text": b"?" * 999, "longer": whole + b"?"}
+    path.write_bytes(damaged[damage])
+    assert embed_pool(backbone, images(), tmp_path).tobytes() == first.tobytes()
+    assert path.read_bytes() == whole
+
+
+def test_features_need_no_cache(tmp_path: Path) -> None:
+    pool = InstancePool("features", np.ones((3, 4), np.float32))
+    assert embed_pool(create_backbone("features", channels=4), pool, tmp_path / "none") is pool.values
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(MivError, match="Expected float32"):
+        embed_pool(create_backbone("features", channels=5), pool, tmp_path)

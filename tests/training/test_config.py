@@ -1,0 +1,71 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from miv.errors import MivError
+from miv.training.config import TrainingConfig, parse_setting, read_settings
+from miv.training.presets import PRESETS, preset
+
+
+def test_the_presets_hold_the_settings_of_the_paper() -> None:
+    assert {
+        name: (one.heads, one.batch_size, one.learning_rates, one.patience, one.frozen_patience, one.optimiser)
+        for name, one in PRESETS.items()
+        if name != "fast"
+    } == {
+        "qmnist": (2, 768, ((0, 1e-4), (5, 5e-5), (20, 2e-5)), 30, 2, "rmsprop"),
+        "signature": (6, 64, ((0, 5e-6), (5, 2e-6), (10, 1e-6)), 10, 2, "rmsprop"),
+        "fever": (4, 48, ((0, 1e-5), (10, 5e-6), (20, 2e-6)), 10, 2, "rmsprop"),
+    }
+    assert [preset("qmnist", pooling).patience for pooling in ("pma", "msa", "cap_vema")] == [50, 50, 30]
+    assert preset("fever", "pma").patience == 10
+
+
+def test_settings_survive_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(PRESETS["qmnist"].document()))
+    assert TrainingConfig().changed(read_settings(path)) == PRESETS["qmnist"]
+    toml = tmp_path / "config.toml"
+    toml.write_text('pooling = "msa"\nlearning_rates = [[0, 1e-3], [4, 1e-4]]\n[pooling_options]\nlayers = 1\n')
+    config = TrainingConfig().changed(read_settings(toml))
+    assert (config.pooling, config.learning_rates[1], config.pooling_options) == ("msa", (4, 1e-4), {"layers": 1})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pateince": 3}, "Did you mean 'patience'"),
+        ({"patience": 0}, "Expected 1 or more"),
+        ({"patience": "ten"}, "Expected a whole number"),
+        ({"patience": True}, "Expected a whole number"),
+        ({"patience": 2.0}, "Expected a whole number"),
+        ({"weight_decay": -1}, "Expected 0.0 or more"),
+        ({"optimiser": "rmsprob"}, "Did you mean 'rmsprop'"),
+        ({"learning_rates": [[1, 1e-3]]}, "rising from 0"),
+        ({"learning_rates": 1e-3}, "pairs"),
+        ({"learning_rates": [[0, -1e-3]]}, "above 0"),
+        ({"learning_rates": [[0, float("nan")]]}, "above 0"),
+        ({"pooling_options": "heads=2"}, "key = value"),
+        ({"frozen_stage": 1}, "true or false"),
+    ],
+)
+def test_a_wrong_setting_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(MivError, match=message):
+        TrainingConfig().changed(changes)
+
+
+@pytest.mark.parametrize(("name", "text"), [("learning_rates", "0;1"), ("pooling_options", "heads")])
+def test_a_wrong_flag_is_refused(name: str, text: str) -> None:
+    with pytest.raises(MivError, match=name):
+        parse_setting(name, text)
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.toml", "x = "), ("a.json", "{"), ("a.json", "[1]")])
+def test_a_damaged_file_is_refused(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(MivError, match=name):
+        read_settings(tmp_path / name)
+    with pytest.raises(MivError, match="Could not read"):
+        read_settings(tmp_path / "absent.toml")

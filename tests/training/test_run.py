@@ -1,0 +1,181 @@
+"""Whole trainings: what they learn, that they can be repeated, stopped and killed."""
+
+import csv
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from miv.bags import Bags
+from miv.errors import MivError
+from miv.evaluation import Predictions
+from miv.exemplars import ExemplarSet
+from miv.training import keeper
+from miv.training.run import Machine, StoppedByUser, train
+from miv.verifier import Verifier
+from tests.training.tiny import FEATURES, IMAGES, run_tiny, start_tiny, tiny_sets
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    with (run / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    for name in ("metrics.csv", "evaluation.json", "config.json", "verifier/model.safetensors"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+@pytest.fixture(scope="module")
+def images_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("reference") / "images"
+    run_tiny("image", run)
+    return run
+
+
+def test_a_training_learns_and_leaves_a_whole_run_folder(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    metrics = run_tiny("features", run)
+    assert metrics["auroc"] > 0.8
+    assert metrics["i_auroc"] > 0.8
+    table = rows(run)
+    accuracies = [float(row["validation_accuracy"]) for row in table]
+    about = json.loads((run / "run.json").read_text())
+    assert about["done"] is True
+    assert about["best"]["epoch"] == 1 + accuracies.index(max(accuracies))
+    assert [row["epoch"] for row in table] == [str(number) for number in range(1, len(table) + 1)]
+    assert len(table) == 20 or len(table) == about["best"]["epoch"] + FEATURES.patience
+    assert set(about["versions"]) >= {"miv", "torch", "lightning"}
+    assert len(about["data"]["fingerprints"]["train"]) == 64
+    assert list((run / "tensorboard").rglob("events*"))
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    assert set(evaluation) == {"validation", "test"}
+    assert evaluation["validation"]["classification"]["accuracy"] == max(accuracies)
+    answers = Predictions.load(run / "predictions" / "test.parquet")
+    verifier = Verifier.from_pretrained(run / "verifier")
+    test = tiny_sets("features")["test"]
+    again = verifier(
+        torch.from_numpy(test.pool.values[test.query[:1]]),
+        Bags.from_list([torch.from_numpy(test.pool.values[test.bag(0)])]),
+    )
+    assert float(again.logit.detach()[0]) == pytest.approx(answers.logit[0], abs=1e-5)
+
+
+def test_two_stages_of_which_the_first_leaves_the_backbone_alone(images_run: Path) -> None:
+    stages = [row["stage"] for row in rows(images_run)]
+    assert stages == sorted(stages, key=["frozen", "all"].index)
+    assert set(stages) == {"frozen", "all"}
+    torch.manual_seed(IMAGES.seed)
+    fresh = Verifier("cap_dba_l2", "compact_cnn", pooling_options={"heads": 2})
+    after = {name: Verifier.from_pretrained(images_run / "checkpoints" / name / "best") for name in ("frozen", "all")}
+    assert after["frozen"].backbone.fingerprint() == fresh.backbone.fingerprint()
+    assert after["all"].backbone.fingerprint() != fresh.backbone.fingerprint()
+
+
+def test_the_same_training_twice_is_the_same_to_the_last_bit(images_run: Path, tmp_path: Path) -> None:
+    run_tiny("image", tmp_path / "again")
+    assert_same_run(images_run, tmp_path / "again")
+    run_tiny("image", tmp_path / "other", seed=1)
+    assert (tmp_path / "other" / "metrics.csv").read_bytes() != (images_run / "metrics.csv").read_bytes()
+
+
+def kill_and_go_on(reference: Path, run: Path, moments: list[float]) -> int:
+    """Kill the run so many seconds after each start, then let it end; return how many kills met it alive."""
+    killed = 0
+    for moment in moments:
+        process = start_tiny("image", run)
+        time.sleep(moment)
+        killed += process.is_alive()
+        process.kill()
+        process.join()
+    process = start_tiny("image", run)
+    process.join()
+    assert process.exitcode == 0
+    assert_same_run(reference, run)
+    return killed
+
+
+def test_a_killed_run_goes_on_as_if_it_had_not_been(images_run: Path, tmp_path: Path) -> None:
+    warm = start_tiny("features", tmp_path / "warm")  # the server that starts processes imports torch first
+    warm.join()
+    assert kill_and_go_on(images_run, tmp_path / "run", [0.8, 1.4]) >= 1
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_ten_random_moments_goes_on(images_run: Path, tmp_path: Path) -> None:
+    begun = time.monotonic()
+    whole = start_tiny("image", tmp_path / "whole")
+    whole.join()
+    seconds = time.monotonic() - begun
+    random = np.random.default_rng(time.time_ns())
+    for attempt in range(10):
+        moment = float(random.uniform(0, seconds))
+        kill_and_go_on(images_run, tmp_path / f"run{attempt}", [moment])
+
+
+def test_a_stop_within_an_epoch_is_saved_and_gone_on_from(
+    images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = 0
+    before = keeper.Keeper.on_train_batch_start
+
+    def press_ctrl_c(self: keeper.Keeper, *arguments: object) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 7:  # of four an epoch
+            os.kill(os.getpid(), signal.SIGINT)
+        before(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(keeper.Keeper, "on_train_batch_start", press_ctrl_c)
+    with pytest.raises(StoppedByUser, match="--resume"):
+        run_tiny("image", tmp_path / "run")
+    state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
+    assert (len(state["history"]), state["step"]) == (1, 2)
+    assert state["loss_sum"] > 0
+    run_tiny("image", tmp_path / "run")
+    assert_same_run(images_run, tmp_path / "run")
+
+
+def test_a_run_is_not_mixed_with_another(images_run: Path, tmp_path: Path) -> None:
+    sets, machine = tiny_sets("image"), Machine(tmp_path / "cache")
+    with pytest.raises(MivError, match="--resume"):
+        train(sets, IMAGES, images_run, machine)
+    with pytest.raises(MivError, match="batch_size = 12"):
+        train(sets, IMAGES.changed({"batch_size": 6}), images_run, machine, resume=True)
+    with pytest.raises(MivError, match="other data"):
+        train(tiny_sets("image", 46), IMAGES, images_run, machine, resume=True)
+    with pytest.raises(MivError, match="validation"):
+        train({"train": sets["train"]}, IMAGES, tmp_path / "run", machine)
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("x")
+    with pytest.raises(MivError, match="not a run"):
+        train(sets, IMAGES, tmp_path / "letters", machine)
+
+
+def test_a_finished_run_is_not_trained_again(images_run: Path) -> None:
+    before = (images_run / "verifier" / "model.safetensors").stat().st_mtime_ns
+    run_tiny("image", images_run)
+    assert (images_run / "verifier" / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_instances_that_the_backbone_does_not_take_are_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(MivError):
+        train(tiny_sets("features"), IMAGES.changed({"backbone": "compact_cnn"}), tmp_path / "a", Machine(tmp_path))
+
+
+@pytest.mark.parametrize("pooling", ["baseline", "bi_lstm", "msa"])
+def test_other_poolings_train_too(tmp_path: Path, pooling: str) -> None:
+    metrics = run_tiny("features", tmp_path / "run", pooling=pooling, max_epochs=2)
+    assert 0 <= metrics["auroc"] <= 1
+
+
+def test_validation_of_one_exemplar(tmp_path: Path) -> None:
+    sets = tiny_sets("features")
+    one: dict[str, ExemplarSet] = {**sets, "validation": sets["validation"].subset([0])}
+    train(one, FEATURES.changed({"max_epochs": 1}), tmp_path / "run", Machine(tmp_path))
+    assert rows(tmp_path / "run")[0]["validation_auroc"] == "nan"

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.processes import Share
+from miv.training.sampling import BatchSampler, draw_order
+from miv.training.state import StageState
+from tests.training.tiny import tiny_sets
+
+
+def three_pages() -> ExemplarSet:
+    """Nine exemplars in three families; an instance belongs to one family."""
+    pool = InstancePool("features", np.zeros((30, 1), np.float32))
+    families = [0, 1, 2] * 3
+    return ExemplarSet.from_lists(
+        pool,
+        [10 * f for f in families],
+        [[10 * f + 1, 10 * f + 2 + n // 3] for n, f in enumerate(families)],
+        [0, 1, 0] * 3,
+    )
+
+
+@given(seed=st.integers(0, 1000), grouping=st.sampled_from([1, 2, 3, 5, 44, 100]))
+def test_every_exemplar_comes_once(seed: int, grouping: int) -> None:
+    exemplars = tiny_sets("image")["train"]
+    order = draw_order(exemplars, grouping, np.random.default_rng(seed))
+    assert sorted(order.tolist()) == list(range(len(exemplars)))
+    assert order.tolist() == draw_order(exemplars, grouping, np.random.default_rng(seed)).tolist()
+
+
+@given(seed=st.integers(0, 1000))
+def test_grouping_puts_those_together_that_share_instances(seed: int) -> None:
+    order = draw_order(three_pages(), 3, np.random.default_rng(seed))
+    families = (order % 3).reshape(3, 3)
+    assert (families == families[:, :1]).all()
+
+
+def test_grouping_leaves_the_order_of_clumps_to_chance() -> None:
+    firsts = {int(draw_order(three_pages(), 3, np.random.default_rng(seed))[0]) % 3 for seed in range(30)}
+    assert firsts == {0, 1, 2}
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 5])
+def test_processes_share_every_batch_and_its_mean(world: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    exemplars = tiny_sets("image")["train"]  # 44
+    state = StageState()
+    sampler = BatchSampler(exemplars, state, batch_size=7, grouping=1, seed=(0, 1))
+    whole = [part.tolist() for part, _ in sampler]
+    assert len(whole) == len(sampler) == 7
+    assert len(whole[-1]) == 2  # fewer than some numbers of processes
+    weights = np.zeros((len(sampler), len(exemplars)))
+    for rank in range(world):
+        monkeypatch.setattr(Share, "of_this_process", lambda rank=rank: Share(rank, world))
+        for step, (part, factor) in enumerate(sampler):
+            weights[step, part] += factor / world
+    for step, batch in enumerate(whole):
+        expected = np.zeros(len(exemplars))
+        expected[batch] = 1 / len(batch)
+        np.testing.assert_allclose(weights[step], expected)
+
+
+def test_a_sampler_goes_on_where_the_state_says() -> None:
+    exemplars, state = tiny_sets("image")["train"], StageState()
+    sampler = BatchSampler(exemplars, state, batch_size=10, grouping=4, seed=(0, 0))
+    first = [part.tolist() for part, _ in sampler]
+    state.step = 3
+    assert [part.tolist() for part, _ in sampler] == first[3:]
+    state.history.append({"validation_accuracy": 0.5})
+    state.step = 0
+    assert [part.tolist() for part, _ in sampler] != first

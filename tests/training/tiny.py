@@ -1,0 +1,69 @@
+"""Sets and settings so small that a whole training takes a second."""
+
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.training.config import TrainingConfig
+from miv.training.run import Machine, train
+
+IMAGES = TrainingConfig(
+    batch_size=12,
+    optimiser="adamw",
+    learning_rates=((0, 3e-3),),
+    max_epochs=4,
+    patience=4,
+    frozen_patience=1,
+    augmentation="affine",
+    bucket=32,
+)
+FEATURES = TrainingConfig(batch_size=32, learning_rates=((0, 1e-2), (5, 3e-3)), max_epochs=20, patience=4)
+
+
+def tiny_sets(kind: str, exemplars: int | None = None) -> dict[str, ExemplarSet]:
+    """Classes are directions (features) or places of a bright spot (images); a bag holds 2 to 5."""
+    exemplars = exemplars or (400 if kind == "features" else 44)
+    return {split: _tiny_set(kind, exemplars, seed) for seed, split in enumerate(("train", "validation", "test"))}
+
+
+def _tiny_set(kind: str, exemplars: int, seed: int) -> ExemplarSet:
+    random = np.random.default_rng(seed)
+    classes = np.arange(40) % 8
+    if kind == "features":
+        values = np.eye(8, dtype=np.float32)[classes] + 0.1 * random.normal(size=(40, 8)).astype(np.float32)
+        pool = InstancePool("features", values.astype(np.float32), classes.astype(str))
+    else:
+        images = random.integers(0, 60, (40, 8, 8))
+        images[np.arange(40), classes, 2:6] = 250
+        pool = InstancePool("image", images.astype(np.uint8), classes.astype(str))
+    queries, bags, labels, witnesses = [], [], [], []
+    for number in range(exemplars):
+        query = int(random.integers(40))
+        others = random.permutation(np.flatnonzero(classes != classes[query]))[: random.integers(2, 5)]
+        own = np.flatnonzero((classes == classes[query]) & (np.arange(40) != query))[:1]
+        bag = np.concatenate([others, own]) if number % 2 else others
+        queries.append(query)
+        bags.append(bag)
+        labels.append(number % 2)
+        witnesses.append(classes[bag] == classes[query])
+    groups = [str(number % 3) for number in range(exemplars)]
+    return ExemplarSet.from_lists(pool, queries, bags, labels, witnesses, groups)
+
+
+def run_tiny(kind: str, out: Path, **settings: object) -> dict[str, float]:
+    """Train, or go on with it; what matters is that a process of its own can be started with it."""
+    torch.set_num_threads(1)
+    config = (FEATURES if kind == "features" else IMAGES).changed(settings)
+    return train(tiny_sets(kind), config, out, Machine(out.parent / "cache"), resume=True)["test"].metrics
+
+
+def start_tiny(kind: str, out: Path) -> multiprocessing.process.BaseProcess:
+    """Start a training in a process of its own, which has imported everything already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["miv.training.run"])
+    process = context.Process(target=run_tiny, args=(kind, out))
+    process.start()
+    return process
