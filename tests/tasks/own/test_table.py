@@ -53,6 +53,14 @@ def test_json_lines_of_texts(tmp_path: Path) -> None:
     assert exemplars.witness.tolist() == [True, False, False]
 
 
+def test_positions_of_witnesses_in_any_order(tmp_path: Path) -> None:
+    row = {"query": "q", "bag": ["a", "b", "c"], "label": 1}
+    rows = [{**row, "witnesses": given} for given in ([2, 0], [1, 0], [True, False, True], "2")]
+    exemplars = build(write_json_lines(tmp_path / "a.jsonl", rows))["train"]
+    shown = [exemplars.bag_witness(number) for number in range(4)]
+    assert [np.flatnonzero(flags).tolist() for flags in shown] == [[0, 2], [0, 1], [0, 2], [2]]
+
+
 def test_parquet_is_the_same(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
     assert as_lists(build(tmp_path / "a.parquet")["train"]) == EXPECTED
@@ -239,6 +247,9 @@ def test_broken_json_in_line_7312(tmp_path: Path) -> None:
         ({"witnesses": ["x"]}, "line 2: the witness 'x'"),
         ({"witnesses": [True, False]}, "line 2: 2 times true or false"),
         ({"witnesses": 0}, "line 2: the witnesses must be a list"),
+        ({"bag": ["a", "b", "c"], "witnesses": [0, 0, 1]}, r"line 2: the witness 0 is given twice.*\[true, false\]"),
+        ({"bag": ["a", "b"], "witnesses": [1, 0]}, r"line 2: the witnesses \[1, 0\] may be positions, or one 0 or 1"),
+        ({"bag": "a|b", "witnesses": "0|1"}, "line 2: the witnesses .* may be positions, or one 0 or 1"),
         ({"query": [1.0]}, "line 2, query: expected a text"),
         ({"query": "\ud800"}, "line 2, query: the text has half a character"),
         ({"split": "trian"}, r"line 2: the column 'split' is empty in the rows before"),
