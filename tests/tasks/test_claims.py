@@ -242,6 +242,8 @@ def test_too_few_pages(raw: Path) -> None:
         ({"shared_pages": "kep"}, "Did you mean 'keep'"),
         ({"validation_share": 1.0}, "validation_share is 1.0"),
         ({"seed": -1}, "seed is -1"),
+        ({"train_file": ""}, "train_file is empty. Expected the name of a file"),
+        ({"test_file": ""}, "test_file is empty. Expected the name of a file"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:

@@ -83,11 +83,25 @@ def test_the_seed_and_the_round_decide(name: str) -> None:
         ("claims-twin", {"pages": 1}),
         ("claims-twin", {"claims": 0}),
         ("claims-twin", {"round": -2}),
+        ("digits-twin", {"writers": 1_000_000_000}),
+        ("digits-twin", {"copies": 1_000_000_000}),
+        ("signatures-twin", {"height": 2_000_000}),
+        ("signatures-twin", {"forged": 10_000_000}),
+        ("claims-twin", {"claims": 1_000_000_000}),
     ],
 )
 def test_impossible_options_are_refused(name: str, options: dict[str, float]) -> None:
     (option,) = options
     with pytest.raises(MivError, match=rf"{option} is .*\. Expected"):
+        create_task(name, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("digits-twin", {"writers": 10_000, "copies": 1_000}), ("signatures-twin", {"writers": 5000, "height": 1024})],
+)
+def test_options_that_are_too_much_together_are_refused(name: str, options: dict[str, int]) -> None:
+    with pytest.raises(MivError, match=r"images of .* are asked for, .* GiB\. Expected at most 8; ask for fewer"):
         create_task(name, **options)
 
 

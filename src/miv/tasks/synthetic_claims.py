@@ -11,8 +11,8 @@ from miv.exemplars import ExemplarSet
 from miv.progress import Progress
 from miv.tasks.base import register_task
 from miv.tasks.claim_grammar import PAGES, Relation, invent
+from miv.tasks.options import check_difficulty, check_whole
 from miv.tasks.sentence_bags import ClaimBag, Sentence, claim_exemplars
-from miv.tasks.twin_options import check_at_least, check_difficulty
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _COMMON_NAMES = {short for kind in PAGES.values() for short in kind.shorts}  # "It", "The film"
@@ -66,8 +66,9 @@ class SyntheticClaims:
     round: int = 0
 
     def __post_init__(self) -> None:
-        check_at_least(2, pages=self.pages, held_out_pages=self.held_out_pages, claims=self.claims)
-        check_at_least(0, seed=self.seed, round=self.round)
+        check_whole(2, pages=self.pages, held_out_pages=self.held_out_pages)
+        check_whole(2, 1_000, claims=self.claims)
+        check_whole(0, seed=self.seed, round=self.round)
         check_difficulty(self.difficulty)
         if self.pages + 2 * self.held_out_pages > _MOST_PAGES:
             held_out = min(self.held_out_pages, 100)

@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 from miv.errors import MivError
 from miv.exemplars import SPLITS
 
-SPLIT_DRAW = len(SPLITS)
-"""The number, after those of the splits, of the random generator that deals out the splits themselves."""
-
 
 @dataclass(frozen=True)
 class Shares:

@@ -10,11 +10,12 @@ import numpy as np
 from miv.errors import MivError, unknown_name
 from miv.exemplars import ExemplarSet, Kind
 from miv.progress import Progress
+from miv.tasks.base import SPLIT_DRAW
 from miv.tasks.own.instances import ImageForm
 from miv.tasks.own.records import read_records
 from miv.tasks.own.rows import Columns, Rows
 from miv.tasks.own.sources import CellInstances, InstanceTable
-from miv.tasks.own.splits import SPLIT_DRAW, Shares, connected, split_clusters
+from miv.tasks.own.splits import Shares, connected, split_clusters
 
 logger = logging.getLogger(__name__)
 
