@@ -80,6 +80,46 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     assert json.loads(out)["sets"] == {"train": {"exemplars": 1, "instances": 2}}
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            MemoryError("Unable to allocate 5 TiB"),
+            "There is not enough memory (Unable to allocate 5 TiB). Ask for less.",
+        ),
+        (MemoryError(), "There is not enough memory. Ask for less."),
+        (OSError(36, "File name too long", "xxx"), "xxx: File name too long."),
+    ],
+)
+def test_trouble_of_the_machine_is_one_message(
+    miv: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+) -> None:
+    def build(self: Coins, progress: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Coins, "build", build)
+    assert miv("data", "build", "coins", "--out", tmp_path / "c") == (1, "", f"Error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("coins", "--out", "x" * 300),
+        ("digits-twin", "--out", "out", "--writers", 1_000_000_000),
+        ("claims", "--out", "out", "--test-file", ""),
+        ("claims", "--out", "out", "--raw", "x" * 300),
+    ],
+)
+def test_whatever_is_asked_for_there_is_no_traceback(
+    miv: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = miv("data", "build", *words)
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: ") or "\nError: " in err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_inspect_prints_statistics_and_findings(miv: Run, tmp_path: Path) -> None:
     sets = {"train": example_set("grey"), "test": example_set("grey", bare=True)}
     save_splits(sets, tmp_path / "é", builder="test", options={}, seed=None)

@@ -1,5 +1,6 @@
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,13 @@ def test_refuses_a_table_that_does_not_fit(tmp_path: Path, column: str, values: 
     rehash(folder)
     with pytest.raises(MivError, match=message):
         ExemplarSet.load(folder)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_manifest_that_is_no_file_does_not_hang(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "manifest.json")
+    with pytest.raises(MivError, match=r"manifest.json is not a file"):
+        ExemplarSet.load(tmp_path)
 
 
 @contextmanager

@@ -111,6 +111,19 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
         read(dump, "Snow 1")
 
 
+@pytest.mark.parametrize(("place", "value"), [(6, 1), (8, 99)])  # the flag of encryption; the method of packing
+def test_an_archive_that_cannot_be_unpacked(tmp_path: Path, place: int, value: int) -> None:
+    path = tmp_path / "wiki-pages.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("wiki-pages/wiki-001.jsonl", b"{}")
+    content = bytearray(path.read_bytes())
+    content[place] = value  # in the member's own header, and in the table at the end
+    content[content.index(b"PK\x01\x02") + place + 2] = value
+    path.write_bytes(content)
+    with pytest.raises(MivError, match=r"wiki-001\.jsonl cannot be unpacked: .*Unpack it into a folder"):
+        read_pages(path, ["A"], SilentProgress())
+
+
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(MivError, match=r"holds no wiki-\*.jsonl"):
         read(tmp_path, "Snow")

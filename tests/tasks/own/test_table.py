@@ -1,5 +1,6 @@
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,13 @@ def test_a_missing_image_names_its_row(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     with pytest.raises(MivError, match=r"a\.parquet, row 2, bag: .*b\.png: this image does not exist"):
         build(tmp_path / "a.parquet")
+
+
+def test_a_vector_in_a_pipe_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "v.npy")
+    path = write_json_lines(tmp_path / "a.jsonl", [{"query": "v.npy", "bag": [[1.0]], "label": 0}])
+    with pytest.raises(MivError, match=r"line 1, query: .*v\.npy: not a file"):
+        build(path)
 
 
 def test_a_truncated_parquet_file(tmp_path: Path) -> None:
