@@ -200,7 +200,14 @@ def test_a_sentence_that_was_retrieved_twice_is_in_the_bag_once(raw: Path) -> No
 def test_broken_json_in_line_7312(raw: Path) -> None:
     good = json.dumps(claim_row("Page", 0)) + "\n"
     (raw / "train.jsonl").write_text(good * 7311 + good[:30] + "\n")
-    with pytest.raises(MivError, match=r"train.jsonl, line 7312: this is not JSON"):
+    with pytest.raises(MivError, match=r"train.jsonl, line 7312: broken JSON at character"):
+        build(raw)
+
+
+def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("miv.tasks.json_lines.MAX_LINE_BYTES", 2000)
+    (raw / "train.jsonl").write_text("\n" + " " * 2001)
+    with pytest.raises(MivError, match=r"train.jsonl, line 2: longer than 2,000 bytes"):
         build(raw)
 
 

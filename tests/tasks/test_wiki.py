@@ -77,15 +77,15 @@ def test_the_first_of_two_pages_is_kept(tmp_path: Path, caplog: pytest.LogCaptur
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"id": "Hail", "lines": "0\\tHail', "line 3: this is not JSON"),
-        (b"<html>", "line 3: this is not JSON"),
-        (b"[1, 2]", "line 3: expected a JSON object"),
+        (b'{"id": "Hail", "lines": "0\\tHail', "line 3: broken JSON at character"),
+        (b"<html>", "line 3: broken JSON at character"),
+        (b"[1, 2]", "line 3: expected one JSON object"),
         (b'{"lines": ""}', "line 3: the page has no title"),
         (b'{"id": "Snow", "lines": 5}', "line 3: the page has no field 'lines'"),
-        (b'{"id": "Snow", "lines": oh}', "line 3: this is not JSON"),
-        (b'{"id": "Snow", "lines": "\xff"}', "line 3: byte 26 is not UTF-8"),
+        (b'{"id": "Snow", "lines": oh}', "line 3: broken JSON at character"),
+        (b'{"id": "Snow", "lines": "\xff"}', "line 3: not UTF-8 text"),
         (b'{"id": "Snow", "lines": "0\\t\\ud800"}', "line 3: .*surrogate"),
-        (b'{"id": "\\u00', "line 3: this is not JSON"),
+        (b'{"id": "\\u00', "line 3: broken JSON at character"),
         (b'{"id": "\\"}', "line 3: the title has no end"),
     ],
 )

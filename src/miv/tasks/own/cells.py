@@ -5,8 +5,8 @@ from typing import Any
 from miv.errors import MivError
 from miv.exemplars import Kind
 from miv.images import IMAGE_SUFFIXES
+from miv.tasks.json_lines import parse_json
 from miv.tasks.own.instances import short
-from miv.tasks.own.records import parse_json
 
 SEPARATOR = "|"
 _TWO_FORMS = "Give each position once, from 0, or true or false for each bag member, such as [true, false]."
