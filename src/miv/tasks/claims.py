@@ -11,6 +11,7 @@ from miv.errors import MivError
 from miv.exemplars import SPLITS, ExemplarSet
 from miv.progress import Progress
 from miv.tasks.base import register_task
+from miv.tasks.clusters import connected
 from miv.tasks.json_lines import bad_line, checked_text, read_json_lines, text_field
 from miv.tasks.options import check_whole, check_word
 from miv.tasks.sentence_bags import ClaimBag, Sentence, claim_exemplars
@@ -182,15 +183,6 @@ def _keys(bag: ClaimBag) -> set[tuple[str, str]]:
 
 def _families(bags: list[ClaimBag]) -> list[int]:
     """A number for each bag, the same for bags that are connected through pages or sentences."""
-    parent = list(range(len(bags)))
-
-    def root(bag: int) -> int:
-        while parent[bag] != bag:
-            parent[bag] = bag = parent[parent[bag]]
-        return bag
-
-    first: dict[tuple[str, str], int] = {}
-    for number, bag in enumerate(bags):
-        for key in _keys(bag):
-            parent[root(number)] = root(first.setdefault(key, number))
-    return [root(number) for number in range(len(bags))]
+    numbers: dict[tuple[str, str], int] = {}
+    links = [[numbers.setdefault(key, len(numbers)) for key in sorted(_keys(bag))] for bag in bags]
+    return connected(links, len(numbers)).tolist()
