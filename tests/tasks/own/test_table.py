@@ -148,6 +148,23 @@ def test_columns_may_have_other_names(tmp_path: Path) -> None:
     assert len(build(path, columns=Columns(query="claim", bag="evidence"))["train"]) == 1
 
 
+@pytest.mark.parametrize("column", ["witnesses", "split", "group", "query_id"])
+def test_a_column_that_was_named_must_be_there(tmp_path: Path, column: str) -> None:
+    row = {"query": "a", "bag": ["b"], "label": 1, "gold": [0] if column == "witnesses" else "train"}
+    path = write_json_lines(tmp_path / "a.jsonl", [{**row, "gold": ""} if column == "witnesses" else row, row])
+    assert len(build(path, columns=Columns(**{column: "gold"}))["train"]) == 2
+    with pytest.raises(MivError, match=r"a\.jsonl: There is no column 'golds'\. Did you mean 'gold'"):
+        build(path, columns=Columns(**{column: "golds"}))
+
+
+def test_a_column_that_was_named_need_not_be_in_every_row(tmp_path: Path) -> None:
+    row = {"query": "a", "bag": ["b"], "label": 0}
+    path = write_json_lines(tmp_path / "a.jsonl", [row, {**row, "label": 1, "gold": [0]}])
+    exemplars = build(path, columns=Columns(witnesses="gold"))["train"]
+    assert exemplars.witness is not None
+    assert exemplars.witness.tolist() == [False, True]
+
+
 def test_a_split_column_decides(tmp_path: Path) -> None:
     rows = [{**ROWS[0], "split": split, "group": split[0]} for split in ("test", "train", "test")]
     sets = build(write_json_lines(tmp_path / "a.jsonl", rows))
