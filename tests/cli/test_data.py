@@ -42,9 +42,12 @@ def miv(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_build_makes_what_inspect_reads(miv: Run, tmp_path: Path) -> None:
-    code, out, _ = miv("data", "build", "coins", "--out", tmp_path / "c", "--tosses", 4, "--seed", 3)
+    code, out, err = miv("data", "build", "coins", "--out", tmp_path / "c", "--tosses", 4, "--seed", 3)
     assert code == 0
-    assert out.startswith("train               1 exemplars          2 instances  mean bag 4.0\n")
+    assert out == "train               1 exemplars          1 positive          2 instances  mean bag 4.0\n"
+    assert err.endswith(
+        f"Wrote {tmp_path / 'c'}. Look at it with: miv data inspect {tmp_path / 'c'} --sheet sheet.html\n"
+    )
     assert load_splits(tmp_path / "c")["train"].bag_sizes.tolist() == [4]
     code, out, _ = miv("data", "inspect", tmp_path / "c", "--json")
     document = json.loads(out)
@@ -77,7 +80,12 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     assert "Tossing" not in err  # it is refused before the work
     code, out, _ = miv("data", "build", "coins", "--out", tmp_path / "c", "--overwrite", "--json")
     assert code == 0
-    assert json.loads(out)["sets"] == {"train": {"exemplars": 1, "instances": 2}}
+    assert json.loads(out) == {
+        "folder": str(tmp_path / "c"),
+        "builder": "coins",
+        "options": {"tosses": 5, "draw": "fair", "seed": 0, "round": 0},
+        "sets": {"train": {"exemplars": 1, "positive": 1, "instances": 2}},
+    }
 
 
 @pytest.mark.parametrize(
