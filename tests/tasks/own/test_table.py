@@ -58,7 +58,8 @@ def test_positions_of_witnesses_in_any_order(tmp_path: Path) -> None:
     row = {"query": "q", "bag": ["a", "b", "c"], "label": 1}
     rows = [{**row, "witnesses": given} for given in ([2, 0], [1, 0], [True, False, True], "2")]
     exemplars = build(write_json_lines(tmp_path / "a.jsonl", rows))["train"]
-    shown = [exemplars.bag_witness(number) for number in range(4)]
+    assert exemplars.witness is not None
+    shown = exemplars.witness.reshape(4, 3)
     assert [np.flatnonzero(flags).tolist() for flags in shown] == [[0, 2], [0, 1], [0, 2], [2]]
 
 
