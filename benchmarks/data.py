@@ -45,7 +45,7 @@ def large_set() -> ExemplarSet:
 
 
 def open_once(folder: Path) -> dict[str, float]:
-    """Open a set in this process; seconds, and the rise of the peak of memory that is not of mapped files."""
+    """Open a set in this process; seconds, and by how many MB the peak of its memory rises."""
     before = peak_memory()
     start = time.perf_counter()
     exemplars = ExemplarSet.load(folder)

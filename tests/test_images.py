@@ -56,6 +56,40 @@ def test_sixteen_bit_grey_is_scaled_not_clipped(tmp_path: Path) -> None:
     assert read_image(path).tolist() == [[0, 1, 255]]
 
 
+def test_sixteen_bits_of_a_pgm_file_are_scaled_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.pgm"
+    path.write_bytes(b"P5 3 1 65535\n" + np.array([0, 256, 65535], dtype=">u2").tobytes())
+    assert read_image(path).tolist() == [[0, 1, 255]]
+
+
+def test_thirty_two_bit_grey_of_eight_bit_levels_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.tiff"
+    Image.fromarray(np.array([[0, 100, 255]], dtype=np.int32)).save(path)
+    assert read_image(path).tolist() == [[0, 100, 255]]
+
+
+@pytest.mark.parametrize(
+    ("levels", "dtype", "message"),
+    [
+        ([0, 4095], np.uint16, "16-bit grey levels go from 0 to 4,095"),
+        ([0, 200], np.uint16, "16-bit grey levels go from 0 to 200"),
+        ([0, 65535], np.int32, "32-bit grey levels go from 0 to 65,535"),
+        ([-1, 5], np.int32, "32-bit grey levels go from -1 to 5"),
+    ],
+)
+def test_grey_that_would_become_black_is_refused(tmp_path: Path, levels: list[int], dtype: Any, message: str) -> None:
+    path = tmp_path / "a.tiff"
+    Image.fromarray(np.array([levels], dtype=dtype)).save(path)
+    with pytest.raises(MivError, match=rf"a\.tiff.*{message}, which leaves open what is white; save it as 8-bit"):
+        read_image(path)
+
+
+def test_a_black_image_of_sixteen_bits_is_black(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    Image.fromarray(np.zeros((1, 2), dtype=np.uint16)).save(path)
+    assert read_image(path).tolist() == [[0, 0]]
+
+
 def test_floating_point_grey_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.tiff"
     Image.fromarray(np.array([[0.5]], dtype=np.float32)).save(path)

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from miv.errors import MivError
+
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # all that numpy says of a full disk
 
 
 @contextmanager
@@ -19,7 +22,9 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     ``folder`` stays as it was. An older folder is moved aside, and removed only when the new one is in place;
     whether it may be replaced is for the caller to decide beforehand.
     """
-    with _said_plainly(folder):
+    with said_plainly(folder):
+        refuse_current_folder(folder)
+        folder = _resolved(folder)  # a path by way of the folder itself ends when that is moved aside
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
         try:
@@ -35,7 +40,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary name to write to; when the block ends well the file takes the place of ``path``."""
-    with _said_plainly(path):
+    with said_plainly(path):
+        path = _resolved(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
@@ -55,16 +61,36 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def refuse_current_folder(folder: Path) -> None:
+    """Refuse to replace the folder that the program runs in, or one that holds it."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was removed meanwhile
+        return
+    if here.is_relative_to(_resolved(folder)):
+        raise MivError(
+            f"{folder} is the current folder, or holds it, and a set takes the place of a whole folder. "
+            "Give a new name, such as sets/digits, or go to another folder first."
+        )
+
+
 @contextmanager
-def _said_plainly(path: Path) -> Iterator[None]:
+def said_plainly(path: Path) -> Iterator[None]:
+    """Turn what the disk says while ``path`` is written into one error for people."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
+        if error.errno is None and _SHORT_WRITE.fullmatch(reason):
+            reason = "the disk is full, or a quota is used up"
         raise MivError(
             f"Could not write {path}: {reason}. What was there before is untouched; "
             "see that the disk has room and the folder may be written to, then try again."
         ) from error
+
+
+def _resolved(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # Path.resolve meets a loop of links with a RuntimeError
 
 
 def _put_in_place(new: Path, folder: Path) -> None:

@@ -24,6 +24,7 @@ Fit = Literal["stretch", "crop", "pad"]
 # Pillow knows many more, some of which start other programs (EPS) or are rarely tested; none is needed here.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _EXIF_ORIENTATION = 0x0112
+_TWELVE_BITS = 4095  # a 16-bit image that never goes above holds fewer bits, and would turn almost black
 
 
 def read_image(
@@ -36,7 +37,8 @@ def read_image(
     """Return the pixels of an image file, ``(H, W)`` in grey or ``(H, W, 3)`` in colour.
 
     The camera's orientation (EXIF) is applied, transparent parts become white, 16-bit grey becomes 8-bit, and
-    of an animation the first picture counts.
+    of an animation the first picture counts. Grey levels whose white is not known (12 or 32 bits, floating point)
+    are refused.
 
     Args:
         path: the file.
@@ -48,7 +50,10 @@ def read_image(
         MivError: naming the file, where it is missing, truncated, not an image, or above ``MAX_PIXELS``.
     """
     with _opened(Path(path)) as image:
-        picture = _to_mode(ImageOps.exif_transpose(image), "RGB" if colour else "L")
+        # Pillow calls the 16 bits of these formats "I" too; there white is 65,535 by definition.
+        deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in {"PNG", "PPM"})
+        upright = ImageOps.exif_transpose(image)
+        picture = _to_mode(_eight_bit(upright, deep=deep), "RGB" if colour else "L")
         if size is not None and picture.size != size[::-1]:
             picture = _resized(picture, size, fit)
         return np.asarray(picture, dtype=np.uint8)
@@ -104,14 +109,25 @@ def _too_large(path: Path, what: str) -> MivError:
     return MivError(f"{path}: the image has {what}; at most {MAX_PIXELS:,} are read. Make it smaller first.")
 
 
-def _to_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
-    if image.mode.startswith("I"):  # 16-bit grey, which Pillow would clip at 255 instead of scaling
-        levels = np.asarray(image)
-        if levels.min() < 0 or levels.max() > 65535:
-            raise ValueError("its grey levels are outside 0 to 65,535")
-        image = Image.fromarray((levels // 256).astype(np.uint8))
-    elif image.mode == "F":
+def _eight_bit(image: Image.Image, *, deep: bool) -> Image.Image:
+    """Make grey of more than 8 bits 8-bit, which Pillow would clip at 255; refuse a range that is a guess."""
+    if image.mode == "F":
         raise ValueError("its grey levels are floating point numbers without a known range; save it as 8-bit")
+    if not image.mode.startswith("I"):
+        return image
+    levels = np.asarray(image)
+    lowest, highest = int(levels.min()), int(levels.max())
+    if deep and (highest > _TWELVE_BITS or highest == 0):
+        return Image.fromarray((levels // 256).astype(np.uint8))
+    if not deep and lowest >= 0 and highest <= 255:
+        return Image.fromarray(levels.astype(np.uint8))
+    bits = "16-bit" if deep else "32-bit"
+    raise ValueError(
+        f"its {bits} grey levels go from {lowest:,} to {highest:,}, which leaves open what is white; save it as 8-bit"
+    )
+
+
+def _to_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
     if image.has_transparency_data:
         image = image.convert("RGBA")
         paper = Image.new("RGBA", image.size, "white")

@@ -42,9 +42,12 @@ def miv(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_build_makes_what_inspect_reads(miv: Run, tmp_path: Path) -> None:
-    code, out, _ = miv("data", "build", "coins", "--out", tmp_path / "c", "--tosses", 4, "--seed", 3)
+    code, out, err = miv("data", "build", "coins", "--out", tmp_path / "c", "--tosses", 4, "--seed", 3)
     assert code == 0
-    assert out.startswith("train               1 exemplars          2 instances  mean bag 4.0\n")
+    assert out == "train               1 exemplars          1 positive          2 instances  mean bag 4.0\n"
+    assert err.endswith(
+        f"Wrote {tmp_path / 'c'}. Look at it with: miv data inspect {tmp_path / 'c'} --sheet sheet.html\n"
+    )
     assert load_splits(tmp_path / "c")["train"].bag_sizes.tolist() == [4]
     code, out, _ = miv("data", "inspect", tmp_path / "c", "--json")
     document = json.loads(out)
@@ -77,7 +80,52 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     assert "Tossing" not in err  # it is refused before the work
     code, out, _ = miv("data", "build", "coins", "--out", tmp_path / "c", "--overwrite", "--json")
     assert code == 0
-    assert json.loads(out)["sets"] == {"train": {"exemplars": 1, "instances": 2}}
+    assert json.loads(out) == {
+        "folder": str(tmp_path / "c"),
+        "builder": "coins",
+        "options": {"tosses": 5, "draw": "fair", "seed": 0, "round": 0},
+        "sets": {"train": {"exemplars": 1, "positive": 1, "instances": 2}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            MemoryError("Unable to allocate 5 TiB"),
+            "There is not enough memory (Unable to allocate 5 TiB). Ask for less.",
+        ),
+        (MemoryError(), "There is not enough memory. Ask for less."),
+        (OSError(36, "File name too long", "xxx"), "xxx: File name too long."),
+    ],
+)
+def test_trouble_of_the_machine_is_one_message(
+    miv: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+) -> None:
+    def build(self: Coins, progress: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Coins, "build", build)
+    assert miv("data", "build", "coins", "--out", tmp_path / "c") == (1, "", f"Error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("coins", "--out", "x" * 300),
+        ("digits-twin", "--out", "out", "--writers", 1_000_000_000),
+        ("claims", "--out", "out", "--test-file", ""),
+        ("claims", "--out", "out", "--raw", "x" * 300),
+    ],
+)
+def test_whatever_is_asked_for_there_is_no_traceback(
+    miv: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = miv("data", "build", *words)
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: ") or "\nError: " in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_inspect_prints_statistics_and_findings(miv: Run, tmp_path: Path) -> None:

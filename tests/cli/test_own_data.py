@@ -215,7 +215,7 @@ def test_a_full_disk(tmp_path: Path, pictures: Path) -> None:
         before = older_set(disk / "out", pictures)
         large = ["--size", "100x100", "--overwrite", *SMALL]
         done = run("data", "from-folder", pictures, "--out", disk / "out", *large)
-        assert_one_message(done, "Could not write", str(disk), "see that the disk has room")
+        assert_one_message(done, "Could not write", str(disk), "the disk is full", "see that the disk has room")
         assert content(disk / "out") == before
         assert [entry.name for entry in disk.iterdir()] == ["out"]
 

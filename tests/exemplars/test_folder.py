@@ -1,4 +1,7 @@
 import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +207,71 @@ def test_refuses_a_table_that_does_not_fit(tmp_path: Path, column: str, values: 
     pq.write_table(table.set_column(place, column, values), folder / "exemplars.parquet")
     rehash(folder)
     with pytest.raises(MivError, match=message):
+        ExemplarSet.load(folder)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_manifest_that_is_no_file_does_not_hang(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "manifest.json")
+    with pytest.raises(MivError, match=r"manifest.json is not a file"):
+        ExemplarSet.load(tmp_path)
+
+
+@contextmanager
+def counted_memory() -> Iterator[Any]:
+    """Count what pyarrow allocates."""
+    before = pa.default_memory_pool()
+    counting = pa.proxy_memory_pool(before)
+    pa.set_memory_pool(counting)
+    try:
+        yield counting
+    finally:
+        pa.set_memory_pool(before)
+
+
+@pytest.mark.parametrize("column", ["bag", "witness"])
+def test_a_small_file_of_many_entries_is_refused_before_it_is_read(tmp_path: Path, column: str) -> None:
+    folder = tmp_path / "set"
+    example_set("grey").save(folder, **ORIGIN)
+    table = pq.read_table(folder / "exemplars.parquet")
+    kind = table.schema.field(column).type
+    values = pa.array(np.zeros(10_000_000, bool if column == "witness" else np.int32))
+    many = pa.ListArray.from_arrays(pa.array([0, 1, 2, 10_000_000], pa.int32()), values)
+    pq.write_table(table.set_column(table.column_names.index(column), column, many.cast(kind)), folder / "e")
+    (folder / "e").replace(folder / "exemplars.parquet")
+    assert (folder / "exemplars.parquet").stat().st_size < 100_000
+    rehash(folder)
+    message = rf"10000000 entries in '{column}'. The manifest says 6; .*build it again"
+    with counted_memory() as memory, pytest.raises(MivError, match=message):
+        ExemplarSet.load(folder)
+    assert memory.max_memory() < 1_000_000
+
+
+def test_a_text_of_many_rows_takes_its_place_once(tmp_path: Path) -> None:
+    folder, rows = tmp_path / "set", 400
+    texts = np.array(["x", *["y" * 500_000] * (rows - 1)], dtype=object)
+    pool = InstancePool("text", texts[:2])
+    ExemplarSet.from_lists(pool, [0], [[1]], [0]).save(folder, **ORIGIN)
+    indices = pa.array([0] + [1] * (rows - 1), pa.int32())
+    column = pa.DictionaryArray.from_arrays(indices, pa.array(texts[:2], pa.string()))
+    pq.write_table(pa.table({"text": column}), folder / "pool.parquet", store_schema=False)
+    change_manifest(folder, instances=rows)
+    rehash(folder)
+    with counted_memory() as memory:
+        loaded = ExemplarSet.load(folder)
+    assert (loaded.pool.values == texts).all()
+    assert memory.max_memory() < 20_000_000  # and not 200 MB
+
+
+def test_a_column_that_unpacks_to_far_more_than_its_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "set"
+    pool = InstancePool("text", np.array(["a" * 5_000_000, "b"], dtype=object))
+    ExemplarSet.from_lists(pool, [0], [[1]], [0]).save(folder, **ORIGIN)
+    ExemplarSet.load(folder)
+    monkeypatch.setattr("miv.exemplars.columns._FREE_BYTES", 1_000_000)
+    with pytest.raises(MivError, match=r"pool.parquet would unpack to \d+ bytes in 'text'"):
         ExemplarSet.load(folder)
 
 

@@ -200,7 +200,14 @@ def test_a_sentence_that_was_retrieved_twice_is_in_the_bag_once(raw: Path) -> No
 def test_broken_json_in_line_7312(raw: Path) -> None:
     good = json.dumps(claim_row("Page", 0)) + "\n"
     (raw / "train.jsonl").write_text(good * 7311 + good[:30] + "\n")
-    with pytest.raises(MivError, match=r"train.jsonl, line 7312: this is not JSON"):
+    with pytest.raises(MivError, match=r"train.jsonl, line 7312: broken JSON at character"):
+        build(raw)
+
+
+def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("miv.tasks.json_lines.MAX_LINE_BYTES", 2000)
+    (raw / "train.jsonl").write_text("\n" + " " * 2001)
+    with pytest.raises(MivError, match=r"train.jsonl, line 2: longer than 2,000 bytes"):
         build(raw)
 
 
@@ -242,6 +249,8 @@ def test_too_few_pages(raw: Path) -> None:
         ({"shared_pages": "kep"}, "Did you mean 'keep'"),
         ({"validation_share": 1.0}, "validation_share is 1.0"),
         ({"seed": -1}, "seed is -1"),
+        ({"train_file": ""}, "train_file is empty. Expected the name of a file"),
+        ({"test_file": ""}, "test_file is empty. Expected the name of a file"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:

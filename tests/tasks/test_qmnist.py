@@ -208,6 +208,20 @@ def test_every_member_is_equally_likely() -> None:
     assert counts.sum() == 27_000
 
 
+def test_the_order_of_a_bag_does_not_tell_who_lent_what() -> None:
+    writer = np.repeat(np.arange(3), 50)  # as in QMNIST the instances of a writer lie together
+    stock = hold_out(np.random.default_rng(0), writer, np.zeros(150, np.int64), 1)
+    bags = 4000
+    lender, lends = np.tile([0, 1, 2], (bags, 1)), np.full((bags, 3), 2)
+    plan = Plan(np.zeros(bags, np.int64), np.zeros(bags, np.int8), lender, lends)
+    _, bag_index = draw_bags(np.random.default_rng(1), stock, plan)
+    writers = writer[bag_index].reshape(bags, 6)
+    assert (np.sort(writers, axis=1) == [0, 0, 1, 1, 2, 2]).all()
+    # Of the five others, one is by the same writer, whatever the place.
+    assert (writers[:, 1:] == writers[:, :-1]).mean(axis=0) == pytest.approx([1 / 5] * 5, abs=0.03)
+    assert (writers == 0).mean(axis=0) == pytest.approx([1 / 3] * 6, abs=0.03)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -6,6 +6,7 @@ from miv.errors import MivError
 from miv.exemplars import ExemplarSet
 from miv.inspection.audit import audit
 from miv.progress import SilentProgress
+from miv.tasks import synthetic_claims
 from miv.tasks.base import create_task
 
 SMALL: dict[str, dict[str, int]] = {
@@ -82,11 +83,25 @@ def test_the_seed_and_the_round_decide(name: str) -> None:
         ("claims-twin", {"pages": 1}),
         ("claims-twin", {"claims": 0}),
         ("claims-twin", {"round": -2}),
+        ("digits-twin", {"writers": 1_000_000_000}),
+        ("digits-twin", {"copies": 1_000_000_000}),
+        ("signatures-twin", {"height": 2_000_000}),
+        ("signatures-twin", {"forged": 10_000_000}),
+        ("claims-twin", {"claims": 1_000_000_000}),
     ],
 )
 def test_impossible_options_are_refused(name: str, options: dict[str, float]) -> None:
     (option,) = options
     with pytest.raises(MivError, match=rf"{option} is .*\. Expected"):
+        create_task(name, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("digits-twin", {"writers": 10_000, "copies": 1_000}), ("signatures-twin", {"writers": 5000, "height": 1024})],
+)
+def test_options_that_are_too_much_together_are_refused(name: str, options: dict[str, int]) -> None:
+    with pytest.raises(MivError, match=r"images of .* are asked for, .* GiB\. Expected at most 8; ask for fewer"):
         create_task(name, **options)
 
 
@@ -125,6 +140,32 @@ def test_forgeries_are_nearer_than_strangers_and_farther_than_the_genuine() -> N
     same = writer[:, None] == writer
     genuine = same & ~forged[:, None] & ~forged & ~np.eye(len(same), dtype=bool)
     assert cosine[genuine].mean() > cosine[same & forged[:, None] & ~forged].mean() > cosine[~same].mean() + 0.1
+
+
+def test_claims_about_more_pages_than_there_are_names_are_refused() -> None:
+    with pytest.raises(MivError, match=r"pages is 12000 .*at most 8,000 in all.* the largest pages is 7,800"):
+        create_task("claims-twin", pages=12_000)
+    with pytest.raises(MivError, match=r"held_out_pages 4000.*at most 8,000 in all"):
+        create_task("claims-twin", held_out_pages=4000)
+    create_task("claims-twin", pages=7800)
+
+
+def test_a_page_without_a_sentence_of_its_own_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the pages get sentences that only one page may have; none of them may stand in two."""
+    number = iter(range(10_000))
+    fill = synthetic_claims._fill
+
+    def poor(template: str, known: dict[str, str], rng: np.random.Generator) -> tuple[str, list[tuple[str, str]]]:
+        sentence, others = fill(template, known, rng)
+        return (template, others) if known["name"] < "M" else (f"{sentence} {next(number)}", others)
+
+    monkeypatch.setattr(synthetic_claims, "_fill", poor)
+    sets = build("claims-twin", pages=12, held_out_pages=6)
+    sentences = [set(exemplars.pool.values) for exemplars in sets.values()]
+    assert len(set.union(*sentences)) == sum(map(len, sentences))
+    monkeypatch.setattr(synthetic_claims, "_fill", lambda template, known, rng: ("Always the same.", []))
+    with pytest.raises(MivError, match="The words for new pages ran out"):
+        build("claims-twin", pages=12, held_out_pages=6)
 
 
 def test_claims_read_like_the_pages_they_are_about() -> None:

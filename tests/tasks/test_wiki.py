@@ -77,15 +77,15 @@ def test_the_first_of_two_pages_is_kept(tmp_path: Path, caplog: pytest.LogCaptur
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"id": "Hail", "lines": "0\\tHail', "line 3: this is not JSON"),
-        (b"<html>", "line 3: this is not JSON"),
-        (b"[1, 2]", "line 3: expected a JSON object"),
+        (b'{"id": "Hail", "lines": "0\\tHail', "line 3: broken JSON at character"),
+        (b"<html>", "line 3: broken JSON at character"),
+        (b"[1, 2]", "line 3: expected one JSON object"),
         (b'{"lines": ""}', "line 3: the page has no title"),
         (b'{"id": "Snow", "lines": 5}', "line 3: the page has no field 'lines'"),
-        (b'{"id": "Snow", "lines": oh}', "line 3: this is not JSON"),
-        (b'{"id": "Snow", "lines": "\xff"}', "line 3: byte 26 is not UTF-8"),
+        (b'{"id": "Snow", "lines": oh}', "line 3: broken JSON at character"),
+        (b'{"id": "Snow", "lines": "\xff"}', "line 3: not UTF-8 text"),
         (b'{"id": "Snow", "lines": "0\\t\\ud800"}', "line 3: .*surrogate"),
-        (b'{"id": "\\u00', "line 3: this is not JSON"),
+        (b'{"id": "\\u00', "line 3: broken JSON at character"),
         (b'{"id": "\\"}', "line 3: the title has no end"),
     ],
 )
@@ -109,6 +109,19 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
     dump.write_bytes(content[:1000])
     with pytest.raises(MivError, match="not a readable zip"):
         read(dump, "Snow 1")
+
+
+@pytest.mark.parametrize(("place", "value"), [(6, 1), (8, 99)])  # the flag of encryption; the method of packing
+def test_an_archive_that_cannot_be_unpacked(tmp_path: Path, place: int, value: int) -> None:
+    path = tmp_path / "wiki-pages.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("wiki-pages/wiki-001.jsonl", b"{}")
+    content = bytearray(path.read_bytes())
+    content[place] = value  # in the member's own header, and in the table at the end
+    content[content.index(b"PK\x01\x02") + place + 2] = value
+    path.write_bytes(content)
+    with pytest.raises(MivError, match=r"wiki-001\.jsonl cannot be unpacked: .*Unpack it into a folder"):
+        read_pages(path, ["A"], SilentProgress())
 
 
 def test_nothing_there(tmp_path: Path) -> None:

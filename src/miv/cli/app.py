@@ -41,11 +41,18 @@ def _frame(
 
 
 def main() -> None:
-    """Run a command; an error for people becomes one message and exit code 1, Ctrl-C exit code 130."""
+    """Run a command; an error becomes one message and exit code 1, Ctrl-C exit code 130."""
     try:
         app()
     except MivError as error:
         print(f"Error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except MemoryError as error:
+        print(f"Error: There is not enough memory{f' ({error})' if str(error) else ''}. Ask for less.", file=sys.stderr)
+        sys.exit(1)
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        print(f"Error: {named}{error.strerror or error}.", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)

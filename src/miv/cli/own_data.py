@@ -1,18 +1,14 @@
 """``miv data from-folder`` and ``miv data from-table``: your own files become exemplars."""
 
-import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from miv.cli.app import JsonOption, print_json
+from miv.cli.app import JsonOption
+from miv.cli.building import build_and_save
 from miv.cli.data import data_app
 from miv.errors import MivError
-
-if TYPE_CHECKING:  # imported by the commands themselves, so that `miv --help` does not wait for it
-    from miv.exemplars import ExemplarSet
-    from miv.tasks.own import FromFolder, FromTable
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; train, validation and test go in it.")]
 SizeOption = Annotated[
@@ -71,7 +67,7 @@ def from_folder(
     drawing = Drawing(exemplars, bag_mean, bag_min, bag_max, witness_rate, witnesses, hard_negatives, hard_classes)
     images = ImageForm(_parse_size(size), colour, fit)
     builder = FromFolder(root, images, drawing, Shares(validation, test), seed, round_)
-    _build_and_save(builder, out, name="from-folder", seed=seed, overwrite=overwrite, json=json)
+    build_and_save("from-folder", builder, out, overwrite=overwrite, json=json)
 
 
 @data_app.command("from-table")
@@ -124,40 +120,7 @@ def from_table(
     )
     images = ImageForm(_parse_size(size), colour, fit)
     builder = FromTable(table, instances, kind, images, columns, Shares(validation, test), split_by, seed)
-    _build_and_save(builder, out, name="from-table", seed=seed, overwrite=overwrite, json=json)
-
-
-def _build_and_save(
-    builder: "FromFolder | FromTable", out: Path, *, name: str, seed: int, overwrite: bool, json: bool
-) -> None:
-    from miv.exemplars import SPLITS, save_splits
-    from miv.exemplars.folder import refuse_to_destroy
-    from miv.progress import RichProgress
-
-    refuse_to_destroy(out, overwrite=overwrite, splits=SPLITS)  # before the work, not only after it
-    sets = builder.build(RichProgress())
-    options = _plain(dataclasses.asdict(builder))
-    save_splits(sets, out, builder=name, options=options, seed=seed, overwrite=overwrite)
-    if json:
-        counts = {split: _figures(exemplars) for split, exemplars in sets.items()}
-        print_json({"folder": str(out), "builder": name, "options": options, "sets": counts})
-        return
-    for split, exemplars in sets.items():
-        figures = _figures(exemplars)
-        counts_text = "  ".join(f"{figures[key]:>9,} {key}" for key in figures)
-        print(f"{split:<10}  {counts_text}  mean bag {exemplars.bag_sizes.mean():.1f}")
-    typer.echo(f"Wrote {out}. Look at it with: miv data inspect {out} --sheet sheet.html", err=True)
-
-
-def _figures(exemplars: "ExemplarSet") -> dict[str, int]:
-    figures = {
-        "exemplars": len(exemplars),
-        "positive": int(exemplars.label.sum()),
-        "instances": len(exemplars.pool),
-    }
-    if exemplars.witness is not None:
-        figures["witnesses"] = int(exemplars.witness.sum())
-    return figures
+    build_and_save("from-table", builder, out, overwrite=overwrite, json=json)
 
 
 def _parse_size(text: str | None) -> tuple[int, int] | None:
@@ -169,10 +132,3 @@ def _parse_size(text: str | None) -> tuple[int, int] | None:
         raise MivError(f"The size {text!r} is not understood; expected height x width, such as 64x48, or 64.")
     height, width = (int(side) for side in (sides if len(sides) == 2 else sides * 2))
     return height, width
-
-
-def _plain(options: Any) -> Any:
-    """Options as JSON can hold them."""
-    if isinstance(options, dict):
-        return {name: _plain(value) for name, value in options.items()}
-    return str(options) if isinstance(options, Path) else options

@@ -1,7 +1,6 @@
 """The tasks as commands of ``miv data build``: each option of a task becomes a flag with its help."""
 
 import inspect
-from dataclasses import asdict
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -9,7 +8,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from miv.cli.app import JsonOption, print_json
+from miv.cli.app import JsonOption
+from miv.cli.building import build_and_save
 
 
 class TaskGroup(TyperGroup):
@@ -35,10 +35,10 @@ class TaskGroup(TyperGroup):
 
 def _command(name: str) -> Any:
     """Write the function that Typer reads the flags of a task from."""
-    from miv.tasks import task_options
+    from miv.tasks import create_task, task_options
 
     def build(out: Path, overwrite: bool, json: bool, **options: Any) -> None:
-        _build(name, options, out, overwrite=overwrite, json=json)
+        build_and_save(name, create_task(name, **options), out, overwrite=overwrite, json=json)
 
     out_help = "Folder for the splits; it must be new, or see --overwrite."
     parameters = {
@@ -78,26 +78,3 @@ def _flag_type(given: Any) -> Any:
     if given in (str, int, float, bool, Path):
         return given
     return str
-
-
-def _build(name: str, options: dict[str, Any], out: Path, *, overwrite: bool, json: bool) -> None:
-    from miv.exemplars import SPLITS, save_splits
-    from miv.exemplars.folder import refuse_to_destroy
-    from miv.progress import RichProgress
-    from miv.tasks import create_task
-
-    task = create_task(name, **options)
-    refuse_to_destroy(out, overwrite=overwrite, splits=SPLITS)  # before the work, not after it
-    sets = task.build(RichProgress())
-    chosen = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(task).items()}  # type: ignore[call-overload]
-    save_splits(sets, out, builder=name, options=chosen, seed=task.seed, overwrite=overwrite)
-    if json:
-        counts = {
-            split: {"exemplars": len(exemplars), "instances": len(exemplars.pool)} for split, exemplars in sets.items()
-        }
-        print_json({"folder": str(out), "task": name, "options": chosen, "sets": counts})
-        return
-    for split, exemplars in sets.items():
-        sizes = f"{len(exemplars):>9,} exemplars  {len(exemplars.pool):>9,} instances"
-        print(f"{split:<10}  {sizes}  mean bag {exemplars.bag_sizes.mean():.1f}")
-    print(f"Wrote {out}. Look at it with: miv data inspect {out} --sheet sheet.html")

@@ -16,6 +16,8 @@ from miv.exemplars.table import ExemplarSet
 
 MAX_INDEX = 2**31 - 1  # indices are int32 on disk
 ROW_GROUP = 128 * 1024
+_FREE_BYTES = 64 << 20  # a column may always unpack to so many bytes,
+_LARGEST_RATIO = 1000  # or to so many times the size of its file
 
 
 def write_table(exemplars: ExemplarSet, path: Path) -> None:
@@ -37,13 +39,13 @@ def write_table(exemplars: ExemplarSet, path: Path) -> None:
 
 def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
     """Read ``exemplars.parquet`` as the arguments of ``ExemplarSet`` after ``pool``."""
-    rows = manifest.exemplars
+    rows, entries = manifest.exemplars, manifest.bag_entries
     found: dict[str, Any] = {}
-    found["bag_ptr"], found["bag_index"] = _read_lists(path, "bag", pa.int32(), rows, np.int64)
+    found["bag_ptr"], found["bag_index"] = _read_lists(path, "bag", pa.int32(), rows, entries, np.int64)
     found["query"] = _read_numbers(path, "query", pa.int32(), rows, np.int64)
     found["label"] = _read_numbers(path, "label", pa.int8(), rows, np.int8)
     if manifest.witnesses is not None:
-        borders, found["witness"] = _read_lists(path, "witness", pa.bool_(), rows, np.bool_)
+        borders, found["witness"] = _read_lists(path, "witness", pa.bool_(), rows, entries, np.bool_)
         if not np.array_equal(borders, found["bag_ptr"]):
             row = int((borders != found["bag_ptr"]).argmax()) - 1
             raise MivError(f"{path}, row {row}: 'witness' is not as long as 'bag'.")
@@ -91,16 +93,22 @@ def _write(data: dict[str, Any], path: Path) -> None:
     pq.write_table(pa.table(data), path, compression="zstd", row_group_size=ROW_GROUP, write_page_checksum=True)
 
 
-def _pieces(path: Path, name: str, kind: Any, rows: int) -> Iterator[Any]:
-    """Read one column, a row group at a time: to decode lists takes several times their size."""
+def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> Iterator[Any]:
+    """Read one column, a row group at a time: to decode lists takes several times their size.
+
+    Strings come as dictionaries, so that a text that a thousand rows share takes its place once.
+    """
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            given = file.schema_arrow
-            if file.metadata.num_rows != rows:
-                raise MivError(f"{path} has {file.metadata.num_rows} rows. The manifest says {rows}.")
-            if given.names.count(name) != 1 or given.field(name).type != kind:
-                kinds = ", ".join(f"{field.name} ({field.type})" for field in given)
-                raise MivError(f"{path} has the columns {kinds}. Expected one {name!r} of type {kind}.")
+        with pq.ParquetFile(path) as file:
+            metadata, given = file.metadata, file.schema_arrow
+        if metadata.num_rows != rows:
+            raise MivError(f"{path} has {metadata.num_rows} rows. The manifest says {rows}.")
+        if given.names.count(name) != 1 or given.field(name).type != kind:
+            kinds = ", ".join(f"{field.name} ({field.type})" for field in given)
+            raise MivError(f"{path} has the columns {kinds}. Expected one {name!r} of type {kind}.")
+        _check_size(path, metadata, name, rows, entries)
+        form: dict[str, Any] = {"read_dictionary": [name]} if kind == pa.string() else {}
+        with pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True, **form) as file:
             for number in range(file.num_row_groups):
                 piece = file.read_row_group(number, columns=[name]).column(name).combine_chunks()
                 piece.validate(full=True)
@@ -113,31 +121,54 @@ def _pieces(path: Path, name: str, kind: Any, rows: int) -> Iterator[Any]:
         raise MivError(f"{path} cannot be read as Parquet: {error}. Build the set again.") from error
 
 
+def _check_size(path: Path, metadata: Any, name: str, rows: int, entries: int) -> None:
+    """Refuse a column that is far larger than the manifest says, from the file's own account of it.
+
+    A few bytes of Parquet can stand for a billion equal numbers, so this comes before anything is decoded.
+    """
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    chunks = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] == name]
+    values = sum(chunk.num_values for chunk in chunks)
+    if values > entries + rows:  # an empty cell counts as a value
+        raise MivError(
+            f"{path} has {values} entries in {name!r}. The manifest says {entries or rows}; "
+            "the set is damaged, build it again."
+        )
+    decoded = sum(chunk.total_uncompressed_size for chunk in chunks)
+    if decoded > max(_FREE_BYTES, _LARGEST_RATIO * path.stat().st_size):
+        raise MivError(f"{path} would unpack to {decoded} bytes in {name!r}, far too many for its size.")
+
+
 def _read_numbers(path: Path, name: str, kind: Any, rows: int, dtype: Any) -> NDArray[Any]:
     """Read a column of numbers ``(E,)``."""
     return _joined([_as_array(piece) for piece in _pieces(path, name, kind, rows)], dtype)
 
 
-def _read_lists(path: Path, name: str, kind: Any, rows: int, dtype: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _read_lists(
+    path: Path, name: str, kind: Any, rows: int, entries: int, dtype: Any
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Read a column of lists as borders ``(E + 1,)`` and the entries of all rows ``(T,)``."""
-    sizes, entries = [], []
-    for piece in _pieces(path, name, pa.list_(kind), rows):
+    sizes, found = [], []
+    for piece in _pieces(path, name, pa.list_(kind), rows, entries):
         borders = _as_array(piece.offsets)
         members = piece.values[int(borders[0]) : int(borders[-1])]
         if members.null_count:
             raise MivError(f"{path} has {members.null_count} empty entries in {name!r}. Expected none.")
         sizes.append(np.diff(borders))
-        entries.append(_as_array(members))
-    return np.concatenate([[0], np.cumsum(_joined(sizes, np.int64))]), _joined(entries, dtype)
+        found.append(_as_array(members))
+    return np.concatenate([[0], np.cumsum(_joined(sizes, np.int64))]), _joined(found, dtype)
 
 
 def _read_texts(path: Path, name: str, rows: int) -> NDArray[Any]:
     """Read strings as an object array in which equal ones are one object, as many rows share few names."""
     known: dict[str, str] = {}
-    texts: list[str] = []
+    texts = []
     for piece in _pieces(path, name, pa.string(), rows):
-        texts += [known.setdefault(text, text) for text in piece.to_pylist()]
-    return np.array(texts, dtype=object)
+        distinct = np.empty(len(piece.dictionary), dtype=object)
+        distinct[:] = [known.setdefault(text, text) for text in piece.dictionary.to_pylist()]
+        texts.append(distinct[_as_array(piece.indices)])
+    return _joined(texts, object)
 
 
 def _as_array(piece: Any) -> NDArray[Any]:

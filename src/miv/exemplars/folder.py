@@ -20,7 +20,7 @@ from miv.exemplars import columns
 from miv.exemplars.manifest import NAME, FileEntry, Manifest
 from miv.exemplars.pool import InstancePool
 from miv.exemplars.table import ExemplarSet
-from miv.files import sha256_of, whole_folder
+from miv.files import refuse_current_folder, said_plainly, sha256_of, whole_folder
 
 TABLE, POOL_ARRAY, POOL_TABLE = "exemplars.parquet", "pool.npy", "pool.parquet"
 FILES = {NAME, TABLE, POOL_ARRAY, POOL_TABLE}
@@ -109,6 +109,11 @@ def is_set(folder: Path) -> bool:
 
 def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] = ()) -> None:
     """Refuse to write where something lies that is not a set, or a set without ``overwrite``."""
+    with said_plainly(folder):
+        _refuse_to_destroy(folder, overwrite=overwrite, splits=splits)
+
+
+def _refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...]) -> None:
     if not folder.exists() and not folder.is_symlink():
         return
     if not folder.is_dir() or folder.is_symlink():
@@ -124,6 +129,7 @@ def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] 
             f"{folder} already holds a set. Choose another folder, or replace it with --overwrite "
             "(in Python overwrite=True)."
         )
+    refuse_current_folder(folder)
 
 
 def _foreign_files(folder: Path, splits: tuple[str, ...]) -> list[str]:

@@ -171,6 +171,8 @@ def _field(
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
+        if not path.is_file():  # missing, or a pipe that would never end
+            raise MivError(f"{path} {'is not a file' if path.exists() else 'is missing'}. Build the set again.")
         if path.stat().st_size > MAX_BYTES:
             raise MivError(f"{path} has {path.stat().st_size} bytes, too many for a manifest.")
         document = json.loads(path.read_text(encoding="utf-8"))

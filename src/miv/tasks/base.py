@@ -34,9 +34,12 @@ from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_ty
 
 from miv.docstrings import argument_lines
 from miv.errors import unknown_name
-from miv.exemplars import ExemplarSet
+from miv.exemplars import SPLITS, ExemplarSet
 from miv.progress import Progress
 from miv.registry import Registry
+
+SPLIT_DRAW = len(SPLITS)
+"""The number, after those of the splits, of the random generator that deals out the splits themselves."""
 
 
 class Task(Protocol):

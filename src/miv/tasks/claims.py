@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from miv.errors import MivError, unknown_name
-from miv.exemplars import ExemplarSet
+from miv.errors import MivError
+from miv.exemplars import SPLITS, ExemplarSet
 from miv.progress import Progress
 from miv.tasks.base import register_task
+from miv.tasks.clusters import connected
 from miv.tasks.json_lines import bad_line, checked_text, read_json_lines, text_field
+from miv.tasks.options import check_whole, check_word
 from miv.tasks.sentence_bags import ClaimBag, Sentence, claim_exemplars
 
 _VALIDATION = 1  # the number of the split whose random numbers divide the pages
@@ -68,15 +70,14 @@ class Claims:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.missing_gold not in ("drop", "add"):
-            raise unknown_name("way with missing gold", str(self.missing_gold), ["drop", "add"])
-        if self.shared_pages not in ("drop", "keep"):
-            raise unknown_name("way with shared pages", str(self.shared_pages), ["drop", "keep"])
+        check_word("way with missing gold", self.missing_gold, ("drop", "add"))
+        check_word("way with shared pages", self.shared_pages, ("drop", "keep"))
+        for option in ("train_file", "test_file"):
+            if not getattr(self, option):
+                raise MivError(f"{option} is empty. Expected the name of a file in {self.raw}, such as train.jsonl.")
         if not 0 < self.validation_share < 1:
             raise MivError(f"validation_share is {self.validation_share}. Expected a number between 0 and 1.")
-        for option in ("round", "seed"):
-            if getattr(self, option) < 0:
-                raise MivError(f"{option} is {getattr(self, option)}. Expected 0 or more.")
+        check_whole(0, round=self.round, seed=self.seed)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the files and make the sets ``train``, ``validation`` and ``test``."""
@@ -93,10 +94,10 @@ class Claims:
         bags["train"] = self._apart(bags["train"], "train", bags["test"], "test")
         if not self.validation_file:
             bags["train"], bags["validation"] = self._divide(bags["train"])
-        for split in ("train", "validation", "test"):
+        for split in SPLITS:
             if not bags[split]:
                 raise MivError(f"No claim is left for {split}. Check files, labels and fields of {self.raw}.")
-        return {split: claim_exemplars(bags[split]) for split in ("train", "validation", "test")}
+        return {split: claim_exemplars(bags[split]) for split in SPLITS}
 
     def _find(self, name: str) -> Path:
         path = Path(self.raw) / name
@@ -182,15 +183,6 @@ def _keys(bag: ClaimBag) -> set[tuple[str, str]]:
 
 def _families(bags: list[ClaimBag]) -> list[int]:
     """A number for each bag, the same for bags that are connected through pages or sentences."""
-    parent = list(range(len(bags)))
-
-    def root(bag: int) -> int:
-        while parent[bag] != bag:
-            parent[bag] = bag = parent[parent[bag]]
-        return bag
-
-    first: dict[tuple[str, str], int] = {}
-    for number, bag in enumerate(bags):
-        for key in _keys(bag):
-            parent[root(number)] = root(first.setdefault(key, number))
-    return [root(number) for number in range(len(bags))]
+    numbers: dict[tuple[str, str], int] = {}
+    links = [[numbers.setdefault(key, len(numbers)) for key in sorted(_keys(bag))] for bag in bags]
+    return connected(links, len(numbers)).tolist()

@@ -9,11 +9,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MivError
 from miv.exemplars import ExemplarSet
 from miv.progress import Progress
 from miv.tasks.base import register_task
 from miv.tasks.fever_claims import FeverClaim, read_claims
+from miv.tasks.options import check_whole, check_word
 from miv.tasks.sentence_bags import ClaimBag, Sentence, claim_exemplars
 from miv.tasks.wiki import Page, read_pages
 
@@ -56,13 +57,10 @@ class Fever:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.truncate not in get_args(Truncate):
-            raise unknown_name("way to truncate", str(self.truncate), get_args(Truncate))
-        if self.shared_pages not in ("keep", "drop"):
-            raise unknown_name("way with shared pages", str(self.shared_pages), ["keep", "drop"])
-        for option, least in {"train_per_label": 0, "max_bag": 1, "round": 0, "seed": 0}.items():
-            if getattr(self, option) < least:
-                raise MivError(f"{option} is {getattr(self, option)}. Expected {least} or more.")
+        check_word("way to truncate", self.truncate, get_args(Truncate))
+        check_word("way with shared pages", self.shared_pages, ("keep", "drop"))
+        check_whole(0, train_per_label=self.train_per_label, round=self.round, seed=self.seed)
+        check_whole(1, max_bag=self.max_bag)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read claims and pages and make the sets ``train``, ``validation`` and ``test``."""

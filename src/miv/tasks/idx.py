@@ -13,7 +13,8 @@ from miv.errors import MivError
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP = b"\x1f\x8b"
-_LARGEST = 1 << 32  # bytes; the largest official file has 1.3 % of it
+_LARGEST = 512 << 20  # bytes; the largest official file has a tenth of it
+_MOST_AXES = 32  # numpy's own limit; the official files have two or three
 
 
 def read_idx(path: Path) -> NDArray[Any]:
@@ -35,7 +36,7 @@ def read_idx(path: Path) -> NDArray[Any]:
 
 def _read(stream: IO[bytes], path: Path) -> NDArray[Any]:
     magic = stream.read(4)
-    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES or magic[3] == 0:
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES or not 0 < magic[3] <= _MOST_AXES:
         raise MivError(f"{path} is not an IDX file: it starts with {magic.hex(' ') or 'nothing'}.")
     header = stream.read(4 * magic[3])
     if len(header) < 4 * magic[3]:

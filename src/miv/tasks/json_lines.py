@@ -1,4 +1,4 @@
-"""JSON lines from outside: one object a line, and errors that name the file and the line."""
+"""Lines from outside, of JSON most of all: none too long, and errors that name the file and the line."""
 
 import json
 from collections.abc import Iterator
@@ -7,45 +7,84 @@ from typing import Any
 
 from miv.errors import MivError
 
+MAX_LINE_BYTES = 64_000_000
+"""The longest line that is read."""
+
 
 def bad_line(source: str | Path, line: int, problem: str) -> MivError:
     """The error for line ``line`` (from 1) of a file."""
     return MivError(f"{source}, line {line}: {problem}")
 
 
-def parse_object(text: bytes, source: str | Path, line: int) -> dict[str, Any]:
+def parse_json(text: str, place: str) -> Any:
+    """Return what a piece of JSON says; numbers that JSON does not have (NaN, Infinity) are refused.
+
+    >>> parse_json('{"claim": "Snow', "claims.jsonl, line 7")
+    Traceback (most recent call last):
+    miv.errors.MivError: claims.jsonl, line 7: broken JSON at character 11: Unterminated string starting at.
+    """
+
+    def refuse(constant: str) -> None:
+        raise MivError(f"{place}: {constant} is not a number. Replace or remove it.")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise MivError(f"{place}: broken JSON at character {error.pos + 1}: {error.msg}.") from error
+    except MivError:
+        raise
+    except (ValueError, RecursionError) as error:  # thousands of digits, or of brackets
+        raise MivError(f"{place}: JSON that cannot be read ({error}).") from error
+
+
+def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any]:
     """Read one line as a JSON object; anything else is an error that names the line.
 
     >>> parse_object(b'{"claim": "Snow is white."}', "claims.jsonl", 1)
     {'claim': 'Snow is white.'}
-    >>> parse_object(b'{"claim": "Snow', "claims.jsonl", 7)
-    Traceback (most recent call last):
-    miv.errors.MivError: claims.jsonl, line 7: this is not JSON (Unterminated string at column 11). ...
     """
     try:
         # Told that it is UTF-8, json does not guess at UTF-16 in bytes that happen to hold zeros.
-        row = json.loads(text.decode("utf-8"))
+        text = content.decode("utf-8-sig" if line == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        raise bad_line(source, line, f"byte {error.start + 1} is not UTF-8. Save the file as UTF-8.") from error
-    except json.JSONDecodeError as error:
-        problem = f"{error.msg.removesuffix(' starting at')} at column {error.colno}"
-        raise bad_line(source, line, f"this is not JSON ({problem}). Mend or delete the line.") from error
-    except (RecursionError, ValueError) as error:
-        raise bad_line(source, line, f"this is not readable JSON ({error}). Mend or delete the line.") from error
+        raise bad_line(source, line, _not_utf8(content, error)) from error
+    row = parse_json(text, f"{source}, line {line}")
     if not isinstance(row, dict):
-        raise bad_line(source, line, f"expected a JSON object {{...}}, found {type(row).__name__}.")
+        raise bad_line(source, line, f"expected one JSON object {{...}} a line, found {type(row).__name__}.")
     return row
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Go through the objects of a file with their line numbers; empty lines are skipped."""
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, parse_object(line, path, number)
+        for number, content in _raw_lines(path):
+            if content.strip():
+                yield number, parse_object(content, path, number)
     except OSError as error:
-        raise MivError(f"{path} cannot be read: {error.strerror}.") from error
+        raise MivError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Go through the lines of a UTF-8 file, with their numbers from 1."""
+    for number, content in _raw_lines(path):
+        try:
+            yield number, content.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise bad_line(path, number, _not_utf8(content, error)) from error
+
+
+def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb") as file:
+        number = 0
+        while content := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(content) > MAX_LINE_BYTES:
+                raise bad_line(path, number, f"longer than {MAX_LINE_BYTES:,} bytes.")
+            yield number, content
+
+
+def _not_utf8(content: bytes, error: UnicodeDecodeError) -> str:
+    return f"not UTF-8 text (byte {content[error.start]:#04x}). Save the file as UTF-8."
 
 
 def text_field(row: dict[str, Any], field: str, source: str | Path, line: int) -> str:

@@ -7,15 +7,13 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.errors import MivError, unknown_name
-from miv.exemplars import ExemplarSet, InstancePool
+from miv.errors import MivError
+from miv.exemplars import SPLITS, ExemplarSet, InstancePool
 from miv.progress import Progress
-from miv.tasks.base import register_task
+from miv.tasks.base import SPLIT_DRAW, register_task
+from miv.tasks.options import check_whole, check_word
 from miv.tasks.qmnist_files import Digits, read_digits
 from miv.tasks.writer_bags import Draw, Plan, Recipe, Stock, draw_bags, hold_out, plan_exemplars
-
-_SPLITS = ("train", "validation", "test")
-_WRITER_SPLIT = 3  # the stream of random numbers after those of the three splits
 
 # The size study draws its exemplars from a larger pool: four sets with more queries and more and more writers
 # a bag, and three of the main set with the uniform draw. These are the sets of the authors' released code for
@@ -58,21 +56,18 @@ class Qmnist:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.draw not in get_args(Draw):
-            raise unknown_name("draw", str(self.draw), get_args(Draw))
-        least = {"mean_bag": _SMALLEST_BAG, "exemplars": 1, "round": 0, "seed": 0}
-        for option, smallest in least.items():
-            given = getattr(self, option)
-            if given is not None and given < smallest:
-                raise MivError(f"{option} is {given}. Expected {smallest} or more.")
+        check_word("draw", self.draw, get_args(Draw))
+        check_whole(_SMALLEST_BAG, 10_000, mean_bag=self.mean_bag)
+        check_whole(1, 100_000_000, exemplars=self.exemplars)
+        check_whole(0, round=self.round, seed=self.seed)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the raw files and draw the sets ``train``, ``validation`` and ``test``."""
         train, test = read_digits(Path(self.raw), progress, download=self.download)
-        digits = dict(zip(_SPLITS, (train, *self._split_by_writer(test)), strict=True))
+        digits = dict(zip(SPLITS, (train, *self._split_by_writer(test)), strict=True))
         sets = {}
-        with progress.step("Drawing exemplars (sets)", total=len(_SPLITS)) as advance:
-            for split in _SPLITS:
+        with progress.step("Drawing exemplars (sets)", total=len(SPLITS)) as advance:
+            for split in SPLITS:
                 sets[split] = self._build_split(split, digits[split])
                 advance(1)
         return sets
@@ -82,13 +77,13 @@ class Qmnist:
 
     def _split_by_writer(self, test: Digits) -> tuple[Digits, Digits]:
         """Half of the writers each, the same in all rounds: in the paper these have the same sizes."""
-        rng = np.random.default_rng([self.seed, 0, _WRITER_SPLIT])
+        rng = np.random.default_rng([self.seed, 0, SPLIT_DRAW])
         writers = rng.permutation(np.unique(test.writer))
         half = (len(writers) + 1) // 2
         return test.by(writers[:half]), test.by(writers[half:])
 
     def _build_split(self, split: str, digits: Digits) -> ExemplarSet:
-        rng = self._random(_SPLITS.index(split))
+        rng = self._random(SPLITS.index(split))
         if split == "train" and self.mean_bag is not None:
             return _draw_by_size(rng, digits, self.mean_bag, self.exemplars or _SIZE_STUDY_EXEMPLARS)
         recipe = Recipe(queries=2 if split == "train" else 1, fewest=3, most=5, lent=5, draw=self.draw)

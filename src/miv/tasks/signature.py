@@ -8,17 +8,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet, InstancePool
+from miv.exemplars import SPLITS, ExemplarSet, InstancePool
 from miv.images import read_image
 from miv.progress import Progress
-from miv.tasks.base import register_task
+from miv.tasks.base import SPLIT_DRAW, register_task
+from miv.tasks.options import check_room, check_whole
 from miv.tasks.otsu import black_and_white
 from miv.tasks.signature_bags import Writer, draw_exemplars
 from miv.tasks.signature_files import SignatureFile, find_signatures
-from miv.tasks.twin_options import check_at_least
 
-_SPLITS = ("train", "validation", "test")
-_WRITER_SPLIT = 3  # the stream of random numbers after those of the three splits
 _PAPER_SIZE = (512, 256)  # width, height
 _FEWEST_WRITERS = 3
 
@@ -49,19 +47,20 @@ class Signature:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_at_least(8, width=self.width, height=self.height)
-        check_at_least(0, anchors_per_query=self.anchors_per_query, round=self.round, seed=self.seed)
-        if self.exemplars is not None:
-            check_at_least(1, exemplars=self.exemplars)
+        check_whole(8, 10_000, width=self.width, height=self.height)
+        check_whole(0, anchors_per_query=self.anchors_per_query, round=self.round, seed=self.seed)
+        check_whole(1, exemplars=self.exemplars)
         if not 0 < self.held_out < 0.5:
             raise MivError(f"held_out is {self.held_out}. Expected a share above 0 and below 0.5.")
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the images and draw the sets ``train``, ``validation`` and ``test``."""
-        splits = self._split(find_signatures(Path(self.raw)))
+        files = find_signatures(Path(self.raw))
+        check_room(len(files), self.height, self.width)
+        splits = self._split(files)
         sets = {}
         with progress.step("Reading signatures", total=sum(map(len, splits.values()))) as advance:
-            for number, split in enumerate(_SPLITS):
+            for number, split in enumerate(SPLITS):
                 files = splits[split]
                 images = np.empty((len(files), self.height, self.width), np.uint8)
                 for place, file in enumerate(files):
@@ -77,7 +76,7 @@ class Signature:
 
     def _split(self, files: list[SignatureFile]) -> dict[str, list[SignatureFile]]:
         """Give every writer to one split, each script on its own."""
-        rng = np.random.default_rng([self.seed, self.round, _WRITER_SPLIT])
+        rng = np.random.default_rng([self.seed, self.round, SPLIT_DRAW])
         split_of: dict[tuple[str, str], str] = {}
         for script in sorted({file.script for file in files}):
             writers = sorted({file.writer for file in files if file.script == script})
@@ -85,14 +84,14 @@ class Signature:
             for place, number in enumerate(rng.permutation(len(writers))):
                 split = "validation" if place < held_out else "test" if place < 2 * held_out else "train"
                 split_of[script, writers[number]] = split
-        for split in _SPLITS:
+        for split in SPLITS:
             count = sum(given == split for given in split_of.values())
             if count < _FEWEST_WRITERS:
                 raise MivError(
                     f"{self.raw}: of {len(split_of)} writers, {count} would be in {split}. Expected "
                     f"at least {_FEWEST_WRITERS} in each. Add writers, or raise held_out ({self.held_out})."
                 )
-        return {split: [file for file in files if split_of[file.script, file.writer] == split] for split in _SPLITS}
+        return {split: [file for file in files if split_of[file.script, file.writer] == split] for split in SPLITS}
 
 
 def read_signature(path: Path, width: int, height: int) -> NDArray[np.uint8]:

@@ -6,16 +6,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from miv.errors import MivError
 from miv.exemplars import ExemplarSet
 from miv.progress import Progress
 from miv.tasks.base import register_task
 from miv.tasks.claim_grammar import PAGES, Relation, invent
+from miv.tasks.options import check_difficulty, check_whole
 from miv.tasks.sentence_bags import ClaimBag, Sentence, claim_exemplars
-from miv.tasks.twin_options import check_at_least, check_difficulty
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _COMMON_NAMES = {short for kind in PAGES.values() for short in kind.shorts}  # "It", "The film"
 _TRIES = 100
+_MOST_PAGES = 8_000  # a quarter are towns, for which there are 2,420 names
 _SECOND_PAGE = 0.4  # share of the claims whose bag holds another page too
 
 
@@ -64,9 +66,17 @@ class SyntheticClaims:
     round: int = 0
 
     def __post_init__(self) -> None:
-        check_at_least(2, pages=self.pages, held_out_pages=self.held_out_pages, claims=self.claims)
-        check_at_least(0, seed=self.seed, round=self.round)
+        check_whole(2, pages=self.pages, held_out_pages=self.held_out_pages)
+        check_whole(2, 1_000, claims=self.claims)
+        check_whole(0, seed=self.seed, round=self.round)
         check_difficulty(self.difficulty)
+        if self.pages + 2 * self.held_out_pages > _MOST_PAGES:
+            held_out = min(self.held_out_pages, 100)
+            raise MivError(
+                f"pages is {self.pages} and held_out_pages {self.held_out_pages}, which is needed twice. Expected at "
+                f"most {_MOST_PAGES:,} in all, since names run out; with held_out_pages {held_out} the largest "
+                f"pages is {_MOST_PAGES - 2 * held_out:,}."
+            )
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Invent pages, claim things about them, and put their sentences into bags as for FEVER."""
@@ -84,41 +94,57 @@ class SyntheticClaims:
         return sets
 
     def _write_page(self, taken: set[str], rng: np.random.Generator) -> _Page:
+        """Write a page whose title and sentences are not taken yet, and take them."""
+        for _ in range(_TRIES):
+            page = self._draft_page(taken, rng)
+            if page is not None:
+                taken.update([page.title, *page.sentences])
+                return page
+        raise MivError(f"The words for new pages ran out after {len(taken):,} titles and sentences. Ask for fewer.")
+
+    def _draft_page(self, taken: set[str], rng: np.random.Generator) -> _Page | None:
+        """Draft a page; ``None`` where no title or no sentence was found that is not taken."""
         kind = str(rng.choice(list(PAGES)))
-        while (title := invent(kind, rng)) in taken:
-            pass
-        taken.add(title)
+        title = next((title for _ in range(_TRIES) if (title := invent(kind, rng)) not in taken), None)
+        if title is None:
+            return None
         relations = PAGES[kind].relations
         page = _Page(title, kind, [invent(relation.value, rng) for relation in relations])
         short = str(rng.choice(PAGES[kind].shorts)).format(name=title, last=title.split()[-1])
-        written: list[tuple[str, int]] = []
-        for number, relation in enumerate(relations):
-            forms = list(rng.permutation(len(relation.statements)))
-            if rng.random() > 0.3 * self.difficulty:  # near to the words of a claim
-                forms.sort()
-            # Now and then a page says a thing twice.
-            for form in forms[: 1 + int(rng.random() < 0.2)]:
-                written.append((relation.statements[form], number))
-        fillers = PAGES[kind].fillers
-        for form in rng.permutation(len(fillers))[: rng.integers(2, len(fillers) + 1)]:
-            written.append((fillers[form], -1))
+        templates = self._choose_templates(kind, rng)
         # A page opens with its subject's name; the rest is in no order.
-        openers = [i for i, (text, _) in enumerate(written) if text.startswith(("{name}", "{short}"))]
+        openers = [i for i, (text, _) in enumerate(templates) if text.startswith(("{name}", "{short}"))]
         first = openers[0] if openers else 0
-        for place in [first, *(i for i in rng.permutation(len(written)) if i != first)]:
-            template, number = written[place]
+        for place in [first, *(i for i in rng.permutation(len(templates)) if i != first)]:
+            template, number = templates[place]
             value = page.facts[number] if number >= 0 else ""
             known = {"name": title, "short": title if place == first else short, "value": value}
             for _ in range(_TRIES):  # no sentence stands in two pages, else splits would share it
                 sentence, others = _fill(template, known, rng)
-                if sentence not in taken:
+                if sentence not in taken and sentence not in page.sentences:
                     break
-            taken.add(sentence)
+            else:
+                return None
             for kind_of_value, other in others:
                 page.mentioned.setdefault(kind_of_value, []).append(other)
             page.sentences.append(sentence)
             page.states.append(number)
         return page
+
+    def _choose_templates(self, kind: str, rng: np.random.Generator) -> list[tuple[str, int]]:
+        """Choose how the page words its facts, and what else it says: templates, each with its fact or -1."""
+        chosen: list[tuple[str, int]] = []
+        for number, relation in enumerate(PAGES[kind].relations):
+            forms = list(rng.permutation(len(relation.statements)))
+            if rng.random() > 0.3 * self.difficulty:  # near to the words of a claim
+                forms.sort()
+            # Now and then a page says a thing twice.
+            for form in forms[: 1 + int(rng.random() < 0.2)]:
+                chosen.append((relation.statements[form], number))
+        fillers = PAGES[kind].fillers
+        for form in rng.permutation(len(fillers))[: rng.integers(2, len(fillers) + 1)]:
+            chosen.append((fillers[form], -1))
+        return chosen
 
     def _claim(self, pages: Sequence[_Page], rng: np.random.Generator) -> Iterator[ClaimBag]:
         for page in pages:

@@ -7,8 +7,8 @@ import numpy as np
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.progress import Progress
 from miv.tasks.base import register_task
-from miv.tasks.hands import Hands
-from miv.tasks.twin_options import check_at_least, check_difficulty
+from miv.tasks.hands import SIDE, Hands
+from miv.tasks.options import check_difficulty, check_room, check_whole
 from miv.tasks.writer_bags import Recipe, draw_bags, hold_out, plan_exemplars
 
 
@@ -34,10 +34,11 @@ class SyntheticDigits:
     round: int = 0
 
     def __post_init__(self) -> None:
-        check_at_least(6, writers=self.writers, held_out_writers=self.held_out_writers)
-        check_at_least(2, copies=self.copies)
-        check_at_least(0, seed=self.seed, round=self.round)
+        check_whole(6, 10_000, writers=self.writers, held_out_writers=self.held_out_writers)
+        check_whole(2, 1_000, copies=self.copies)
+        check_whole(0, seed=self.seed, round=self.round)
         check_difficulty(self.difficulty)
+        check_room((self.writers + 2 * self.held_out_writers) * 10 * self.copies, SIDE, SIDE)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Invent writers, let them write, and draw exemplars as for QMNIST."""

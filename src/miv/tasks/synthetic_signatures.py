@@ -7,9 +7,9 @@ import numpy as np
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.progress import Advance, Progress
 from miv.tasks.base import register_task
+from miv.tasks.options import check_difficulty, check_room, check_whole
 from miv.tasks.signature_bags import Writer, draw_exemplars
 from miv.tasks.signers import Signer
-from miv.tasks.twin_options import check_at_least, check_difficulty
 
 _LATIN_TO_HAN = 4  # every fourth writer; SigComp2011 has about three Dutch writers for each Chinese one
 _FORGERS = 2  # for each writer
@@ -43,13 +43,14 @@ class SyntheticSignatures:
     round: int = 0
 
     def __post_init__(self) -> None:
-        check_at_least(3, writers=self.writers, held_out_writers=self.held_out_writers)
-        check_at_least(2, genuine=self.genuine)
-        check_at_least(16, height=self.height)
-        check_at_least(
-            0, forged=self.forged, anchors_per_query=self.anchors_per_query, seed=self.seed, round=self.round
-        )
+        check_whole(3, 10_000, writers=self.writers, held_out_writers=self.held_out_writers)
+        check_whole(2, 1_000, genuine=self.genuine)
+        check_whole(16, 1_024, height=self.height)
+        check_whole(0, 1_000, forged=self.forged, anchors_per_query=self.anchors_per_query)
+        check_whole(0, seed=self.seed, round=self.round)
         check_difficulty(self.difficulty)
+        signatures = (self.writers + 2 * self.held_out_writers) * (self.genuine + self.forged)
+        check_room(signatures, self.height, 2 * self.height)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Invent signers and forgers, let them sign, and draw exemplars as for SigComp2011."""

@@ -125,7 +125,7 @@ class _Part:
 def _parts(dump: Path) -> list[_Part]:
     """The files of the dump in their order."""
     if dump.is_dir():
-        parts = [_Part(path, None, path.stat().st_size) for path in sorted(dump.glob("wiki-*.jsonl"))]
+        parts = [_Part(path, None, path.stat().st_size) for path in sorted(dump.glob("wiki-*.jsonl")) if path.is_file()]
     elif dump.is_file():
         try:
             with zipfile.ZipFile(dump) as archive:
@@ -191,6 +191,8 @@ def _blocks_of_lines(part: _Part, advance: Advance) -> Iterator[tuple[int, list[
                     raise bad_line(part.name, first, f"the line is longer than {_LONGEST_LINE:,} bytes; not a dump.")
             if rest:
                 yield first, [rest]
+    except RuntimeError as error:  # encrypted, or packed in a way that Python does not know
+        raise MivError(f"{part.name} cannot be unpacked: {error}. Unpack it into a folder by other means.") from error
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise MivError(f"{part.name} cannot be read near line {first}: {error}. Download it again.") from error
 

@@ -1,5 +1,6 @@
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,15 @@ def test_json_lines_of_texts(tmp_path: Path) -> None:
     assert len(exemplars.pool) == 4  # the shared sentence is stored once
     assert exemplars.witness is not None
     assert exemplars.witness.tolist() == [True, False, False]
+
+
+def test_positions_of_witnesses_in_any_order(tmp_path: Path) -> None:
+    row = {"query": "q", "bag": ["a", "b", "c"], "label": 1}
+    rows = [{**row, "witnesses": given} for given in ([2, 0], [1, 0], [True, False, True], "2")]
+    exemplars = build(write_json_lines(tmp_path / "a.jsonl", rows))["train"]
+    assert exemplars.witness is not None
+    shown = exemplars.witness.reshape(4, 3)
+    assert [np.flatnonzero(flags).tolist() for flags in shown] == [[0, 2], [0, 1], [0, 2], [2]]
 
 
 def test_parquet_is_the_same(tmp_path: Path) -> None:
@@ -137,6 +147,23 @@ def test_bad_instance_tables(tmp_path: Path, content: str, message: str) -> None
 def test_columns_may_have_other_names(tmp_path: Path) -> None:
     path = write_json_lines(tmp_path / "a.jsonl", [{"claim": "a", "evidence": ["b"], "label": 0}])
     assert len(build(path, columns=Columns(query="claim", bag="evidence"))["train"]) == 1
+
+
+@pytest.mark.parametrize("column", ["witnesses", "split", "group", "query_id"])
+def test_a_column_that_was_named_must_be_there(tmp_path: Path, column: str) -> None:
+    row = {"query": "a", "bag": ["b"], "label": 1, "gold": [0] if column == "witnesses" else "train"}
+    path = write_json_lines(tmp_path / "a.jsonl", [{**row, "gold": ""} if column == "witnesses" else row, row])
+    assert len(build(path, columns=Columns(**{column: "gold"}))["train"]) == 2
+    with pytest.raises(MivError, match=r"a\.jsonl: There is no column 'golds'\. Did you mean 'gold'"):
+        build(path, columns=Columns(**{column: "golds"}))
+
+
+def test_a_column_that_was_named_need_not_be_in_every_row(tmp_path: Path) -> None:
+    row = {"query": "a", "bag": ["b"], "label": 0}
+    path = write_json_lines(tmp_path / "a.jsonl", [row, {**row, "label": 1, "gold": [0]}])
+    exemplars = build(path, columns=Columns(witnesses="gold"))["train"]
+    assert exemplars.witness is not None
+    assert exemplars.witness.tolist() == [False, True]
 
 
 def test_a_split_column_decides(tmp_path: Path) -> None:
@@ -239,6 +266,9 @@ def test_broken_json_in_line_7312(tmp_path: Path) -> None:
         ({"witnesses": ["x"]}, "line 2: the witness 'x'"),
         ({"witnesses": [True, False]}, "line 2: 2 times true or false"),
         ({"witnesses": 0}, "line 2: the witnesses must be a list"),
+        ({"bag": ["a", "b", "c"], "witnesses": [0, 0, 1]}, r"line 2: the witness 0 is given twice.*\[true, false\]"),
+        ({"bag": ["a", "b"], "witnesses": [1, 0]}, r"line 2: the witnesses \[1, 0\] may be positions, or one 0 or 1"),
+        ({"bag": "a|b", "witnesses": "0|1"}, "line 2: the witnesses .* may be positions, or one 0 or 1"),
         ({"query": [1.0]}, "line 2, query: expected a text"),
         ({"query": "\ud800"}, "line 2, query: the text has half a character"),
         ({"split": "trian"}, r"line 2: the column 'split' is empty in the rows before"),
@@ -291,6 +321,13 @@ def test_a_missing_image_names_its_row(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     with pytest.raises(MivError, match=r"a\.parquet, row 2, bag: .*b\.png: this image does not exist"):
         build(tmp_path / "a.parquet")
+
+
+def test_a_vector_in_a_pipe_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "v.npy")
+    path = write_json_lines(tmp_path / "a.jsonl", [{"query": "v.npy", "bag": [[1.0]], "label": 0}])
+    with pytest.raises(MivError, match=r"line 1, query: .*v\.npy: not a file"):
+        build(path)
 
 
 def test_a_truncated_parquet_file(tmp_path: Path) -> None:

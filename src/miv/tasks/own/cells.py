@@ -5,10 +5,11 @@ from typing import Any
 from miv.errors import MivError
 from miv.exemplars import Kind
 from miv.images import IMAGE_SUFFIXES
+from miv.tasks.json_lines import parse_json
 from miv.tasks.own.instances import short
-from miv.tasks.own.records import parse_json
 
 SEPARATOR = "|"
+_TWO_FORMS = "Give each position once, from 0, or true or false for each bag member, such as [true, false]."
 
 
 def parse_list(cell: Any, what: str, place: str) -> list[Any]:
@@ -51,15 +52,19 @@ def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
         if len(given) != size:
             raise MivError(f"{place}: {len(given)} times true or false as witnesses of a bag of {size}.")
         return given
+    positions = [_position(entry) for entry in given]
     flags = [False] * size
-    for entry in given:
-        position = _position(entry)
+    for entry, position in zip(given, positions, strict=True):
         if position is None or not 0 <= position < size:
             raise MivError(
                 f"{place}: the witness {short(entry)} is no position in the bag; expected 0 to {size - 1}, "
                 "or as many true and false as the bag has instances."
             )
+        if flags[position]:
+            raise MivError(f"{place}: the witness {position} is given twice. {_TWO_FORMS}")
         flags[position] = True
+    if size > 1 and len(given) == size and set(positions) <= {0, 1}:  # [0, 1] and [1, 0] of a bag of two
+        raise MivError(f"{place}: the witnesses {short(given)} may be positions, or one 0 or 1 a member. {_TWO_FORMS}")
     return flags
 
 

@@ -13,6 +13,7 @@ from miv.errors import MivError
 from miv.exemplars import SPLITS, ExemplarSet, InstancePool, Kind
 from miv.images import IMAGE_SUFFIXES
 from miv.progress import Progress
+from miv.tasks.base import SPLIT_DRAW
 from miv.tasks.own.drawing import Drawing
 from miv.tasks.own.instances import (
     ImageForm,
@@ -22,7 +23,7 @@ from miv.tasks.own.instances import (
     read_text_file,
     read_vectors_file,
 )
-from miv.tasks.own.splits import SPLIT_DRAW, Shares, split_classes
+from miv.tasks.own.splits import Shares, split_classes
 
 logger = logging.getLogger(__name__)
 

@@ -146,8 +146,12 @@ def read_text_file(path: Path) -> str:
 def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
     """Return the vectors of a NumPy file: one from an array ``(C,)``, ``N`` from an array ``(N, C)``."""
     try:
+        if path.exists() and not path.is_file():  # a folder, or a pipe that would never end
+            raise MivError(f"{path}: not a file. Expected a NumPy file of features.")
         # Mapped, so that a header that promises more numbers than the file has allocates nothing.
         array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except MivError:
+        raise
     except FileNotFoundError as error:
         raise MivError(f"{path}: this file of features does not exist.") from error
     except Exception as error:  # damaged headers raise many types
@@ -169,8 +173,12 @@ def read_image_file(path: Path, form: ImageForm) -> NDArray[np.uint8]:
 
 def _read_bytes(path: Path, limit: int) -> bytes:
     try:
+        if path.exists() and not path.is_file():
+            raise MivError(f"{path}: not a file. Expected a text file.")
         with path.open("rb") as file:
             content = file.read(limit + 1)
+    except MivError:
+        raise
     except (OSError, ValueError) as error:
         raise MivError(f"{path}: cannot be read ({error}).") from error
     if len(content) > limit:

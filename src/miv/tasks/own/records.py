@@ -1,7 +1,6 @@
 """Rows of a table from outside, one by one, each with the place it came from: CSV, JSON lines, Parquet."""
 
 import csv
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from miv.errors import MivError
-
-MAX_LINE_BYTES = 64_000_000
-"""The longest line of a CSV or JSON lines file that is read."""
+from miv.tasks.json_lines import MAX_LINE_BYTES, read_json_lines, read_lines
 
 Record = tuple[str, dict[str, Any]]
 """A place for messages ("table.csv, line 7") and the cells by column; CSV cells are strings."""
@@ -30,26 +27,10 @@ def read_records(path: Path) -> Iterator[Record]:
         raise MivError(f"{path}: cannot be read ({error}).") from error
 
 
-def parse_json(text: str, place: str) -> Any:
-    """Return what a piece of JSON says; numbers that JSON does not have (NaN, Infinity) are refused."""
-
-    def refuse(constant: str) -> None:
-        raise MivError(f"{place}: {constant} is not a number. Replace or remove it.")
-
-    try:
-        return json.loads(text, parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        raise MivError(f"{place}: broken JSON at character {error.pos + 1}: {error.msg}.") from error
-    except MivError:
-        raise
-    except (ValueError, RecursionError) as error:  # thousands of digits, or of brackets
-        raise MivError(f"{place}: JSON that cannot be read ({error}).") from error
-
-
 def _read_csv(path: Path) -> Iterator[Record]:
     csv.field_size_limit(MAX_LINE_BYTES)  # a bag of texts is longer than what the module expects of a cell
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    reader = csv.reader((line for _, line in _lines(path)), delimiter=delimiter, strict=True)
+    reader = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)
     columns: list[str] | None = None
     line = 1
     try:
@@ -79,31 +60,8 @@ def _check_header(columns: list[str], place: str) -> list[str]:
 
 
 def _read_json_lines(path: Path) -> Iterator[Record]:
-    for number, line in _lines(path):
-        place = f"{path}, line {number}"
-        if not line.strip():
-            continue
-        record = parse_json(line, place)
-        if not isinstance(record, dict):
-            raise MivError(f"{place}: expected one JSON object {{...}} a line, found {type(record).__name__}.")
-        yield place, record
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file, with their numbers from 1."""
-    with path.open("rb") as file:
-        number = 0
-        while content := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
-            if len(content) > MAX_LINE_BYTES:
-                raise MivError(f"{path}, line {number}: longer than {MAX_LINE_BYTES:,} bytes.")
-            try:
-                yield number, content.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise MivError(
-                    f"{path}, line {number}: not UTF-8 text (byte {content[error.start]:#04x}). "
-                    "Save the table as UTF-8."
-                ) from error
+    for line, record in read_json_lines(path):
+        yield f"{path}, line {line}", record
 
 
 def _read_parquet(path: Path) -> Iterator[Record]:

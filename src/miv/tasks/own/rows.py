@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns; the last four may be missing from the table."""
+    """The names of the columns; the last four may be missing from the table if they have these names."""
 
     query: str = "query"
     bag: str = "bag"
@@ -41,6 +41,8 @@ class Rows:
         self._witnesses: list[list[bool]] = []
         self._knows_witnesses = False
         self._optional: dict[str, list[str]] = {columns.split: [], columns.group: [], columns.query_id: []}
+        self._not_seen = set(astuple(columns)) - set(astuple(Columns()))  # named by the user, so they must be there
+        self._seen: dict[str, None] = {}
         self._contradictions: list[str] = []
         self._own_queries: list[str] = []
 
@@ -50,6 +52,9 @@ class Rows:
         query, bag, label = (require_cell(record, name, place) for name in astuple(columns)[:3])
         if not self._queries:
             self._warn_of_misspelt_columns(record, place)
+        if self._not_seen:
+            self._not_seen.difference_update(record)
+            self._seen |= dict.fromkeys(map(str, record))
         self._labels.append(parse_label(label, place))
         query_index = source.index(query, f"{place}, query")
         members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
@@ -77,6 +82,8 @@ class Rows:
         """All rows as one set."""
         if not self._queries:
             raise MivError(f"{self._table}: no rows. Expected one exemplar a row.")
+        for name in sorted(self._not_seen):
+            raise MivError(f"{self._table}: {unknown_name('column', name, self._seen)}")
         if self._knows_witnesses and self._contradictions:
             _warn_of("rows whose label contradicts their witnesses", self._contradictions)
         if self._own_queries:

@@ -10,6 +10,7 @@ import numpy as np
 from miv.errors import MivError
 from miv.exemplars import InstancePool, Kind
 from miv.progress import Advance
+from miv.tasks.json_lines import parse_json
 from miv.tasks.own.cells import guess_kind, parse_id
 from miv.tasks.own.instances import (
     ImageForm,
@@ -20,7 +21,7 @@ from miv.tasks.own.instances import (
     read_vectors_file,
     short,
 )
-from miv.tasks.own.records import parse_json, read_records
+from miv.tasks.own.records import read_records
 
 _WORDS: dict[Kind, str] = {
     "image": "the path of an image",

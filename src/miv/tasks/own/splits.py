@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 from miv.errors import MivError
 from miv.exemplars import SPLITS
 
-SPLIT_DRAW = len(SPLITS)
-"""The number, after those of the splits, of the random generator that deals out the splits themselves."""
-
 
 @dataclass(frozen=True)
 class Shares:
@@ -77,25 +74,3 @@ def split_clusters(
         split_of[number] = lacking.argmax()
         lacking[split_of[number]] -= sizes[number]
     return {split: np.flatnonzero(split_of[numbers] == place) for place, split in enumerate(wanted)}
-
-
-def connected(links: Sequence[NDArray[np.int64]], nodes: int) -> NDArray[np.int64]:
-    """Number the connected parts of a graph: ``links[e]`` are nodes that exemplar ``e`` ties together.
-
-    >>> connected([np.array([0, 1]), np.array([2, 3]), np.array([1, 4])], nodes=5).tolist()
-    [0, 2, 0]
-    """
-    parent = list(range(nodes))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    for link in links:
-        first, *others = link.tolist()
-        top = root(first)
-        for other in others:
-            parent[root(other)] = top
-    return np.array([root(int(link[0])) for link in links], dtype=np.int64)

@@ -10,11 +10,13 @@ import numpy as np
 from miv.errors import MivError, unknown_name
 from miv.exemplars import ExemplarSet, Kind
 from miv.progress import Progress
+from miv.tasks.base import SPLIT_DRAW
+from miv.tasks.clusters import connected
 from miv.tasks.own.instances import ImageForm
 from miv.tasks.own.records import read_records
 from miv.tasks.own.rows import Columns, Rows
 from miv.tasks.own.sources import CellInstances, InstanceTable
-from miv.tasks.own.splits import SPLIT_DRAW, Shares, connected, split_clusters
+from miv.tasks.own.splits import Shares, split_clusters
 
 logger = logging.getLogger(__name__)
 
@@ -108,4 +110,4 @@ class FromTable:
             ids, numbers = np.unique(names, return_inverse=True)
             links = [np.append(link, nodes + number) for link, number in zip(links, numbers, strict=True)]
             nodes += len(ids)
-        return connected(links, nodes)
+        return connected([link.tolist() for link in links], nodes)

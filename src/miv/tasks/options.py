@@ -1,0 +1,55 @@
+"""Checks of options, for all tasks alike."""
+
+import math
+from collections.abc import Iterable
+
+from miv.errors import MivError, unknown_name
+
+_MOST_IMAGE_BYTES = 8 << 30
+
+
+def check_whole(least: int, most: int | None = None, /, **options: int | None) -> None:
+    """Refuse options that are not whole numbers within bounds; ``None`` is an option that was not given.
+
+    >>> check_whole(2, 9, writers=2, copies=None)
+    >>> check_whole(2, 9, writers=1)
+    Traceback (most recent call last):
+    miv.errors.MivError: writers is 1. Expected a whole number from 2 to 9.
+    """
+    for name, value in options.items():
+        fits = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (fits and least <= value and (most is None or value <= most)):
+            bounds = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+            raise MivError(f"{name} is {value!r}. Expected a whole number {bounds}.")
+
+
+def check_word(what: str, given: str, known: Iterable[str]) -> None:
+    """Refuse a word that is not one of the known, with the nearest as a suggestion."""
+    if given not in known:
+        raise unknown_name(what, str(given), known)
+
+
+def check_difficulty(difficulty: float) -> None:
+    """Refuse a difficulty outside 0 to 5.
+
+    >>> check_difficulty(-1.0)
+    Traceback (most recent call last):
+    miv.errors.MivError: difficulty is -1.0. Expected a number from 0 to 5; 1 is the default.
+    """
+    if not isinstance(difficulty, (int, float)) or not math.isfinite(difficulty) or not 0 <= difficulty <= 5:
+        raise MivError(f"difficulty is {difficulty!r}. Expected a number from 0 to 5; 1 is the default.")
+
+
+def check_room(images: int, height: int, width: int) -> None:
+    """Refuse to make more images of a size than the memory of a usual machine holds.
+
+    >>> check_room(50_000_000, 28, 28)
+    Traceback (most recent call last):
+    miv.errors.MivError: 50,000,000 images of 28 × 28 pixels are asked for, 36.5 GiB. Expected at most 8; ask for fewer.
+    """
+    size = images * height * width
+    if size > _MOST_IMAGE_BYTES:
+        raise MivError(
+            f"{images:,} images of {height} × {width} pixels are asked for, {size / 2**30:,.1f} GiB. "
+            f"Expected at most {_MOST_IMAGE_BYTES >> 30}; ask for fewer."
+        )
