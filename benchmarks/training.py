@@ -1,0 +1,171 @@
+"""What training costs beyond what it must. The last line of the output is one JSON object.
+
+    python benchmarks/training.py [--raw data/qmnist]
+
+``step_overhead``: a whole training step in Lightning (256 exemplars, compact CNN; making the batch, embedding, pooling,
+gradients and optimiser included) / forward and backward of the backbone alone on the same distinct instances.
+``dedup_gain``: instances drawn / instances embedded with batches of 768 that the sampler grouped.
+``frozen_epoch_gain``: an epoch that embeds its batches with the frozen backbone / one from the feature cache, for a
+ResNet-18 at 32 × 32, the extractor that the paper freezes; also for both sizes of the compact CNN.
+``witness_metric_gain``: see ``benchmarks/witness_metrics.py``.
+
+Without ``--raw`` the handwriting twin stands in for QMNIST.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ALLOCATOR = {  # as in benchmarks/pooling.py
+    "MALLOC_MMAP_THRESHOLD_": "4294967296",
+    "MALLOC_TRIM_THRESHOLD_": "8589934592",
+    "MALLOC_TOP_PAD_": "67108864",
+}
+if __name__ == "__main__" and any(os.environ.get(k) != v for k, v in ALLOCATOR.items()):
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ALLOCATOR})
+
+# ruff: noqa: E402
+import numpy as np
+import torch
+from lightning.pytorch import Callback, Trainer
+
+from miv.exemplars import ExemplarSet
+from miv.feature_cache import embed_instances
+from miv.progress import SilentProgress
+from miv.tasks import create_task
+from miv.training.config import TrainingConfig
+from miv.training.module import Features, StageData, StageModule
+from miv.training.run import complete, create_verifier
+from miv.training.sampling import draw_order
+
+BATCH = 256
+WARM_UP, STEPS = 6, 24
+
+
+class StepTimer(Callback):
+    """Times each step from the end of the last, and after it the backbone alone on the same instances."""
+
+    def __init__(self) -> None:
+        self.whole: list[float] = []
+        self.alone: list[float] = []
+        self._since = time.perf_counter()
+
+    def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.whole.append(time.perf_counter() - self._since)
+        backbone, instances = module.verifier.backbone, batch[0].instances
+        times = []
+        for _ in range(2):  # the second time the kernels for this very size are there
+            backbone.zero_grad()
+            start = time.perf_counter()
+            features = backbone(instances)
+            features.backward(torch.ones_like(features))
+            times.append(time.perf_counter() - start)
+        backbone.zero_grad()
+        self.alone.append(min(times))
+        self._since = time.perf_counter()
+
+
+def step_overhead(sets: dict[str, ExemplarSet]) -> dict[str, float]:
+    found = {}
+    for augmentation in ("none", "affine"):
+        config = complete(TrainingConfig(batch_size=BATCH, augmentation=augmentation), sets["train"].pool)
+        module = StageModule(create_verifier(config, sets["train"].pool), config, 1, sets, None, STEPS)
+        module.on_train_epoch_end = lambda: None  # type: ignore[method-assign] - only the steps are measured
+        timer = StepTimer()
+        trainer = Trainer(
+            accelerator="cpu",
+            max_epochs=1,
+            limit_train_batches=WARM_UP + STEPS,
+            limit_val_batches=0,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            callbacks=[timer],
+        )
+        trainer.fit(module, StageData(module, workers=0))
+        ratios = [whole / alone for whole, alone in zip(timer.whole, timer.alone, strict=True)][WARM_UP:]
+        key = "step_overhead" if augmentation == "none" else "step_overhead_augmented"
+        found[key] = round(statistics.median(ratios), 3)
+        found[f"{key}_backbone_ms"] = round(1000 * statistics.median(timer.alone[WARM_UP:]), 1)
+    return found
+
+
+def dedup_gain(exemplars: ExemplarSet) -> dict[str, float]:
+    found = {}
+    for grouping in (1, 128, 768):
+        order = draw_order(exemplars, grouping, np.random.default_rng(0))
+        parts = [exemplars.subset(order[start : start + 768]) for start in range(0, len(order), 768)]
+        drawn = sum(len(part) + len(part.bag_index) for part in parts)
+        found[f"dedup_gain_{grouping}"] = round(drawn / sum(len(part.used) for part in parts), 3)
+    return {"dedup_gain": found["dedup_gain_768"], **found}
+
+
+def resnet_18(folder: Path) -> str:
+    """A ResNet-18 with random weights, as weights do not change what it costs."""
+    from transformers import ResNetConfig, ResNetModel
+
+    config = ResNetConfig(layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512])
+    ResNetModel(config).save_pretrained(folder)
+    return f"hf:{folder}"
+
+
+def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict[str, Any]) -> float:
+    """Both sides take the same step on the same exemplars, in turn; only where features come from differs."""
+    pool = sets["train"].pool
+    config = complete(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
+    verifier = create_verifier(config, pool)
+    verifier.backbone.freeze()
+    sampler = StageData(StageModule(verifier, config, 0, sets, None, 1), workers=0).sampler
+    parts = [part for part, _ in zip(sampler, range(7), strict=False)]
+    needed = sets["train"].subset(np.concatenate([chosen for chosen, _ in parts])).used
+    cached: Features = {"train": embed_instances(verifier.backbone, pool, needed)}
+    seconds: dict[str, list[float]] = {"embeds": [], "cache": []}
+    for name, features in (("embeds", None), ("cache", cached)):
+        module = StageModule(verifier, config, 0, sets, features, 1)
+        batches = StageData(module, workers=0).train_dataloader().dataset
+        optimiser = module.configure_optimizers()
+        for part in parts:
+            start = time.perf_counter()
+            optimiser.zero_grad()
+            module.training_step(batches[part], 0).backward()
+            optimiser.step()
+            seconds[name].append(time.perf_counter() - start)
+    medians = {name: statistics.median(times[2:]) for name, times in seconds.items()}
+    print(f"{backbone} {options}: {medians}", file=sys.stderr)
+    return round(medians["embeds"] / medians["cache"], 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--raw", type=Path, help="folder of QMNIST's raw files")
+    arguments = parser.parse_args()
+    torch.set_num_threads(2)
+    if arguments.raw:
+        task = create_task("qmnist", raw=arguments.raw, download=False)
+    else:
+        task = create_task("digits-twin", writers=400, copies=10)
+    sets = task.build(SilentProgress())
+    result: dict[str, Any] = {"data": "qmnist" if arguments.raw else "digits-twin", **step_overhead(sets)}
+    print(result, file=sys.stderr)
+    result |= dedup_gain(sets["train"])
+    with tempfile.TemporaryDirectory() as folder:
+        resnet = resnet_18(Path(folder))
+        result["frozen_epoch_gain"] = frozen_epoch_gain(sets, resnet, {"image_size": 32})
+    for size in ("small", "large"):
+        result[f"frozen_epoch_gain_{size}"] = frozen_epoch_gain(sets, "compact_cnn", {"size": size})
+    sys.path.insert(0, str(Path(__file__).parent))
+    from witness_metrics import measure
+
+    result |= measure()
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
