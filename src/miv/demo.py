@@ -25,7 +25,7 @@ COLUMNS = 5  # pictures beside each other
 
 def settings(pooling: str) -> TrainingConfig:
     """What the demonstration trains with: the preset ``fast``, but shorter."""
-    return preset("fast", pooling).changed({"max_epochs": 8, "patience": 8})
+    return preset("fast", pooling).changed({"max_epochs": 10, "patience": 10, "frozen_patience": 10})
 
 
 def run_demo(out: Path, progress: Progress) -> str:

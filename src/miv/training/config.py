@@ -28,6 +28,7 @@ class TrainingConfig:
         optimiser: rmsprop (as in Keras), or adamw.
         weight_decay: of adamw, for matrices and convolutions.
         learning_rates: from which epoch of a stage which rate holds; --learning-rates 0:1e-4,5:5e-5.
+        frozen_learning_rates: the same for the first stage, where it differs.
         schedule: steps (as learning_rates says), or one_cycle (up to the first rate and down to 0 over max_epochs).
         max_epochs: the most epochs of a stage.
         patience: a stage ends after so many epochs without a better validation accuracy.
@@ -49,6 +50,7 @@ class TrainingConfig:
     optimiser: Literal["rmsprop", "adamw"] = "rmsprop"
     weight_decay: float = 0.0
     learning_rates: LearningRates = ((0, 1e-4),)
+    frozen_learning_rates: LearningRates = ()
     schedule: Literal["steps", "one_cycle"] = "steps"
     max_epochs: int = 500
     patience: int = 10
@@ -69,13 +71,9 @@ class TrainingConfig:
         for name, smallest in least.items():
             if getattr(self, name) < smallest:
                 raise MivError(f"{name} is {getattr(self, name)}. Expected {smallest} or more.")
-        epochs = [epoch for epoch, _ in self.learning_rates]
-        rates = [rate for _, rate in self.learning_rates]
-        if not epochs or epochs[0] != 0 or epochs != sorted(set(epochs)) or not all(0 < rate < 10 for rate in rates):
-            raise MivError(
-                f"learning_rates is {self.learning_rates}. Expected pairs of an epoch and a rate above 0, the epochs "
-                "rising from 0, such as 0:1e-4,5:5e-5."
-            )
+        _check_rates("learning_rates", self.learning_rates)
+        if self.frozen_learning_rates:
+            _check_rates("frozen_learning_rates", self.frozen_learning_rates)
 
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
         """Return the settings with some changed; an unknown name is refused with the nearest one."""
@@ -90,7 +88,14 @@ class TrainingConfig:
 
     def document(self) -> dict[str, Any]:
         """The settings as JSON holds them."""
-        return {**asdict(self), "learning_rates": [list(pair) for pair in self.learning_rates]}
+        rates = ("learning_rates", "frozen_learning_rates")
+        return {**asdict(self), **{name: [list(pair) for pair in getattr(self, name)] for name in rates}}
+
+    def for_stage(self, *, frozen: bool) -> "TrainingConfig":
+        """The settings with the learning rates of a stage."""
+        return (
+            replace(self, learning_rates=self.frozen_learning_rates) if frozen and self.frozen_learning_rates else self
+        )
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -115,12 +120,12 @@ def parse_setting(name: str, text: str) -> Any:
     >>> parse_setting("pooling_options", "heads=4,norm=post")
     {'heads': 4, 'norm': 'post'}
     """
-    if name == "learning_rates":
+    if name.endswith("learning_rates"):
         try:
             pairs = [pair.split(":") if ":" in pair else ["0", pair] for pair in text.split(",")]
             return tuple((int(epoch), float(rate)) for epoch, rate in pairs)
         except ValueError as error:
-            raise MivError(f"learning_rates is {text!r}. Expected epoch:rate pairs, such as 0:1e-4,5:5e-5.") from error
+            raise MivError(f"{name} is {text!r}. Expected epoch:rate pairs, such as 0:1e-4,5:5e-5.") from error
     if name.endswith("_options"):
         return parse_options(text.split(","), name)
     return text
@@ -142,6 +147,15 @@ def parse_options(texts: list[str], where: str) -> dict[str, Any]:
         except ValueError:
             options[key] = value
     return options
+
+
+def _check_rates(name: str, given: LearningRates) -> None:
+    epochs = [epoch for epoch, _ in given]
+    if not epochs or epochs[0] != 0 or epochs != sorted(set(epochs)) or not all(0 < rate < 10 for _, rate in given):
+        raise MivError(
+            f"{name} is {given}. Expected pairs of an epoch and a rate above 0, the epochs rising from 0, such as "
+            "0:1e-4,5:5e-5."
+        )
 
 
 def _checked(name: str, value: Any, wanted: Any) -> Any:

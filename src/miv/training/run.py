@@ -117,7 +117,7 @@ def train(
 
 
 def complete(config: TrainingConfig, pool: InstancePool) -> TrainingConfig:
-    """Fill in what the settings leave to the data and the pooling."""
+    """Fill in the backbone where the settings leave it to the data."""
     changes: dict[str, object] = {}
     if config.backbone is None:
         if pool.kind not in DEFAULT_BACKBONES:
@@ -125,8 +125,6 @@ def complete(config: TrainingConfig, pool: InstancePool) -> TrainingConfig:
                 f"The instances are of kind {pool.kind!r}. Say which backbone: --backbone hf:<name or folder>."
             )
         changes["backbone"] = DEFAULT_BACKBONES[pool.kind]
-    if "heads" in POOLINGS[config.pooling].options:
-        changes["pooling_options"] = {"heads": config.heads, **config.pooling_options}
     return config.changed(changes)
 
 
@@ -134,8 +132,10 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     """Make the verifier that is to be trained, its first weights drawn from the seed."""
     torch.manual_seed(config.seed)
     backbone = config.backbone or DEFAULT_BACKBONES[pool.kind]
+    has_heads = "heads" in POOLINGS[config.pooling].options
+    pooling_options = {**({"heads": config.heads} if has_heads else {}), **config.pooling_options}
     channels = int(pool.values.shape[1]) if backbone == "features" and pool.kind == "features" else None
-    verifier = Verifier(config.pooling, backbone, channels, config.pooling_options, config.backbone_options)
+    verifier = Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options)
     verifier.backbone.prepare(pool.values[:1])  # refuses instances of another kind before any work
     return verifier
 
@@ -159,6 +159,7 @@ def _run_stage(
     progress: Progress,
 ) -> StageState:
     features: Features | None = None
+    config = config.for_stage(frozen=stage.frozen)
     if stage.frozen:
         verifier.backbone.freeze()
         needed = ("train", "validation")

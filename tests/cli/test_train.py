@@ -1,0 +1,92 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from miv.cli.app import app
+from miv.errors import MivError
+from miv.exemplars import save_splits
+from tests.training.tiny import tiny_sets
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    save_splits(tiny_sets("features"), tmp_path / "data", builder="test", options={}, seed=0)
+    return tmp_path
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(app, list(arguments))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_train_evaluate_list_and_compare(folder: Path) -> None:
+    Path("short.toml").write_text("max_epochs = 2\npatience = 2\nbatch_size = 50\nheads = 4\n")
+    trained = json.loads(run("train", "data", "--out", "runs/a", "--config", "short.toml", "--threads", "1", "--json"))
+    config = json.loads(Path("runs/a/config.json").read_text())
+    assert (config["max_epochs"], config["heads"], config["schedule"]) == (2, 4, "one_cycle")
+    table = run("train", "data", "--out", "runs/b", "--config", "runs/a/config.json", "--pooling", "baseline")
+    assert "test: 400 exemplars" in table
+    evaluated = json.loads(run("evaluate", "runs/a", "data", "--json"))
+    assert evaluated == trained["test"]
+    assert "AUROC" in run("evaluate", "runs/a/verifier", "data/validation")
+    listed = json.loads(run("runs", "list", "--json"))
+    assert [(row["run"], row["pooling"], row["state"]) for row in listed] == [
+        ("runs/a", "cap_dba_l2", "done"),
+        ("runs/b", "baseline", "done"),
+    ]
+    compared = json.loads(run("runs", "compare", "runs/a", "runs/b", "--json"))
+    assert compared[0]["auroc"] == trained["test"]["classification"]["auroc"]
+    assert "batch_size" not in compared[0]
+    assert "baseline" in run("runs", "compare", "runs/a", "runs/b")
+
+
+def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
+    flags = "--task-option writers=6 --task-option held_out_writers=6 --task-option copies=2 --max-epochs 1 --threads 1"
+    assert "test: " in run("train", "digits-twin", "--out", "runs/twin", *flags.split())
+    built = list((folder / "cache" / "sets").iterdir())
+    assert [path.name.startswith("digits-twin-") for path in built] == [True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "digits-twn", "--out", "r"], "Did you mean 'digits-twin'"),
+        (["train", "data", "--out", "r", "--preset", "fats"], "Did you mean 'fast'"),
+        (["train", "data", "--out", "r", "--optimiser", "sgd"], "adamw"),
+        (["train", "data", "--out", "r", "--raw", "x"], "takes no option"),
+        (["train", "data", "--out", "r", "--config", "wrong.toml"], r"setting in wrong.toml 'pateince'.*'patience'"),
+        (["evaluate", "data", "data"], "config.json"),
+        (["runs", "list", "nowhere"], "no folder nowhere"),
+        (["runs", "compare", "data"], "Could not read"),
+    ],
+)
+def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) -> None:
+    Path("wrong.toml").write_text("pateince = 3\n")
+    with pytest.raises(MivError, match=message):
+        run(*arguments)
+    assert not Path("r").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_says_how_to_go_on(folder: Path) -> None:
+    command = [sys.executable, "-m", "miv", "train", "data", "--out", "run", "--batch-size", "2", "--threads", "1"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ})
+    while not Path("run/checkpoints/frozen/last.ckpt").exists():
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "--resume" in messages
+    assert "Traceback" not in messages
