@@ -18,14 +18,14 @@ from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
 
 POOLINGS = ("baseline", "cap_dba_l2")
-TASK = {"writers": 60, "held_out_writers": 30, "copies": 4, "difficulty": 0.5}
+TASK = {"writers": 200, "held_out_writers": 40, "copies": 4, "difficulty": 0.3}
 SHADES = " ░▒▓█"
 COLUMNS = 5  # pictures beside each other
 
 
 def settings(pooling: str) -> TrainingConfig:
-    """What the demonstration trains with: the preset ``fast``, but shorter."""
-    return preset("fast", pooling).changed({"max_epochs": 10, "patience": 10, "frozen_patience": 10})
+    """What the demonstration trains with: the preset ``fast``, but few epochs of many small steps."""
+    return preset("fast", pooling).changed({"batch_size": 32, "grouping": 1, "max_epochs": 3, "learning_rates": 1e-3})
 
 
 def run_demo(out: Path, progress: Progress) -> str:
