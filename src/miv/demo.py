@@ -25,7 +25,9 @@ COLUMNS = 5  # pictures beside each other
 
 def settings(pooling: str) -> TrainingConfig:
     """What the demonstration trains with: the preset ``fast``, but few epochs of many small steps."""
-    return preset("fast", pooling).changed({"batch_size": 32, "grouping": 1, "max_epochs": 3, "learning_rates": 1e-3})
+    return preset("fast", pooling).changed(
+        {"batch_size": 32, "grouping": 1, "max_epochs": 3, "learning_rates": ((0, 1e-3),)}
+    )
 
 
 def run_demo(out: Path, progress: Progress) -> str:
