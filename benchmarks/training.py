@@ -45,7 +45,7 @@ from miv.training.run import complete, create_verifier
 from miv.training.sampling import draw_order
 
 BATCH = 256
-WARM_UP, STEPS = 6, 24
+WARM_UP, STEPS = 4, 12
 
 
 class StepsOnly(StageModule):
@@ -61,21 +61,25 @@ class StepTimer(Callback):
     def __init__(self) -> None:
         self.whole: list[float] = []
         self.alone: list[float] = []
-        self._since = time.perf_counter()
+        self.whole_processor: list[float] = []  # processor time, which other work on the machine does not change
+        self.alone_processor: list[float] = []
+        self._since, self._processor_since = time.perf_counter(), time.process_time()
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self.whole.append(time.perf_counter() - self._since)
+        self.whole_processor.append(time.process_time() - self._processor_since)
         backbone, instances = module.verifier.backbone, batch[0].instances
         times = []
         for _ in range(2):  # the second time the kernels for this very size are there
             backbone.zero_grad()
-            start = time.perf_counter()
+            start, processor_start = time.perf_counter(), time.process_time()
             features = backbone(instances)
             features.backward(torch.ones_like(features))
-            times.append(time.perf_counter() - start)
+            times.append((time.perf_counter() - start, time.process_time() - processor_start))
         backbone.zero_grad()
-        self.alone.append(min(times))
-        self._since = time.perf_counter()
+        self.alone.append(times[-1][0])
+        self.alone_processor.append(times[-1][1])
+        self._since, self._processor_since = time.perf_counter(), time.process_time()
 
 
 def step_overhead(sets: dict[str, ExemplarSet]) -> dict[str, float]:
@@ -96,9 +100,10 @@ def step_overhead(sets: dict[str, ExemplarSet]) -> dict[str, float]:
             callbacks=[timer],
         )
         trainer.fit(module, StageData(module, workers=0))
-        ratios = [whole / alone for whole, alone in zip(timer.whole, timer.alone, strict=True)][WARM_UP:]
         key = "step_overhead" if augmentation == "none" else "step_overhead_augmented"
-        found[key] = round(statistics.median(ratios), 3)
+        pairs = {key: (timer.whole, timer.alone), f"{key}_processor": (timer.whole_processor, timer.alone_processor)}
+        for name, (whole, alone) in pairs.items():
+            found[name] = round(statistics.median(whole[WARM_UP:]) / statistics.median(alone[WARM_UP:]), 3)
         found[f"{key}_backbone_ms"] = round(1000 * statistics.median(timer.alone[WARM_UP:]), 1)
     return found
 
@@ -164,7 +169,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         resnet = resnet_18(Path(folder))
         result["frozen_epoch_gain"] = frozen_epoch_gain(
-            sets, resnet, {"image_size": 32, "image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}
+            sets, resnet, {"image_size": (32, 32), "image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}
         )
     for size in ("small", "large"):
         result[f"frozen_epoch_gain_{size}"] = frozen_epoch_gain(sets, "compact_cnn", {"size": size})
