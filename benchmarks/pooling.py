@@ -2,8 +2,8 @@
 
     python benchmarks/pooling.py [--repeats 7]
 
-Both sides run in one process, in turn, under the same allocator settings and on two threads; peak memory is
-measured in a process for each side.
+The sides run in turn, each in a process of its own, under the same allocator settings and on two threads. The padded
+side of the skewed mix needs 16 GB.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 # glibc gives large tensors back to the system at every step unless told otherwise; that would slow both
 # sides, the padded one more. The variables only count when a process starts.
@@ -38,6 +39,7 @@ from miv.poolings.cap_dba import EuclideanPooling
 from miv.poolings.cap_vema import VarianceExcitedPooling
 
 CHANNELS = 512
+ROUNDS = 2  # turns of all sides, so that a slow minute of the machine does not fall on one side
 Step = Callable[[], object]
 
 
@@ -165,33 +167,33 @@ def gated_torchmil(mix: str) -> Step:
     return step
 
 
-def times(steps: dict[str, Step], repeats: int) -> dict[str, float]:
-    """Median seconds of each step, taken in turn after one round to warm up."""
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for repeat in range(repeats + 1):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            if repeat:
-                seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in seconds.items()}
+SIDES: dict[str, Callable[[CrossAttentionPooling, str], Step]] = {
+    "ours": ours,
+    "padded": padded,
+    "ready_padded": ready_padded,
+    "products": products_alone,
+}
+GATED_SIDES: dict[str, Callable[[str], Step]] = {"ours": gated_ours, "torchmil": gated_torchmil}
 
 
-def peak_megabytes(side: str, name: str, mix: str) -> float:
-    """Peak memory of one side, inputs included, beyond what the imports take; in a process of its own."""
-    command = [sys.executable, __file__, "--memory-of", side, name, mix]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def print_peak(side: str, name: str, mix: str) -> None:
-    pooling = create_pooling(name, channels=CHANNELS)
-    assert isinstance(pooling, CrossAttentionPooling)
+def print_measurement(name: str, side: str, mix: str, repeats: int) -> None:
+    """Run one side alone and print seconds a step, the peak of memory beyond the imports, and the loss."""
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak that the parent process had
     before = peak_of_this_process()
-    step = {"ours": ours, "padded": padded}[side](pooling, mix)
-    step()
-    step()
-    print(peak_of_this_process() - before)
+    if name == "gabmil":
+        step = GATED_SIDES[side](mix)
+    else:
+        pooling = create_pooling(name, channels=CHANNELS)
+        assert isinstance(pooling, CrossAttentionPooling)
+        step = SIDES[side](pooling, mix)
+    loss = step()
+    peak = peak_of_this_process() - before
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - start)
+    print(json.dumps({"seconds": seconds, "mb": peak, "loss": None if loss is None else float(loss)}))  # type: ignore[arg-type]
 
 
 def peak_of_this_process() -> float:
@@ -199,61 +201,55 @@ def peak_of_this_process() -> float:
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
-def measure_cap(name: str, mix: str, repeats: int) -> dict[str, float]:
-    pooling = create_pooling(name, channels=CHANNELS)
-    assert isinstance(pooling, CrossAttentionPooling)
-    steps = {"ours": ours(pooling, mix), "padded": padded(pooling, mix)}
-    first, second = (float(step()) for step in steps.values())  # type: ignore[arg-type]
-    assert math.isclose(first, second, rel_tol=1e-3, abs_tol=1e-2), (first, second)
-    steps |= {"ready_padded": ready_padded(pooling, mix), "products": products_alone(pooling, mix)}
-    seconds = times(steps, repeats)
-    memory = {side: peak_megabytes(side, name, mix) for side in ("ours", "padded")}
-    figures = {
-        "ours_ms": seconds["ours"] * 1000,
-        "padded_ms": seconds["padded"] * 1000,
-        "ready_padded_ms": seconds["ready_padded"] * 1000,
-        "products_ms": seconds["products"] * 1000,
-        "ratio": seconds["padded"] / seconds["ours"],
-        "ratio_ready_padded": seconds["ready_padded"] / seconds["ours"],
-        "overhead": seconds["ours"] / seconds["products"],
-        "ours_mb": memory["ours"],
-        "padded_mb": memory["padded"],
-        "memory_share": memory["ours"] / memory["padded"],
+def measure(name: str, mix: str, sides: list[str], repeats: int) -> dict[str, dict[str, float]]:
+    """Median milliseconds and peak megabytes of each side, over ``ROUNDS`` turns of all sides."""
+    runs: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+    for _ in range(ROUNDS):
+        for side in sides:
+            command = [sys.executable, __file__, "--side", name, side, mix, str(repeats)]
+            runs[side].append(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
+    if name != "gabmil":
+        losses = runs["ours"][0]["loss"], runs["padded"][0]["loss"]
+        assert math.isclose(*losses, rel_tol=1e-3, abs_tol=1e-2), losses
+    return {
+        side: {
+            "ms": round(1000 * statistics.median(second for run in runs[side] for second in run["seconds"]), 1),
+            "mb": round(max(run["mb"] for run in runs[side])),
+        }
+        for side in sides
     }
-    return {key: round(value, 3) for key, value in figures.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--memory-of", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--side", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(2)
     torch.manual_seed(0)
-    if arguments.memory_of:
-        print_peak(*arguments.memory_of)
+    if arguments.side:
+        name, side, mix, repeats = arguments.side
+        print_measurement(name, side, mix, int(repeats))
         return
-    detail: dict[str, dict[str, float]] = {}
-    for mix, repeats in (("uniform", arguments.repeats), ("skewed", max(2, arguments.repeats // 2))):
-        for name in ("cap_dba_l2", "cap_vema"):
-            detail[f"{name}_{mix}"] = measure_cap(name, mix, repeats)
+    detail: dict[str, dict[str, dict[str, float]]] = {}
+    for mix, repeats in (("uniform", arguments.repeats), ("skewed", 2)):
+        for name in ("cap_dba_l2", "cap_vema", "gabmil"):
+            sides = list(GATED_SIDES if name == "gabmil" else SIDES)
+            detail[f"{name}_{mix}"] = measure(name, mix, sides, repeats)
             print(f"{name} {mix}: {detail[f'{name}_{mix}']}", file=sys.stderr)
-        gated = times({"ours": gated_ours(mix), "torchmil": gated_torchmil(mix)}, repeats)
-        detail[f"gabmil_{mix}"] = {"ratio": gated["torchmil"] / gated["ours"]}
-        print(f"gabmil {mix}: {gated}", file=sys.stderr)
+
+    def ratio(name: str, over: str, under: str = "ours", unit: str = "ms") -> float:
+        return round(detail[name][over][unit] / detail[name][under][unit], 2)
+
     names = ("cap_dba_l2", "cap_vema")
-    result = {
-        "ratio_uniform": min(detail[f"{name}_uniform"]["ratio"] for name in names),
-        "ratio_skewed": min(detail[f"{name}_skewed"]["ratio"] for name in names),
-        "ratio_uniform_ready_padded": min(detail[f"{name}_uniform"]["ratio_ready_padded"] for name in names),
-        "ratio_skewed_ready_padded": min(detail[f"{name}_skewed"]["ratio_ready_padded"] for name in names),
-        "memory_share_skewed": max(detail[f"{name}_skewed"]["memory_share"] for name in names),
-        "overhead": max(row["overhead"] for key, row in detail.items() if key.startswith("cap")),
-        "ratio_torchmil_uniform": detail["gabmil_uniform"]["ratio"],
-        "ratio_torchmil_skewed": detail["gabmil_skewed"]["ratio"],
-        "detail": detail,
-    }
-    print(json.dumps(result))
+    result: dict[str, Any] = {}
+    for mix in ("uniform", "skewed"):
+        result[f"ratio_{mix}"] = min(ratio(f"{name}_{mix}", "padded") for name in names)
+        result[f"ratio_{mix}_ready_padded"] = min(ratio(f"{name}_{mix}", "ready_padded") for name in names)
+        result[f"overhead_{mix}"] = max(ratio(f"{name}_{mix}", "ours", "products") for name in names)
+        result[f"memory_share_{mix}"] = max(ratio(f"{name}_{mix}", "ours", "padded", "mb") for name in names)
+        result[f"ratio_torchmil_{mix}"] = ratio(f"gabmil_{mix}", "torchmil")
+    print(json.dumps(result | {"detail": detail}))
 
 
 if __name__ == "__main__":
