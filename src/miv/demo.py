@@ -18,15 +18,16 @@ from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
 
 POOLINGS = ("baseline", "cap_dba_l2")
-TASK = {"writers": 200, "held_out_writers": 40, "copies": 4, "difficulty": 0.3}
+TASK = {"writers": 170, "held_out_writers": 40, "copies": 4, "difficulty": 0.3}
 SHADES = " ░▒▓█"
 COLUMNS = 5  # pictures beside each other
 
 
 def settings(pooling: str) -> TrainingConfig:
     """What the demonstration trains with: the preset ``fast``, but few epochs of many small steps."""
+    rates = {"learning_rates": ((0, 1e-3),), "frozen_learning_rates": ((0, 3e-3),)}
     return preset("fast", pooling).changed(
-        {"batch_size": 32, "grouping": 1, "max_epochs": 3, "learning_rates": ((0, 1e-3),)}
+        {"batch_size": 32, "grouping": 1, "max_epochs": 3, "frozen_max_epochs": 8, **rates}
     )
 
 

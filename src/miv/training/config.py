@@ -34,6 +34,7 @@ class TrainingConfig:
         patience: a stage ends after so many epochs without a better validation accuracy.
         frozen_stage: whether a first stage trains all but the backbone.
         frozen_patience: the patience of that stage.
+        frozen_max_epochs: the most epochs of that stage, where it differs from max_epochs.
         augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
         precision: what the backbone computes in, float32 or bfloat16.
         bucket: the instances of a batch are filled up to a multiple of this before the backbone.
@@ -56,6 +57,7 @@ class TrainingConfig:
     patience: int = 10
     frozen_stage: bool = True
     frozen_patience: int = 2
+    frozen_max_epochs: int | None = None
     augmentation: Literal["none", "affine"] = "none"
     precision: Literal["float32", "bfloat16"] = "float32"
     bucket: int = 128
@@ -66,11 +68,21 @@ class TrainingConfig:
         for one in fields(self):
             value = _checked(one.name, getattr(self, one.name), types[one.name])
             object.__setattr__(self, one.name, value)
-        counts = ("heads", "batch_size", "grouping", "max_epochs", "patience", "frozen_patience", "bucket")
+        counts = (
+            "heads",
+            "batch_size",
+            "grouping",
+            "max_epochs",
+            "patience",
+            "frozen_patience",
+            "frozen_max_epochs",
+            "bucket",
+        )
         least = {**dict.fromkeys(counts, 1), "seed": 0, "weight_decay": 0.0}
         for name, smallest in least.items():
-            if getattr(self, name) < smallest:
-                raise MivError(f"{name} is {getattr(self, name)}. Expected {smallest} or more.")
+            given = getattr(self, name)
+            if given is not None and given < smallest:
+                raise MivError(f"{name} is {given}. Expected {smallest} or more.")
         _check_rates("learning_rates", self.learning_rates)
         if self.frozen_learning_rates:
             _check_rates("frozen_learning_rates", self.frozen_learning_rates)
@@ -92,10 +104,11 @@ class TrainingConfig:
         return {**asdict(self), **{name: [list(pair) for pair in getattr(self, name)] for name in rates}}
 
     def for_stage(self, *, frozen: bool) -> "TrainingConfig":
-        """The settings with the learning rates of a stage."""
-        return (
-            replace(self, learning_rates=self.frozen_learning_rates) if frozen and self.frozen_learning_rates else self
-        )
+        """The settings with the learning rates and the most epochs of a stage."""
+        if not frozen:
+            return self
+        rates = self.frozen_learning_rates or self.learning_rates
+        return replace(self, learning_rates=rates, max_epochs=self.frozen_max_epochs or self.max_epochs)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
