@@ -86,7 +86,7 @@ def step_overhead(sets: dict[str, ExemplarSet]) -> dict[str, float]:
     found = {}
     for augmentation in ("none", "affine"):
         config = complete(TrainingConfig(batch_size=BATCH, augmentation=augmentation), sets["train"].pool)
-        module = StepsOnly(create_verifier(config, sets["train"].pool), config, 1, sets, None, STEPS)
+        module = StepsOnly(create_verifier(config, sets["train"].pool), config, 1, sets, None)
         timer = StepTimer()
         trainer = Trainer(
             accelerator="cpu",
@@ -133,13 +133,13 @@ def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict
     config = complete(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
     verifier = create_verifier(config, pool)
     verifier.backbone.freeze()
-    sampler = StageData(StageModule(verifier, config, 0, sets, None, 1), workers=0).sampler
+    sampler = StageData(StageModule(verifier, config, 0, sets, None), workers=0).sampler
     parts = [part for part, _ in zip(sampler, range(7), strict=False)]
     needed = sets["train"].subset(np.concatenate([chosen for chosen, _ in parts])).used
     cached: Features = {"train": embed_instances(verifier.backbone, pool, needed)}
     seconds: dict[str, list[float]] = {"embeds": [], "cache": []}
     for name, features in (("embeds", None), ("cache", cached)):
-        module = StageModule(verifier, config, 0, sets, features, 1)
+        module = StageModule(verifier, config, 0, sets, features)
         batches = StageData(module, workers=0).train_dataloader().dataset
         optimiser = module.configure_optimizers()
         for part in parts:

@@ -35,6 +35,11 @@ class TrainingConfig:
         frozen_stage: whether a first stage trains all but the backbone.
         frozen_patience: the patience of that stage.
         frozen_max_epochs: the most epochs of that stage, where it differs from max_epochs.
+        contrast_epochs: epochs of a stage before these that teaches the backbone to tell a query's bag from other
+            bags, see miv.training.contrast; 0 leaves it out.
+        contrast_batch_size: positive exemplars in a step of that stage.
+        contrast_learning_rates: the learning rates of that stage, where they differ.
+        contrast_temperature: how sharply that stage tells near from far; lower is sharper.
         augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
         precision: what the backbone computes in, float32 or bfloat16.
         bucket: the instances of a batch are filled up to a multiple of this before the backbone.
@@ -58,6 +63,10 @@ class TrainingConfig:
     frozen_stage: bool = True
     frozen_patience: int = 2
     frozen_max_epochs: int | None = None
+    contrast_epochs: int = 0
+    contrast_batch_size: int = 64
+    contrast_learning_rates: LearningRates = ()
+    contrast_temperature: float = 0.1
     augmentation: Literal["none", "affine"] = "none"
     precision: Literal["float32", "bfloat16"] = "float32"
     bucket: int = 128
@@ -78,14 +87,16 @@ class TrainingConfig:
             "frozen_max_epochs",
             "bucket",
         )
-        least = {**dict.fromkeys(counts, 1), "seed": 0, "weight_decay": 0.0}
+        least = {**dict.fromkeys(counts, 1), "seed": 0, "weight_decay": 0.0, "contrast_epochs": 0}
+        least |= {"contrast_batch_size": 2, "contrast_temperature": 1e-3}
         for name, smallest in least.items():
             given = getattr(self, name)
             if given is not None and given < smallest:
                 raise MivError(f"{name} is {given}. Expected {smallest} or more.")
         _check_rates("learning_rates", self.learning_rates)
-        if self.frozen_learning_rates:
-            _check_rates("frozen_learning_rates", self.frozen_learning_rates)
+        for name in ("frozen_learning_rates", "contrast_learning_rates"):
+            if getattr(self, name):
+                _check_rates(name, getattr(self, name))
 
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
         """Return the settings with some changed; an unknown name is refused with the nearest one."""
@@ -100,15 +111,19 @@ class TrainingConfig:
 
     def document(self) -> dict[str, Any]:
         """The settings as JSON holds them."""
-        rates = ("learning_rates", "frozen_learning_rates")
+        rates = ("learning_rates", "frozen_learning_rates", "contrast_learning_rates")
         return {**asdict(self), **{name: [list(pair) for pair in getattr(self, name)] for name in rates}}
 
-    def for_stage(self, *, frozen: bool) -> "TrainingConfig":
-        """The settings with the learning rates and the most epochs of a stage."""
-        if not frozen:
-            return self
-        rates = self.frozen_learning_rates or self.learning_rates
-        return replace(self, learning_rates=rates, max_epochs=self.frozen_max_epochs or self.max_epochs)
+    def for_stage(self, name: str) -> "TrainingConfig":
+        """The settings with the learning rates, the most epochs and the batches of a stage."""
+        if name == "frozen":
+            rates = self.frozen_learning_rates or self.learning_rates
+            return replace(self, learning_rates=rates, max_epochs=self.frozen_max_epochs or self.max_epochs)
+        if name == "contrast":
+            rates = self.contrast_learning_rates or self.learning_rates
+            size = self.contrast_batch_size
+            return replace(self, learning_rates=rates, max_epochs=self.contrast_epochs, batch_size=size)
+        return self
 
 
 def read_settings(path: Path) -> dict[str, Any]:

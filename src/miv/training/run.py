@@ -19,6 +19,7 @@ from miv.prediction import predict
 from miv.processes import Share
 from miv.progress import Progress, SilentProgress
 from miv.training.config import TrainingConfig
+from miv.training.contrast import ContrastModule
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.module import Features, StageData, StageModule
 from miv.training.progress import EpochProgress
@@ -26,12 +27,13 @@ from miv.training.run_folder import RunFolder, write_json
 from miv.training.state import StageState
 from miv.verifier import Verifier
 
+CONTRAST = "contrast"
 DEFAULT_BACKBONES = {"image": "compact_cnn", "features": "features"}
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a training: ``frozen`` trains all but the backbone, ``all`` everything."""
+    """A part of a training: ``contrast`` trains the backbone, ``frozen`` all else, ``all`` everything."""
 
     name: str
     number: int
@@ -86,6 +88,11 @@ def train(
     for split in ("train", "validation"):
         if split not in sets:
             raise MivError(f"There is no split {split!r}. A training needs train and validation.")
+    if config.contrast_epochs and machine.devices * machine.nodes > 1:
+        raise MivError(
+            f"contrast_epochs is {config.contrast_epochs} with {machine.devices * machine.nodes} processes. That stage "
+            "compares all exemplars of a batch, so it needs one process: leave out --devices and --nodes, or the stage."
+        )
     config = complete(config, sets["train"].pool)
     run = RunFolder(out)
     if is_first_process():
@@ -97,7 +104,8 @@ def train(
         for stage in stages_of(config, verifier):
             states[stage.name] = _run_stage(stage, verifier, config, sets, run, machine, states, progress)
             _read_best(run, stage, verifier)
-        best = max(states, key=lambda name: states[name].best_accuracy)
+        # A contrast stage makes a backbone, not a verifier.
+        best = max((name for name in states if name != CONTRAST), key=lambda name: states[name].best_accuracy)
         verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST)
     else:
         verifier = Verifier.from_pretrained(run.verifier)
@@ -144,8 +152,9 @@ def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
     """The stages: where the backbone has nothing to learn, one that is as patient as the last."""
     if not any(True for _ in verifier.backbone.parameters()):
         return [Stage("frozen", 0, True, config.patience)]
-    last = Stage("all", 1, False, config.patience)
-    return [Stage("frozen", 0, True, config.frozen_patience), last] if config.frozen_stage else [last]
+    first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if config.contrast_epochs else []
+    frozen = [Stage("frozen", 0, True, config.frozen_patience)] if config.frozen_stage else []
+    return [*first, *frozen, Stage("all", 1, False, config.patience)]
 
 
 def _run_stage(
@@ -159,15 +168,17 @@ def _run_stage(
     progress: Progress,
 ) -> StageState:
     features: Features | None = None
-    config = config.for_stage(frozen=stage.frozen)
+    config = config.for_stage(stage.name)
     if stage.frozen:
         verifier.backbone.freeze()
         needed = ("train", "validation")
         features = {split: embed_pool(verifier.backbone, sets[split].pool, machine.cache, progress) for split in needed}
     else:
         verifier.backbone.unfreeze()
-    steps = -(-len(sets["train"]) // config.batch_size)
-    module = StageModule(verifier, config, stage.number, sets, features, steps)
+    if stage.name == CONTRAST:
+        module: StageModule = ContrastModule(verifier, config, stage.number, sets)
+    else:
+        module = StageModule(verifier, config, stage.number, sets, features)
     last = run.checkpoints(stage.name) / LAST
     if last.is_file():
         module.state.restore(torch.load(last, map_location="cpu", weights_only=True)["stage"])
