@@ -15,6 +15,7 @@ from miv.bags import Bags
 from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.exemplars import ExemplarSet
+from miv.prediction import predict
 from miv.training import keeper
 from miv.training.run import Machine, StoppedByUser, train
 from miv.verifier import Verifier
@@ -163,9 +164,33 @@ def test_a_finished_run_is_not_trained_again(images_run: Path) -> None:
     assert (images_run / "verifier" / "model.safetensors").stat().st_mtime_ns == before
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pooling": "cap_dba"}, "Did you mean 'cap_dba_l"),
+        ({"heads": 7}, "7"),
+        ({"pooling_options": {"layers": 2}}, "layers"),
+        ({"backbone": "compact_cmm"}, "Did you mean 'compact_cnn'"),
+        ({"backbone": "features"}, "are images.* takes feature vectors.*compact_cnn"),
+    ],
+)
+def test_settings_that_make_no_verifier_leave_nothing_behind(
+    tmp_path: Path, settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(MivError, match=message):
+        train(tiny_sets("image"), IMAGES.changed(settings), tmp_path / "run", Machine(tmp_path))
+    assert not (tmp_path / "run").exists()
+
+
 def test_instances_that_the_backbone_does_not_take_are_refused_before_any_work(tmp_path: Path) -> None:
-    with pytest.raises(MivError):
+    with pytest.raises(MivError, match=r"are feature vectors.* takes images.*features\."):
         train(tiny_sets("features"), IMAGES.changed({"backbone": "compact_cnn"}), tmp_path / "a", Machine(tmp_path))
+
+
+def test_a_verifier_refuses_a_set_of_another_kind(images_run: Path) -> None:
+    verifier = Verifier.from_pretrained(images_run / "verifier")
+    with pytest.raises(MivError, match=r"are feature vectors.* takes images"):
+        predict(verifier, tiny_sets("features")["test"])
 
 
 @pytest.mark.parametrize("pooling", ["baseline", "bi_lstm", "msa"])

@@ -10,6 +10,7 @@ import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from miv.backbones.base import check_kind
 from miv.errors import MivError
 from miv.evaluation import Evaluation, evaluate
 from miv.exemplars import ExemplarSet, InstancePool
@@ -89,9 +90,11 @@ def train(
     config = complete(config, sets["train"].pool)
     run = RunFolder(out)
     if is_first_process():
-        run.begin(config, sets, data, resume=resume)
-    progress = progress or SilentProgress()
+        run.check(config, sets, data, resume=resume)
     verifier = create_verifier(config, sets["train"].pool)
+    if is_first_process() and not run.exists():
+        run.begin(config, sets, data)  # only now: settings that make no verifier leave nothing behind
+    progress = progress or SilentProgress()
     states: dict[str, StageState] = {}
     if not run.verifier.is_dir():
         for stage in stages_of(config, verifier):
@@ -134,9 +137,12 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     backbone = config.backbone or DEFAULT_BACKBONES[pool.kind]
     has_heads = "heads" in POOLINGS[config.pooling].options
     pooling_options = {**({"heads": config.heads} if has_heads else {}), **config.pooling_options}
-    channels = int(pool.values.shape[1]) if backbone == "features" and pool.kind == "features" else None
+    channels = None
+    if backbone == "features":
+        check_kind(pool, "features")
+        channels = int(pool.values.shape[1])
     verifier = Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options)
-    verifier.backbone.prepare(pool.values[:1])  # refuses instances of another kind before any work
+    verifier.backbone.check(pool)
     return verifier
 
 

@@ -61,21 +61,24 @@ class RunFolder:
         """Whether a run was begun here."""
         return self.about.is_file()
 
-    def begin(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, *, resume: bool) -> None:
-        """Write what the run is, or see that the one that is here is the same."""
-        document: dict[str, Any] = {
+    def begin(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str) -> None:
+        """Write what the run is."""
+        write_json(self.config, config.document())
+        about = {
             "format": FORMAT,
             "version": 1,
             "done": False,
             "seed": config.seed,
-            "data": {"name": data, "fingerprints": {split: s.fingerprint for split, s in sets.items()}},
+            "data": {"name": data, "fingerprints": _fingerprints(sets)},
             "versions": {"miv": __version__, "python": platform.python_version(), **_versions()},
         }
+        write_json(self.about, about)
+
+    def check(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, *, resume: bool) -> None:
+        """See that a run can begin here, or that the one that is here is the same."""
         if not self.exists():
             if self.path.exists() and any(self.path.iterdir()) and not resume:
                 raise MivError(f"{self.path} is not empty, and not a run. Choose another folder for --out.")
-            write_json(self.config, config.document())
-            write_json(self.about, document)
             return
         if not resume:
             raise MivError(f"{self.path} holds a run. Go on with it by --resume, or choose another folder for --out.")
@@ -86,7 +89,7 @@ class RunFolder:
                     f"{self.path} was begun with {name} = {before.get(name)!r}, and now it is {value!r}. Go on with "
                     "the same settings, or choose another folder for --out."
                 )
-        if about["data"]["fingerprints"] != document["data"]["fingerprints"]:
+        if about["data"]["fingerprints"] != _fingerprints(sets):
             raise MivError(f"{self.path} was begun with other data than {data}. Choose another folder for --out.")
 
     def read(self) -> dict[str, Any]:
@@ -128,6 +131,10 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
     """Write a JSON object, whole."""
     with whole_file(path) as temporary:
         temporary.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def _fingerprints(sets: dict[str, ExemplarSet]) -> dict[str, str]:
+    return {split: exemplars.fingerprint for split, exemplars in sets.items()}
 
 
 def _versions() -> dict[str, str]:
