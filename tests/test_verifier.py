@@ -113,7 +113,7 @@ def change_weights(folder: Path, name: str, value: torch.Tensor | None) -> None:
 DAMAGES: dict[str, Any] = {
     "is missing": lambda f: (f / "config.json").unlink(),
     "never from pickle": lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"),
-    "is not readable as JSON": lambda f: (f / "config.json").write_text('{"format": '),
+    "is not JSON: Expecting value": lambda f: (f / "config.json").write_text('{"format": '),
     "some other kind of model": lambda f: (f / "config.json").write_text('{"architectures": ["BertModel"]}'),
     "Expected 1; update miv": lambda f: change_config(f, format_version=2),
     "Did you mean 'cap_vema'": lambda f: change_config(f, pooling="cap_vena"),
@@ -132,7 +132,7 @@ DAMAGES: dict[str, Any] = {
         f, pooling_options={"projection": "false"}
     ),
     "number of hidden layers": lambda f: change_config(f, pooling="mi_net", pooling_options={"hidden": [1] * 9999}),
-    "not readable as JSON (Exceeds": lambda f: (f / "config.json").write_text('{"channels": ' + "9" * 5000 + "}"),
+    "is not JSON: Exceeds": lambda f: (f / "config.json").write_text('{"channels": ' + "9" * 5000 + "}"),
     "['extra']": lambda f: change_weights(f, "extra", torch.zeros(1)),
     "NaN or infinite": lambda f: change_weights(f, "pooling.similarity.weight", torch.full((4,), torch.nan)),
     "Expected torch.float32 (4,)": lambda f: change_weights(f, "pooling.similarity.weight", torch.zeros(5)),

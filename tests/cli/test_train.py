@@ -69,7 +69,8 @@ def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
         (["train", "data", "--out", "r", "--config", "wrong.toml"], r"setting in wrong.toml 'pateince'.*'patience'"),
         (["evaluate", "data", "data"], "config.json"),
         (["runs", "list", "nowhere"], "no folder nowhere"),
-        (["runs", "compare", "data"], "Could not read"),
+        (["runs", "compare", "data"], "data is not a run: it has no run.json.*runs list"),
+        (["runs", "compare", "runs/nope"], "runs/nope is not a run: there is no such folder.*runs list"),
     ],
 )
 def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) -> None:

@@ -15,6 +15,7 @@ from miv.errors import MivError
 from miv.evaluation import Evaluation, evaluate
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.feature_cache import embed_pool
+from miv.json_files import write_json
 from miv.poolings.base import POOLINGS
 from miv.prediction import predict
 from miv.processes import Share
@@ -23,7 +24,7 @@ from miv.training.config import TrainingConfig
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.module import Features, StageData, StageModule
 from miv.training.progress import EpochProgress
-from miv.training.run_folder import RunFolder, write_json
+from miv.training.run_folder import RunFolder
 from miv.training.state import StageState
 from miv.verifier import Verifier
 

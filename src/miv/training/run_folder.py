@@ -8,7 +8,6 @@
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its answers and their metrics.
 """
 
-import json
 import platform
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -18,10 +17,11 @@ from typing import Any
 from miv import __version__
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet
-from miv.files import whole_file
+from miv.json_files import read_json_object, write_json
 from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"
+_DAMAGED = "The run is damaged; train again with another --out."
 _LIBRARIES = ("torch", "lightning", "numpy", "transformers", "timm")
 
 
@@ -82,7 +82,7 @@ class RunFolder:
             return
         if not resume:
             raise MivError(f"{self.path} holds a run. Go on with it by --resume, or choose another folder for --out.")
-        before, about = read_json(self.config), self.read()
+        before, about = self.read_config(), self.read()
         for name, value in config.document().items():
             if before.get(name) != value:
                 raise MivError(
@@ -94,10 +94,18 @@ class RunFolder:
 
     def read(self) -> dict[str, Any]:
         """What ``run.json`` says."""
-        about = read_json(self.about)
+        about = read_json_object(self.about, _DAMAGED)
         if about.get("format") != FORMAT:
             raise MivError(f"{self.about} is not of a run: its format is not {FORMAT!r}.")
         return about
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings."""
+        return read_json_object(self.config, _DAMAGED)
+
+    def read_evaluation(self) -> dict[str, Any]:
+        """The metrics by split."""
+        return read_json_object(self.evaluation, _DAMAGED)
 
     def finish(self, seconds: float, best: dict[str, Any]) -> None:
         """Mark the run as done."""
@@ -112,25 +120,6 @@ def find_verifier(path: Path) -> Path:
     if not run.verifier.is_dir():
         raise MivError(f"The run {path} is not done. Go on with it: miv train --resume --out {path}")
     return run.verifier
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object of a run."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise MivError(f"{path} is not JSON: {error}. The run is damaged.") from error
-    if not isinstance(document, dict):
-        raise MivError(f"{path} holds a {type(document).__name__}. Expected an object; the run is damaged.")
-    return document
-
-
-def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write a JSON object, whole."""
-    with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 def _fingerprints(sets: dict[str, ExemplarSet]) -> dict[str, str]:
