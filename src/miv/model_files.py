@@ -13,10 +13,23 @@ from miv.json_files import read_json_object
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
+RUN_NAME, VERIFIER_NAME = "run.json", "verifier"  # in the folder of a run
 FORMAT = "miv-verifier"
 FORMAT_VERSION = 1
 _FLOATS = {torch.float64, torch.float32, torch.bfloat16, torch.float16}
 _MOST_UNSAVED_BYTES = 100_000_000
+
+
+def find_verifier(folder: Path) -> Path:
+    """The folder of the verifier that a folder means: the final one of a run of ``miv train``, or itself."""
+    if not (folder / RUN_NAME).is_file():
+        return folder
+    if not (folder / VERIFIER_NAME).is_dir():
+        raise MivError(
+            f"{folder} is a run that is not done, and has no {VERIFIER_NAME}/ yet. Go on with it "
+            "(miv train … --resume), or load the best so far: checkpoints/<stage>/best in it."
+        )
+    return folder / VERIFIER_NAME
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.pytorch import Trainer
@@ -71,6 +72,7 @@ def train(
     machine: Machine,
     *,
     data: str = "",
+    data_options: dict[str, Any] | None = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Evaluation]:
@@ -82,6 +84,7 @@ def train(
         out: the folder of the run; see ``miv.training.run_folder``.
         machine: what to run on.
         data: what the data are called, for the record.
+        data_options: what they were built with, where ``data`` is a task.
         resume: go on with the run in ``out``, or begin it if there is none yet.
         progress: is told of embedding.
     """
@@ -94,7 +97,9 @@ def train(
         run.check(config, sets, data, resume=resume)
     verifier = create_verifier(config, sets["train"].pool)
     if is_first_process() and not run.exists():
-        run.begin(config, sets, data)  # only now: settings that make no verifier leave nothing behind
+        run.begin(
+            config, sets, data, data_options or {}
+        )  # only now: settings that make no verifier leave nothing behind
     progress = progress or SilentProgress()
     states: dict[str, StageState] = {}
     if not run.verifier.is_dir():

@@ -8,7 +8,9 @@
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its answers and their metrics.
 """
 
+import json
 import platform
+import shlex
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +20,7 @@ from miv import __version__
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet
 from miv.json_files import read_json_object, write_json
+from miv.model_files import RUN_NAME, VERIFIER_NAME
 from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"
@@ -37,7 +40,7 @@ class RunFolder:
 
     @property
     def about(self) -> Path:
-        return self.path / "run.json"
+        return self.path / RUN_NAME
 
     @property
     def metrics(self) -> Path:
@@ -45,7 +48,7 @@ class RunFolder:
 
     @property
     def verifier(self) -> Path:
-        return self.path / "verifier"
+        return self.path / VERIFIER_NAME
 
     @property
     def evaluation(self) -> Path:
@@ -61,7 +64,7 @@ class RunFolder:
         """Whether a run was begun here."""
         return self.about.is_file()
 
-    def begin(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str) -> None:
+    def begin(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, options: dict[str, Any]) -> None:
         """Write what the run is."""
         write_json(self.config, config.document())
         about = {
@@ -69,7 +72,11 @@ class RunFolder:
             "version": 1,
             "done": False,
             "seed": config.seed,
-            "data": {"name": data, "fingerprints": _fingerprints(sets)},
+            "data": {
+                "name": data,
+                "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
+                "fingerprints": _fingerprints(sets),
+            },
             "versions": {"miv": __version__, "python": platform.python_version(), **_versions()},
         }
         write_json(self.about, about)
@@ -107,19 +114,25 @@ class RunFolder:
         """The metrics by split."""
         return read_json_object(self.evaluation, _DAMAGED)
 
+    def command_to_resume(self) -> str:
+        """The command that goes on with the run, for the folder in which it was begun."""
+        data = self.read()["data"]
+        words = ["miv", "train", str(data["name"])]
+        for name, value in data.get("options", {}).items():
+            text = value if isinstance(value, str) else json.dumps(value)  # as --task-option reads it
+            words += ["--raw", text] if name == "raw" else ["--task-option", f"{name}={text}"]
+        return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
+
     def finish(self, seconds: float, best: dict[str, Any]) -> None:
         """Mark the run as done."""
         write_json(self.about, {**self.read(), "done": True, "seconds": round(seconds, 1), "best": best})
 
 
-def find_verifier(path: Path) -> Path:
-    """The folder of the verifier that a path means: a run's final one, or the path itself."""
+def refuse_unfinished(path: Path) -> None:
+    """Where a path is a run that has no final verifier yet, say with which command it gets one."""
     run = RunFolder(path)
-    if not run.exists():
-        return path
-    if not run.verifier.is_dir():
-        raise MivError(f"The run {path} is not done. Go on with it: miv train --resume --out {path}")
-    return run.verifier
+    if run.exists() and not run.verifier.is_dir():
+        raise MivError(f"The run {path} is not done. Go on with it: {run.command_to_resume()}")
 
 
 def _fingerprints(sets: dict[str, ExemplarSet]) -> dict[str, str]:
