@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from miv.cli.app import app
@@ -58,6 +59,17 @@ def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
     assert "test: " in run("train", "digits-twin", "--out", "runs/twin", *flags.split())
     built = list((folder / "cache" / "sets").iterdir())
     assert [path.name.startswith("digits-twin-") for path in built] == [True]
+
+
+def test_help_spells_what_is_to_be_typed_as_it_must_be() -> None:
+    options = {option.name: option.help for option in get_command(app).commands["train"].params}  # type: ignore[attr-defined]
+    beginnings = {name: (options[name] or "").split()[0] for name in ("backbone", "optimiser", "schedule", "bucket")}
+    assert beginnings == {"backbone": "compact_cnn,", "optimiser": "rmsprop", "schedule": "steps", "bucket": "The"}
+
+
+def test_a_setting_that_may_be_left_open_is_a_number_as_a_flag(folder: Path) -> None:
+    run("train", "data", "--out", "r", "--frozen-max-epochs", "1", "--max-epochs", "2", "--threads", "1")
+    assert len(Path("r/metrics.csv").read_text().splitlines()) == 2  # the heading and one epoch
 
 
 @pytest.mark.parametrize("task", [False, True])
