@@ -78,6 +78,36 @@ def test_two_stages_of_which_the_first_leaves_the_backbone_alone(images_run: Pat
     assert after["all"].backbone.fingerprint() != fresh.backbone.fingerprint()
 
 
+def test_log_metrics_and_record_count_epochs_alike_and_agree_on_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Settings that learn nothing: all epochs of both stages are equally good, and the first of them stays."""
+    run_tiny("image", tmp_path / "run", learning_rates=((0, 1e-12),), max_epochs=2, patience=2)
+    lines = [line for line in capsys.readouterr().err.splitlines() if " epoch " in line]
+    table = rows(tmp_path / "run")
+    assert [(row["stage"], row["epoch"]) for row in table] == [
+        ("frozen", "1"),
+        ("frozen", "2"),
+        ("all", "3"),
+        ("all", "4"),
+    ]
+    assert [tuple(line.split()[0:3:2]) for line in lines] == [(row["stage"], row["epoch"]) for row in table]
+    assert len({row["validation_accuracy"] for row in table}) == 1
+    assert [line.endswith(" *") for line in lines] == [True, False, False, False]
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["best"] == {"stage": "frozen", "epoch": 1}
+
+
+def test_the_last_star_of_the_log_is_the_final_verifier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_tiny("image", tmp_path / "run", frozen_learning_rates=((0, 1e-12),), max_epochs=6, patience=6, seed=1)
+    stars = [int(line.split()[2]) for line in capsys.readouterr().err.splitlines() if line.endswith(" *")]
+    accuracies = [float(row["validation_accuracy"]) for row in rows(tmp_path / "run")]
+    first_best = 1 + accuracies.index(max(accuracies))
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["best"] == {"stage": "all", "epoch": first_best}
+    assert stars[-1] == first_best
+
+
 def test_the_same_training_twice_is_the_same_to_the_last_bit(images_run: Path, tmp_path: Path) -> None:
     run_tiny("image", tmp_path / "again")
     assert_same_run(images_run, tmp_path / "again")

@@ -106,7 +106,7 @@ def train(
         for stage in stages_of(config, verifier):
             states[stage.name] = _run_stage(stage, verifier, config, sets, run, machine, states, progress)
             _read_best(run, stage, verifier)
-        best = max(states, key=lambda name: states[name].best_accuracy)
+        best = max(states, key=lambda name: states[name].best_accuracy)  # the earlier one of equals
         verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST)
     else:
         verifier = Verifier.from_pretrained(run.verifier)
@@ -121,7 +121,7 @@ def train(
         if states:
             verifier.save_pretrained(run.verifier)
             seconds = sum(state.seconds for state in states.values())
-            run.finish(seconds, {"stage": best, "epoch": (states[best].best or 0) + 1})
+            run.finish(seconds, {"stage": best, "epoch": _best_epoch(states, best)})
     return evaluations
 
 
@@ -186,16 +186,14 @@ def _run_stage(
         if module.state.is_over(config.max_epochs, stage.patience):
             return module.state
     epochs_before = sum(state.epoch for state in before.values())
-    lines = EpochProgress(stage.name)
+    best_before = max((state.best_accuracy for state in before.values()), default=-1.0)
+    lines = EpochProgress(stage.name, epochs_before, best_before)
     logger = TensorBoardLogger(run.path, name="tensorboard", version=stage.name)
 
     def record(state: StageState) -> None:
-        rows = [
-            {"stage": name, "epoch": 0, **row}
-            for name, one in {**before, stage.name: state}.items()
-            for row in one.history
-        ]
-        write_metrics(run.metrics, [{**row, "epoch": number} for number, row in enumerate(rows, start=1)])
+        stages = {**before, stage.name: state}
+        rows = [(name, row) for name, one in stages.items() for row in one.history]
+        write_metrics(run.metrics, [{"stage": name, "epoch": n, **row} for n, (name, row) in enumerate(rows, start=1)])
         logger.log_metrics(state.history[-1], step=epochs_before + state.epoch)
         lines.report(module)
 
@@ -213,7 +211,7 @@ def _run_stage(
             )
     except Stopped:
         raise StoppedByUser(
-            f"Stopped in stage {stage.name!r}, epoch {module.state.epoch + 1}; everything is saved. "
+            f"Stopped in stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}; everything is saved. "
             f"Go on with the same command and --resume."
         ) from None
     trainer.strategy.barrier()
@@ -237,6 +235,13 @@ def _trainer(machine: Machine, callbacks: list[Keeper | EpochProgress], logger: 
         enable_progress_bar=False,
         enable_model_summary=False,
     )
+
+
+def _best_epoch(states: dict[str, StageState], stage: str) -> int:
+    """The best epoch of a stage, counted from 1 over all stages."""
+    names = list(states)
+    before = sum(states[name].epoch for name in names[: names.index(stage)])
+    return before + (states[stage].best or 0) + 1
 
 
 def _read_best(run: RunFolder, stage: Stage, verifier: Verifier) -> None:
