@@ -19,8 +19,22 @@ from miv.training.config import TrainingConfig
 
 # The settings that do not reach this stage; all others are part of the key, also those that are still to come.
 _ELSEWHERE = frozenset(
-    "pooling pooling_options heads backbone backbone_options batch_size grouping patience learning_rates max_epochs "
-    "frozen_stage frozen_patience frozen_max_epochs frozen_learning_rates".split()
+    [
+        "pooling",
+        "pooling_options",
+        "heads",
+        "backbone",
+        "backbone_options",
+        "batch_size",
+        "grouping",
+        "patience",
+        "learning_rates",
+        "max_epochs",
+        "frozen_stage",
+        "frozen_patience",
+        "frozen_max_epochs",
+        "frozen_learning_rates",
+    ]
 )
 
 
