@@ -35,6 +35,7 @@ class TrainingConfig:
         frozen_stage: whether a first stage trains all but the backbone.
         frozen_patience: the patience of that stage.
         frozen_max_epochs: the most epochs of that stage, where it differs from max_epochs.
+        full_stage: whether a last stage trains everything; without it the first is the only one.
         augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
         precision: what the backbone computes in, float32 or bfloat16.
         bucket: the instances of a batch are filled up to a multiple of this before the backbone.
@@ -58,6 +59,7 @@ class TrainingConfig:
     frozen_stage: bool = True
     frozen_patience: int = 2
     frozen_max_epochs: int | None = None
+    full_stage: bool = True
     augmentation: Literal["none", "affine"] = "none"
     precision: Literal["float32", "bfloat16"] = "float32"
     bucket: int = 128
@@ -83,6 +85,8 @@ class TrainingConfig:
             given = getattr(self, name)
             if given is not None and given < smallest:
                 raise MivError(f"{name} is {given}. Expected {smallest} or more.")
+        if not self.frozen_stage and not self.full_stage:
+            raise MivError("frozen_stage and full_stage are both false, so nothing is trained. Expected one or both.")
         _check_rates("learning_rates", self.learning_rates)
         if self.frozen_learning_rates:
             _check_rates("frozen_learning_rates", self.frozen_learning_rates)

@@ -93,6 +93,7 @@ def train(
     progress = progress or SilentProgress()
     verifier = create_verifier(config, sets["train"].pool)
     states: dict[str, StageState] = {}
+    best = ""
     if not run.verifier.is_dir():
         for stage in stages_of(config, verifier):
             states[stage.name] = _run_stage(stage, verifier, config, sets, run, machine, states, progress)
@@ -103,7 +104,9 @@ def train(
         verifier = Verifier.from_pretrained(run.verifier)
     evaluations = {}
     for split in [split for split in sets if split != "train"]:
-        predictions = predict(verifier, sets[split], progress=progress)
+        # The backbone of the first stage is the one that the cache has, or may have from another training.
+        known = embed_pool(verifier.backbone, sets[split].pool, machine.cache, progress) if best == "frozen" else None
+        predictions = predict(verifier, sets[split], known, progress)
         evaluations[split] = evaluate(predictions)
         if Share.of_this_process().rank == 0:
             predictions.save(run.predictions(split))
@@ -141,8 +144,8 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
 
 
 def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
-    """The stages: where the backbone has nothing to learn, one that is as patient as the last."""
-    if not any(True for _ in verifier.backbone.parameters()):
+    """The stages: where the backbone has nothing to learn, or is not to, one that is as patient as the last."""
+    if not config.full_stage or not any(True for _ in verifier.backbone.parameters()):
         return [Stage("frozen", 0, True, config.patience)]
     last = Stage("all", 1, False, config.patience)
     return [Stage("frozen", 0, True, config.frozen_patience), last] if config.frozen_stage else [last]
