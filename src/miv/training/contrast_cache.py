@@ -1,6 +1,5 @@
 """A contrast stage knows nothing of the pooling: runs that differ in their pooling only share one."""
 
-import fcntl
 import hashlib
 import json
 import shutil
@@ -10,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 
 from miv import __version__
 from miv.backbones import Backbone
@@ -18,23 +18,10 @@ from miv.files import whole_folder
 from miv.training.config import TrainingConfig
 
 # The settings that do not reach this stage; all others are part of the key, also those that are still to come.
-_ELSEWHERE = frozenset(
-    [
-        "pooling",
-        "pooling_options",
-        "heads",
-        "backbone",
-        "backbone_options",
-        "batch_size",
-        "grouping",
-        "patience",
-        "learning_rates",
-        "max_epochs",
-        "frozen_stage",
-        "frozen_patience",
-        "frozen_max_epochs",
-        "frozen_learning_rates",
-    ]
+_ELSEWHERE = (
+    *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
+    *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
+    "full_stage",
 )
 
 
@@ -48,8 +35,7 @@ def contrast_once(
     """
     kept = cache / "contrast" / _key(config, backbone, sets)
     kept.parent.mkdir(parents=True, exist_ok=True)
-    with kept.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the process, however it ends
+    with FileLock(kept.with_suffix(".lock")):  # ends with the process, however it ends
         if kept.is_dir() and not folder.exists():
             with whole_folder(folder) as temporary:
                 shutil.copytree(kept, temporary, dirs_exist_ok=True)

@@ -110,6 +110,7 @@ def train(
         run.begin(config, sets, data, data_options or {})
     progress = progress or SilentProgress()
     states: dict[str, StageState] = {}
+    best = ""
     if not run.verifier.is_dir():
         for stage in stages_of(config, verifier):
             shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets)
@@ -123,7 +124,9 @@ def train(
         verifier = Verifier.from_pretrained(run.verifier)
     evaluations = {}
     for split in [split for split in sets if split != "train"]:
-        predictions = predict(verifier, sets[split], progress=progress)
+        # The backbone of the first stage is the one that the cache has, or may have from another training.
+        known = embed_pool(verifier.backbone, sets[split].pool, machine.cache, progress) if best == "frozen" else None
+        predictions = predict(verifier, sets[split], known, progress)
         evaluations[split] = evaluate(predictions)
         if Share.of_this_process().rank == 0:
             predictions.save(run.predictions(split))
@@ -164,10 +167,11 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
 
 
 def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
-    """The stages: where the backbone has nothing to learn, one that is as patient as the last."""
-    if not any(True for _ in verifier.backbone.parameters()):
-        return [Stage("frozen", 0, True, config.patience)]
-    first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if config.contrast_epochs else []
+    """The stages: where the backbone has nothing to learn, or is not to, the last is as patient as all would be."""
+    learns = any(True for _ in verifier.backbone.parameters())
+    first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if learns and config.contrast_epochs else []
+    if not learns or not config.full_stage:
+        return [*first, Stage("frozen", 0, True, config.patience)]
     frozen = [Stage("frozen", 0, True, config.frozen_patience)] if config.frozen_stage else []
     return [*first, *frozen, Stage("all", 1, False, config.patience)]
 
