@@ -11,8 +11,8 @@ from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.experiments.jobs import Job
 from miv.files import whole_folder
-from miv.training.config import TrainingConfig
 from miv.json_files import read_json_object
+from miv.training.config import TrainingConfig
 
 FORMAT = "miv-result"
 RESULT, PREDICTIONS, METRICS = "result.json", "predictions.parquet", "metrics.csv"
