@@ -227,6 +227,13 @@ def test_instances_that_the_backbone_does_not_take_are_refused_before_any_work(t
         train(tiny_sets("features"), IMAGES.changed({"backbone": "compact_cnn"}), tmp_path / "a", Machine(tmp_path))
 
 
+def test_splits_that_do_not_fit_each_other_are_refused_before_any_work(tmp_path: Path) -> None:
+    sets = {**tiny_sets("features"), "test": tiny_sets("image")["test"]}
+    with pytest.raises(MivError, match=r"are images.* takes feature vectors"):
+        train(sets, FEATURES, tmp_path / "run", Machine(tmp_path))
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_verifier_refuses_a_set_of_another_kind(images_run: Path) -> None:
     verifier = Verifier.from_pretrained(images_run / "verifier")
     with pytest.raises(MivError, match=r"are feature vectors.* takes images"):

@@ -105,6 +105,8 @@ def train(
     if is_first_process():
         run.check(config, sets, data, resume=resume)
     verifier = create_verifier(config, sets["train"].pool)
+    for exemplars in sets.values():
+        verifier.backbone.check(exemplars.pool)
     if is_first_process() and not run.exists():
         # Only now: settings that make no verifier leave nothing behind.
         run.begin(config, sets, data, data_options or {})
@@ -161,9 +163,7 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     if backbone == "features":
         check_kind(pool, "features")
         channels = int(pool.values.shape[1])
-    verifier = Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options)
-    verifier.backbone.check(pool)
-    return verifier
+    return Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options)
 
 
 def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
