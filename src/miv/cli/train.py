@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def train(
     data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task, which is then built.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run.", show_default=False)],
-    preset: Annotated[str, typer.Option(help="Settings to start from: qmnist, signature, fever or fast.")] = "fast",
+    preset: Annotated[
+        str, typer.Option(help="Settings to start from: qmnist, signature, fever, fast or best.")
+    ] = "fast",
     config: Annotated[
         Path | None, typer.Option(help="A .toml file of settings, or the config.json of a run.", show_default=False)
     ] = None,

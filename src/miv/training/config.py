@@ -122,8 +122,8 @@ class TrainingConfig:
     def for_stage(self, name: str) -> "TrainingConfig":
         """The settings with the learning rates, the most epochs and the batches of a stage."""
         if name == "frozen":
-            rates = self.frozen_learning_rates or self.learning_rates
-            return replace(self, learning_rates=rates, max_epochs=self.frozen_max_epochs or self.max_epochs)
+            rates, epochs = self.frozen_learning_rates or self.learning_rates, self.frozen_max_epochs or self.max_epochs
+            return replace(self, learning_rates=rates, max_epochs=epochs, grouping=1)  # nothing is embedded twice
         if name == "contrast":
             rates = self.contrast_learning_rates or self.learning_rates
             size = self.contrast_batch_size
