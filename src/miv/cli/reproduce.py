@@ -1,5 +1,8 @@
 """``miv reproduce``: the paper's tables and figures, computed where they are missing, beside what was published."""
 
+import sys
+from io import StringIO
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,13 +10,14 @@ import typer
 
 from miv.cache_folder import cache_folder
 from miv.cli.app import JsonOption, app, print_json
-from miv.errors import MivError
+from miv.errors import MivError, unknown_name
 
 if TYPE_CHECKING:
     from miv.experiments.grids import Experiment
     from miv.experiments.jobs import Job, Places
+    from miv.experiments.report import Section
 
-_NEW = "made where there is none"
+FORMATS = ("terminal", "markdown", "html")
 
 
 @app.command("reproduce")
@@ -35,7 +39,9 @@ def reproduce(
     raw: Annotated[
         Path | None, typer.Option(help="Folder of the task's raw files.", show_default="as the task expects")
     ] = None,
-    results: Annotated[Path, typer.Option(help=f"Folder of finished cells; {_NEW}.")] = Path("docs/results"),
+    results: Annotated[Path, typer.Option(help="Folder of finished cells; made where there is none.")] = Path(
+        "docs/results"
+    ),
     work: Annotated[
         Path | None, typer.Option(help="Folder of trainings under way.", show_default="experiments in the cache")
     ] = None,
@@ -43,7 +49,15 @@ def reproduce(
         str, typer.Option(help="Encoder of sentences: minilm, a folder, or a name on the hub.")
     ] = "minilm",
     parallel: Annotated[int, typer.Option(min=1, help="Cells that run side by side, each on its share of cores.")] = 1,
+    ray: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster, or local: each cell is a task.", show_default=False)
+    ] = None,
     report_only: Annotated[bool, typer.Option("--report-only", help="Compute nothing; show what is there.")] = False,
+    form: Annotated[str, typer.Option("--format", help="terminal, markdown or html.")] = "terminal",
+    out: Annotated[Path | None, typer.Option(help="File of the report.", show_default="standard output")] = None,
+    plots: Annotated[
+        Path | None, typer.Option(help="Folder for the pictures, PNG and SVG.", show_default="none but those in HTML")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Compute what is missing of the paper's tables and figures, and compare it with what was published.
@@ -57,6 +71,8 @@ def reproduce(
     from miv.experiments.tiers import find_tier
 
     find_tier(tier)
+    if form not in FORMATS:
+        raise unknown_name("format", form, FORMATS)
     places = Places(results, work or cache_folder() / "experiments", cache_folder(), raw)
     numbers = parse_rounds(rounds)
     if task is None and not list_all:
@@ -74,16 +90,12 @@ def reproduce(
         return
     everything = list(dict.fromkeys(job for some in jobs.values() for job in some))
     if not report_only:
-        _compute(everything, places, parallel)
-    from miv.experiments.results import find_result
-    from miv.training.compare import table
+        _compute(everything, places, parallel, ray)
+    from miv.experiments.report import build_section
+    from miv.experiments.verdict import Evidence
 
-    found = [result for job in everything if (result := find_result(job, results)) is not None]
-    rows = [{"cell": str(result.job), **result.metrics, "seconds": result.document["seconds"]} for result in found]
-    if json:
-        print_json(rows)
-    elif rows:
-        print(table(rows))
+    sections = [build_section(one, Evidence(one.task, tier, tuple(numbers), results, encoder)) for one in chosen]
+    _report(sections, form, out, plots, json)
 
 
 def parse_rounds(text: str) -> list[int]:
@@ -108,17 +120,69 @@ def _jobs(experiment: "Experiment", tier: str, encoder: str, rounds: list[int]) 
     return [Job(cell, tier, encoder) for cell in experiment.cells(rounds)]
 
 
-def _compute(jobs: "list[Job]", places: "Places", parallel: int) -> None:
+def _compute(jobs: "list[Job]", places: "Places", parallel: int, ray: str | None) -> None:
     from miv.experiments.runner import StoppedByUser, run_jobs, say_on_error_stream
 
     try:
-        failures = run_jobs(jobs, places, parallel, say_on_error_stream)
+        if ray is None:
+            failures = run_jobs(jobs, places, parallel, say_on_error_stream)
+        else:
+            from miv.experiments.ray_runner import run_on_ray
+
+            failures = run_on_ray(jobs, places, ray, say_on_error_stream)
     except StoppedByUser as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None
     if failures:
         listing = "\n".join(f"  {failure.job}: {failure.reason}\n    log: {failure.log}" for failure in failures)
         raise MivError(f"{len(failures)} of {len(jobs)} cells failed; the others are done.\n{listing}")
+
+
+def _report(sections: "list[Section]", form: str, out: Path | None, plots: Path | None, json: bool) -> None:
+    """Write the report to a file or to standard output; pictures go to a folder, or into the HTML."""
+    from tempfile import TemporaryDirectory
+
+    from miv.experiments.render import html_page, key, markdown, print_terminal
+
+    if json:
+        _write(dumps([section.document() for section in sections], ensure_ascii=False, indent=2) + "\n", out)
+        return
+    with TemporaryDirectory() as temporary:
+        folder = plots or (Path(temporary) if form == "html" else None)
+        drawn: dict[str, list[Path]] = {}
+        if folder is not None:
+            from miv.experiments.plots import write_plots
+
+            drawn = {key(section): write_plots(section, folder) for section in sections}
+        if form == "html":
+            _write(html_page(sections, drawn), out)
+        elif form == "markdown":
+            _write(markdown(sections, drawn, Path.cwd() if out is None else out.parent), out)
+        else:
+            from rich.console import Console
+
+            console = Console(
+                width=None if sys.stdout.isatty() and out is None else 160,
+                record=out is not None,
+                highlight=False,
+                quiet=False,
+                stderr=False,
+                file=StringIO() if out else None,
+            )
+            print_terminal(sections, console)
+            if out is not None:
+                _write(console.export_text(), out)
+
+
+def _write(text: str, out: Path | None) -> None:
+    if out is None:
+        print(text, end="")
+        return
+    from miv.files import whole_file
+
+    with whole_file(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    typer.echo(f"Wrote {out}.", err=True)
 
 
 def _list(jobs: "dict[Experiment, list[Job]]", places: "Places", json: bool) -> None:

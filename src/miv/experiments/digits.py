@@ -1,0 +1,77 @@
+"""The paper's Table 3: right and wrong answers of CAP-VEMA by digit, as shares of each digit's exemplars."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from miv.experiments.published import published_digit
+from miv.experiments.results import Result
+from miv.experiments.tables import Table
+
+KINDS = ("tp", "tn", "fp", "fn")
+Shares = dict[str, dict[str, float]]  # digit → kind → share
+
+
+def our_shares(results: Sequence[Result]) -> Shares:
+    """The means over rounds."""
+    by_digit: dict[str, list[list[float]]] = {}
+    for result in results:
+        for row in result.evaluation["groups"] or []:
+            by_digit.setdefault(row["group"], []).append([row[kind] / row["exemplars"] for kind in KINDS])
+    return {
+        digit: dict(zip(KINDS, np.mean(shares, axis=0).tolist(), strict=True)) for digit, shares in by_digit.items()
+    }
+
+
+def paper_shares() -> Shares:
+    """The paper's, of one round that it calls representative."""
+    found: Shares = {}
+    for digit in map(str, range(10)):
+        for kind in KINDS:
+            share = published_digit(digit, kind)
+            if share is not None:
+                found.setdefault(digit, {})[kind] = share
+    return found
+
+
+def accuracy(shares: Shares) -> dict[str, float]:
+    """The share of right answers by digit."""
+    return {digit: kinds["tp"] + kinds["tn"] for digit, kinds in shares.items()}
+
+
+def digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
+    """The table, empty of tables where nothing is computed yet."""
+    ours, paper = our_shares(results), paper_shares() if with_paper else {}
+    if not ours:
+        return []
+    rows = []
+    for digit, kinds in ours.items():
+        cells = []
+        for kind in (*KINDS, "accuracy"):
+            value = kinds["tp"] + kinds["tn"] if kind == "accuracy" else kinds[kind]
+            theirs = paper.get(digit)
+            beside = ""
+            if theirs is not None:
+                beside = f" ({theirs['tp'] + theirs['tn'] if kind == 'accuracy' else theirs[kind]:.3f})"
+            cells.append(f"{value:.3f}{beside}")
+        rows.append([digit, *cells])
+    title = f"Shares by digit, mean of {len(results)} rounds" + (", in brackets the paper's" if paper else "")
+    return [Table(title, ["digit", *(kind.upper() for kind in KINDS), "accuracy"], rows)]
+
+
+def digit_sentences(results: Sequence[Result]) -> list[str]:
+    """Which digits are hard, ours and the paper's."""
+    ours, paper = accuracy(our_shares(results)), accuracy(paper_shares())
+    common = [digit for digit in ours if digit in paper]
+    if len(common) < 3:
+        return []
+    correlation = spearmanr([ours[digit] for digit in common], [paper[digit] for digit in common]).statistic
+
+    def order(shares: dict[str, float]) -> str:
+        return " > ".join(sorted(common, key=lambda digit: -shares[digit]))
+
+    return [
+        f"From the easiest digit to the hardest: ours {order(ours)}; the paper's {order(paper)}. "
+        f"Spearman's rho of the accuracies {correlation:.2f}."
+    ]

@@ -1,0 +1,191 @@
+"""Ours beside the paper's: differences, whether they are within two standard errors, and the order of the models."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from scipy.stats import kendalltau, spearmanr
+
+from miv.experiments.grids import Cell, Experiment, Row, Setup
+from miv.experiments.jobs import Job
+from miv.experiments.paired import Estimate, difference, estimate, holm
+from miv.experiments.published import ROUNDING, STANDS_IN, Published, published
+from miv.experiments.results import Result, find_result
+from miv.experiments.tiers import MINILM, Tier, find_tier
+
+WITHIN, ABOVE, BELOW = "within 2 SE", "above", "below"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The finished cells of a task under a tier, looked up as they are asked for."""
+
+    task: str
+    tier_name: str
+    rounds: tuple[int, ...]
+    results: Path
+    encoder: str = MINILM
+
+    @property
+    def tier(self) -> Tier:
+        return find_tier(self.tier_name)
+
+    @cached_property
+    def _found(self) -> dict[str, list[Result]]:
+        return {}
+
+    def of(self, setup: Setup) -> list[Result]:
+        """The results of a setup, one a round as far as they are there."""
+        if setup.name not in self._found:
+            jobs = [Job(Cell(self.task, setup, number), self.tier_name, self.encoder) for number in self.rounds]
+            found = [find_result(job, self.results) for job in jobs]
+            self._found[setup.name] = [result for result in found if result is not None]
+        return self._found[setup.name]
+
+    @property
+    def may_judge(self) -> bool:
+        """Whether anything may be said about the paper: not of a twin."""
+        return not self.tier.is_twin
+
+    @property
+    def may_compare_figures(self) -> bool:
+        """Whether a figure may be held against the paper's, and not only the order of the models."""
+        return self.may_judge and self.task not in STANDS_IN
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One figure of a table.
+
+    Args:
+        row: where it stands.
+        metric: in which column.
+        ours: our figure; ``None`` where there is none yet, or the model has no such metric.
+        paper: the paper's, where it has one and may be named.
+        word: within 2 SE, above or below; empty where the two cannot be compared.
+    """
+
+    row: Row
+    metric: str
+    ours: Estimate | None
+    paper: Published | None
+    word: str
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.ours is None or self.paper is None else self.ours.value - self.paper.mean
+
+
+def verdicts(experiment: Experiment, evidence: Evidence) -> list[Verdict]:
+    """A verdict for each row and metric of an experiment."""
+    found = []
+    for row in experiment.rows:
+        for metric in experiment.metrics:
+            ours = estimate([(1.0, evidence.of(row.setup), metric)]) if evidence.of(row.setup) else None
+            paper = published(experiment, row, metric) if evidence.may_judge else None
+            word = compare(ours, paper) if evidence.may_compare_figures else ""
+            found.append(Verdict(row, metric, ours, paper, word))
+    return found
+
+
+def compare(ours: Estimate | None, paper: Published | None) -> str:
+    """Whether ours is within two standard errors of the difference; the paper's rounding counts as an error too.
+
+    >>> compare(Estimate(0.70, 3, 0.01, 0.003), Published(0.71, 0.004))
+    'within 2 SE'
+    >>> compare(Estimate(0.70, 3, 0.01, 0.003), Published(0.72, 0.004))
+    'below'
+    """
+    if ours is None or paper is None or not math.isfinite(ours.standard_error):
+        return ""
+    error = math.hypot(ours.standard_error, paper.standard_error or 0.0, ROUNDING)
+    gap = ours.value - paper.mean
+    return WITHIN if abs(gap) <= 2 * error else ABOVE if gap > 0 else BELOW
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The order of the models by a metric, best first, ours and the paper's, among those that both have.
+
+    Args:
+        metric: by which.
+        ours: our order.
+        paper: the paper's.
+        kendall: rank correlation, 1 the same order, -1 the opposite; NaN with fewer than three models.
+        spearman: likewise.
+    """
+
+    metric: str
+    ours: tuple[str, ...]
+    paper: tuple[str, ...]
+    kendall: float
+    spearman: float
+
+
+def ranking(found: Iterable[Verdict], metric: str) -> Ranking | None:
+    """Rank the models that both have figures of; ``None`` where there are fewer than two."""
+    pairs = {v.row.model: (v.ours.value, v.paper.mean) for v in found if v.metric == metric and v.ours and v.paper}
+    if len(pairs) < 2:
+        return None
+    ours, theirs = zip(*pairs.values(), strict=True)
+    enough = len(pairs) > 2 and len(set(ours)) > 1 and len(set(theirs)) > 1
+    return Ranking(
+        metric,
+        tuple(sorted(pairs, key=lambda model: -pairs[model][0])),
+        tuple(sorted(pairs, key=lambda model: -pairs[model][1])),
+        float(kendalltau(ours, theirs).statistic) if enough else math.nan,
+        float(spearmanr(ours, theirs).statistic) if enough else math.nan,
+    )
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A row against the one it is to be compared with, exemplar by exemplar.
+
+    Args:
+        row: the one.
+        reference: the other.
+        metric: of which.
+        difference: the first minus the second.
+        p: corrected by Holm for all tests of the metric in the table.
+    """
+
+    row: Row
+    reference: Row
+    metric: str
+    difference: Estimate
+    p: float
+
+
+def paired_tests(experiment: Experiment, evidence: Evidence) -> list[PairedTest]:
+    """Test each row of an experiment against its reference, where both have results of the same rounds."""
+    found: list[PairedTest] = []
+    for metric in experiment.metrics:
+        tests = []
+        for row in experiment.rows:
+            reference = reference_of(experiment, row)
+            if reference is not None:
+                gap = difference(evidence.of(row.setup), evidence.of(reference.setup), metric)
+                if gap is not None:
+                    tests.append((row, reference, gap))
+        corrected = holm([gap.p for _, _, gap in tests])
+        for (row, reference, gap), p in zip(tests, corrected, strict=True):
+            found.append(PairedTest(row, reference, metric, gap, p))
+    return found
+
+
+def reference_of(experiment: Experiment, row: Row) -> Row | None:
+    """What a row is compared with: the baseline, the step before it, or the plain model; ``None`` for these."""
+    rows = experiment.rows
+    if experiment.name == "ablation":
+        ladder = [one for one in rows if one.model == row.model]
+        place = ladder.index(row)
+        return ladder[place - 1] if place else None
+    if experiment.name in ("headed", "layernorm"):
+        plain = next(one for one in rows if one.model == row.model)
+        return None if plain is row else plain
+    baseline = next((one for one in rows if one.model == "baseline" and one.variant == row.variant), None)
+    return None if baseline is row else baseline
