@@ -66,8 +66,8 @@ PRESETS["best"] = PRESETS["fast"].changed(
         "batch_size": 64,
         "learning_rates": ((0, 3e-4),),
         "frozen_learning_rates": ((0, 2e-3),),
-        "max_epochs": 6,
-        "patience": 6,
+        "max_epochs": 4,
+        "patience": 4,
         "frozen_max_epochs": 6,
         "frozen_patience": 6,
     }
