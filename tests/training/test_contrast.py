@@ -77,6 +77,14 @@ def test_runs_with_other_poolings_share_the_stage(tmp_path: Path, capfd: pytest.
     assert "contrast epoch" in capfd.readouterr().err
 
 
+def test_the_weights_of_its_last_epoch_are_kept(tmp_path: Path) -> None:
+    run_tiny("image", tmp_path / "run", contrast_epochs=3)
+    folder = tmp_path / "run" / "checkpoints" / "contrast"
+    last = torch.load(folder / "last.ckpt", weights_only=True)["state_dict"]
+    kept = Verifier.from_pretrained(folder / "best").state_dict()
+    assert all(torch.equal(last[f"verifier.{name}"], weight) for name, weight in kept.items())
+
+
 def test_several_processes_are_refused(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "cache", devices=2)
     with pytest.raises(MivError, match="needs one process"):

@@ -12,6 +12,7 @@ from miv.feature_cache import embed_instances
 from miv.training.config import TrainingConfig
 from miv.training.module import StageModule
 from miv.training.sampling import Batches, draw_positives
+from miv.training.state import StageState
 from miv.verifier import Verifier
 
 
@@ -37,6 +38,14 @@ def contrast_losses(batch: Batch, temperature: float) -> Tensor:
     return among_all - similarity.masked_fill(~own, nothing).logsumexp(dim=1)
 
 
+class ContrastState(StageState):
+    """Keeps the weights of the last epoch: there is no verdict yet whose accuracy could choose among them."""
+
+    @property
+    def best(self) -> int | None:
+        return self.epoch - 1 if self.history else None
+
+
 class ContrastModule(StageModule):
     """Steps over batches of positive exemplars of one group, so that what tells bags apart is not the group."""
 
@@ -49,6 +58,7 @@ class ContrastModule(StageModule):
         features: None = None,
     ) -> None:
         super().__init__(verifier, config, stage, sets, features)
+        self.state = ContrastState()
         batches = self.draw_batches(np.random.default_rng(0))
         self.drawn, self.steps = sum(len(batch) for batch in batches), len(batches)
 
