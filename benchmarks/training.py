@@ -14,7 +14,6 @@ Without ``--raw`` the handwriting twin stands in for QMNIST.
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -22,15 +21,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-ALLOCATOR = {  # as in benchmarks/pooling.py
-    "MALLOC_MMAP_THRESHOLD_": "4294967296",
-    "MALLOC_TRIM_THRESHOLD_": "8589934592",
-    "MALLOC_TOP_PAD_": "67108864",
-}
-if __name__ == "__main__" and any(os.environ.get(k) != v for k, v in ALLOCATOR.items()):
-    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ALLOCATOR})
+from allocator import restart_with_settings  # type: ignore[import-not-found]
 
-# ruff: noqa: E402
+if __name__ == "__main__":
+    restart_with_settings()
+
 import numpy as np
 import torch
 from lightning.pytorch import Callback, Trainer
@@ -173,7 +168,6 @@ def main() -> None:
         )
     for size in ("small", "large"):
         result[f"frozen_epoch_gain_{size}"] = frozen_epoch_gain(sets, "compact_cnn", {"size": size})
-    sys.path.insert(0, str(Path(__file__).parent))
     from witness_metrics import measure  # type: ignore[import-not-found]
 
     result |= measure()

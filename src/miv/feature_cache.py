@@ -29,8 +29,8 @@ def embed_pool(
 
     Several processes may ask at the same time: each writes the whole file under a name of its own and renames it.
     """
+    backbone.check(pool)
     if not any(True for _ in backbone.state_dict()) and pool.kind == "features":
-        backbone.prepare(pool.values[:1])  # refuses vectors of another length
         return pool.values  # nothing is computed, so there is nothing to keep
     key = hashlib.sha256(f"{_FORMAT} {backbone.fingerprint()} {pool.fingerprint}".encode()).hexdigest()
     path = cache / f"{key}.npy"
@@ -49,6 +49,7 @@ def embed_instances(
     backbone: Backbone, pool: InstancePool, chosen: NDArray[np.int64], progress: Progress | None = None
 ) -> NDArray[np.float32]:
     """Features ``(P, C)`` in memory of which the ``chosen`` rows are computed, the others 0."""
+    backbone.check(pool)
     features = np.zeros((len(pool), backbone.channels), np.float32)
     device = next((weight.device for weight in backbone.parameters()), torch.device("cpu"))
     was_training = backbone.training

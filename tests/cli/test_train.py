@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from miv.cli.app import app
@@ -59,6 +61,42 @@ def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
     assert [path.name.startswith("digits-twin-") for path in built] == [True]
 
 
+def test_help_spells_what_is_to_be_typed_as_it_must_be() -> None:
+    options = {option.name: option.help for option in get_command(app).commands["train"].params}  # type: ignore[attr-defined]
+    beginnings = {name: (options[name] or "").split()[0] for name in ("backbone", "optimiser", "schedule", "bucket")}
+    assert beginnings == {"backbone": "compact_cnn,", "optimiser": "rmsprop", "schedule": "steps", "bucket": "The"}
+
+
+def test_a_setting_that_may_be_left_open_is_a_number_as_a_flag(folder: Path) -> None:
+    run("train", "data", "--out", "r", "--frozen-max-epochs", "1", "--max-epochs", "2", "--threads", "1")
+    assert len(Path("r/metrics.csv").read_text().splitlines()) == 2  # the heading and one epoch
+
+
+@pytest.mark.parametrize("task", [False, True])
+def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, task: bool
+) -> None:
+    data = (
+        "digits-twin --task-option writers=6 --task-option held_out_writers=6 --task-option copies=2"
+        if task
+        else "data"
+    )
+    command = f"train {data} --out 'my runs/a' --max-epochs 1 --batch-size 16 --pooling baseline --threads 1"
+    with monkeypatch.context() as patched:
+        patched.setattr("miv.training.run._run_stage", interrupt)
+        with pytest.raises(InterruptedError):
+            run(*shlex.split(command))
+    with pytest.raises(MivError, match=r"my runs/a is not done\. Go on with it: ") as caught:
+        run("evaluate", "my runs/a", "data")
+    advised = shlex.split(str(caught.value).split("Go on with it: ")[1])
+    assert advised[:2] == ["miv", "train"]
+    assert "test: " in run(*advised[1:])
+
+
+def interrupt(*arguments: object) -> None:
+    raise InterruptedError
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -68,8 +106,10 @@ def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
         (["train", "data", "--out", "r", "--raw", "x"], "takes no option"),
         (["train", "data", "--out", "r", "--config", "wrong.toml"], r"setting in wrong.toml 'pateince'.*'patience'"),
         (["evaluate", "data", "data"], "config.json"),
+        (["evaluate", "data/nope", "data"], "no folder 'data/nope'.*data holds: test, train, validation"),
         (["runs", "list", "nowhere"], "no folder nowhere"),
-        (["runs", "compare", "data"], "Could not read"),
+        (["runs", "compare", "data"], "data is not a run: it has no run.json.*runs list"),
+        (["runs", "compare", "runs/nope"], "runs/nope is not a run: there is no such folder.*runs list"),
     ],
 )
 def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) -> None:

@@ -15,6 +15,7 @@ from miv.bags import Bags
 from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.exemplars import ExemplarSet
+from miv.prediction import predict
 from miv.training import keeper
 from miv.training.run import Machine, StoppedByUser, train
 from miv.verifier import Verifier
@@ -75,6 +76,36 @@ def test_two_stages_of_which_the_first_leaves_the_backbone_alone(images_run: Pat
     after = {name: Verifier.from_pretrained(images_run / "checkpoints" / name / "best") for name in ("frozen", "all")}
     assert after["frozen"].backbone.fingerprint() == fresh.backbone.fingerprint()
     assert after["all"].backbone.fingerprint() != fresh.backbone.fingerprint()
+
+
+def test_log_metrics_and_record_count_epochs_alike_and_agree_on_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Settings that learn nothing: all epochs of both stages are equally good, and the first of them stays."""
+    run_tiny("image", tmp_path / "run", learning_rates=((0, 1e-12),), max_epochs=2, patience=2)
+    lines = [line for line in capsys.readouterr().err.splitlines() if " epoch " in line]
+    table = rows(tmp_path / "run")
+    assert [(row["stage"], row["epoch"]) for row in table] == [
+        ("frozen", "1"),
+        ("frozen", "2"),
+        ("all", "3"),
+        ("all", "4"),
+    ]
+    assert [tuple(line.split()[0:3:2]) for line in lines] == [(row["stage"], row["epoch"]) for row in table]
+    assert len({row["validation_accuracy"] for row in table}) == 1
+    assert [line.endswith(" *") for line in lines] == [True, False, False, False]
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["best"] == {"stage": "frozen", "epoch": 1}
+
+
+def test_the_last_star_of_the_log_is_the_final_verifier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_tiny("image", tmp_path / "run", frozen_learning_rates=((0, 1e-12),), max_epochs=6, patience=6, seed=1)
+    stars = [int(line.split()[2]) for line in capsys.readouterr().err.splitlines() if line.endswith(" *")]
+    accuracies = [float(row["validation_accuracy"]) for row in rows(tmp_path / "run")]
+    first_best = 1 + accuracies.index(max(accuracies))
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["best"] == {"stage": "all", "epoch": first_best}
+    assert stars[-1] == first_best
 
 
 def test_the_same_training_twice_is_the_same_to_the_last_bit(images_run: Path, tmp_path: Path) -> None:
@@ -163,9 +194,33 @@ def test_a_finished_run_is_not_trained_again(images_run: Path) -> None:
     assert (images_run / "verifier" / "model.safetensors").stat().st_mtime_ns == before
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pooling": "cap_dba"}, "Did you mean 'cap_dba_l"),
+        ({"heads": 7}, "7"),
+        ({"pooling_options": {"layers": 2}}, "layers"),
+        ({"backbone": "compact_cmm"}, "Did you mean 'compact_cnn'"),
+        ({"backbone": "features"}, "are images.* takes feature vectors.*compact_cnn"),
+    ],
+)
+def test_settings_that_make_no_verifier_leave_nothing_behind(
+    tmp_path: Path, settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(MivError, match=message):
+        train(tiny_sets("image"), IMAGES.changed(settings), tmp_path / "run", Machine(tmp_path))
+    assert not (tmp_path / "run").exists()
+
+
 def test_instances_that_the_backbone_does_not_take_are_refused_before_any_work(tmp_path: Path) -> None:
-    with pytest.raises(MivError):
+    with pytest.raises(MivError, match=r"are feature vectors.* takes images.*features\."):
         train(tiny_sets("features"), IMAGES.changed({"backbone": "compact_cnn"}), tmp_path / "a", Machine(tmp_path))
+
+
+def test_a_verifier_refuses_a_set_of_another_kind(images_run: Path) -> None:
+    verifier = Verifier.from_pretrained(images_run / "verifier")
+    with pytest.raises(MivError, match=r"are feature vectors.* takes images"):
+        predict(verifier, tiny_sets("features")["test"])
 
 
 @pytest.mark.parametrize("pooling", ["baseline", "bi_lstm", "msa"])

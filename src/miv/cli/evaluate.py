@@ -28,7 +28,7 @@ def evaluate(
     from miv.exemplars.folder import is_set
     from miv.prediction import predict
     from miv.progress import RichProgress
-    from miv.training.run_folder import find_verifier
+    from miv.training.run_folder import refuse_unfinished
     from miv.verifier import Verifier
 
     if is_set(data):
@@ -38,7 +38,8 @@ def evaluate(
         if split not in sets:
             raise unknown_name("split", split, sets)
         exemplars = sets[split]
-    verifier = Verifier.from_pretrained(find_verifier(Path(model)) if Path(model).is_dir() else model)
+    refuse_unfinished(Path(model))
+    verifier = Verifier.from_pretrained(model)
     answers = predict(verifier, exemplars, progress=RichProgress())
     if predictions is not None:
         answers.save(predictions)

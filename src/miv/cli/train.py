@@ -63,12 +63,14 @@ def train(
 
     keep_memory()
     cache = cache or cache_folder()
-    options = parse_options(task_option or [], "--task-option")
-    sets = _open(data, {**options, **({} if raw is None else {"raw": raw})}, cache / "sets")
+    options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
+    sets = _open(data, options, cache / "sets")
     set_threads(threads, devices)
     machine = Machine(cache / "features", devices, nodes, accelerator, workers)
     try:
-        evaluations = run_training(sets, chosen, out, machine, data=data, resume=resume, progress=RichProgress())
+        evaluations = run_training(
+            sets, chosen, out, machine, data=data, data_options=options, resume=resume, progress=RichProgress()
+        )
     except StoppedByUser as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None

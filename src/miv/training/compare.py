@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from miv.errors import MivError
-from miv.training.run_folder import RunFolder, read_json
+from miv.training.run_folder import RunFolder
 
 METRICS = ("auroc", "accuracy", "f1", "i_auroc", "i_ap")
 Summary = dict[str, Any]
@@ -21,14 +21,12 @@ def find_runs(folder: Path) -> list[Path]:
 def summarise(path: Path, split: str) -> Summary:
     """One run in a row: what it was, whether it is done, and its metrics on a split where it is."""
     run = RunFolder(path)
-    if not run.exists():
-        raise MivError(f"{path} is not a run: it has no run.json.")
-    about, config = run.read(), read_json(run.config)
+    about, config = run.read(), run.read_config()
     row = {"run": str(path), "pooling": config.get("pooling"), "backbone": config.get("backbone")}
     row |= {"data": about["data"]["name"], "seed": about["seed"], "state": "done" if about["done"] else "not done"}
     row |= dict.fromkeys(METRICS)
     if about["done"]:
-        found = read_json(run.evaluation).get(split)
+        found = run.read_evaluation().get(split)
         if found is None:
             raise MivError(f"{path} was not evaluated on {split!r}. Choose another --split.")
         measured = {**found["classification"], **(found["witnesses"] or {})}
@@ -38,7 +36,11 @@ def summarise(path: Path, split: str) -> Summary:
 
 def compare_runs(paths: list[Path], split: str) -> list[Summary]:
     """Rows of the metrics and of the settings in which the runs differ."""
-    configs = [read_json(RunFolder(path).config) for path in paths]
+    for path in paths:
+        if not RunFolder(path).exists():
+            problem = "it has no run.json" if path.is_dir() else "there is no such folder"
+            raise MivError(f"{path} is not a run: {problem}. `miv runs list` shows the runs that there are.")
+    configs = [RunFolder(path).read_config() for path in paths]
     differing = [name for name in configs[0] if any(config.get(name) != configs[0][name] for config in configs)]
     rows = []
     for path, config in zip(paths, configs, strict=True):

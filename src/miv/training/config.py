@@ -8,6 +8,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from miv.errors import MivError, unknown_name
+from miv.json_files import read_json_object
 
 # From which epoch (counted from 0) which learning rate holds.
 LearningRates = tuple[tuple[int, float], ...]
@@ -128,16 +129,14 @@ class TrainingConfig:
 
 def read_settings(path: Path) -> dict[str, Any]:
     """Read settings from a ``.toml`` file, or from the ``config.json`` of a run."""
+    if path.suffix == ".json":
+        return read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
     try:
-        text = path.read_text(encoding="utf-8")
-        settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
-        raise MivError(f"{path} is not {'JSON' if path.suffix == '.json' else 'TOML'}: {error}.") from error
-    if not isinstance(settings, dict):
-        raise MivError(f"{path} holds a {type(settings).__name__}. Expected settings by name.")
-    return settings
+        raise MivError(f"{path} is not TOML: {error}.") from error
 
 
 def parse_setting(name: str, text: str) -> Any:

@@ -5,15 +5,18 @@ import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from miv.backbones.base import check_kind
 from miv.errors import MivError
 from miv.evaluation import Evaluation, evaluate
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.feature_cache import embed_pool
+from miv.json_files import write_json
 from miv.poolings.base import POOLINGS
 from miv.prediction import predict
 from miv.processes import Share
@@ -23,7 +26,7 @@ from miv.training.contrast import ContrastModule
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.module import Features, StageData, StageModule
 from miv.training.progress import EpochProgress
-from miv.training.run_folder import RunFolder, write_json
+from miv.training.run_folder import RunFolder
 from miv.training.state import StageState
 from miv.verifier import Verifier
 
@@ -71,6 +74,7 @@ def train(
     machine: Machine,
     *,
     data: str = "",
+    data_options: dict[str, Any] | None = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Evaluation]:
@@ -82,6 +86,7 @@ def train(
         out: the folder of the run; see ``miv.training.run_folder``.
         machine: what to run on.
         data: what the data are called, for the record.
+        data_options: what they were built with, where ``data`` is a task.
         resume: go on with the run in ``out``, or begin it if there is none yet.
         progress: is told of embedding.
     """
@@ -96,15 +101,19 @@ def train(
     config = complete(config, sets["train"].pool)
     run = RunFolder(out)
     if is_first_process():
-        run.begin(config, sets, data, resume=resume)
-    progress = progress or SilentProgress()
+        run.check(config, sets, data, resume=resume)
     verifier = create_verifier(config, sets["train"].pool)
+    if is_first_process() and not run.exists():
+        run.begin(
+            config, sets, data, data_options or {}
+        )  # only now: settings that make no verifier leave nothing behind
+    progress = progress or SilentProgress()
     states: dict[str, StageState] = {}
     if not run.verifier.is_dir():
         for stage in stages_of(config, verifier):
             states[stage.name] = _run_stage(stage, verifier, config, sets, run, machine, states, progress)
             _read_best(run, stage, verifier)
-        # A contrast stage makes a backbone, not a verifier.
+        # The earlier one of equals. A contrast stage makes a backbone, not a verifier.
         best = max((name for name in states if name != CONTRAST), key=lambda name: states[name].best_accuracy)
         verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST)
     else:
@@ -120,7 +129,7 @@ def train(
         if states:
             verifier.save_pretrained(run.verifier)
             seconds = sum(state.seconds for state in states.values())
-            run.finish(seconds, {"stage": best, "epoch": (states[best].best or 0) + 1})
+            run.finish(seconds, {"stage": best, "epoch": _best_epoch(states, best)})
     return evaluations
 
 
@@ -142,9 +151,12 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     backbone = config.backbone or DEFAULT_BACKBONES[pool.kind]
     has_heads = "heads" in POOLINGS[config.pooling].options
     pooling_options = {**({"heads": config.heads} if has_heads else {}), **config.pooling_options}
-    channels = int(pool.values.shape[1]) if backbone == "features" and pool.kind == "features" else None
+    channels = None
+    if backbone == "features":
+        check_kind(pool, "features")
+        channels = int(pool.values.shape[1])
     verifier = Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options)
-    verifier.backbone.prepare(pool.values[:1])  # refuses instances of another kind before any work
+    verifier.backbone.check(pool)
     return verifier
 
 
@@ -185,16 +197,14 @@ def _run_stage(
         if module.state.is_over(config.max_epochs, stage.patience):
             return module.state
     epochs_before = sum(state.epoch for state in before.values())
-    lines = EpochProgress(stage.name)
+    best_before = max((state.best_accuracy for name, state in before.items() if name != CONTRAST), default=-1.0)
+    lines = EpochProgress(stage.name, epochs_before, best_before)
     logger = TensorBoardLogger(run.path, name="tensorboard", version=stage.name)
 
     def record(state: StageState) -> None:
-        rows = [
-            {"stage": name, "epoch": 0, **row}
-            for name, one in {**before, stage.name: state}.items()
-            for row in one.history
-        ]
-        write_metrics(run.metrics, [{**row, "epoch": number} for number, row in enumerate(rows, start=1)])
+        stages = {**before, stage.name: state}
+        rows = [(name, row) for name, one in stages.items() for row in one.history]
+        write_metrics(run.metrics, [{"stage": name, "epoch": n, **row} for n, (name, row) in enumerate(rows, start=1)])
         logger.log_metrics(state.history[-1], step=epochs_before + state.epoch)
         lines.report(module)
 
@@ -212,7 +222,7 @@ def _run_stage(
             )
     except Stopped:
         raise StoppedByUser(
-            f"Stopped in stage {stage.name!r}, epoch {module.state.epoch + 1}; everything is saved. "
+            f"Stopped in stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}; everything is saved. "
             f"Go on with the same command and --resume."
         ) from None
     trainer.strategy.barrier()
@@ -236,6 +246,13 @@ def _trainer(machine: Machine, callbacks: list[Keeper | EpochProgress], logger: 
         enable_progress_bar=False,
         enable_model_summary=False,
     )
+
+
+def _best_epoch(states: dict[str, StageState], stage: str) -> int:
+    """The best epoch of a stage, counted from 1 over all stages."""
+    names = list(states)
+    before = sum(states[name].epoch for name in names[: names.index(stage)])
+    return before + (states[stage].best or 0) + 1
 
 
 def _read_best(run: RunFolder, stage: Stage, verifier: Verifier) -> None:
