@@ -14,6 +14,7 @@ from miv.backbones import create_backbone
 from miv.bags import Bags
 from miv.batches import Batch, embed
 from miv.errors import MivError
+from miv.files import SAVING
 from miv.hub import download, is_folder
 from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, find_verifier, read_config, read_weights
 from miv.poolings import create_pooling
@@ -153,7 +154,7 @@ class Verifier(
         folder.mkdir(parents=True, exist_ok=True)
         if options.get("push_to_hub"):
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as temporary:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=SAVING) as temporary:
             result: str | None = super().save_pretrained(temporary, **options)
             for file in Path(temporary).iterdir():
                 if file.name != "README.md" or not (folder / "README.md").exists():  # a written card is kept

@@ -83,7 +83,7 @@ def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
     )
     command = f"train {data} --out 'my runs/a' --max-epochs 1 --batch-size 16 --pooling baseline --threads 1"
     with monkeypatch.context() as patched:
-        patched.setattr("miv.training.run._run_stage", interrupt)
+        patched.setattr("miv.training.run.run_stage", interrupt)
         with pytest.raises(InterruptedError):
             run(*shlex.split(command))
     with pytest.raises(MivError, match=r"my runs/a is not done\. Go on with it: ") as caught:

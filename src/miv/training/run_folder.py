@@ -19,6 +19,7 @@ from typing import Any
 from miv import __version__
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet
+from miv.files import remove_unfinished
 from miv.json_files import read_json_object, write_json
 from miv.model_files import RUN_NAME, VERIFIER_NAME
 from miv.training.config import TrainingConfig
@@ -64,8 +65,17 @@ class RunFolder:
         """Whether a run was begun here."""
         return self.about.is_file()
 
-    def begin(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, options: dict[str, Any]) -> None:
-        """Write what the run is."""
+    def is_done(self) -> bool:
+        """Whether a run was begun here and came to its end."""
+        return self.exists() and self.read().get("done") is True
+
+    def begin_or_go_on(
+        self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, options: dict[str, Any]
+    ) -> None:
+        """Write what the run is, or clear away what a killed process had begun to write."""
+        if self.exists():
+            remove_unfinished(self.path)
+            return
         write_json(self.config, config.document())
         about = {
             "format": FORMAT,
@@ -89,11 +99,12 @@ class RunFolder:
             return
         if not resume:
             raise MivError(f"{self.path} holds a run. Go on with it by --resume, or choose another folder for --out.")
-        before, about = self.read_config(), self.read()
+        about = self.read()
+        before = {**TrainingConfig().document(), **self.read_config()}  # a setting that is younger than the run
         for name, value in config.document().items():
-            if before.get(name) != value:
+            if before[name] != value:
                 raise MivError(
-                    f"{self.path} was begun with {name} = {before.get(name)!r}, and now it is {value!r}. Go on with "
+                    f"{self.path} was begun with {name} = {before[name]!r}, and now it is {value!r}. Go on with "
                     "the same settings, or choose another folder for --out."
                 )
         if about["data"]["fingerprints"] != _fingerprints(sets):
