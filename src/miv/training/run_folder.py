@@ -67,7 +67,7 @@ class RunFolder:
 
     def is_done(self) -> bool:
         """Whether a run was begun here and came to its end."""
-        return self.exists() and self.read().get("done") is True
+        return self.exists() and self.read()["done"] is True
 
     def begin_or_go_on(
         self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, options: dict[str, Any]
@@ -115,6 +115,9 @@ class RunFolder:
         about = read_json_object(self.about, _DAMAGED)
         if about.get("format") != FORMAT:
             raise MivError(f"{self.about} is not of a run: its format is not {FORMAT!r}.")
+        lacking = [name for name in ("data", "seed", "done") if name not in about]
+        if lacking:
+            raise MivError(f"{self.about} lacks {', '.join(lacking)}. {_DAMAGED}")
         return about
 
     def read_config(self) -> dict[str, Any]:
