@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from miv.cli.app import app
 from miv.errors import MivError
 from miv.exemplars import save_splits
+from miv.training.config import TrainingConfig
 from tests.training.tiny import tiny_sets
 
 
@@ -70,6 +72,65 @@ def test_help_spells_what_is_to_be_typed_as_it_must_be() -> None:
 def test_a_setting_that_may_be_left_open_is_a_number_as_a_flag(folder: Path) -> None:
     run("train", "data", "--out", "r", "--frozen-max-epochs", "1", "--max-epochs", "2", "--threads", "1")
     assert len(Path("r/metrics.csv").read_text().splitlines()) == 2  # the heading and one epoch
+
+
+def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = TrainingConfig(
+        pooling="msa",
+        pooling_options={"layers": 1, "scale": [1, 2]},
+        heads=3,
+        backbone="hf:some/name",
+        backbone_options={"image_size": [32, 64], "pooling": "cls"},
+        batch_size=5,
+        grouping=6,
+        optimiser="adamw",
+        weight_decay=0.25,
+        learning_rates=((0, 1e-3), (7, 5e-4)),
+        frozen_learning_rates=((0, 2e-3),),
+        schedule="one_cycle",
+        max_epochs=8,
+        patience=9,
+        frozen_stage=False,
+        frozen_patience=11,
+        frozen_max_epochs=12,
+        contrast_epochs=13,
+        contrast_batch_size=14,
+        contrast_learning_rates=((0, 3e-3), (2, 1e-3)),
+        contrast_temperature=0.5,
+        augmentation="affine",
+        precision="bfloat16",
+        bucket=15,
+        seed=16,
+    )
+    flags = []
+    for one in fields(TrainingConfig):
+        given = getattr(changed, one.name)
+        assert given != getattr(TrainingConfig(), one.name), f"{one.name} has its default here, so nothing is tested"
+        flag = one.name.replace("_", "-")
+        flags += [f"--no-{flag}"] if given is False else [f"--{flag}", as_typed(given)]
+    seen = {}
+
+    class Stop(Exception):  # noqa: N818
+        pass
+
+    def stop(settings: TrainingConfig, changes: dict[str, object], where: str = "") -> None:
+        seen.update(changes)
+        raise Stop
+
+    monkeypatch.setattr(TrainingConfig, "changed", stop)
+    monkeypatch.setattr("miv.cli.train.get_preset", lambda *_: TrainingConfig())
+    with pytest.raises(Stop):
+        run("train", "data", "--out", "r", *flags)
+    monkeypatch.undo()
+    assert TrainingConfig().changed(seen) == changed
+
+
+def as_typed(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={one if isinstance(one, str) else json.dumps(one)}" for key, one in value.items())
+    if isinstance(value, tuple):
+        return ",".join(f"{epoch}:{rate}" for epoch, rate in value)
+    return str(value)
 
 
 @pytest.mark.parametrize("task", [False, True])

@@ -11,6 +11,7 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
+from miv.errors import MivError
 from miv.training import keeper
 from miv.training.run import StoppedByUser
 from tests.training.tiny import KILLED, assert_same_run, run_tiny, start_tiny
@@ -140,3 +141,14 @@ def test_a_stop_at_the_end_of_a_stage_leaves_the_next_alone(
             assert (tmp_path / "run" / "checkpoints" / "all").is_dir() is (stage == "all")
     run_tiny("image", tmp_path / "run")
     assert_same_run(images_run, tmp_path / "run")
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    process = start_tiny("features", tmp_path / "run", "after checkpoint 1", **SHORT)
+    process.join()
+    last = tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt"
+    whole = last.read_bytes()
+    for content in (b"", b"no checkpoint", whole[:-200]):
+        last.write_bytes(content)
+        with pytest.raises(MivError, match=r"last\.ckpt is damaged.*another --out"):
+            run_tiny("features", tmp_path / "run", **SHORT)
