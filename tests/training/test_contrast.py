@@ -44,13 +44,13 @@ def test_losses_are_those_of_a_naive_loop(seed: int, exemplars: int, temperature
     assert losses(vectors.tolist(), queries, bags, temperature) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
-def test_the_stage_comes_first_and_a_killed_run_ends_like_a_whole_one(tmp_path: Path) -> None:
+def test_the_stage_comes_first_and_can_be_repeated(tmp_path: Path) -> None:
     settings = {"contrast_epochs": 2, "contrast_batch_size": 8}
-    whole = run_tiny("image", tmp_path / "whole", **settings)
-    stages = [line.split(",")[0] for line in (tmp_path / "whole" / "metrics.csv").read_text().splitlines()[1:]]
+    whole = run_tiny("image", tmp_path / "one" / "whole", **settings)
+    stages = [line.split(",")[0] for line in (tmp_path / "one" / "whole" / "metrics.csv").read_text().splitlines()[1:]]
     assert stages[:3] == ["contrast", "contrast", "frozen"]
     assert stages[-1] == "all"
-    assert run_tiny("image", tmp_path / "again", **settings) == whole
+    assert run_tiny("image", tmp_path / "another" / "cache of its own", **settings) == whole
 
 
 def test_it_moves_the_backbone_and_nothing_else(tmp_path: Path) -> None:
@@ -60,6 +60,21 @@ def test_it_moves_the_backbone_and_nothing_else(tmp_path: Path) -> None:
     after = Verifier.from_pretrained(tmp_path / "run" / "checkpoints" / "contrast" / "best").state_dict()
     moved = {name.split(".")[0] for name, weight in after.items() if not torch.equal(weight, before[name])}
     assert moved == {"backbone"}
+
+
+def test_runs_with_other_poolings_share_the_stage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run_tiny("image", tmp_path / "cap", contrast_epochs=2)
+    assert "contrast epoch" in capfd.readouterr().err
+    run_tiny("image", tmp_path / "other", contrast_epochs=2, pooling="gabmil")
+    assert "contrast epoch" not in capfd.readouterr().err
+    backbones = [
+        Verifier.from_pretrained(tmp_path / run / "checkpoints" / "contrast" / "best").backbone.fingerprint()
+        for run in ("cap", "other")
+    ]
+    assert backbones[0] == backbones[1]
+    assert (tmp_path / "other" / "metrics.csv").read_text().count("\ncontrast") == 2
+    run_tiny("image", tmp_path / "longer", contrast_epochs=3)
+    assert "contrast epoch" in capfd.readouterr().err
 
 
 def test_several_processes_are_refused(tmp_path: Path) -> None:

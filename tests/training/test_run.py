@@ -93,6 +93,16 @@ def test_the_last_star_of_the_log_is_the_final_verifier(tmp_path: Path, capsys: 
     assert stars[-1] == first_best
 
 
+def test_without_the_full_stage_the_backbone_stays_as_it_is(images_run: Path, tmp_path: Path) -> None:
+    run_tiny("image", tmp_path / "run", full_stage=False)
+    assert {row["stage"] for row in rows(tmp_path / "run")} == {"frozen"}
+    first = Verifier.from_pretrained(images_run / "checkpoints/frozen/best").backbone.state_dict()
+    ours = Verifier.from_pretrained(tmp_path / "run/verifier").backbone.state_dict()
+    assert all(torch.equal(first[name], ours[name]) for name in first)
+    with pytest.raises(MivError, match="nothing is trained"):
+        IMAGES.changed({"full_stage": False, "frozen_stage": False})
+
+
 def test_the_same_training_twice_is_the_same_to_the_last_bit(images_run: Path, tmp_path: Path) -> None:
     run_tiny("image", tmp_path / "again")
     assert_same_run(images_run, tmp_path / "again")
@@ -157,6 +167,13 @@ def test_settings_that_make_no_verifier_leave_nothing_behind(
 def test_instances_that_the_backbone_does_not_take_are_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(MivError, match=r"are feature vectors.* takes images.*features\."):
         train(tiny_sets("features"), IMAGES.changed({"backbone": "compact_cnn"}), tmp_path / "a", Machine(tmp_path))
+
+
+def test_splits_that_do_not_fit_each_other_are_refused_before_any_work(tmp_path: Path) -> None:
+    sets = {**tiny_sets("features"), "test": tiny_sets("image")["test"]}
+    with pytest.raises(MivError, match=r"are images.* takes feature vectors"):
+        train(sets, FEATURES, tmp_path / "run", Machine(tmp_path))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_verifier_refuses_a_set_of_another_kind(images_run: Path) -> None:

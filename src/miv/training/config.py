@@ -43,6 +43,7 @@ class TrainingConfig:
         contrast_batch_size: positive exemplars in a step of that stage.
         contrast_learning_rates: the learning rates of that stage, where they differ.
         contrast_temperature: how sharply that stage tells near from far; lower is sharper.
+        full_stage: whether a last stage trains everything; without it the first is the only one.
         augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
         precision: what the backbone computes in, float32 or bfloat16.
         bucket: the instances of a batch are filled up to a multiple of this before the backbone.
@@ -70,6 +71,7 @@ class TrainingConfig:
     contrast_batch_size: int = 64
     contrast_learning_rates: LearningRates = ()
     contrast_temperature: float = 0.1
+    full_stage: bool = True
     augmentation: Literal["none", "affine"] = "none"
     precision: Literal["float32", "bfloat16"] = "float32"
     bucket: int = 128
@@ -98,6 +100,8 @@ class TrainingConfig:
                 raise MivError(f"{name} is {given}. Expected {smallest} or more.")
         if self.seed > _GREATEST_SEED:
             raise MivError(f"seed is {self.seed}. Expected {_GREATEST_SEED} or less.")
+        if not self.frozen_stage and not self.full_stage:
+            raise MivError("frozen_stage and full_stage are both false, so nothing is trained. Expected one or both.")
         _check_rates("learning_rates", self.learning_rates)
         for name in ("frozen_learning_rates", "contrast_learning_rates"):
             if getattr(self, name):

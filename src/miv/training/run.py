@@ -1,5 +1,6 @@
 """A whole training: its stages one after the other, and what is kept of it."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from miv.backbones.base import check_kind
 from miv.errors import MivError
 from miv.evaluation import Evaluation, evaluate
 from miv.exemplars import ExemplarSet, InstancePool
+from miv.feature_cache import embed_pool
 from miv.files import whole_folder
 from miv.json_files import write_json
 from miv.poolings.base import POOLINGS
@@ -16,6 +18,7 @@ from miv.prediction import predict
 from miv.processes import Share
 from miv.progress import Progress, SilentProgress
 from miv.training.config import TrainingConfig
+from miv.training.contrast_cache import contrast_once
 from miv.training.keeper import BEST, StoppedByUser
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.run_folder import RunFolder
@@ -65,6 +68,8 @@ def train(
     if is_first_process():
         run.check(config, sets, data, resume=resume)
     verifier = create_verifier(config, sets["train"].pool).to(device)
+    for exemplars in sets.values():
+        verifier.backbone.check(exemplars.pool)
     if is_first_process():  # only now: settings that make no verifier leave nothing behind
         run.begin_or_go_on(config, sets, data, data_options or {})
     progress = progress or SilentProgress()
@@ -72,12 +77,15 @@ def train(
         return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress)
     states: dict[str, StageState] = {}
     for stage in stages_of(config, verifier):
-        states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, progress)
+        shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets)
+        with shared if stage.name == CONTRAST else nullcontext():
+            states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, progress)
         verifier.to(device)  # Lightning leaves it in main memory
     # The earlier one of equals. A contrast stage makes a backbone, not a verifier.
     best = max((name for name in states if name != CONTRAST), key=lambda name: states[name].best_accuracy)
     verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
-    evaluations = _evaluate(verifier, sets, run, progress)
+    # The backbone of the first stage is the one that the cache has, or may have from another training.
+    evaluations = _evaluate(verifier, sets, run, progress, machine.cache if best == "frozen" else None)
     if Share.of_this_process().rank == 0:
         with whole_folder(run.verifier) as temporary:
             verifier.save_pretrained(temporary)
@@ -87,12 +95,13 @@ def train(
 
 
 def _evaluate(
-    verifier: Verifier, sets: dict[str, ExemplarSet], run: RunFolder, progress: Progress
+    verifier: Verifier, sets: dict[str, ExemplarSet], run: RunFolder, progress: Progress, cache: Path | None = None
 ) -> dict[str, Evaluation]:
-    """Answer every split but ``train``, and keep answers and metrics."""
+    """Answer every split but ``train``, and keep answers and metrics; with a cache, features come from there."""
     evaluations = {}
     for split in [split for split in sets if split != "train"]:
-        predictions = predict(verifier, sets[split], progress=progress)
+        known = None if cache is None else embed_pool(verifier.backbone, sets[split].pool, cache, progress)
+        predictions = predict(verifier, sets[split], known, progress)
         evaluations[split] = evaluate(predictions)
         if Share.of_this_process().rank == 0:
             predictions.save(run.predictions(split))
@@ -116,9 +125,7 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     if backbone == "features":
         check_kind(pool, "features")
         channels = int(pool.values.shape[1])
-    verifier = Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options)
-    verifier.backbone.check(pool)
-    return verifier
+    return Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options)
 
 
 def _backbone(config: TrainingConfig, pool: InstancePool) -> str:
@@ -130,10 +137,11 @@ def _backbone(config: TrainingConfig, pool: InstancePool) -> str:
 
 
 def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
-    """The stages: where the backbone has nothing to learn, one that is as patient as the last."""
-    if not any(True for _ in verifier.backbone.parameters()):
-        return [Stage("frozen", 0, True, config.patience)]
-    first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if config.contrast_epochs else []
+    """The stages: where the backbone has nothing to learn, or is not to, the last is as patient as all would be."""
+    learns = any(True for _ in verifier.backbone.parameters())
+    first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if learns and config.contrast_epochs else []
+    if not learns or not config.full_stage:
+        return [*first, Stage("frozen", 0, True, config.patience)]
     frozen = [Stage("frozen", 0, True, config.frozen_patience)] if config.frozen_stage else []
     return [*first, *frozen, Stage("all", 1, False, config.patience)]
 

@@ -58,7 +58,11 @@ def run_stage(
         state = _go_on(stage, verifier, config, sets, run, machine, before, progress)
     if Share.of_this_process().rank == 0:
         record_metrics(run, {**before, stage.name: state})  # a kill may have come between checkpoint and metrics
-    verifier.load_state_dict(Verifier.from_pretrained(folder / BEST).state_dict())
+    best = Verifier.from_pretrained(folder / BEST)
+    if stage.name == CONTRAST:  # perhaps that of a run with another pooling
+        verifier.backbone.load_state_dict(best.backbone.state_dict())
+    else:
+        verifier.load_state_dict(best.state_dict())
     return state
 
 

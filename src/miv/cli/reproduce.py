@@ -1,0 +1,149 @@
+"""``miv reproduce``: the paper's tables and figures, computed where they are missing, beside what was published."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from miv.cache_folder import cache_folder
+from miv.cli.app import JsonOption, app, print_json
+from miv.errors import MivError
+
+if TYPE_CHECKING:
+    from miv.experiments.grids import Experiment
+    from miv.experiments.jobs import Job, Places
+
+_NEW = "made where there is none"
+
+
+@app.command("reproduce")
+def reproduce(
+    task: Annotated[str | None, typer.Argument(help="qmnist, signature, fever or claims.", show_default=False)] = None,
+    experiment: Annotated[
+        str | None, typer.Argument(help="Such as classification; all of the task by default.", show_default=False)
+    ] = None,
+    list_all: Annotated[
+        bool, typer.Option("--list", help="List the experiments and how much of each is done.")
+    ] = False,
+    tier: Annotated[str, typer.Option(help="paper, cpu or smoke: what a cell may cost.")] = "cpu",
+    rounds: Annotated[
+        str, typer.Option(help="How many rounds, such as 3, or which, such as 0,2 (one alone: 2,).")
+    ] = "3",
+    models: Annotated[
+        str | None, typer.Option(help="Only these models, such as baseline,cap_vema.", show_default=False)
+    ] = None,
+    raw: Annotated[
+        Path | None, typer.Option(help="Folder of the task's raw files.", show_default="as the task expects")
+    ] = None,
+    results: Annotated[Path, typer.Option(help=f"Folder of finished cells; {_NEW}.")] = Path("docs/results"),
+    work: Annotated[
+        Path | None, typer.Option(help="Folder of trainings under way.", show_default="experiments in the cache")
+    ] = None,
+    encoder: Annotated[
+        str, typer.Option(help="Encoder of sentences: minilm, a folder, or a name on the hub.")
+    ] = "minilm",
+    parallel: Annotated[int, typer.Option(min=1, help="Cells that run side by side, each on its share of cores.")] = 1,
+    report_only: Annotated[bool, typer.Option("--report-only", help="Compute nothing; show what is there.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Compute what is missing of the paper's tables and figures, and compare it with what was published.
+
+    A finished cell is never computed again. Ctrl-C saves, and the same command goes on, also after a kill.
+
+    Example: miv reproduce qmnist classification --tier cpu --raw data/qmnist --parallel 2
+    """
+    from miv.experiments.grids import EXPERIMENTS, find_experiments
+    from miv.experiments.jobs import Places
+    from miv.experiments.tiers import find_tier
+
+    find_tier(tier)
+    places = Places(results, work or cache_folder() / "experiments", cache_folder(), raw)
+    numbers = parse_rounds(rounds)
+    if task is None and not list_all:
+        raise MivError("Say what to reproduce, such as `miv reproduce qmnist classification`; --list shows all.")
+    chosen = (
+        [one for name in EXPERIMENTS for one in find_experiments(name)]
+        if task is None
+        else find_experiments(task, experiment)
+    )
+    if models is not None:
+        chosen = [one.only([name.strip() for name in models.split(",")]) for one in chosen]
+    jobs = {one: _jobs(one, tier, encoder, numbers) for one in chosen}
+    if list_all:
+        _list(jobs, places, json)
+        return
+    everything = list(dict.fromkeys(job for some in jobs.values() for job in some))
+    if not report_only:
+        _compute(everything, places, parallel)
+    from miv.experiments.results import find_result
+    from miv.training.compare import table
+
+    found = [result for job in everything if (result := find_result(job, results)) is not None]
+    rows = [{"cell": str(result.job), **result.metrics, "seconds": result.document["seconds"]} for result in found]
+    if json:
+        print_json(rows)
+    elif rows:
+        print(table(rows))
+
+
+def parse_rounds(text: str) -> list[int]:
+    """The numbers of the rounds.
+
+    >>> parse_rounds("3"), parse_rounds("0,2"), parse_rounds("2,")
+    ([0, 1, 2], [0, 2], [2])
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts if part) or not any(parts):
+        raise MivError(f"--rounds is {text!r}. Expected how many, such as 3, or which, such as 0,2 (one alone: 2,).")
+    if len(parts) > 1:
+        return sorted({int(part) for part in parts if part})
+    if int(text) < 1:
+        raise MivError("--rounds is 0. Expected 1 or more; the first round alone is --rounds 1.")
+    return list(range(int(text)))
+
+
+def _jobs(experiment: "Experiment", tier: str, encoder: str, rounds: list[int]) -> "list[Job]":
+    from miv.experiments.jobs import Job
+
+    return [Job(cell, tier, encoder) for cell in experiment.cells(rounds)]
+
+
+def _compute(jobs: "list[Job]", places: "Places", parallel: int) -> None:
+    from miv.experiments.runner import StoppedByUser, run_jobs, say_on_error_stream
+
+    try:
+        failures = run_jobs(jobs, places, parallel, say_on_error_stream)
+    except StoppedByUser as stopped:
+        typer.echo(str(stopped), err=True)
+        raise typer.Exit(130) from None
+    if failures:
+        listing = "\n".join(f"  {failure.job}: {failure.reason}\n    log: {failure.log}" for failure in failures)
+        raise MivError(f"{len(failures)} of {len(jobs)} cells failed; the others are done.\n{listing}")
+
+
+def _list(jobs: "dict[Experiment, list[Job]]", places: "Places", json: bool) -> None:
+    from miv.experiments.cells import raw_folder
+    from miv.experiments.results import RESULT
+
+    rows: list[dict[str, Any]] = []
+    for experiment, some in jobs.items():
+        raw = raw_folder(some[0], places.raw)
+        # That a result is of another setting is for the report to say; a list must always be had.
+        done = sum((job.result_folder(places.results) / RESULT).is_file() for job in some)
+        rows.append(
+            {
+                "task": experiment.task,
+                "experiment": experiment.name,
+                "paper": experiment.source,
+                "cells": len(some),
+                "done": done,
+                "raw": "none needed" if raw is None else str(raw),
+                "shows": experiment.title,
+            }
+        )
+    if json:
+        print_json(rows)
+        return
+    from miv.training.compare import table
+
+    print(table(rows))

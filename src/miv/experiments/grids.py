@@ -1,0 +1,203 @@
+"""Every table and figure of the paper as a grid of cells: which models on which data, and in which table they stand."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from miv.errors import MivError, unknown_name
+
+MODELS = ("baseline", "gabmil", "pma", "msa", "mi_net", "bi_lstm", "cap_vema", "cap_dba_l1", "cap_dba_l2")
+BENCHMARKS = ("gabmil", "pma", "msa", "mi_net", "bi_lstm")
+CAP = ("cap_vema", "cap_dba_l1", "cap_dba_l2")
+ROUNDS = 3
+
+CLASSIFICATION = ("auroc", "accuracy", "precision", "recall", "f1")
+WITNESSES = ("i_auroc", "i_ap")
+FOUR = ("auroc", "accuracy", "i_auroc", "i_ap")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A model as it is trained, and the data it is trained on where these are not the main ones.
+
+    Args:
+        name: of its folder among the results; two setups of one name are the same.
+        pooling: a name from `miv poolings`.
+        pooling_options: what differs from the pooling's defaults; heads are the tier's unless they stand here.
+        task_options: what differs from the task's defaults.
+    """
+
+    name: str
+    pooling: str
+    pooling_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    task_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training: a setup on one draw of a task's data. Cells are shared: no experiment owns one."""
+
+    task: str
+    setup: Setup
+    round: int
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.setup.name} round {self.round}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: ``model`` and ``variant`` as in the published results, and what is trained for it."""
+
+    model: str
+    variant: str
+    setup: Setup
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper.
+
+    Args:
+        task: the task whose data it needs.
+        name: what `miv reproduce` calls it.
+        title: what it shows.
+        source: where it is in the paper.
+        metrics: its columns.
+        rows: its rows.
+    """
+
+    task: str
+    name: str
+    title: str
+    source: str
+    metrics: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def cells(self, rounds: Iterable[int] = range(ROUNDS)) -> list[Cell]:
+        """The cells, each once, a round after the other: so the whole table is there as early as can be."""
+        setups = {row.setup.name: row.setup for row in self.rows}
+        return [Cell(self.task, setup, number) for number in rounds for setup in setups.values()]
+
+    def only(self, models: Sequence[str]) -> "Experiment":
+        """The experiment with some models; a pooling that the paper does not have becomes a row of its own."""
+        from miv.poolings import list_poolings
+
+        rows = [row for row in self.rows if row.model in models]
+        for model in models:
+            if model not in list_poolings():
+                raise unknown_name("pooling", model, list_poolings())
+            if all(row.model != model for row in self.rows):
+                if self.name not in ("classification", "key_instance"):
+                    known = ", ".join(dict.fromkeys(row.model for row in self.rows))
+                    raise MivError(f"{self.task} {self.name} has no row of {model}. It has {known}.")
+                rows.append(Row(model, "", Setup(model, model, task_options=self.rows[0].setup.task_options)))
+        return Experiment(self.task, self.name, self.title, self.source, self.metrics, tuple(rows))
+
+
+# The paper's ladder, from the attention function alone to full CAP; heads that are not said here are the tier's.
+LADDER: dict[str, dict[str, Any]] = {
+    "+attention": {"heads": 1, "projection": False, "co_excitation": False, "norm": "none"},
+    "+multi_head": {"co_excitation": False, "norm": "none"},
+    "+co_excitation": {"gate_reads": "projected_query", "norm": "none"},
+    "+pre_layernorm": {},
+}
+LAYERNORM: dict[str, dict[str, Any]] = {
+    "pre_aggregation": {},
+    "post_aggregation": {"norm": "post"},
+    "none": {"norm": "none"},
+}
+HEADED: dict[str, dict[str, Any]] = {"multi_head": {}, "non_headed": {"heads": 1, "projection": False}}
+
+# The figures say from where to where the train sizes go; the steps between are ours.
+SIZES = {10: (8_000, 16_000, 24_000, 32_000, 40_000), 20: (8_000, 16_000, 24_000), 50: (8_000, 16_000, 24_000)}
+SIZE_MODELS = ("baseline", "gabmil", "pma", "msa", "cap_vema", "cap_dba_l1")
+
+# Where each is in the paper: classification, key instances, ablation, headed, LayerNorm.
+_SOURCES = {
+    "qmnist": ("Table 2", "Table 4", "Table 10", "Figure 10", "Table 13"),
+    "signature": ("Table 6", "Table 7", "Table 11", "Figure 11", "Table 14"),
+    "fever": ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15"),
+    "claims": tuple(f"{place}, of FEVER" for place in ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15")),
+}
+_MODELS = {"qmnist": MODELS, "signature": MODELS[:-1], "fever": MODELS[:-1], "claims": MODELS}
+# Fool Me Twice: train on the one file, of which a share of the pages becomes validation, test on the other.
+_TASK_OPTIONS: dict[str, dict[str, Any]] = {"claims": {"train_file": "dev.jsonl", "test_file": "test.jsonl"}}
+_DATA = {
+    "qmnist": "QMNIST",
+    "signature": "SigComp2011",
+    "fever": "FEVER",
+    "claims": "Fool Me Twice",
+}
+
+
+def _setup(task: str, pooling: str, suffix: str = "", options: Mapping[str, Any] | None = None) -> Setup:
+    name = f"{pooling}-{suffix}" if options else pooling  # without options it is the plain model, whatever it is called
+    return Setup(name, pooling, dict(options or {}), _TASK_OPTIONS.get(task, {}))
+
+
+def _experiments(task: str) -> Iterable[Experiment]:
+    data = _DATA[task]
+    table, witness_table, ablation, headed, layernorm = _SOURCES[task]
+    plain = {model: Row(model, "", _setup(task, model)) for model in _MODELS[task]}
+    yield Experiment(task, "classification", f"{data}: classification", table, CLASSIFICATION, tuple(plain.values()))
+    with_attention = tuple(row for model, row in plain.items() if model not in ("msa", "mi_net", "bi_lstm"))
+    yield Experiment(task, "key_instance", f"{data}: key instances", witness_table, WITNESSES, with_attention)
+    if task == "qmnist":
+        per_digit = (plain["cap_vema"],)
+        yield Experiment(
+            task, "per_digit", f"{data}: answers of CAP-VEMA by digit", "Table 3", ("accuracy",), per_digit
+        )
+        sizes = tuple(
+            Row(model, f"bag_{bag}_exemplars_{count}", _size_setup(model, bag, count))
+            for bag, counts in SIZES.items()
+            for count in counts
+            for model in SIZE_MODELS
+        )
+        yield Experiment(task, "size_study", f"{data}: train size and mean bag size", "Figures 6, 8, 9", FOUR, sizes)
+    steps = tuple(
+        row
+        for model in ("cap_vema", "cap_dba_l1")
+        for row in (
+            Row(model, "baseline", _setup(task, "baseline")),
+            *(Row(model, step, _setup(task, model, step.strip("+"), options)) for step, options in LADDER.items()),
+        )
+    )
+    yield Experiment(task, "ablation", f"{data}: building CAP from the baseline", ablation, FOUR, steps)
+    for name, title, source, variants in (
+        ("headed", "with and without multi-head projections", headed, HEADED),
+        ("layernorm", "where the LayerNorm is", layernorm, LAYERNORM),
+    ):
+        suffixes = {"post_aggregation": "post_norm", "none": "no_norm"}
+        rows = tuple(
+            Row(model, variant, _setup(task, model, suffixes.get(variant, variant), options))
+            for model in ("cap_vema", "cap_dba_l1")
+            for variant, options in variants.items()
+        )
+        yield Experiment(task, name, f"{data}: {title}", source, FOUR, rows)
+
+
+def _size_setup(model: str, mean_bag: int, exemplars: int) -> Setup:
+    options = {"mean_bag": mean_bag, "exemplars": exemplars}
+    return Setup(f"{model}-bag_{mean_bag}-exemplars_{exemplars}", model, {}, options)
+
+
+EXPERIMENTS: dict[str, dict[str, Experiment]] = {
+    task: {experiment.name: experiment for experiment in _experiments(task)} for task in _DATA
+}
+
+
+def find_experiments(task: str, name: str | None = None) -> list[Experiment]:
+    """The experiments of a task, or the one of that name.
+
+    >>> [experiment.title for experiment in find_experiments("qmnist", "classification")]
+    ['QMNIST: classification']
+    """
+    if task not in EXPERIMENTS:
+        raise unknown_name("task with experiments", task, EXPERIMENTS)
+    known = EXPERIMENTS[task]
+    if name is None:
+        return list(known.values())
+    if name not in known:
+        raise unknown_name(f"experiment of {task}", name, known)
+    return [known[name]]

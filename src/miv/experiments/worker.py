@@ -1,0 +1,66 @@
+"""One cell in a process of its own: ``python -m miv.experiments.worker JOB``, where JOB is a JSON document."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from miv.errors import MivError
+from miv.experiments.jobs import Job, Places
+from miv.experiments.results import find_result, write_result
+
+DONE, FAILED, BUSY, STOPPED = 0, 1, 75, 130  # exit codes
+
+
+def command(job: Job, places: Places, threads: int) -> list[str]:
+    """The command that computes a job."""
+    paths = {name: None if path is None else str(path) for name, path in vars(places).items()}
+    document = {"job": job.document(), "places": paths, "threads": threads}
+    return [sys.executable, "-m", "miv.experiments.worker", json.dumps(document)]
+
+
+def main(document: dict[str, Any]) -> int:
+    """Compute the job unless it is done, or another process is at it."""
+    job = Job.of(document["job"])
+    paths: dict[str, Any] = {name: path and Path(path) for name, path in document["places"].items()}
+    places = Places(**paths)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes what runs in its background deaf to it
+    lock = job.lock(places.work)
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(lock, timeout=0):
+            if find_result(job, places.results) is not None:
+                return DONE
+            return _compute(job, places, document["threads"])
+    except Timeout:
+        print(f"Another process computes {job}.", file=sys.stderr)
+        return BUSY
+    except MivError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return STOPPED
+
+
+def _compute(job: Job, places: Places, threads: int) -> int:
+    from miv.experiments.cells import compute
+    from miv.memory import keep_memory
+    from miv.progress import RichProgress
+    from miv.training.run import StoppedByUser, set_threads
+
+    keep_memory()
+    set_threads(threads, 1)
+    try:
+        files = compute(job, places, RichProgress())
+    except StoppedByUser as stopped:
+        print(stopped, file=sys.stderr)
+        return STOPPED
+    write_result(job, places.results, files)
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))
