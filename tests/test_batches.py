@@ -44,7 +44,9 @@ def test_verifying_a_batch_is_verifying_its_exemplars(pooling: str) -> None:
     values = torch.from_numpy(exemplars.pool.values)
     bags = Bags.from_list([values[exemplars.bag(int(number))] for number in everything])
     expected = verifier(values[exemplars.query], bags).logit
-    torch.testing.assert_close(verifier.verify_batch(batch, bucket=5).logit, expected)
+    features = embed(verifier.backbone, batch.instances, bucket=5)
+    found = verifier.verify_features(*batch.with_instances(features).queries_and_bags())
+    torch.testing.assert_close(found.logit, expected)
 
 
 def test_what_fills_a_batch_up_changes_neither_features_nor_gradients() -> None:

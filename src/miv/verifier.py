@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from miv.backbones import create_backbone
 from miv.bags import Bags
-from miv.batches import Batch, embed
 from miv.errors import MivError
 from miv.files import SAVING
 from miv.hub import download, is_folder
@@ -140,11 +139,6 @@ class Verifier(
             bag_vector=twins.bag_vector,
             ptr=bags.ptr,
         )
-
-    def verify_batch(self, batch: Batch, bucket: int = 1) -> Verification:
-        """Verify a batch, embedding each distinct instance once; see ``miv.batches.embed`` for ``bucket``."""
-        features = embed(self.backbone, batch.instances, bucket)  # (U, C)
-        return self.verify_features(*batch.with_instances(features).queries_and_bags())
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Save as a folder of ``config.json``, ``model.safetensors`` and what the backbone adds, each file whole."""
