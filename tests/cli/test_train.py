@@ -42,7 +42,14 @@ def test_train_evaluate_list_and_compare(folder: Path) -> None:
     assert (config["max_epochs"], config["heads"], config["schedule"]) == (2, 4, "one_cycle")
     table = run("train", "data", "--out", "runs/b", "--config", "runs/a/config.json", "--pooling", "baseline")
     assert "test: 400 exemplars" in table
-    evaluated = json.loads(run("evaluate", "runs/a", "data", "--json"))
+    drawn = {f"{name}.{kind}" for name in ("learning_curves", "roc", "precision_recall") for kind in ("png", "svg")}
+    assert {path.name for path in Path("runs/a/curves").iterdir()} == drawn
+    again = ["train", "data", "--out", "runs/a", "--config", "short.toml", "--threads", "1", "--json"]
+    with pytest.raises(MivError, match="--resume"):
+        run(*again)
+    assert json.loads(run(*again, "--resume")) == trained
+    evaluated = json.loads(run("evaluate", "runs/a", "data", "--json", "--curves", "pictures"))
+    assert {path.name for path in Path("pictures").iterdir()} == {n for n in drawn if not n.startswith("learning")}
     assert evaluated == trained["test"]
     assert "AUROC" in run("evaluate", "runs/a/verifier", "data/validation")
     listed = json.loads(run("runs", "list", "--json"))

@@ -6,6 +6,7 @@
 - ``checkpoints/<stage>/``: ``last.ckpt`` to go on from, ``best/`` the verifier of the best epoch.
 - ``verifier/``: the final verifier, of the best epoch of all.
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its answers and their metrics.
+- ``curves/``: metrics by epoch, ROC and precision-recall as pictures, which ``miv train`` draws.
 """
 
 import json
@@ -54,6 +55,10 @@ class RunFolder:
     @property
     def evaluation(self) -> Path:
         return self.path / "evaluation.json"
+
+    @property
+    def curves(self) -> Path:
+        return self.path / "curves"
 
     def checkpoints(self, stage: str) -> Path:
         return self.path / "checkpoints" / stage
