@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from miv.backbones import create_backbone
 from miv.bags import Bags
-from miv.batches import Batch, embed
 from miv.errors import MivError
+from miv.files import SAVING
 from miv.hub import download, is_folder
 from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, find_verifier, read_config, read_weights
 from miv.poolings import create_pooling
@@ -140,11 +140,6 @@ class Verifier(
             ptr=bags.ptr,
         )
 
-    def verify_batch(self, batch: Batch, bucket: int = 1) -> Verification:
-        """Verify a batch, embedding each distinct instance once; see ``miv.batches.embed`` for ``bucket``."""
-        features = embed(self.backbone, batch.instances, bucket)  # (U, C)
-        return self.verify_features(*batch.with_instances(features).queries_and_bags())
-
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Save as a folder of ``config.json``, ``model.safetensors`` and what the backbone adds, each file whole."""
         folder = Path(save_directory)
@@ -153,7 +148,7 @@ class Verifier(
         folder.mkdir(parents=True, exist_ok=True)
         if options.get("push_to_hub"):
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as temporary:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=SAVING) as temporary:
             result: str | None = super().save_pretrained(temporary, **options)
             for file in Path(temporary).iterdir():
                 if file.name != "README.md" or not (folder / "README.md").exists():  # a written card is kept

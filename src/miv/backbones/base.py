@@ -28,6 +28,7 @@ class Backbone(nn.Module):
     instance_shape: tuple[int | None, ...]  # None where any length will do
     instance_dtype: torch.dtype | None = None  # None: floating point
     files: tuple[str, ...] = ()  # what save_files writes
+    libraries: tuple[str, ...] = ()  # whose code decides on the features, beside torch and miv
     freeze_batch_norm: bool = False
     frozen: bool = False
 

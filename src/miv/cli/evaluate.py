@@ -17,6 +17,9 @@ def evaluate(
     predictions: Annotated[
         Path | None, typer.Option(help="Also write the answers to this .parquet file.", show_default=False)
     ] = None,
+    curves: Annotated[
+        Path | None, typer.Option(help="Also draw ROC and precision-recall into this folder.", show_default=False)
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Verify every exemplar of a split and print the metrics.
@@ -24,6 +27,7 @@ def evaluate(
     Example: miv evaluate runs/dba exemplars --split validation
     """
     from miv.evaluation import evaluate as measure
+    from miv.evaluation import write_curves
     from miv.exemplars import ExemplarSet, load_splits
     from miv.exemplars.folder import is_set
     from miv.prediction import predict
@@ -44,6 +48,9 @@ def evaluate(
     if predictions is not None:
         answers.save(predictions)
         typer.echo(f"Wrote {predictions}.", err=True)
+    if curves is not None:
+        write_curves(answers, curves)
+        typer.echo(f"Drew {curves}/roc and {curves}/precision_recall, each as .png and .svg.", err=True)
     found = measure(answers)
     if json:
         print_json(found.document())

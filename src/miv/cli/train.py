@@ -60,8 +60,10 @@ def train(
 
     from miv.memory import keep_memory
     from miv.progress import RichProgress
+    from miv.training.curves import draw_run
     from miv.training.run import Machine, StoppedByUser, is_first_process, set_threads
     from miv.training.run import train as run_training
+    from miv.training.run_folder import RunFolder
 
     keep_memory()
     cache = cache or cache_folder()
@@ -78,6 +80,7 @@ def train(
         raise typer.Exit(130) from None
     if not is_first_process():
         return
+    draw_run(RunFolder(out))
     if json:
         print_json({"run": str(out), **{split: found.document() for split, found in evaluations.items()}})
         return

@@ -1,6 +1,8 @@
 """What a training is told: one dataclass, from a preset, a file and flags, each overruling the one before."""
 
 import json
+import math
+import re
 import tomllib
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -96,6 +98,8 @@ class TrainingConfig:
             given = getattr(self, name)
             if given is not None and given < smallest:
                 raise MivError(f"{name} is {given}. Expected {smallest} or more.")
+        if self.seed > _GREATEST_SEED:
+            raise MivError(f"seed is {self.seed}. Expected {_GREATEST_SEED} or less.")
         if not self.frozen_stage and not self.full_stage:
             raise MivError("frozen_stage and full_stage are both false, so nothing is trained. Expected one or both.")
         _check_rates("learning_rates", self.learning_rates)
@@ -158,8 +162,13 @@ def parse_setting(name: str, text: str) -> Any:
         except ValueError as error:
             raise MivError(f"{name} is {text!r}. Expected epoch:rate pairs, such as 0:1e-4,5:5e-5.") from error
     if name.endswith("_options"):
-        return parse_options(text.split(","), name)
+        return parse_options(_split(text), name)
     return text
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas between ``key=`` and ``key=``, not at those within a list."""
+    return re.split(r",(?=\s*[A-Za-z_]\w*=)", text)
 
 
 def parse_options(texts: list[str], where: str) -> dict[str, Any]:
@@ -211,7 +220,19 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
     wanted = dict if get_origin(wanted) is dict else wanted
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         raise MivError(f"{name} is {value!r}. Expected {_WORDS[wanted]}.")
-    return value
+    if wanted is float and not math.isfinite(value):
+        raise MivError(f"{name} is {value}. Expected a finite number.")
+    return _as_json(name, value) if wanted is dict else value
 
 
+def _as_json(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Options as ``config.json`` will hold them, so that a run knows its own settings again: tuples are lists."""
+    try:
+        as_written: dict[str, Any] = json.loads(json.dumps(options, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise MivError(f"{name} is {options!r}. Expected numbers, texts, true, false and lists of these.") from error
+    return as_written
+
+
+_GREATEST_SEED = 2**63 - 1
 _WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", dict: "key = value pairs"}

@@ -51,7 +51,7 @@ class StageModule(LightningModule):
         self.state = StageState()
         self.drawn = len(sets["train"])  # exemplars in an epoch
         self.steps = -(-self.drawn // config.batch_size)
-        self._loss_sum = torch.zeros((), dtype=torch.float64)  # of this process
+        self._loss_sum = 0.0  # of this process; not on a device, as some have no float64
         self._began = time.monotonic()
 
     def draw_batches(self, random: np.random.Generator) -> Batches:
@@ -63,8 +63,7 @@ class StageModule(LightningModule):
 
     def on_train_start(self) -> None:
         self._began = time.monotonic() - self.state.seconds
-        restored = self.state.loss_sum if Share.of_this_process().rank == 0 else 0.0
-        self._loss_sum = torch.tensor(restored, dtype=torch.float64, device=self.device)
+        self._loss_sum = self.state.loss_sum if Share.of_this_process().rank == 0 else 0.0
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         epoch, step = self.state.epoch, self.state.step
@@ -80,7 +79,7 @@ class StageModule(LightningModule):
             batch = batch.with_instances(self._embed(batch))
         loss = self.losses(batch).sum()
         if factor:
-            self._loss_sum += loss.detach()
+            self._loss_sum += float(loss.detach())
         return loss * factor
 
     def losses(self, batch: Batch) -> Tensor:
@@ -119,7 +118,7 @@ class StageModule(LightningModule):
             }
         )
         self.state.step, self.state.loss_sum = 0, 0.0
-        self._loss_sum.zero_()
+        self._loss_sum = 0.0
 
     def answer(self, exemplars: ExemplarSet) -> Predictions:
         """The answers for ``validation``."""
@@ -127,7 +126,7 @@ class StageModule(LightningModule):
 
     def settle(self) -> None:
         """Bring the sum of losses and the time, which are counted elsewhere, into the state."""
-        self.state.loss_sum = float(Share.of_this_process().sum(self._loss_sum.cpu().numpy()))
+        self.state.loss_sum = float(Share.of_this_process().sum(np.float64(self._loss_sum)))
         self.state.seconds = time.monotonic() - self._began
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ CONTRAST_START: dict[str, Any] = {
 PRESETS: dict[str, TrainingConfig] = {
     "qmnist": TrainingConfig(
         backbone="timm:resnet18",
+        backbone_options={"image_size": [32, 32]},  # height and width
         heads=2,
         batch_size=768,
         learning_rates=((0, 1e-4), (5, 5e-5), (20, 2e-5)),
@@ -25,6 +26,7 @@ PRESETS: dict[str, TrainingConfig] = {
     ),
     "signature": TrainingConfig(
         backbone="timm:tf_efficientnetv2_b3",
+        backbone_options={"image_size": [128, 256]},
         heads=6,
         batch_size=64,
         learning_rates=((0, 5e-6), (5, 2e-6), (10, 1e-6)),

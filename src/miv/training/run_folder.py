@@ -6,6 +6,7 @@
 - ``checkpoints/<stage>/``: ``last.ckpt`` to go on from, ``best/`` the verifier of the best epoch.
 - ``verifier/``: the final verifier, of the best epoch of all.
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its answers and their metrics.
+- ``curves/``: metrics by epoch, ROC and precision-recall as pictures, which ``miv train`` draws.
 """
 
 import json
@@ -19,6 +20,7 @@ from typing import Any
 from miv import __version__
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet
+from miv.files import remove_unfinished
 from miv.json_files import read_json_object, write_json
 from miv.model_files import RUN_NAME, VERIFIER_NAME
 from miv.training.config import TrainingConfig
@@ -54,6 +56,10 @@ class RunFolder:
     def evaluation(self) -> Path:
         return self.path / "evaluation.json"
 
+    @property
+    def curves(self) -> Path:
+        return self.path / "curves"
+
     def checkpoints(self, stage: str) -> Path:
         return self.path / "checkpoints" / stage
 
@@ -64,8 +70,17 @@ class RunFolder:
         """Whether a run was begun here."""
         return self.about.is_file()
 
-    def begin(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, options: dict[str, Any]) -> None:
-        """Write what the run is."""
+    def is_done(self) -> bool:
+        """Whether a run was begun here and came to its end."""
+        return self.exists() and self.read()["done"] is True
+
+    def begin_or_go_on(
+        self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, options: dict[str, Any]
+    ) -> None:
+        """Write what the run is, or clear away what a killed process had begun to write."""
+        if self.exists():
+            remove_unfinished(self.path)
+            return
         write_json(self.config, config.document())
         about = {
             "format": FORMAT,
@@ -89,11 +104,12 @@ class RunFolder:
             return
         if not resume:
             raise MivError(f"{self.path} holds a run. Go on with it by --resume, or choose another folder for --out.")
-        before, about = self.read_config(), self.read()
+        about = self.read()
+        before = {**TrainingConfig().document(), **self.read_config()}  # a setting that is younger than the run
         for name, value in config.document().items():
-            if before.get(name) != value:
+            if before[name] != value:
                 raise MivError(
-                    f"{self.path} was begun with {name} = {before.get(name)!r}, and now it is {value!r}. Go on with "
+                    f"{self.path} was begun with {name} = {before[name]!r}, and now it is {value!r}. Go on with "
                     "the same settings, or choose another folder for --out."
                 )
         if about["data"]["fingerprints"] != _fingerprints(sets):
@@ -104,6 +120,9 @@ class RunFolder:
         about = read_json_object(self.about, _DAMAGED)
         if about.get("format") != FORMAT:
             raise MivError(f"{self.about} is not of a run: its format is not {FORMAT!r}.")
+        lacking = [name for name in ("data", "seed", "done") if name not in about]
+        if lacking:
+            raise MivError(f"{self.about} lacks {', '.join(lacking)}. {_DAMAGED}")
         return about
 
     def read_config(self) -> dict[str, Any]:
