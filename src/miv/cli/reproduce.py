@@ -83,7 +83,8 @@ def reproduce(
         else find_experiments(task, experiment)
     )
     if models is not None:
-        chosen = [one.only([name.strip() for name in models.split(",")]) for one in chosen]
+        wanted = [name.strip() for name in models.split(",")]
+        chosen = [one.only(wanted) for one in chosen if experiment is not None or one.has_any(wanted)]
     jobs = {one: _jobs(one, tier, encoder, numbers) for one in chosen}
     if list_all:
         _list(jobs, places, json)
@@ -121,8 +122,11 @@ def _jobs(experiment: "Experiment", tier: str, encoder: str, rounds: list[int]) 
 
 
 def _compute(jobs: "list[Job]", places: "Places", parallel: int, ray: str | None) -> None:
-    from miv.experiments.runner import StoppedByUser, run_jobs, say_on_error_stream
+    from miv.experiments.cells import check_raw
+    from miv.experiments.runner import StoppedByUser, missing_jobs, run_jobs, say_on_error_stream
 
+    for job in missing_jobs(jobs, places.results)[:1]:  # before 27 cells fail one by one
+        check_raw(job, places.raw)
     try:
         if ray is None:
             failures = run_jobs(jobs, places, parallel, say_on_error_stream)
@@ -161,14 +165,8 @@ def _report(sections: "list[Section]", form: str, out: Path | None, plots: Path 
         else:
             from rich.console import Console
 
-            console = Console(
-                width=None if sys.stdout.isatty() and out is None else 160,
-                record=out is not None,
-                highlight=False,
-                quiet=False,
-                stderr=False,
-                file=StringIO() if out else None,
-            )
+            wide = None if sys.stdout.isatty() and out is None else 160  # a file shall not depend on the terminal
+            console = Console(width=wide, highlight=False, file=None if out is None else StringIO(), record=True)
             print_terminal(sections, console)
             if out is not None:
                 _write(console.export_text(), out)

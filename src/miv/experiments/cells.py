@@ -6,6 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from miv.errors import MivError
 from miv.exemplars import ExemplarSet, load_splits
 from miv.experiments.jobs import Job, Places
 from miv.experiments.results import METRICS, PREDICTIONS, RESULT, result_document
@@ -38,6 +39,18 @@ def raw_folder(job: Job, given: Path | None) -> Path | None:
     task, _ = job.tier.data(job.cell)
     expected = {option.name: option.default for option in task_options(task)}
     return (given or Path(expected["raw"])) if "raw" in expected else None
+
+
+def check_raw(job: Job, given: Path | None) -> None:
+    """Refuse to begin where the raw files are missing and no task can download them."""
+    raw = raw_folder(job, given)
+    task, _ = job.tier.data(job.cell)
+    downloads = any(option.name == "download" for option in task_options(task))
+    if raw is not None and not raw.is_dir() and not downloads:
+        raise MivError(
+            f"There is no folder {raw}, where the raw files of {task} are expected; docs/tasks.md says which. "
+            "Name another by --raw, or show what is computed already by --report-only."
+        )
 
 
 def _open_sets(job: Job, places: Places, progress: Progress) -> dict[str, ExemplarSet]:

@@ -52,7 +52,7 @@ class Compared:
     def __str__(self) -> str:
         value = self.value
         rounds = "1 round" if value.rounds == 1 else f"{value.rounds} rounds"
-        return f"{self.what}: {value.value:+.3f} ± {value.standard_error:.3f} ({rounds}, p = {p_text(self.p)})"
+        return f"{self.what}: {value.value:+.3f} ± {value.standard_error:.3f} ({rounds}, {p_text(self.p)})"
 
 
 def judge_claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
@@ -179,9 +179,9 @@ def p_text(p: float) -> str:
     """A p-value for people.
 
     >>> p_text(0.0321), p_text(0.00002)
-    ('0.032', '< 0.001')
+    ('p = 0.032', 'p < 0.001')
     """
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def _plain(evidence: Evidence) -> dict[str, Setup]:

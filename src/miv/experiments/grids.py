@@ -1,7 +1,7 @@
 """Every table and figure of the paper as a grid of cells: which models on which data, and in which table they stand."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from miv.errors import MivError, unknown_name
@@ -79,20 +79,23 @@ class Experiment:
         setups = {row.setup.name: row.setup for row in self.rows}
         return [Cell(self.task, setup, number) for number in rounds for setup in setups.values()]
 
+    def has_any(self, models: Sequence[str]) -> bool:
+        """Whether there is a row of one of the models."""
+        return any(row.model in models for row in self.rows)
+
     def only(self, models: Sequence[str]) -> "Experiment":
-        """The experiment with some models; a pooling that the paper does not have becomes a row of its own."""
-        from miv.poolings import list_poolings
+        """The experiment with some models; a pooling that the paper's table lacks becomes a row of its own there."""
+        from miv.poolings import POOLINGS
 
         rows = [row for row in self.rows if row.model in models]
-        for model in models:
-            if model not in list_poolings():
-                raise unknown_name("pooling", model, list_poolings())
-            if all(row.model != model for row in self.rows):
-                if self.name not in ("classification", "key_instance"):
-                    known = ", ".join(dict.fromkeys(row.model for row in self.rows))
-                    raise MivError(f"{self.task} {self.name} has no row of {model}. It has {known}.")
+        takes_others = self.name in ("classification", "key_instance")
+        for model in [model for model in models if not self.has_any([model])]:
+            if POOLINGS[model] and takes_others:
                 rows.append(Row(model, "", Setup(model, model, task_options=self.rows[0].setup.task_options)))
-        return Experiment(self.task, self.name, self.title, self.source, self.metrics, tuple(rows))
+        if not rows:
+            known = ", ".join(dict.fromkeys(row.model for row in self.rows))
+            raise MivError(f"{self.task} {self.name} has no row of {', '.join(models)}. It has {known}.")
+        return replace(self, rows=tuple(rows))
 
 
 # The paper's ladder, from the attention function alone to full CAP; heads that are not said here are the tier's.

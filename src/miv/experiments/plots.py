@@ -14,14 +14,13 @@ from miv.experiments.digits import accuracy, our_shares, paper_shares
 from miv.experiments.grids import FOUR, LADDER, SIZES
 from miv.experiments.paired import Estimate
 from miv.experiments.published import Published
-from miv.experiments.report import Section
+from miv.experiments.report import Section, whose_figures
 from miv.experiments.results import METRICS, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _PAPER: dict[str, Any] = {"color": QUIET, "marker": "s", "markerfacecolor": "none", "linestyle": "none", "capsize": 2}
-_OURS, _PAPER_LABEL = "ours", "the paper's"
 
 
 def write_plots(section: Section, folder: Path) -> list[Path]:
@@ -55,7 +54,7 @@ def draw_figures(section: Section, path: Path) -> None:
             mine = [verdict for verdict in section.found if verdict.metric == metric]
             for place, verdict in enumerate(mine):
                 _dot(panel, verdict.ours, place - 0.12, _whose(section))
-                _paper_dot(panel, verdict.paper, place + 0.12)
+                _paper_dot(panel, verdict.paper, place + 0.12, whose_figures(section.experiment.task))
             panel.set_yticks(range(len(mine)), [f"{v.row.model} {v.row.variant}".strip() for v in mine])
             panel.invert_yaxis()
             panel.set_title(TITLES[metric])
@@ -70,13 +69,18 @@ def draw_ladder(section: Section, path: Path) -> None:
         for panel, metric in zip(axes, FOUR, strict=True):
             for model, style in zip(models, line_styles(len(models)), strict=True):
                 mine = {v.row.variant: v for v in section.found if v.row.model == model and v.metric == metric}
-                _line(panel, [(place, mine[step].ours) for place, step in enumerate(steps)], f"{model}, ours", style)
+                _line(
+                    panel,
+                    [(place, mine[step].ours) for place, step in enumerate(steps)],
+                    f"{model}, {_whose(section)}",
+                    style,
+                )
                 theirs = [(place, mine[step].paper) for place, step in enumerate(steps)]
                 points = [(place, figure.mean) for place, figure in theirs if figure is not None]
                 if points:
                     quiet = {**style, "linewidth": 1, "alpha": 0.6}
                     panel.plot(*zip(*points, strict=True), **quiet, marker="s", markerfacecolor="none", markersize=5,
-                               label=f"{model}, {_PAPER_LABEL}")  # fmt: skip
+                               label=f"{model}, {whose_figures(section.experiment.task)}")  # fmt: skip
             panel.set_xticks(range(len(steps)), [step.replace("_", "\n") for step in steps])
             panel.set_title(TITLES[metric])
             _legend(panel)
@@ -106,7 +110,13 @@ def draw_digits(section: Section, path: Path) -> None:
         places = np.arange(len(ours))
         axes.bar(places - 0.2, list(ours.values()), 0.38, label=_whose(section), **_colour(0))
         if paper:
-            axes.bar(places + 0.2, [paper[digit] for digit in ours], 0.38, color=QUIET, label=_PAPER_LABEL)
+            axes.bar(
+                places + 0.2,
+                [paper[digit] for digit in ours],
+                0.38,
+                color=QUIET,
+                label=whose_figures(section.experiment.task),
+            )
         axes.set_xticks(places, list(ours))
         axes.set_ylim(0.5, None)
         axes.set_title("Accuracy of CAP-VEMA by digit")
@@ -166,7 +176,7 @@ def _history(result: Result) -> tuple[list[int], list[float]]:
 
 
 def _whose(section: Section) -> str:
-    return "synthetic twin" if section.evidence.tier.is_twin else _OURS
+    return "synthetic twin" if section.evidence.tier.is_twin else "ours"
 
 
 def _colour(place: int) -> dict[str, Any]:
@@ -179,9 +189,9 @@ def _dot(axes: "Axes", figure: Estimate | None, place: float, label: str) -> Non
         axes.errorbar(figure.value, place, xerr=error, fmt="o", capsize=2, label=label, **_colour(0))
 
 
-def _paper_dot(axes: "Axes", figure: Published | None, place: float) -> None:
+def _paper_dot(axes: "Axes", figure: Published | None, place: float, label: str) -> None:
     if figure is not None:
-        axes.errorbar(figure.mean, place, xerr=figure.standard_error or 0.0, label=_PAPER_LABEL, **_PAPER)
+        axes.errorbar(figure.mean, place, xerr=figure.standard_error or 0.0, label=label, **_PAPER)
 
 
 def _line(axes: "Axes", points: Sequence[tuple[float, Estimate | None]], label: str, style: dict[str, Any]) -> None:

@@ -29,7 +29,8 @@ def print_terminal(sections: Sequence[Section], console: Any) -> None:
         for remark in section.remarks:
             console.print(f"[yellow]! {escape(remark)}")
         for table in section.tables:
-            shown = RichTable(title=escape(table.title), title_justify="left", box=box.SIMPLE, show_lines=False)
+            console.print(f"\n[bold]{escape(table.title)}")
+            shown = RichTable(box=box.SIMPLE)
             for place, heading in enumerate(table.headings):
                 shown.add_column(escape(heading), justify="left" if place == 0 else "right")
             for row in table.rows:

@@ -10,7 +10,7 @@ from miv.experiments.claims import Claim, judge_claims, p_text
 from miv.experiments.digits import digit_sentences, digit_table
 from miv.experiments.grids import FOUR, SIZES, Experiment, Row
 from miv.experiments.paired import Estimate
-from miv.experiments.published import Published, published_step
+from miv.experiments.published import STANDS_IN, Published, published_step
 from miv.experiments.tables import NOTHING, Table
 from miv.experiments.verdict import Evidence, PairedTest, Ranking, Verdict, paired_tests, ranking, verdicts
 
@@ -92,13 +92,17 @@ def build_section(experiment: Experiment, evidence: Evidence) -> Section:
     return Section(experiment, evidence, remarks, tables, sentences, claims, found, tests)
 
 
+def whose_figures(task: str) -> str:
+    """Whose figures stand beside ours, in words."""
+    return "the paper's of FEVER" if task in STANDS_IN else "the paper's"
+
+
 def _label(row: Row) -> str:
     return f"{row.model} {row.variant}".strip()
 
 
 def _figure_table(experiment: Experiment, evidence: Evidence, found: Sequence[Verdict]) -> Table:
-    whose = "FEVER's in the paper" if experiment.task == "claims" else "the paper's"
-    title = f"Ours, and in brackets {whose}" if any(v.paper for v in found) else "Ours"
+    title = f"Ours, and in brackets {whose_figures(experiment.task)}" if any(v.paper for v in found) else "Ours"
     if evidence.tier.is_twin:
         title = "On the synthetic twin, not the paper's data"
     rows = []
@@ -131,7 +135,7 @@ def _test_table(experiment: Experiment, evidence: Evidence, tests: Sequence[Pair
         cell = f"{test.difference.value:+.3f} ± {test.difference.standard_error:.3f}"
         step = published_step(experiment.task, test.row.model, test.row.variant, test.metric) if ablation else None
         cell += f" (paper {step:+.3f})" if step is not None and evidence.may_judge else ""
-        rows.setdefault(label, {})[test.metric] = f"{cell}\np = {p_text(test.p)}"
+        rows.setdefault(label, {})[test.metric] = f"{cell}\n{p_text(test.p)}"
     metrics = [metric for metric in experiment.metrics if any(metric in cells for cells in rows.values())]
     title = "What each step adds" if ablation else "Paired differences"
     note = (

@@ -1,0 +1,106 @@
+"""The commands of docs/reproducing.md, as a user runs them: real trainings on the twin, then the report."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from miv.cli.app import app
+from miv.errors import MivError
+from miv.evaluation import Predictions
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first block of commands was run."""
+    folder = tmp_path_factory.mktemp("reproducing")
+    commands = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[0]
+    miv = f'miv() {{ "{sys.executable}" -m miv "$@"; }}\n'
+    environment = {**os.environ, "MIV_CACHE_DIR": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    command = ["bash", "-e", "-c", miv + commands]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (folder / "stdout").write_text(done.stdout)
+    (folder / "stderr").write_text(done.stderr)
+    return folder
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["reproduce", *arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_two_models_are_trained_on_the_twin_and_every_output_says_so(folder: Path) -> None:
+    printed, said = (folder / "stdout").read_text(), (folder / "stderr").read_text()
+    assert "QMNIST: train size and mean bag size" in printed  # --list
+    assert "synthetic twin" in printed
+    assert "within 2 SE" not in printed
+    assert "0 of 2 cells are done; computing 2." in said
+    assert said.count("Done    qmnist") == 2
+    page = (folder / "report.html").read_text()
+    assert "synthetic twin" in page
+    assert page.count("data:image/svg+xml;base64,") == 2
+
+
+def test_a_finished_cell_has_all_that_reports_need_and_no_weights(folder: Path) -> None:
+    cell = folder / "docs/results/smoke/qmnist/cap_dba_l2/round-0"
+    assert {path.name for path in cell.iterdir()} == {"result.json", "predictions.parquet", "metrics.csv"}
+    result = json.loads((cell / "result.json").read_text())
+    assert (result["twin"], result["description"]["data"]["task"]) == (True, "digits-twin")
+    assert set(result["metrics"]) == {"validation", "test"}
+    assert len(result["metrics"]["test"]["groups"]) == 10
+    assert result["metrics"]["test"]["entropy"]["all"]["log_n"] > 0
+    assert {"best", "seconds", "seed", "config", "versions", "hash", "machine"} <= set(result)
+    assert set(result["data"]) == {"train", "validation", "test"}
+    assert str(folder) not in (cell / "result.json").read_text()
+    answers = Predictions.load(cell / "predictions.parquet")
+    assert len(answers) == result["metrics"]["test"]["exemplars"]
+
+
+def test_the_report_comes_from_the_results_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MIV_CACHE_DIR", str(folder / "another cache"))
+    flags = "--tier smoke --rounds 1 --models baseline,cap_dba_l2".split()
+    document = json.loads(run("qmnist", "key_instance", *flags, "--json"))  # all is there, so nothing is computed
+    assert [figure["rounds"] for figure in document[0]["figures"]] == [1, 1, 1, 1]
+    assert (document[0]["twin"], document[0]["claims"]) == (True, [])
+    text = run("qmnist", *flags, "--report-only", "--format", "markdown", "--plots", "plots")
+    assert "synthetic twin" in text
+    assert "![" in text
+    run("qmnist", "key_instance", *flags, "--out", "table.txt")
+    assert "synthetic twin" in Path("table.txt").read_text()
+    listed = json.loads(run("--list", "--tier", "smoke", "--rounds", "1", "--json"))
+    assert [(row["done"], row["raw"]) for row in listed[:2]] == [(2, "none needed"), (2, "none needed")]
+    assert not (folder / "another cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Say what to reproduce"),
+        (["qmnst"], "Did you mean 'qmnist'"),
+        (["qmnist", "ablaton"], "Did you mean 'ablation'"),
+        (["qmnist", "--tier", "gpu"], "no tier 'gpu'"),
+        (["qmnist", "--format", "pdf"], "no format 'pdf'"),
+        (["qmnist", "--rounds", "x"], "Expected how many"),
+        (["qmnist", "--rounds", "0"], "Expected 1 or more"),
+        (["signature", "--raw", "nowhere"], "no folder nowhere"),
+    ],
+)
+def test_mistakes_are_named(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MivError, match=message):
+        run(*arguments)
+    assert list(tmp_path.iterdir()) == []
