@@ -70,7 +70,7 @@ def test_a_finished_cell_has_all_that_reports_need_and_no_weights(folder: Path) 
 def test_the_report_comes_from_the_results_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MIV_CACHE_DIR", str(folder / "another cache"))
-    flags = "--tier smoke --rounds 1 --models baseline,cap_dba_l2".split()
+    flags = ["--tier", "smoke", "--rounds", "1", "--models", "baseline,cap_dba_l2"]
     document = json.loads(run("qmnist", "key_instance", *flags, "--json"))  # all is there, so nothing is computed
     assert [figure["rounds"] for figure in document[0]["figures"]] == [1, 1, 1, 1]
     assert (document[0]["twin"], document[0]["claims"]) == (True, [])
