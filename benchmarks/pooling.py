@@ -9,7 +9,6 @@ side of the skewed mix needs about 20 GB and a minute a pooling, so there it has
 import argparse
 import json
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -18,17 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# glibc gives large tensors back to the system at every step unless told otherwise; that would slow both
-# sides, the padded one more. The variables only count when a process starts.
-ALLOCATOR = {
-    "MALLOC_MMAP_THRESHOLD_": "4294967296",
-    "MALLOC_TRIM_THRESHOLD_": "8589934592",
-    "MALLOC_TOP_PAD_": "67108864",
-}
-if __name__ == "__main__" and any(os.environ.get(k) != v for k, v in ALLOCATOR.items()):
-    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ALLOCATOR})
+from allocator import restart_with_settings  # type: ignore[import-not-found]
 
-# ruff: noqa: E402
+if __name__ == "__main__":
+    restart_with_settings()
+
 import torch
 from torch import Tensor, nn
 

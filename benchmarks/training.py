@@ -14,7 +14,6 @@ Without ``--raw`` the handwriting twin stands in for QMNIST.
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -22,15 +21,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-ALLOCATOR = {  # as in benchmarks/pooling.py
-    "MALLOC_MMAP_THRESHOLD_": "4294967296",
-    "MALLOC_TRIM_THRESHOLD_": "8589934592",
-    "MALLOC_TOP_PAD_": "67108864",
-}
-if __name__ == "__main__" and any(os.environ.get(k) != v for k, v in ALLOCATOR.items()):
-    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ALLOCATOR})
+from allocator import restart_with_settings  # type: ignore[import-not-found]
 
-# ruff: noqa: E402
+if __name__ == "__main__":
+    restart_with_settings()
+
 import numpy as np
 import torch
 from lightning.pytorch import Callback, Trainer
@@ -86,7 +81,7 @@ def step_overhead(sets: dict[str, ExemplarSet]) -> dict[str, float]:
     found = {}
     for augmentation in ("none", "affine"):
         config = complete(TrainingConfig(batch_size=BATCH, augmentation=augmentation), sets["train"].pool)
-        module = StepsOnly(create_verifier(config, sets["train"].pool), config, 1, sets, None, STEPS)
+        module = StepsOnly(create_verifier(config, sets["train"].pool), config, 1, sets, None)
         timer = StepTimer()
         trainer = Trainer(
             accelerator="cpu",
@@ -133,13 +128,13 @@ def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict
     config = complete(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
     verifier = create_verifier(config, pool)
     verifier.backbone.freeze()
-    sampler = StageData(StageModule(verifier, config, 0, sets, None, 1), workers=0).sampler
+    sampler = StageData(StageModule(verifier, config, 0, sets, None), workers=0).sampler
     parts = [part for part, _ in zip(sampler, range(7), strict=False)]
     needed = sets["train"].subset(np.concatenate([chosen for chosen, _ in parts])).used
     cached: Features = {"train": embed_instances(verifier.backbone, pool, needed)}
     seconds: dict[str, list[float]] = {"embeds": [], "cache": []}
     for name, features in (("embeds", None), ("cache", cached)):
-        module = StageModule(verifier, config, 0, sets, features, 1)
+        module = StageModule(verifier, config, 0, sets, features)
         batches = StageData(module, workers=0).train_dataloader().dataset
         optimiser = module.configure_optimizers()
         for part in parts:
@@ -173,7 +168,6 @@ def main() -> None:
         )
     for size in ("small", "large"):
         result[f"frozen_epoch_gain_{size}"] = frozen_epoch_gain(sets, "compact_cnn", {"size": size})
-    sys.path.insert(0, str(Path(__file__).parent))
     from witness_metrics import measure  # type: ignore[import-not-found]
 
     result |= measure()

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miv.backbones import create_backbone
+from miv.backbones import Backbone, create_backbone
 from miv.bags import Bags
 from miv.batches import embed, make_batch, prepared
 from miv.exemplars import ExemplarSet, InstancePool
@@ -44,7 +44,9 @@ def test_verifying_a_batch_is_verifying_its_exemplars(pooling: str) -> None:
     values = torch.from_numpy(exemplars.pool.values)
     bags = Bags.from_list([values[exemplars.bag(int(number))] for number in everything])
     expected = verifier(values[exemplars.query], bags).logit
-    torch.testing.assert_close(verifier.verify_batch(batch, bucket=5).logit, expected)
+    features = embed(verifier.backbone, batch.instances, bucket=5)
+    found = verifier.verify_features(*batch.with_instances(features).queries_and_bags())
+    torch.testing.assert_close(found.logit, expected)
 
 
 def test_what_fills_a_batch_up_changes_neither_features_nor_gradients() -> None:
@@ -59,3 +61,21 @@ def test_what_fills_a_batch_up_changes_neither_features_nor_gradients() -> None:
         found[bucket] = [features, *(weight.grad for weight in backbone.parameters())]
     for plain, filled in zip(found[1], found[8], strict=True):
         torch.testing.assert_close(plain, filled, rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_is_not_filled_up_where_batch_norm_learns_from_it() -> None:
+    class Normed(Backbone):
+        channels, instance_shape = 3, (3,)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(3)
+
+        def forward(self, instances: torch.Tensor) -> torch.Tensor:
+            features: torch.Tensor = self.norm(instances)
+            return features
+
+    instances = torch.rand(5, 3)
+    alone, filled = Normed().train(), Normed().train()
+    assert torch.equal(embed(alone, instances, 1), embed(filled, instances, 8))
+    assert torch.equal(alone.norm.running_mean, filled.norm.running_mean)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import torch
 from miv.backbones import Backbone, create_backbone
 from miv.errors import MivError
 from miv.exemplars import InstancePool
-from miv.feature_cache import embed_pool
+from miv.feature_cache import embed_instances, embed_pool
 
 
 @pytest.fixture
@@ -69,3 +69,30 @@ def test_features_need_no_cache(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
     with pytest.raises(MivError, match="Expected float32"):
         embed_pool(create_backbone("features", channels=5), pool, tmp_path)
+
+
+@pytest.mark.parametrize("code", ["miv.feature_cache.__version__", "torch.__version__"])
+def test_other_code_may_make_other_features(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    embed_pool(backbone, images(), tmp_path)
+    monkeypatch.setattr(code, "99.0")
+    embed_pool(backbone, images(), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(("side", "count", "sizes"), [(8, 6, [8]), (8, 520, [512, 8]), (256, 50, [16, 16, 16, 2])])
+def test_few_large_images_are_embedded_together_and_little_is_filled_up(
+    backbone: Backbone, monkeypatch: pytest.MonkeyPatch, side: int, count: int, sizes: list[int]
+) -> None:
+    """512 images of 8 pixels by 8, but 16 of 256 by 256; the last batch is filled up to a power of two."""
+    seen = []
+
+    def embed(_: Backbone, instances: torch.Tensor) -> torch.Tensor:
+        seen.append(len(instances))
+        return torch.zeros(len(instances), backbone.channels)
+
+    monkeypatch.setattr(type(backbone), "forward", embed)
+    pool = InstancePool("image", np.zeros((count, side, side), np.uint8))
+    embed_instances(backbone, pool, np.arange(count))
+    assert seen == sizes

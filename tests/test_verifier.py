@@ -113,7 +113,7 @@ def change_weights(folder: Path, name: str, value: torch.Tensor | None) -> None:
 DAMAGES: dict[str, Any] = {
     "is missing": lambda f: (f / "config.json").unlink(),
     "never from pickle": lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"),
-    "is not readable as JSON": lambda f: (f / "config.json").write_text('{"format": '),
+    "is not JSON: Expecting value": lambda f: (f / "config.json").write_text('{"format": '),
     "some other kind of model": lambda f: (f / "config.json").write_text('{"architectures": ["BertModel"]}'),
     "Expected 1; update miv": lambda f: change_config(f, format_version=2),
     "Did you mean 'cap_vema'": lambda f: change_config(f, pooling="cap_vena"),
@@ -132,7 +132,7 @@ DAMAGES: dict[str, Any] = {
         f, pooling_options={"projection": "false"}
     ),
     "number of hidden layers": lambda f: change_config(f, pooling="mi_net", pooling_options={"hidden": [1] * 9999}),
-    "not readable as JSON (Exceeds": lambda f: (f / "config.json").write_text('{"channels": ' + "9" * 5000 + "}"),
+    "is not JSON: Exceeds": lambda f: (f / "config.json").write_text('{"channels": ' + "9" * 5000 + "}"),
     "['extra']": lambda f: change_weights(f, "extra", torch.zeros(1)),
     "NaN or infinite": lambda f: change_weights(f, "pooling.similarity.weight", torch.full((4,), torch.nan)),
     "Expected torch.float32 (4,)": lambda f: change_weights(f, "pooling.similarity.weight", torch.zeros(5)),
@@ -213,3 +213,43 @@ def test_dtypes_must_agree() -> None:
 def test_a_name_that_is_not_in_the_hub_cache() -> None:
     with pytest.raises(MivError, match="the hub did not give a verifier"):
         Verifier.from_pretrained("nobody/nothing", local_files_only=True)
+
+
+def test_the_folder_of_a_run_is_its_final_verifier(saved: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.json").write_text("{}")
+    (run / "config.json").write_text('{"pooling": "cap_dba_l2"}')
+    with pytest.raises(MivError, match=r"run is a run that is not done.*--resume.*checkpoints"):
+        Verifier.from_pretrained(run)
+    shutil.copytree(saved, run / "verifier")
+    query, bags = exemplar()
+    expected = Verifier.from_pretrained(saved)(query, bags).logit
+    assert torch.equal(Verifier.from_pretrained(run)(query, bags).logit, expected)
+
+
+def test_a_name_beside_folders_that_exist_is_not_asked_for_on_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "cap").mkdir(parents=True)
+    monkeypatch.setattr("miv.hub.HfApi.model_info", lambda *given, **options: pytest.fail("asked the hub"))
+    with pytest.raises(MivError, match=r"^There is no folder 'runs/nope'\..* runs holds: cap\.$"):
+        Verifier.from_pretrained("runs/nope")
+
+
+def test_the_hub_is_asked_once_and_in_silence(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = []
+
+    def no_network(self: object, name: str, **options: object) -> None:
+        asked.append(name)
+        raise ConnectionResetError
+
+    monkeypatch.setattr("miv.hub.HfApi.model_info", no_network)
+    with pytest.raises(MivError, match=r"no folder 'nobody/nothing', and the hub .* not in the local cache") as caught:
+        Verifier.from_pretrained("nobody/nothing", cache_dir=tmp_path)
+    assert "\n" not in str(caught.value)
+    assert asked == ["nobody/nothing"]
+    assert capfd.readouterr() == ("", "")

@@ -1,8 +1,24 @@
 """What docstrings say of arguments, for the help of flags."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import cleandoc
+
+
+def as_sentence(text: str, literals: Sequence[str] = ()) -> str:
+    """Begin a help text with a capital, unless it begins with a word that must be typed as it stands.
+
+    Args:
+        text: what a docstring says of an argument.
+        literals: words to be typed; one that has ``_`` or ``:`` in it is known as such.
+
+    >>> as_sentence("exemplars in a step."), as_sentence("compact_cnn, features or hf:<name>.")
+    ('Exemplars in a step.', 'compact_cnn, features or hf:<name>.')
+    >>> as_sentence("none, or affine.", ["none", "affine"])
+    'none, or affine.'
+    """
+    word = text.split()[0].rstrip(",.;:") if text else ""
+    return text if word in literals or {"_", ":"} & set(word) else text[:1].upper() + text[1:]
 
 
 def argument_lines(docstring: str) -> Mapping[str, str]:

@@ -1,17 +1,19 @@
 """Features on disk: while a backbone is frozen, each pool is embedded once and never again.
 
-A file's name is the hash of all that decides its content: the backbone's configuration and weights, the pool, and how
-it was computed. Other weights or data have another name, so a cached feature is never stale. After the array
+A file's name is the hash of all that decides its content: the backbone's configuration and weights, the pool, and the
+versions of the code. Other weights or data have another name, so a cached feature is never stale. After the array
 stands its SHA-256, so that a damaged file is noticed and made again.
 """
 
 import hashlib
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from miv import __version__
 from miv.backbones import Backbone
 from miv.batches import embed
 from miv.exemplars import InstancePool
@@ -19,7 +21,8 @@ from miv.files import whole_file
 from miv.progress import Progress, SilentProgress
 
 _FORMAT = "miv-features-1"
-_ROWS = 512  # instances that are embedded together
+_MOST_ROWS = 512  # instances that are embedded together
+_MOST_NUMBERS = 1 << 20  # of which they are made: 512 small images, or 16 of 256 by 256
 
 
 def embed_pool(
@@ -29,10 +32,12 @@ def embed_pool(
 
     Several processes may ask at the same time: each writes the whole file under a name of its own and renames it.
     """
+    backbone.check(pool)
     if not any(True for _ in backbone.state_dict()) and pool.kind == "features":
-        backbone.prepare(pool.values[:1])  # refuses vectors of another length
         return pool.values  # nothing is computed, so there is nothing to keep
-    key = hashlib.sha256(f"{_FORMAT} {backbone.fingerprint()} {pool.fingerprint}".encode()).hexdigest()
+    made_by = [__version__, torch.__version__, *(version(name) for name in backbone.libraries)]
+    made_of = f"{_FORMAT} {backbone.fingerprint()} {pool.fingerprint} {made_by}"
+    key = hashlib.sha256(made_of.encode()).hexdigest()
     path = cache / f"{key}.npy"
     found = _read(path, (len(pool), backbone.channels))
     if found is None:
@@ -49,18 +54,27 @@ def embed_instances(
     backbone: Backbone, pool: InstancePool, chosen: NDArray[np.int64], progress: Progress | None = None
 ) -> NDArray[np.float32]:
     """Features ``(P, C)`` in memory of which the ``chosen`` rows are computed, the others 0."""
+    backbone.check(pool)
     features = np.zeros((len(pool), backbone.channels), np.float32)
     device = next((weight.device for weight in backbone.parameters()), torch.device("cpu"))
     was_training = backbone.training
     backbone.eval()
     with torch.inference_mode(), (progress or SilentProgress()).step("Embedding", total=len(chosen)) as advance:
-        for start in range(0, len(chosen), _ROWS):
-            rows = chosen[start : start + _ROWS]
-            embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), _ROWS)
+        together = _rows_together(backbone, pool)
+        for start in range(0, len(chosen), together):
+            rows = chosen[start : start + together]
+            bucket = 1 << (len(rows) - 1).bit_length()  # the next power of two
+            embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), bucket)
             features[rows] = embedded.float().cpu().numpy()
             advance(len(rows))
     backbone.train(was_training)
     return features
+
+
+def _rows_together(backbone: Backbone, pool: InstancePool) -> int:
+    """A power of two, as many as the memory of a small machine bears."""
+    numbers = backbone.prepare(pool.values[:1]).numel()
+    return min(_MOST_ROWS, 1 << max(1, _MOST_NUMBERS // numbers).bit_length() - 1)
 
 
 def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from miv.errors import MivError
 
+SAVING = ".saving-"  # how temporary folders within one that is written to begin
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # all that numpy says of a full disk
 
 
@@ -53,6 +54,16 @@ def whole_file(path: Path) -> Iterator[Path]:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a killed process had begun to write in a folder; nobody else may be writing there."""
+    found = [path for pattern in (".*.part", ".*.old", f"{SAVING}*") for path in folder.rglob(pattern)]
+    for path in found:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def sha256_of(path: Path) -> str:

@@ -1,6 +1,5 @@
 """Reading a verifier's ``config.json`` and ``model.safetensors`` without believing them unchecked."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +9,35 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from miv.errors import MivError
+from miv.json_files import read_json_object
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
+RUN_NAME, VERIFIER_NAME = "run.json", "verifier"  # in the folder of a run
 FORMAT = "miv-verifier"
 FORMAT_VERSION = 1
 _FLOATS = {torch.float64, torch.float32, torch.bfloat16, torch.float16}
-_MOST_CONFIG_BYTES = 1_000_000
 _MOST_UNSAVED_BYTES = 100_000_000
+
+
+def find_verifier(folder: Path) -> Path:
+    """The folder of the verifier that a folder means: the final one of a run of ``miv train``, or itself."""
+    if not (folder / RUN_NAME).is_file():
+        return folder
+    if not (folder / VERIFIER_NAME).is_dir():
+        raise MivError(
+            f"{folder} is a run that is not done, and has no {VERIFIER_NAME}/ yet. Go on with it "
+            "(miv train … --resume), or load the best so far: checkpoints/<stage>/best in it."
+        )
+    return folder / VERIFIER_NAME
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read and check a verifier's configuration, less the two keys that say what kind of file it is."""
-    if not path.is_file():
-        raise MivError(
-            f"{path} is missing. Expected a folder made by Verifier.save_pretrained, with {CONFIG_NAME} and "
-            f"{WEIGHTS_NAME}."
-        )
-    if path.stat().st_size > _MOST_CONFIG_BYTES:
-        raise MivError(f"{path} has {path.stat().st_size} bytes. Expected a verifier's small {CONFIG_NAME}.")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON, a number of too many digits
-        raise MivError(f"{path} is not readable as JSON ({error}). The file is damaged; save it anew.") from error
-    if not isinstance(config, dict) or config.pop("format", None) != FORMAT:
+    config = read_json_object(
+        path, f"Expected a folder made by Verifier.save_pretrained, with {CONFIG_NAME} and {WEIGHTS_NAME}."
+    )
+    if config.pop("format", None) != FORMAT:
         raise MivError(f'{path} has no "format": "{FORMAT}". It belongs to some other kind of model.')
     version = config.pop("format_version", None)
     if version != FORMAT_VERSION:

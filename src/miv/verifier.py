@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import ModelHubMixin, hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from huggingface_hub import ModelHubMixin
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from miv.backbones import create_backbone
 from miv.bags import Bags
-from miv.batches import Batch, embed
 from miv.errors import MivError
-from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, read_config, read_weights
+from miv.files import SAVING
+from miv.hub import download, is_folder
+from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, find_verifier, read_config, read_weights
 from miv.poolings import create_pooling
 
 _MODEL_CARD = """---
@@ -140,11 +140,6 @@ class Verifier(
             ptr=bags.ptr,
         )
 
-    def verify_batch(self, batch: Batch, bucket: int = 1) -> Verification:
-        """Verify a batch, embedding each distinct instance once; see ``miv.batches.embed`` for ``bucket``."""
-        features = embed(self.backbone, batch.instances, bucket)  # (U, C)
-        return self.verify_features(*batch.with_instances(features).queries_and_bags())
-
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Save as a folder of ``config.json``, ``model.safetensors`` and what the backbone adds, each file whole."""
         folder = Path(save_directory)
@@ -153,7 +148,7 @@ class Verifier(
         folder.mkdir(parents=True, exist_ok=True)
         if options.get("push_to_hub"):
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as temporary:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=SAVING) as temporary:
             result: str | None = super().save_pretrained(temporary, **options)
             for file in Path(temporary).iterdir():
                 if file.name != "README.md" or not (folder / "README.md").exists():  # a written card is kept
@@ -167,12 +162,12 @@ class Verifier(
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> "Verifier":
-        """Load a verifier, ready to use, from a folder or from the hub by name."""
+        """Load a verifier, ready to use, from its folder, from the folder of a run, or from the hub by name."""
         name = str(pretrained_model_name_or_path)
-        is_local = _is_folder(name)
+        is_local = is_folder(name)
         if is_local and options:
             raise MivError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Leave it out.")
-        folder = Path(name) if is_local else _download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
+        folder = find_verifier(Path(name)) if is_local else download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
         config = read_config(folder / CONFIG_NAME)
         try:
             # The meta device holds shapes without memory: a huge size in the file costs nothing.
@@ -188,29 +183,6 @@ class Verifier(
         verifier.load_state_dict(weights, assign=True)
         verifier.backbone.unfreeze()  # assigned tensors have forgotten what may learn
         if not is_local and verifier.backbone.files:
-            _download(name, verifier.backbone.files, **options)
+            download(name, verifier.backbone.files, **options)
         verifier.backbone.load_files(folder)
         return verifier.eval()
-
-
-def _is_folder(name: str) -> bool:
-    try:
-        return bool(name) and Path(name).is_dir()
-    except OSError:  # too long for a file name
-        return False
-
-
-def _download(name: str, files: tuple[str, ...], **options: Any) -> Path:
-    """Fetch files of a verifier on the hub, or from its local cache, and return their folder."""
-    try:
-        paths = [hf_hub_download(name, filename, **options) for filename in files]
-    except HFValidationError as error:
-        raise MivError(
-            f"There is no folder {name!r}, and it is not the name of a model on the hub (owner/name)."
-        ) from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise MivError(
-            f"There is no folder {name!r}, and the hub did not give a verifier of that name: {reason}"
-        ) from error
-    return Path(paths[0]).parent

@@ -8,9 +8,10 @@ from miv.backbones import create_backbone
 
 
 @pytest.mark.parametrize("size", ["small", "large"])
+@pytest.mark.parametrize("grid", [1, 4])
 @pytest.mark.parametrize("shape", [(28, 28), (17, 40), (1, 1)])
-def test_a_batch_equals_its_images_one_by_one_while_training(size: str, shape: tuple[int, int]) -> None:
-    backbone = create_backbone("compact_cnn", size=size).train()
+def test_a_batch_equals_its_images_one_by_one_while_training(size: str, grid: int, shape: tuple[int, int]) -> None:
+    backbone = create_backbone("compact_cnn", size=size, grid=grid).train()
     images = torch.rand(4, 1, *shape) * torch.tensor([1, 0.2, 0.01, 0]).reshape(4, 1, 1, 1)
     features = backbone(images)
     alone = torch.cat([backbone(image[None]) for image in images])
@@ -67,3 +68,23 @@ def test_it_takes_grey_images_only() -> None:
         backbone(torch.zeros(2, 3, 8, 8))
     with pytest.raises(MivError, match="Did you mean 'large'"):
         create_backbone("compact_cnn", size="larg")
+
+
+def test_a_grid_keeps_where_things_are() -> None:
+    """Two pictures of one dot far from the border differ by its place only, which a global average hardly sees."""
+    images = torch.zeros(2, 1, 64, 64)
+    images[0, 0, 16, 16] = images[1, 0, 48, 48] = 1
+    distance = []
+    for grid in (1, 4):
+        torch.manual_seed(0)
+        backbone = create_backbone("compact_cnn", grid=grid, features=10).eval()
+        first, second = backbone(images)
+        distance.append(float((first - second).norm() / first.norm()))
+    assert backbone.channels == len(first) == 10
+    assert distance[1] > 10 * distance[0]
+
+
+@pytest.mark.parametrize("options", [{"grid": 0}, {"grid": 17}, {"grid": 2.5}, {"features": 0}])
+def test_impossible_options_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(MivError, match=f"{next(iter(options))} of compact_cnn"):
+        create_backbone("compact_cnn", **options)

@@ -168,3 +168,14 @@ def test_a_folder_without_all_weights_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({**config, "depths": [1, 2]}))
     with pytest.raises(MivError, match="lacks the weights"):
         create_backbone(spec)
+
+
+def test_a_vision_transformer_is_averaged_over_the_picture_alone(tmp_path: Path) -> None:
+    """The first of its vectors is [CLS], which is of no place in the picture."""
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    model = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=16, patch_size=8)).eval()
+    backbone = create_backbone(save(model, tmp_path, edge=16)).eval()
+    prepared = backbone.prepare(images(2, 16, 16))
+    hidden = model(prepared).last_hidden_state  # (2, 1 + 4, 8)
+    assert hidden.shape == (2, 5, 8)
+    torch.testing.assert_close(backbone(prepared), hidden[:, 1:].mean(dim=1))

@@ -182,3 +182,17 @@ def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(MivError, match=r"model\.safetensors"):
         create_backbone(f"hf:{tmp_path}")
+
+
+def test_dropout_is_off_unless_asked_for(tmp_path: Path) -> None:
+    exact = create_backbone(f"hf:{FOLDER}").train()
+    tokens = exact.prepare(TEXTS[:2])
+    assert torch.equal(exact(tokens), exact(tokens))
+    noisy = create_backbone(f"hf:{FOLDER}", dropout=0.5).train()
+    assert not torch.equal(noisy(tokens), noisy(tokens))
+    torch.testing.assert_close(noisy.eval()(tokens), exact.eval()(tokens))
+    Verifier("baseline", f"hf:{FOLDER}", backbone_options={"dropout": 0.5}).save_pretrained(tmp_path)
+    loaded = Verifier.from_pretrained(tmp_path).backbone.train()
+    assert not torch.equal(loaded(tokens), loaded(tokens))
+    with pytest.raises(MivError, match=r"dropout is 1\.5"):
+        create_backbone(f"hf:{FOLDER}", dropout=1.5)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from miv import MivError, Verifier
 from miv.backbones import create_backbone
@@ -66,3 +67,21 @@ def test_an_absent_library_is_named_with_the_remedy(
     monkeypatch.delitem(sys.modules, library, raising=False)
     with pytest.raises(MivError, match=words):
         create_backbone(spec)
+
+
+def test_networks_are_told_apart_by_name_and_by_how_they_see_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two networks may have the same weights by name and shape, and yet differ in an activation or in the mean."""
+
+    def network(name: str, pretrained: bool) -> torch.nn.Module:
+        made = torch.nn.Linear(1, 1)
+        torch.nn.init.zeros_(made.weight)
+        torch.nn.init.zeros_(made.bias)
+        mean = (0.5, 0.5, 0.5) if name == "a-half" else (0.4, 0.4, 0.4)
+        made.pretrained_cfg = {"input_size": (3, 8, 8), "mean": mean, "std": (1.0, 1.0, 1.0)}  # type: ignore[assignment]
+        made.num_features = 1  # type: ignore[assignment]
+        return made
+
+    monkeypatch.setattr("miv.backbones.timm._create", network)
+    prints = [create_backbone(f"timm:{name}", pretrained=False).fingerprint() for name in ("a", "a", "b", "a-half")]
+    assert prints[0] == prints[1]
+    assert len(set(prints)) == 3

@@ -1,17 +1,21 @@
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from miv.cli.app import app
 from miv.errors import MivError
 from miv.exemplars import save_splits
+from miv.training.config import TrainingConfig
 from tests.training.tiny import tiny_sets
 
 
@@ -38,7 +42,14 @@ def test_train_evaluate_list_and_compare(folder: Path) -> None:
     assert (config["max_epochs"], config["heads"], config["schedule"]) == (2, 4, "one_cycle")
     table = run("train", "data", "--out", "runs/b", "--config", "runs/a/config.json", "--pooling", "baseline")
     assert "test: 400 exemplars" in table
-    evaluated = json.loads(run("evaluate", "runs/a", "data", "--json"))
+    drawn = {f"{name}.{kind}" for name in ("learning_curves", "roc", "precision_recall") for kind in ("png", "svg")}
+    assert {path.name for path in Path("runs/a/curves").iterdir()} == drawn
+    again = ["train", "data", "--out", "runs/a", "--config", "short.toml", "--threads", "1", "--json"]
+    with pytest.raises(MivError, match="--resume"):
+        run(*again)
+    assert json.loads(run(*again, "--resume")) == trained
+    evaluated = json.loads(run("evaluate", "runs/a", "data", "--json", "--curves", "pictures"))
+    assert {path.name for path in Path("pictures").iterdir()} == {n for n in drawn if not n.startswith("learning")}
     assert evaluated == trained["test"]
     assert "AUROC" in run("evaluate", "runs/a/verifier", "data/validation")
     listed = json.loads(run("runs", "list", "--json"))
@@ -59,6 +70,103 @@ def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
     assert [path.name.startswith("digits-twin-") for path in built] == [True]
 
 
+def test_help_spells_what_is_to_be_typed_as_it_must_be() -> None:
+    options = {option.name: option.help for option in get_command(app).commands["train"].params}  # type: ignore[attr-defined]
+    beginnings = {name: (options[name] or "").split()[0] for name in ("backbone", "optimiser", "schedule", "bucket")}
+    assert beginnings == {"backbone": "compact_cnn,", "optimiser": "rmsprop", "schedule": "steps", "bucket": "The"}
+
+
+def test_a_setting_that_may_be_left_open_is_a_number_as_a_flag(folder: Path) -> None:
+    run("train", "data", "--out", "r", "--frozen-max-epochs", "1", "--max-epochs", "2", "--threads", "1")
+    assert len(Path("r/metrics.csv").read_text().splitlines()) == 2  # the heading and one epoch
+
+
+def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = TrainingConfig(
+        pooling="msa",
+        pooling_options={"layers": 1, "scale": [1, 2]},
+        heads=3,
+        backbone="hf:some/name",
+        backbone_options={"image_size": [32, 64], "pooling": "cls"},
+        batch_size=5,
+        grouping=6,
+        optimiser="adamw",
+        weight_decay=0.25,
+        learning_rates=((0, 1e-3), (7, 5e-4)),
+        frozen_learning_rates=((0, 2e-3),),
+        schedule="one_cycle",
+        max_epochs=8,
+        patience=9,
+        frozen_patience=11,
+        frozen_max_epochs=12,
+        full_stage=False,
+        contrast_epochs=13,
+        contrast_batch_size=14,
+        contrast_learning_rates=((0, 3e-3), (2, 1e-3)),
+        contrast_temperature=0.5,
+        augmentation="affine",
+        precision="bfloat16",
+        bucket=15,
+        seed=16,
+    )
+    flags = []
+    for one in fields(TrainingConfig):
+        if one.name == "frozen_stage":  # one of the two stages there must be
+            continue
+        given = getattr(changed, one.name)
+        assert given != getattr(TrainingConfig(), one.name), f"{one.name} has its default here, so nothing is tested"
+        flag = one.name.replace("_", "-")
+        flags += [f"--no-{flag}"] if given is False else [f"--{flag}", as_typed(given)]
+    seen = {}
+
+    class Stop(Exception):  # noqa: N818
+        pass
+
+    def stop(settings: TrainingConfig, changes: dict[str, object], where: str = "") -> None:
+        seen.update(changes)
+        raise Stop
+
+    monkeypatch.setattr(TrainingConfig, "changed", stop)
+    monkeypatch.setattr("miv.cli.train.get_preset", lambda *_: TrainingConfig())
+    with pytest.raises(Stop):
+        run("train", "data", "--out", "r", *flags)
+    monkeypatch.undo()
+    assert TrainingConfig().changed(seen) == changed
+
+
+def as_typed(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={one if isinstance(one, str) else json.dumps(one)}" for key, one in value.items())
+    if isinstance(value, tuple):
+        return ",".join(f"{epoch}:{rate}" for epoch, rate in value)
+    return str(value)
+
+
+@pytest.mark.parametrize("task", [False, True])
+def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, task: bool
+) -> None:
+    data = (
+        "digits-twin --task-option writers=6 --task-option held_out_writers=6 --task-option copies=2"
+        if task
+        else "data"
+    )
+    command = f"train {data} --out 'my runs/a' --max-epochs 1 --batch-size 16 --pooling baseline --threads 1"
+    with monkeypatch.context() as patched:
+        patched.setattr("miv.training.run.run_stage", interrupt)
+        with pytest.raises(InterruptedError):
+            run(*shlex.split(command))
+    with pytest.raises(MivError, match=r"my runs/a is not done\. Go on with it: ") as caught:
+        run("evaluate", "my runs/a", "data")
+    advised = shlex.split(str(caught.value).split("Go on with it: ")[1])
+    assert advised[:2] == ["miv", "train"]
+    assert "test: " in run(*advised[1:])
+
+
+def interrupt(*arguments: object) -> None:
+    raise InterruptedError
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -68,8 +176,10 @@ def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
         (["train", "data", "--out", "r", "--raw", "x"], "takes no option"),
         (["train", "data", "--out", "r", "--config", "wrong.toml"], r"setting in wrong.toml 'pateince'.*'patience'"),
         (["evaluate", "data", "data"], "config.json"),
+        (["evaluate", "data/nope", "data"], "no folder 'data/nope'.*data holds: test, train, validation"),
         (["runs", "list", "nowhere"], "no folder nowhere"),
-        (["runs", "compare", "data"], "Could not read"),
+        (["runs", "compare", "data"], "data is not a run: it has no run.json.*runs list"),
+        (["runs", "compare", "runs/nope"], "runs/nope is not a run: there is no such folder.*runs list"),
     ],
 )
 def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) -> None:

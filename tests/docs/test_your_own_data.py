@@ -30,6 +30,7 @@ def run_command(block: str) -> None:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the commands of the page are for a Unix shell")
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
     commands = []
     for language, name, content in BLOCK.findall(PAGE.read_text("utf-8")):
         if name:
@@ -39,13 +40,17 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         elif language == "sh":
             run_command(content)
             commands.append(content)
-    assert [command.split()[0] for command in commands] == ["python"] + ["miv"] * 6
-    assert commands[2].startswith("miv data inspect")
+    assert [command.split()[0] for command in commands] == ["python"] + ["miv"] * 9
+    assert [command.split()[1] for command in commands[1:5]] == ["data", "data", "train", "evaluate"]
     assert Path("sheet.html").stat().st_size > 0
     sizes = {split: len(exemplars) for split, exemplars in load_splits("exemplars").items()}
     assert sizes == {"train": 800, "validation": 100, "test": 100}
-    assert {split: len(found) for split, found in load_splits("claims").items()} == {"train": 1, "test": 1}
-    assert load_splits("vectors")["train"].pool.values.shape == (3, 2)
+    assert {split: len(found) for split, found in load_splits("claims").items()} == {
+        "train": 1,
+        "validation": 1,
+        "test": 1,
+    }
+    assert load_splits("vectors")["train"].pool.values.shape == (5, 2)
     assert load_splits("faces")["train"].pool.values.shape == (6, 32, 32)
     assert load_splits("by_id")["train"].pool.values[0] == "The sky is blue."
     assert len(ExemplarSet.load("from_arrays")) == 4

@@ -34,26 +34,6 @@ def test_of_takes_the_truth_from_the_set() -> None:
     assert_equal(found, Predictions([0.3], [1], [0, 2], [0.5, 0.5], [False, True], ["a"]))
 
 
-def test_join_undoes_take() -> None:
-    whole = example_predictions()
-    parts = [whole.take(np.arange(start, start + 20)) for start in (0, 20, 40)]
-    assert_equal(Predictions.join(parts), whole)
-
-
-def test_take_drops_doubles() -> None:
-    # As when two processes have both answered exemplar 1.
-    parts = [example_predictions().take([0, 1]), example_predictions().take([1, 2])]
-    _, first = np.unique([0, 1, 1, 2], return_index=True)
-    assert_equal(Predictions.join(parts).take(first), example_predictions().take([0, 1, 2]))
-
-
-def test_join_refuses_parts_of_different_kinds() -> None:
-    with pytest.raises(MivError, match="Part 1 has no attention"):
-        Predictions.join([Predictions([1.0], [1], [0, 1], [1.0]), Predictions([1.0], [1], [0, 1])])
-    with pytest.raises(MivError, match="at least one"):
-        Predictions.join([])
-
-
 @pytest.mark.parametrize("lacking", [(), ("attention",), ("attention", "witness", "group")])
 def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) -> None:
     whole = example_predictions()

@@ -8,6 +8,7 @@ import torch
 from tests.evaluation.examples import example_predictions
 from torch import Tensor
 from torch.multiprocessing.spawn import spawn
+from torchmetrics import Metric
 
 from miv import MivError
 from miv.evaluation import Predictions, evaluate
@@ -60,6 +61,13 @@ def test_half_precision_and_gradients_are_no_hindrance() -> None:
     metrics = ClassificationMetrics()
     metrics.update(torch.tensor([1.0, 0.0]), torch.tensor([0.75, 0.25], dtype=torch.bfloat16, requires_grad=True))
     assert metrics.compute()["auroc"] == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+@pytest.mark.parametrize("metrics", [ClassificationMetrics(), WitnessMetrics(), EntropyMetrics(), GroupMetrics(["0"])])
+def test_nothing_is_measured_before_the_first_batch(metrics: Metric) -> None:
+    with pytest.raises(MivError, match="before any update"):
+        metrics.compute()
 
 
 def _one_of_two(rank: int, folder: Path) -> None:

@@ -1,12 +1,14 @@
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
 
 from miv import ExemplarSet, InstancePool, MivError
+from miv.exemplars import load_splits
 from miv.progress import Progress, RichProgress, SilentProgress
-from miv.tasks import base, create_task, list_tasks, register_task, task_help, task_options
+from miv.tasks import base, build_once, create_task, list_tasks, register_task, task_help, task_options
 
 
 @dataclass(frozen=True)
@@ -90,3 +92,40 @@ def test_progress_writes_to_standard_error_only(capsys: pytest.CaptureFixture[st
     assert shown.out == ""
     assert "Reading [bold]digits" in shown.err
     assert "2/2" in shown.err
+
+
+@dataclass(frozen=True)
+class Letters:
+    """Letters of a file.
+
+    Args:
+        raw: the folder.
+        seed: start of the random numbers.
+        round: which draw of the data.
+    """
+
+    raw: Path = Path("data")
+    seed: int = 0
+    round: int = 0
+
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
+        """Where there is no file, it is fetched."""
+        if not (self.raw / "letters.txt").exists():
+            self.raw.mkdir(exist_ok=True)
+            (self.raw / "letters.txt").write_text("fetched")
+        pool = InstancePool("text", np.array([*(self.raw / "letters.txt").read_text()], dtype=object))
+        return {"train": ExemplarSet.from_lists(pool, [0], [[1]], [0])}
+
+
+def test_sets_are_built_again_when_raw_files_have_changed(tmp_path: Path) -> None:
+    register_task("letters", help="Letters.")(Letters)
+    raw = tmp_path / "raw"
+
+    def letters() -> str:
+        found = build_once("letters", {"raw": raw}, tmp_path / "built", SilentProgress())
+        return "".join(load_splits(found)["train"].pool.values)
+
+    assert letters() == letters() == "fetched"
+    assert len(list((tmp_path / "built").iterdir())) == 1  # what the task fetched does not make it stale
+    (raw / "letters.txt").write_text("changed")
+    assert letters() == "changed"

@@ -1,4 +1,5 @@
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,11 @@ def test_the_presets_hold_the_settings_of_the_paper() -> None:
         "qmnist": (2, 768, ((0, 1e-4), (5, 5e-5), (20, 2e-5)), 30, 2, "rmsprop"),
         "signature": (6, 64, ((0, 5e-6), (5, 2e-6), (10, 1e-6)), 10, 2, "rmsprop"),
         "fever": (4, 48, ((0, 1e-5), (10, 5e-6), (20, 2e-6)), 10, 2, "rmsprop"),
+    }
+    assert {name: (one.backbone, one.backbone_options) for name, one in PRESETS.items() if name != "fast"} == {
+        "qmnist": ("timm:resnet18", {"image_size": [32, 32]}),
+        "signature": ("timm:tf_efficientnetv2_b3", {"image_size": [128, 256]}),
+        "fever": ("hf:sentence-transformers/multi-qa-MiniLM-L6-cos-v1", {"pooling": "cls"}),
     }
     assert [preset("qmnist", pooling).patience for pooling in ("pma", "msa", "cap_vema")] == [50, 50, 30]
     assert preset("fever", "pma").patience == 10
@@ -46,14 +52,29 @@ def test_settings_survive_a_file(tmp_path: Path) -> None:
         ({"learning_rates": [[1, 1e-3]]}, "rising from 0"),
         ({"learning_rates": 1e-3}, "pairs"),
         ({"learning_rates": [[0, -1e-3]]}, "above 0"),
-        ({"learning_rates": [[0, float("nan")]]}, "above 0"),
+        ({"learning_rates": [[0, float("nan")]]}, "finite"),
         ({"pooling_options": "heads=2"}, "key = value"),
         ({"frozen_stage": 1}, "true or false"),
+        ({"weight_decay": float("nan")}, "weight_decay is nan. Expected a finite number"),
+        ({"contrast_temperature": float("inf")}, "Expected a finite number"),
+        ({"seed": 2**70}, "seed is 1180591620717411303424. Expected 9223372036854775807 or less"),
+        ({"backbone_options": {"since": date(2025, 1, 1)}}, "backbone_options .*2025.*numbers, texts"),
+        ({"pooling_options": {"scale": float("nan")}}, "pooling_options .*nan.*numbers, texts"),
     ],
 )
 def test_a_wrong_setting_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(MivError, match=message):
         TrainingConfig().changed(changes)
+
+
+def test_a_list_among_the_options_keeps_its_commas() -> None:
+    text = 'image_size=[32,64],image_std=[0.2, 0.3,0.2],config={"a": [1, 2], "b": "x,y"},size=large'
+    assert parse_setting("backbone_options", text) == {
+        "image_size": [32, 64],
+        "image_std": [0.2, 0.3, 0.2],
+        "config": {"a": [1, 2], "b": "x,y"},
+        "size": "large",
+    }
 
 
 @pytest.mark.parametrize(("name", "text"), [("learning_rates", "0;1"), ("pooling_options", "heads")])

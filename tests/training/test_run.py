@@ -1,13 +1,8 @@
 """Whole trainings: what they learn, that they can be repeated, stopped and killed."""
 
-import csv
 import json
-import os
-import signal
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -15,20 +10,11 @@ from miv.bags import Bags
 from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.exemplars import ExemplarSet
-from miv.training import keeper
-from miv.training.run import Machine, StoppedByUser, train
+from miv.prediction import predict
+from miv.training.config import TrainingConfig
+from miv.training.run import Machine, train
 from miv.verifier import Verifier
-from tests.training.tiny import FEATURES, IMAGES, run_tiny, start_tiny, tiny_sets
-
-
-def rows(run: Path) -> list[dict[str, str]]:
-    with (run / "metrics.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def assert_same_run(one: Path, other: Path) -> None:
-    for name in ("metrics.csv", "evaluation.json", "config.json", "verifier/model.safetensors"):
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+from tests.training.tiny import FEATURES, IMAGES, assert_same_run, rows, run_tiny, tiny_sets
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +63,36 @@ def test_two_stages_of_which_the_first_leaves_the_backbone_alone(images_run: Pat
     assert after["all"].backbone.fingerprint() != fresh.backbone.fingerprint()
 
 
+def test_log_metrics_and_record_count_epochs_alike_and_agree_on_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Settings that learn nothing: all epochs of both stages are equally good, and the first of them stays."""
+    run_tiny("image", tmp_path / "run", learning_rates=((0, 1e-12),), max_epochs=2, patience=2)
+    lines = [line for line in capsys.readouterr().err.splitlines() if " epoch " in line]
+    table = rows(tmp_path / "run")
+    assert [(row["stage"], row["epoch"]) for row in table] == [
+        ("frozen", "1"),
+        ("frozen", "2"),
+        ("all", "3"),
+        ("all", "4"),
+    ]
+    assert [tuple(line.split()[0:3:2]) for line in lines] == [(row["stage"], row["epoch"]) for row in table]
+    assert len({row["validation_accuracy"] for row in table}) == 1
+    assert [line.endswith(" *") for line in lines] == [True, False, False, False]
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["best"] == {"stage": "frozen", "epoch": 1}
+
+
+def test_the_last_star_of_the_log_is_the_final_verifier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_tiny("image", tmp_path / "run", frozen_learning_rates=((0, 1e-12),), max_epochs=6, patience=6, seed=1)
+    stars = [int(line.split()[2]) for line in capsys.readouterr().err.splitlines() if line.endswith(" *")]
+    accuracies = [float(row["validation_accuracy"]) for row in rows(tmp_path / "run")]
+    first_best = 1 + accuracies.index(max(accuracies))
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["best"] == {"stage": "all", "epoch": first_best}
+    assert stars[-1] == first_best
+
+
 def test_without_the_full_stage_the_backbone_stays_as_it_is(images_run: Path, tmp_path: Path) -> None:
     run_tiny("image", tmp_path / "run", full_stage=False)
     assert {row["stage"] for row in rows(tmp_path / "run")} == {"frozen"}
@@ -92,63 +108,6 @@ def test_the_same_training_twice_is_the_same_to_the_last_bit(images_run: Path, t
     assert_same_run(images_run, tmp_path / "again")
     run_tiny("image", tmp_path / "other", seed=1)
     assert (tmp_path / "other" / "metrics.csv").read_bytes() != (images_run / "metrics.csv").read_bytes()
-
-
-def kill_and_go_on(reference: Path, run: Path, moments: list[float]) -> int:
-    """Kill the run so many seconds after each start, then let it end; return how many kills met it alive."""
-    killed = 0
-    for moment in moments:
-        process = start_tiny("image", run)
-        time.sleep(moment)
-        killed += process.is_alive()
-        process.kill()
-        process.join()
-    process = start_tiny("image", run)
-    process.join()
-    assert process.exitcode == 0
-    assert_same_run(reference, run)
-    return killed
-
-
-def test_a_killed_run_goes_on_as_if_it_had_not_been(images_run: Path, tmp_path: Path) -> None:
-    warm = start_tiny("features", tmp_path / "warm")  # the server that starts processes imports torch first
-    warm.join()
-    assert kill_and_go_on(images_run, tmp_path / "run", [0.8, 1.4]) >= 1
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_ten_random_moments_goes_on(images_run: Path, tmp_path: Path) -> None:
-    begun = time.monotonic()
-    whole = start_tiny("image", tmp_path / "whole")
-    whole.join()
-    seconds = time.monotonic() - begun
-    random = np.random.default_rng(time.time_ns())
-    for attempt in range(10):
-        moment = float(random.uniform(0, seconds))
-        kill_and_go_on(images_run, tmp_path / f"run{attempt}", [moment])
-
-
-def test_a_stop_within_an_epoch_is_saved_and_gone_on_from(
-    images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps = 0
-    before = keeper.Keeper.on_train_batch_start
-
-    def press_ctrl_c(self: keeper.Keeper, *arguments: object) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == 7:  # of four an epoch
-            os.kill(os.getpid(), signal.SIGINT)
-        before(self, *arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(keeper.Keeper, "on_train_batch_start", press_ctrl_c)
-    with pytest.raises(StoppedByUser, match="--resume"):
-        run_tiny("image", tmp_path / "run")
-    state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
-    assert (len(state["history"]), state["step"]) == (1, 2)
-    assert state["loss_sum"] > 0
-    run_tiny("image", tmp_path / "run")
-    assert_same_run(images_run, tmp_path / "run")
 
 
 def test_a_run_is_not_mixed_with_another(images_run: Path, tmp_path: Path) -> None:
@@ -167,21 +126,82 @@ def test_a_run_is_not_mixed_with_another(images_run: Path, tmp_path: Path) -> No
         train(sets, IMAGES, tmp_path / "letters", machine)
 
 
+def test_a_run_goes_on_with_its_own_settings_however_they_were_written(tmp_path: Path) -> None:
+    """Python's tuples are lists in JSON, and a setting that came with a later version has its default."""
+    sets, machine = tiny_sets("features"), Machine(tmp_path / "cache")
+    config = FEATURES.changed({"max_epochs": 1, "pooling": "mi_net", "pooling_options": {"hidden": (8, 4)}})
+    train(sets, config, tmp_path / "run", machine)
+    train(sets, config, tmp_path / "run", machine, resume=True)
+    written = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert written.pop("contrast_epochs") == TrainingConfig().contrast_epochs
+    (tmp_path / "run" / "config.json").write_text(json.dumps(written))
+    train(sets, config, tmp_path / "run", machine, resume=True)
+    with pytest.raises(MivError, match="contrast_epochs = 0, and now it is 1"):
+        train(sets, config.changed({"contrast_epochs": 1}), tmp_path / "run", machine, resume=True)
+
+
 def test_a_finished_run_is_not_trained_again(images_run: Path) -> None:
     before = (images_run / "verifier" / "model.safetensors").stat().st_mtime_ns
     run_tiny("image", images_run)
     assert (images_run / "verifier" / "model.safetensors").stat().st_mtime_ns == before
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pooling": "cap_dba"}, "Did you mean 'cap_dba_l"),
+        ({"heads": 7}, "7"),
+        ({"pooling_options": {"layers": 2}}, "layers"),
+        ({"backbone": "compact_cmm"}, "Did you mean 'compact_cnn'"),
+        ({"backbone": "features"}, "are images.* takes feature vectors.*compact_cnn"),
+    ],
+)
+def test_settings_that_make_no_verifier_leave_nothing_behind(
+    tmp_path: Path, settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(MivError, match=message):
+        train(tiny_sets("image"), IMAGES.changed(settings), tmp_path / "run", Machine(tmp_path))
+    assert not (tmp_path / "run").exists()
+
+
 def test_instances_that_the_backbone_does_not_take_are_refused_before_any_work(tmp_path: Path) -> None:
-    with pytest.raises(MivError):
+    with pytest.raises(MivError, match=r"are feature vectors.* takes images.*features\."):
         train(tiny_sets("features"), IMAGES.changed({"backbone": "compact_cnn"}), tmp_path / "a", Machine(tmp_path))
+
+
+def test_splits_that_do_not_fit_each_other_are_refused_before_any_work(tmp_path: Path) -> None:
+    sets = {**tiny_sets("features"), "test": tiny_sets("image")["test"]}
+    with pytest.raises(MivError, match=r"are images.* takes feature vectors"):
+        train(sets, FEATURES, tmp_path / "run", Machine(tmp_path))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_verifier_refuses_a_set_of_another_kind(images_run: Path) -> None:
+    verifier = Verifier.from_pretrained(images_run / "verifier")
+    with pytest.raises(MivError, match=r"are feature vectors.* takes images"):
+        predict(verifier, tiny_sets("features")["test"])
 
 
 @pytest.mark.parametrize("pooling", ["baseline", "bi_lstm", "msa"])
 def test_other_poolings_train_too(tmp_path: Path, pooling: str) -> None:
-    metrics = run_tiny("features", tmp_path / "run", pooling=pooling, max_epochs=2)
-    assert 0 <= metrics["auroc"] <= 1
+    metrics = run_tiny("features", tmp_path / "run", pooling=pooling, max_epochs=8)
+    losses = [float(row["train_loss"]) for row in rows(tmp_path / "run")]
+    assert losses[-1] < 0.9 * losses[0]
+    assert metrics["auroc"] > 0.6
+
+
+def test_other_processes_may_prepare_the_batches(images_run: Path, tmp_path: Path) -> None:
+    train(tiny_sets("image"), IMAGES, tmp_path / "run", Machine(tmp_path / "cache", workers=1))
+    assert_same_run(images_run, tmp_path / "run")
+
+
+def test_half_the_digits_in_the_backbone_learn_nearly_the_same(tmp_path: Path) -> None:
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        run_tiny("image", tmp_path / precision, precision=precision, frozen_stage=False, max_epochs=2)
+        losses[precision] = [float(row["train_loss"]) for row in rows(tmp_path / precision)]
+    assert losses["bfloat16"] != losses["float32"]
+    assert losses["bfloat16"] == pytest.approx(losses["float32"], abs=0.05)
 
 
 def test_validation_of_one_exemplar(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.processes import Share
-from miv.training.sampling import BatchSampler, draw_order
+from miv.training.sampling import BatchSampler, draw_batches, draw_order, draw_positives
 from miv.training.state import StageState
 from tests.training.tiny import tiny_sets
 
@@ -46,7 +48,7 @@ def test_grouping_leaves_the_order_of_clumps_to_chance() -> None:
 def test_processes_share_every_batch_and_its_mean(world: int, monkeypatch: pytest.MonkeyPatch) -> None:
     exemplars = tiny_sets("image")["train"]  # 44
     state = StageState()
-    sampler = BatchSampler(exemplars, state, batch_size=7, grouping=1, seed=(0, 1))
+    sampler = BatchSampler(state, partial(draw_batches, exemplars, 7, 1), 7, (0, 1))
     whole = [part.tolist() for part, _ in sampler]
     assert len(whole) == len(sampler) == 7
     assert len(whole[-1]) == 2  # fewer than some numbers of processes
@@ -63,10 +65,20 @@ def test_processes_share_every_batch_and_its_mean(world: int, monkeypatch: pytes
 
 def test_a_sampler_goes_on_where_the_state_says() -> None:
     exemplars, state = tiny_sets("image")["train"], StageState()
-    sampler = BatchSampler(exemplars, state, batch_size=10, grouping=4, seed=(0, 0))
+    sampler = BatchSampler(state, partial(draw_batches, exemplars, 10, 4), 5, (0, 0))
     first = [part.tolist() for part, _ in sampler]
     state.step = 3
     assert [part.tolist() for part, _ in sampler] == first[3:]
     state.history.append({"validation_accuracy": 0.5})
     state.step = 0
     assert [part.tolist() for part, _ in sampler] != first
+
+
+@pytest.mark.parametrize("size", [2, 5, 100])
+def test_every_positive_is_drawn_once_beside_its_own_group(size: int) -> None:
+    exemplars = tiny_sets("image")["train"]
+    batches = draw_positives(exemplars, size, np.random.default_rng(0))
+    assert sorted(np.concatenate(batches).tolist()) == np.flatnonzero(exemplars.label).tolist()
+    assert exemplars.group is not None
+    assert all(len(batch) <= size and len(set(exemplars.group[batch])) == 1 for batch in batches)
+    assert len(batches) == len(draw_positives(exemplars, size, np.random.default_rng(1)))

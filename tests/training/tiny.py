@@ -1,14 +1,23 @@
 """Sets and settings so small that a whole training takes a second."""
 
+import csv
 import multiprocessing
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.training.config import TrainingConfig
+from miv.training.keeper import Keeper
 from miv.training.run import Machine, train
+from miv.training.run_folder import RunFolder
+from miv.verifier import Verifier
+
+KILLED = 9
 
 IMAGES = TrainingConfig(
     batch_size=12,
@@ -60,10 +69,48 @@ def run_tiny(kind: str, out: Path, **settings: object) -> dict[str, float]:
     return train(tiny_sets(kind), config, out, Machine(out.parent / "cache"), resume=True)["test"].metrics
 
 
-def start_tiny(kind: str, out: Path) -> multiprocessing.process.BaseProcess:
+def rows(run: Path) -> list[dict[str, str]]:
+    with (run / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    for name in ("metrics.csv", "evaluation.json", "config.json", "verifier/model.safetensors"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def start_tiny(kind: str, out: Path, die_at: str = "", **settings: object) -> multiprocessing.process.BaseProcess:
     """Start a training in a process of its own, which has imported everything already."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["miv.training.run"])
-    process = context.Process(target=run_tiny, args=(kind, out))
+    process = context.Process(target=_run_or_die, args=(kind, out, die_at, settings))
     process.start()
     return process
+
+
+def _run_or_die(kind: str, out: Path, die_at: str, settings: dict[str, object]) -> None:
+    """Run; as a kill does, end at a moment without any cleaning up."""
+    saves = 0
+    save, save_verifier = Keeper._save, Verifier._save_pretrained
+
+    def die_around_checkpoint(keeper: Keeper, *arguments: Any) -> None:
+        nonlocal saves
+        saves += 1
+        if die_at == f"before checkpoint {saves}":
+            os._exit(KILLED)
+        save(keeper, *arguments)
+        if die_at == f"after checkpoint {saves}":
+            os._exit(KILLED)
+
+    def die_in_final_verifier(verifier: Verifier, folder: Path) -> None:
+        if die_at == "final verifier" and "checkpoints" not in folder.parts:
+            (folder / "model.safetensors").write_bytes(b"half of it")
+            os._exit(KILLED)
+        save_verifier(verifier, folder)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Keeper, "_save", die_around_checkpoint)
+        patched.setattr(Verifier, "_save_pretrained", die_in_final_verifier)
+        if die_at == "finish":
+            patched.setattr(RunFolder, "finish", lambda *_: os._exit(KILLED))
+        run_tiny(kind, out, **settings)

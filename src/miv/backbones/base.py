@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from miv.errors import MivError
-from miv.exemplars.pool import Kind
+from miv.exemplars.pool import InstancePool, Kind
 from miv.registry import Registry
 
 
@@ -28,6 +28,7 @@ class Backbone(nn.Module):
     instance_shape: tuple[int | None, ...]  # None where any length will do
     instance_dtype: torch.dtype | None = None  # None: floating point
     files: tuple[str, ...] = ()  # what save_files writes
+    libraries: tuple[str, ...] = ()  # whose code decides on the features, beside torch and miv
     freeze_batch_norm: bool = False
     frozen: bool = False
 
@@ -49,6 +50,11 @@ class Backbone(nn.Module):
     def prepare(self, values: NDArray[Any]) -> Tensor:
         """Turn ``U`` values of an ``InstancePool`` into the tensor ``(U, *instance_shape)`` that is embedded."""
         raise NotImplementedError
+
+    def check(self, pool: InstancePool) -> None:
+        """Refuse instances of another kind, or another form, before any work."""
+        check_kind(pool, self.kind)
+        self.prepare(pool.values[:1])
 
     def configuration(self) -> dict[str, Any]:
         """Return the options that make this backbone anew, weights aside, without reading anything else."""
@@ -107,7 +113,7 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
     128
     >>> create_backbone("compact_cnn", sise="large")
     Traceback (most recent call last):
-    miv.errors.MivError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: size.
+    miv.errors.MivError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: size, grid, features.
     """
     family, colon, name = spec.partition(":")
     takes_name = "name" in BACKBONES[family].options
@@ -115,6 +121,24 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
         wanted = f"'{family}:<name>'" if takes_name else f"{family!r}"
         raise MivError(f"The backbone is {spec!r}. Expected {wanted}.")
     return BACKBONES.create(family, **({"name": name} if colon else {}), **options)
+
+
+_WORDS: dict[Kind, str] = {"image": "images", "text": "texts", "features": "feature vectors"}
+_BACKBONES_FOR: dict[Kind, str] = {
+    "image": "compact_cnn, timm:<name> or hf:<name or folder>",
+    "text": "hf:<name or folder>",
+    "features": "features",
+}
+
+
+def check_kind(pool: InstancePool, expected: Kind) -> None:
+    """Refuse instances of a kind that a backbone does not take."""
+    if pool.kind != expected:
+        raise MivError(
+            f"The instances are {_WORDS[pool.kind]}, and the backbone takes {_WORDS[expected]}. Give it a set of "
+            f"{_WORDS[expected]}, or use a verifier for {_WORDS[pool.kind]}: one with the backbone "
+            f"{_BACKBONES_FOR[pool.kind]}."
+        )
 
 
 def check_images(values: NDArray[Any], colour: bool | None = None) -> Tensor:

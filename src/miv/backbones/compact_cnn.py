@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from miv.backbones.base import BACKBONES, Backbone, check_images
-from miv.errors import unknown_name
+from miv.errors import MivError, unknown_name
 
 # Side and channels of the first convolution, which halves the image, and then channels and stride of each block.
 PLANS = {
@@ -61,31 +61,40 @@ class Block(nn.Module):
 class CompactCNN(Backbone):
     """A small residual network for small grey images, to be trained from nothing on a CPU.
 
-    Features are the global average over the picture. One core of a CPU trains on 2,200 images of 28 × 28 a second
+    Features are the global average over the picture, or, with a ``grid``, a linear map of the averages over its
+    fields, which keeps where in the picture things are. One core of a CPU trains on 2,200 images of 28 × 28 a second
     (``small``, 96 channels, 0.16 M parameters) or on 540 (``large``, 128 channels, 0.44 M parameters).
 
     Args:
         size: ``small`` or ``large``.
+        grid: fields along each side of the picture, 1 to 16; 1 is the global average.
+        features: length of the features where the grid has more than one field.
     """
 
     kind = "image"
     instance_shape = (1, None, None)
 
-    def __init__(self, size: Literal["small", "large"] = "small") -> None:
+    def __init__(self, size: Literal["small", "large"] = "small", grid: int = 1, features: int = 128) -> None:
         super().__init__()
         if size not in PLANS:
             raise unknown_name("compact_cnn of size", size, PLANS)
+        for name, value, most in (("grid", grid, 16), ("features", features, 4096)):
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+                raise MivError(f"{name} of compact_cnn is {value!r}. Expected a whole number from 1 to {most}.")
         self.size = size
+        self.grid = grid
+        self.features = features
         kernel, channels, blocks = PLANS[size]
         layers: list[nn.Module] = [StandardisedConv(1, channels, kernel, stride=2), nn.ReLU()]
         for outputs, stride in blocks:
             layers.append(Block(channels, outputs, stride))
             channels = outputs
         self.layers = nn.Sequential(*layers)
-        self.channels = channels
+        self.project = nn.Linear(channels * grid**2, features) if grid > 1 else None
+        self.channels = channels if self.project is None else features
 
     def configuration(self) -> dict[str, Any]:
-        return {"size": self.size}
+        return {"size": self.size, "grid": self.grid, "features": self.features}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return check_images(values, colour=False).float() / 255  # (U, 1, H, W), 0 to 1
@@ -93,5 +102,9 @@ class CompactCNN(Backbone):
     def forward(self, instances: Tensor) -> Tensor:
         # Channels last is the layout in which a CPU convolves fastest.
         images = instances.contiguous(memory_format=torch.channels_last)  # (U, 1, H, W)
-        features: Tensor = self.layers(images)  # (U, C, H/8, W/8)
-        return features.mean(dim=(2, 3))  # (U, C)
+        maps: Tensor = self.layers(images)  # (U, channels of the last block, H/8, W/8)
+        if self.project is None:
+            return maps.mean(dim=(2, 3))  # (U, C)
+        fields = functional.adaptive_avg_pool2d(maps, self.grid).contiguous()  # (U, ..., grid, grid)
+        projected: Tensor = self.project(fields.flatten(1))
+        return projected

@@ -29,7 +29,10 @@ class Features(Backbone):
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         if values.dtype != np.float32 or values.shape[1:] != (self.channels,):
-            raise MivError(f"The features are {values.dtype} {values.shape}. Expected float32 (U, {self.channels}).")
+            raise MivError(
+                f"The features are {values.dtype} {values.shape}. Expected float32 (U, {self.channels}): "
+                "vectors of the length that the verifier was made for."
+            )
         return torch.from_numpy(np.require(values, requirements=["C", "W"]))
 
     def forward(self, instances: Tensor) -> Tensor:

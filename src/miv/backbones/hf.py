@@ -27,8 +27,11 @@ class HuggingFace(Backbone):
         image_std: likewise.
         freeze_batch_norm: keep BatchNorm as it is while all else learns; by default where pretrained weights were
             read.
+        dropout: the share of values that are dropped while the encoder learns; none by default, as in the paper.
         config: the transformer's configuration. With it nothing is read from ``name``, and the weights are random.
     """
+
+    libraries = ("transformers",)
 
     def __init__(
         self,
@@ -39,13 +42,17 @@ class HuggingFace(Backbone):
         image_mean: tuple[float, float, float] | None = None,
         image_std: tuple[float, float, float] | None = None,
         freeze_batch_norm: bool | None = None,
+        dropout: float = 0.0,
         config: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.freeze_batch_norm = config is None if freeze_batch_norm is None else freeze_batch_norm
         if config is None and is_being_loaded():
             raise MivError(f"backbone_options has no config, which hf:{name} needs.")
-        self.model = read_pretrained(name) if config is None else made_from(config)
+        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+            raise MivError(f"dropout is {dropout!r}. Expected a share, from 0 to less than 1.")
+        self.dropout = float(dropout)
+        self.model = read_pretrained(name, self.dropout) if config is None else made_from(config, self.dropout)
         self.config = trimmed(self.model.config)
         source = name if config is None else None
         self.reader: TextReader | ImageReader
@@ -63,7 +70,8 @@ class HuggingFace(Backbone):
         self.train()
 
     def configuration(self) -> dict[str, Any]:
-        return {**self.reader.options(), "freeze_batch_norm": self.freeze_batch_norm, "config": self.config}
+        own = {"freeze_batch_norm": self.freeze_batch_norm, "dropout": self.dropout, "config": self.config}
+        return {**self.reader.options(), **own}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return self.reader.prepare(values)

@@ -43,13 +43,13 @@ def import_transformers(name: str) -> Any:
     return transformers
 
 
-def read_pretrained(name: str) -> nn.Module:
+def read_pretrained(name: str, dropout: float) -> nn.Module:
     """Read an encoder from a folder, or from the hub by its name."""
     transformers = import_transformers(name)
     try:
         with _quiet(transformers):
             config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-            config = transformers.AutoConfig.for_model(**trimmed(config))
+            config = _with_dropout(transformers.AutoConfig.for_model(**trimmed(config)), dropout)
             model, found = transformers.AutoModel.from_pretrained(
                 name,
                 config=config,
@@ -74,12 +74,12 @@ def read_pretrained(name: str) -> nn.Module:
     return _without_pooler(model)
 
 
-def made_from(config: dict[str, Any]) -> nn.Module:
+def made_from(config: dict[str, Any], dropout: float) -> nn.Module:
     """Make an encoder with random weights from its configuration, which may come from a file."""
     transformers = import_transformers(str(config.get("model_type", "")))
     try:
         with _quiet(transformers):
-            made = transformers.AutoConfig.for_model(**trimmed(config))
+            made = _with_dropout(transformers.AutoConfig.for_model(**trimmed(config)), dropout)
             return _without_pooler(transformers.AutoModel.from_config(made, trust_remote_code=False))
     except MivError:
         raise
@@ -101,6 +101,14 @@ def trimmed(config: Any) -> dict[str, Any]:
     if not isinstance(whole.get("model_type"), str):
         raise MivError("The transformer's configuration has no model_type.")
     return {key: value for key, value in whole.items() if key not in _LEFT_OUT}
+
+
+def _with_dropout(config: Any, dropout: float) -> Any:
+    """Set every dropout of a configuration; each architecture has its own names for them."""
+    for name, value in config.to_dict().items():
+        if "dropout" in name and isinstance(value, float):
+            setattr(config, name, dropout)
+    return config
 
 
 def _without_pooler(model: nn.Module) -> nn.Module:

@@ -33,6 +33,7 @@ class ImageReader:
         self.view = ImageView.checked(size, mean, std)
         _check_size(config, self.view.size)
         self.channels = _channels(config)
+        self.patch = getattr(config, "patch_size", None)
         self.instance_shape = (3, *self.view.size)
 
     def options(self) -> dict[str, Any]:
@@ -45,11 +46,18 @@ class ImageReader:
         """``(U, 3, H, W)`` to ``(U, C)``."""
         output = model(pixel_values=instances)
         hidden: Tensor = output.last_hidden_state
-        if hidden.ndim == 3:  # a vision transformer: (U, patches, C)
-            return hidden.mean(dim=1)
+        if hidden.ndim == 3:  # a vision transformer: (U, patches, C), perhaps after [CLS] and its like
+            return hidden[:, self.tokens_before(hidden.shape[1]) :].mean(dim=1)
         # The pooler of a convolutional network is global average pooling, and the last norm where there is one.
         pooled: Tensor = output.pooler_output  # (U, C) or (U, C, 1, 1)
         return pooled.flatten(start_dim=1)
+
+    def tokens_before(self, tokens: int) -> int:
+        """How many of a transformer's tokens come before those of the picture."""
+        if not isinstance(self.patch, int):
+            return 0
+        height, width = self.view.size
+        return max(0, tokens - (height // self.patch) * (width // self.patch))
 
 
 def _channels(config: Any) -> int:

@@ -1,3 +1,4 @@
+from hashlib import sha256
 from typing import Any
 
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ class Timm(Backbone):
     """
 
     kind = "image"
+    libraries = ("timm",)
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class Timm(Backbone):
         if ":" in name or "/" in name:  # timm would fetch the network itself, which may be of any kind
             raise MivError(f"The network is {name!r}. Expected one of timm's own names, such as resnet18.")
         self.freeze_batch_norm = pretrained if freeze_batch_norm is None else freeze_batch_norm
+        self.name = name
         self.model = _create(name, pretrained)
         known = self.model.pretrained_cfg
         self.view = ImageView.checked(image_size or known["input_size"][1:], known["mean"], known["std"])
@@ -47,6 +50,11 @@ class Timm(Backbone):
             "image_size": list(self.view.size),
             "freeze_batch_norm": self.freeze_batch_norm,
         }
+
+    def fingerprint(self) -> str:
+        """Networks of one shape may differ in an activation or in how they see images, which no weight says."""
+        seen = f"{super().fingerprint()} {self.name} {self.view.options()}"
+        return sha256(seen.encode()).hexdigest()
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return self.view.prepare(values)

@@ -21,11 +21,11 @@ def list_runs(
 ) -> None:
     """List the runs below a folder, with what came out."""
     from miv.errors import MivError
-    from miv.training.compare import find_runs, summarise, table
+    from miv.training.compare import find_runs, summarise_runs, table
 
     if not folder.is_dir():
         raise MivError(f"There is no folder {folder}. Expected one that holds runs of `miv train`.")
-    _show([summarise(run, split) for run in find_runs(folder)], json, table)
+    _show(summarise_runs(find_runs(folder), split), json, table)
 
 
 @runs_app.command("compare")

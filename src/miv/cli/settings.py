@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from miv.docstrings import argument_lines
+from miv.docstrings import argument_lines, as_sentence
 from miv.training.config import TrainingConfig, parse_setting
 
 
@@ -23,7 +23,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     parameters, names = own, [one.name for one in own]
     for one in fields(TrainingConfig):
         flag = typer.Option(
-            help=helps[one.name][:1].upper() + helps[one.name][1:],
+            help=as_sentence(helps[one.name], get_args(types[one.name])),
             show_default=False,
             rich_help_panel="Settings of the training (each overrules the preset and the file)",
         )
@@ -49,4 +49,5 @@ def _flag_type(wanted: Any) -> Any:
     if get_origin(wanted) is Literal:
         return str
     parts = [part for part in get_args(wanted) if part is not type(None)]
-    return wanted if wanted in (str, int, float, bool, Path) else parts[0] if parts == [str] else str
+    plain = (str, int, float, bool, Path)
+    return wanted if wanted in plain else parts[0] if len(parts) == 1 and parts[0] in plain else str

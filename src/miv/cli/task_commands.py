@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from miv.cli.app import JsonOption
 from miv.cli.building import build_and_save
+from miv.docstrings import as_sentence
 
 
 class TaskGroup(TyperGroup):
@@ -52,7 +53,7 @@ def _command(name: str) -> Any:
     for option in task_options(name):
         choices = f" One of: {', '.join(option.choices)}." if option.choices else ""
         flag = typer.Option(
-            help=option.help[:1].upper() + option.help[1:] + choices, show_default=option.default is not None
+            help=as_sentence(option.help, option.choices or ()) + choices, show_default=option.default is not None
         )
         parameters[option.name] = (Annotated[_flag_type(option.type), flag], option.default)
     build.__annotations__ = {key: annotation for key, (annotation, _) in parameters.items()}

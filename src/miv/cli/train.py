@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def train(
     data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task, which is then built.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run.", show_default=False)],
-    preset: Annotated[str, typer.Option(help="Settings to start from: qmnist, signature, fever or fast.")] = "fast",
+    preset: Annotated[
+        str, typer.Option(help="Settings to start from: qmnist, signature, fever, fast or best.")
+    ] = "fast",
     config: Annotated[
         Path | None, typer.Option(help="A .toml file of settings, or the config.json of a run.", show_default=False)
     ] = None,
@@ -58,22 +60,27 @@ def train(
 
     from miv.memory import keep_memory
     from miv.progress import RichProgress
+    from miv.training.curves import draw_run
     from miv.training.run import Machine, StoppedByUser, is_first_process, set_threads
     from miv.training.run import train as run_training
+    from miv.training.run_folder import RunFolder
 
     keep_memory()
     cache = cache or cache_folder()
-    options = parse_options(task_option or [], "--task-option")
-    sets = _open(data, {**options, **({} if raw is None else {"raw": raw})}, cache / "sets")
+    options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
+    sets = _open(data, options, cache / "sets")
     set_threads(threads, devices)
     machine = Machine(cache / "features", devices, nodes, accelerator, workers)
     try:
-        evaluations = run_training(sets, chosen, out, machine, data=data, resume=resume, progress=RichProgress())
+        evaluations = run_training(
+            sets, chosen, out, machine, data=data, data_options=options, resume=resume, progress=RichProgress()
+        )
     except StoppedByUser as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None
     if not is_first_process():
         return
+    draw_run(RunFolder(out))
     if json:
         print_json({"run": str(out), **{split: found.document() for split, found in evaluations.items()}})
         return

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from miv.errors import MivError
 from miv.evaluation.pictures import QUIET, line_styles, picture
 from miv.evaluation.report_text import TITLES
+from miv.exemplars import SPLITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SPLITS = ("train", "validation", "test")
 Points = list[tuple[float, float]]  # epoch and value
 
 

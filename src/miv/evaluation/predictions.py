@@ -1,6 +1,5 @@
 """What a verifier answered for a set of exemplars, beside what was true: the input of every metric."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -67,21 +66,6 @@ class Predictions:
     def of(cls, exemplars: ExemplarSet, logit: ArrayLike, attention: ArrayLike | None = None) -> "Predictions":
         """Put the answers for a whole set, in its order, beside what the set says is true."""
         return cls(logit, exemplars.label, exemplars.bag_ptr, attention, exemplars.witness, exemplars.group)
-
-    @classmethod
-    def join(cls, parts: "Sequence[Predictions]") -> "Predictions":
-        """Put several one after the other; all or none of them have attention, witnesses, groups."""
-        if not parts:
-            raise MivError("No predictions were given. Expected at least one part to join.")
-        joined: dict[str, Any] = {}
-        for name in ("logit", "label", "attention", "witness", "group"):
-            arrays = [getattr(part, name) for part in parts]
-            lacking = [number for number, array in enumerate(arrays) if array is None]
-            if 0 < len(lacking) < len(parts):
-                raise MivError(f"Part {lacking[0]} has no {name}, but others have. Expected all or none.")
-            joined[name] = None if lacking else np.concatenate(arrays)
-        sizes = np.concatenate([part.bag_sizes for part in parts])
-        return cls(ptr=np.concatenate([[0], np.cumsum(sizes)]), **joined)
 
     @classmethod
     def load(cls, path: Path | str) -> "Predictions":

@@ -1,9 +1,7 @@
 """All metrics of a set of predictions, as a document and as a table."""
 
-import json
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from miv.evaluation.classification import classification_metrics
@@ -11,7 +9,6 @@ from miv.evaluation.entropy import entropy_metrics
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import UndefinedWitness, witness_metrics
-from miv.files import whole_file
 
 
 @dataclass(frozen=True)
@@ -52,12 +49,6 @@ class Evaluation:
             "groups": groups,
         }
         return _without_nan(document)
-
-    def save(self, path: Path | str) -> None:
-        """Write the document as a JSON file, whole or not at all."""
-        text = json.dumps(self.document(), ensure_ascii=False, indent=2, allow_nan=False)
-        with whole_file(Path(path)) as temporary:
-            temporary.write_text(text + "\n", encoding="utf-8")
 
     def text(self) -> str:
         """Everything as tables for people."""

@@ -14,11 +14,13 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-from miv.errors import unknown_name
+from miv.errors import MivError, unknown_name
 from miv.evaluation.classification import Undefined, ZeroDivision, classification_metrics
 from miv.evaluation.entropy import entropy_metrics
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.witnesses import UndefinedWitness, witness_metrics
+
+_NOTHING_YET = "compute() was called before any update(). Add at least one batch of exemplars first."
 
 
 class _Collected(Metric):
@@ -36,6 +38,8 @@ class _Collected(Metric):
             getattr(self, name).append(values.detach())
 
     def _all(self, name: str) -> NDArray[Any]:
+        if len(getattr(self, name)) == 0:
+            raise MivError(_NOTHING_YET)
         values = dim_zero_cat(getattr(self, name))
         return values.to(torch.float64 if values.is_floating_point() else values.dtype).cpu().numpy()
 
@@ -134,7 +138,11 @@ class GroupMetrics(Metric):
         for row in group_table(label.cpu().numpy(), scores, group, threshold=self.threshold):
             if row.group not in self.names:
                 raise unknown_name("group", row.group, self.names)
-            self.counts[self.names.index(row.group)] += torch.tensor([row.tp, row.tn, row.fp, row.fn])
+            self.counts[self.names.index(row.group)] += torch.tensor(
+                [row.tp, row.tn, row.fp, row.fn], device=self.counts.device
+            )
 
     def compute(self) -> list[GroupRow]:
+        if not self.counts.any():
+            raise MivError(_NOTHING_YET)
         return [GroupRow(name, *counts) for name, counts in zip(self.names, self.counts.tolist(), strict=True)]

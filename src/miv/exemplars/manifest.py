@@ -10,12 +10,12 @@ from miv import __version__
 from miv.errors import MivError
 from miv.exemplars.pool import Kind
 from miv.files import sha256_of
+from miv.json_files import read_json_object
 
 NAME = "manifest.json"
 FORMAT = "miv-exemplars"
 VERSION = 1
 Check = Callable[[object], str | None]  # gives what was expected, where a value does not fit
-MAX_BYTES = 16 << 20  # a manifest is a page of text; a larger file is something else
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Manifest:
     def read(cls, folder: Path) -> "Manifest":
         """Read and check ``manifest.json`` of a folder."""
         path = folder / NAME
-        document = _read_json(path)
+        document = read_json_object(path, "Build the set again.")
         if document.get("format") != FORMAT:
             raise MivError(f"{path} is no manifest of a set: its format is not {FORMAT!r}.")
         if document.get("version") != VERSION:
@@ -167,19 +167,3 @@ def _field(
     if expected is not None:
         raise MivError(f"{path}: {label!r} is {str(document[name])[:60]!r}. Expected {expected}.")
     return document[name]
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        if not path.is_file():  # missing, or a pipe that would never end
-            raise MivError(f"{path} {'is not a file' if path.exists() else 'is missing'}. Build the set again.")
-        if path.stat().st_size > MAX_BYTES:
-            raise MivError(f"{path} has {path.stat().st_size} bytes, too many for a manifest.")
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise MivError(f"{path} is not JSON: {error}. The file is damaged; build the set again.") from error
-    if not isinstance(document, dict):
-        raise MivError(f"{path} holds a {type(document).__name__}. Expected an object.")
-    return document

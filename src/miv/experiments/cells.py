@@ -14,7 +14,7 @@ from miv.experiments.tiers import resolve_backbone
 from miv.progress import Progress
 from miv.tasks import build_once, task_options
 from miv.training.run import Machine, train
-from miv.training.run_folder import RunFolder, read_json
+from miv.training.run_folder import RunFolder
 
 
 def compute(job: Job, places: Places, progress: Progress) -> dict[str, bytes]:
@@ -28,7 +28,7 @@ def compute(job: Job, places: Places, progress: Progress) -> dict[str, bytes]:
         machine = Machine(places.cache / "features", accelerator="auto")
         train(sets, config, run.path, machine, data=job.description["data"]["task"], resume=True, progress=progress)
     return {
-        RESULT: result_document(job, run.read(), read_json(run.evaluation), _machine()),
+        RESULT: result_document(job, run.read(), run.read_evaluation(), _machine()),
         PREDICTIONS: run.predictions("test").read_bytes(),
         METRICS: run.metrics.read_bytes(),
     }

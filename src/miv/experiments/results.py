@@ -11,8 +11,8 @@ from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.experiments.jobs import Job
 from miv.files import whole_folder
+from miv.json_files import read_json_object
 from miv.training.config import TrainingConfig
-from miv.training.run_folder import read_json
 
 FORMAT = "miv-result"
 RESULT, PREDICTIONS, METRICS = "result.json", "predictions.parquet", "metrics.csv"
@@ -49,7 +49,7 @@ def find_result(job: Job, results: Path) -> Result | None:
     folder = job.result_folder(results)
     if not (folder / RESULT).is_file():
         return None
-    document = read_json(folder / RESULT)
+    document = read_json_object(folder / RESULT, "Remove the folder, and the cell is computed again.")
     if document.get("format") != FORMAT or not isinstance(document.get("description"), dict):
         raise MivError(f"{folder / RESULT} is not a result: its format is not {FORMAT!r}. Move it away.")
     difference = _difference(document["description"], job.description)

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MivError
-from miv.training.run_folder import RunFolder, read_json
+from miv.errors import MivError, unknown_name
+from miv.training.run_folder import RunFolder
 
 METRICS = ("auroc", "accuracy", "f1", "i_auroc", "i_ap")
 Summary = dict[str, Any]
@@ -21,28 +21,37 @@ def find_runs(folder: Path) -> list[Path]:
 def summarise(path: Path, split: str) -> Summary:
     """One run in a row: what it was, whether it is done, and its metrics on a split where it is."""
     run = RunFolder(path)
-    if not run.exists():
-        raise MivError(f"{path} is not a run: it has no run.json.")
-    about, config = run.read(), read_json(run.config)
+    about, config = run.read(), run.read_config()
     row = {"run": str(path), "pooling": config.get("pooling"), "backbone": config.get("backbone")}
     row |= {"data": about["data"]["name"], "seed": about["seed"], "state": "done" if about["done"] else "not done"}
     row |= dict.fromkeys(METRICS)
     if about["done"]:
-        found = read_json(run.evaluation).get(split)
-        if found is None:
-            raise MivError(f"{path} was not evaluated on {split!r}. Choose another --split.")
-        measured = {**found["classification"], **(found["witnesses"] or {})}
+        found = run.read_evaluation().get(split) or {}  # a run on data without that split has no figures
+        measured = {**(found.get("classification") or {}), **(found.get("witnesses") or {})}
         row |= {name: measured.get(name) for name in METRICS} | {"seconds": about["seconds"]}
     return row
 
 
+def summarise_runs(paths: list[Path], split: str) -> list[Summary]:
+    """A row for each run; a split on which none of them was evaluated is a mistake."""
+    rows = [summarise(path, split) for path in paths]
+    done = [path for path, row in zip(paths, rows, strict=True) if row["state"] == "done"]
+    splits = {name for path in done for name in RunFolder(path).read_evaluation()}
+    if splits and split not in splits:
+        raise unknown_name("split", split, splits)
+    return rows
+
+
 def compare_runs(paths: list[Path], split: str) -> list[Summary]:
     """Rows of the metrics and of the settings in which the runs differ."""
-    configs = [read_json(RunFolder(path).config) for path in paths]
+    for path in paths:
+        if not RunFolder(path).exists():
+            problem = "it has no run.json" if path.is_dir() else "there is no such folder"
+            raise MivError(f"{path} is not a run: {problem}. `miv runs list` shows the runs that there are.")
+    configs = [RunFolder(path).read_config() for path in paths]
     differing = [name for name in configs[0] if any(config.get(name) != configs[0][name] for config in configs)]
     rows = []
-    for path, config in zip(paths, configs, strict=True):
-        row = summarise(path, split)
+    for row, config in zip(summarise_runs(paths, split), configs, strict=True):
         settings = {name: config.get(name) for name in differing if name not in row}
         rows.append({**row, **settings})
     return rows

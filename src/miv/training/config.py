@@ -1,6 +1,8 @@
 """What a training is told: one dataclass, from a preset, a file and flags, each overruling the one before."""
 
 import json
+import math
+import re
 import tomllib
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -8,6 +10,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from miv.errors import MivError, unknown_name
+from miv.json_files import read_json_object
 
 # From which epoch (counted from 0) which learning rate holds.
 LearningRates = tuple[tuple[int, float], ...]
@@ -35,6 +38,11 @@ class TrainingConfig:
         frozen_stage: whether a first stage trains all but the backbone.
         frozen_patience: the patience of that stage.
         frozen_max_epochs: the most epochs of that stage, where it differs from max_epochs.
+        contrast_epochs: epochs of a stage before these that teaches the backbone to tell a query's bag from other
+            bags, see miv.training.contrast; 0 leaves it out.
+        contrast_batch_size: positive exemplars in a step of that stage.
+        contrast_learning_rates: the learning rates of that stage, where they differ.
+        contrast_temperature: how sharply that stage tells near from far; lower is sharper.
         full_stage: whether a last stage trains everything; without it the first is the only one.
         augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
         precision: what the backbone computes in, float32 or bfloat16.
@@ -59,6 +67,10 @@ class TrainingConfig:
     frozen_stage: bool = True
     frozen_patience: int = 2
     frozen_max_epochs: int | None = None
+    contrast_epochs: int = 0
+    contrast_batch_size: int = 64
+    contrast_learning_rates: LearningRates = ()
+    contrast_temperature: float = 0.1
     full_stage: bool = True
     augmentation: Literal["none", "affine"] = "none"
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -80,16 +92,20 @@ class TrainingConfig:
             "frozen_max_epochs",
             "bucket",
         )
-        least = {**dict.fromkeys(counts, 1), "seed": 0, "weight_decay": 0.0}
+        least = {**dict.fromkeys(counts, 1), "seed": 0, "weight_decay": 0.0, "contrast_epochs": 0}
+        least |= {"contrast_batch_size": 2, "contrast_temperature": 1e-3}
         for name, smallest in least.items():
             given = getattr(self, name)
             if given is not None and given < smallest:
                 raise MivError(f"{name} is {given}. Expected {smallest} or more.")
+        if self.seed > _GREATEST_SEED:
+            raise MivError(f"seed is {self.seed}. Expected {_GREATEST_SEED} or less.")
         if not self.frozen_stage and not self.full_stage:
             raise MivError("frozen_stage and full_stage are both false, so nothing is trained. Expected one or both.")
         _check_rates("learning_rates", self.learning_rates)
-        if self.frozen_learning_rates:
-            _check_rates("frozen_learning_rates", self.frozen_learning_rates)
+        for name in ("frozen_learning_rates", "contrast_learning_rates"):
+            if getattr(self, name):
+                _check_rates(name, getattr(self, name))
 
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
         """Return the settings with some changed; an unknown name is refused with the nearest one."""
@@ -104,29 +120,31 @@ class TrainingConfig:
 
     def document(self) -> dict[str, Any]:
         """The settings as JSON holds them."""
-        rates = ("learning_rates", "frozen_learning_rates")
+        rates = ("learning_rates", "frozen_learning_rates", "contrast_learning_rates")
         return {**asdict(self), **{name: [list(pair) for pair in getattr(self, name)] for name in rates}}
 
-    def for_stage(self, *, frozen: bool) -> "TrainingConfig":
-        """The settings with the learning rates and the most epochs of a stage."""
-        if not frozen:
-            return self
-        rates = self.frozen_learning_rates or self.learning_rates
-        return replace(self, learning_rates=rates, max_epochs=self.frozen_max_epochs or self.max_epochs)
+    def for_stage(self, name: str) -> "TrainingConfig":
+        """The settings with the learning rates, the most epochs and the batches of a stage."""
+        if name == "frozen":
+            rates, epochs = self.frozen_learning_rates or self.learning_rates, self.frozen_max_epochs or self.max_epochs
+            return replace(self, learning_rates=rates, max_epochs=epochs, grouping=1)  # nothing is embedded twice
+        if name == "contrast":
+            rates = self.contrast_learning_rates or self.learning_rates
+            size = self.contrast_batch_size
+            return replace(self, learning_rates=rates, max_epochs=self.contrast_epochs, batch_size=size)
+        return self
 
 
 def read_settings(path: Path) -> dict[str, Any]:
     """Read settings from a ``.toml`` file, or from the ``config.json`` of a run."""
+    if path.suffix == ".json":
+        return read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
     try:
-        text = path.read_text(encoding="utf-8")
-        settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
-        raise MivError(f"{path} is not {'JSON' if path.suffix == '.json' else 'TOML'}: {error}.") from error
-    if not isinstance(settings, dict):
-        raise MivError(f"{path} holds a {type(settings).__name__}. Expected settings by name.")
-    return settings
+        raise MivError(f"{path} is not TOML: {error}.") from error
 
 
 def parse_setting(name: str, text: str) -> Any:
@@ -144,8 +162,13 @@ def parse_setting(name: str, text: str) -> Any:
         except ValueError as error:
             raise MivError(f"{name} is {text!r}. Expected epoch:rate pairs, such as 0:1e-4,5:5e-5.") from error
     if name.endswith("_options"):
-        return parse_options(text.split(","), name)
+        return parse_options(_split(text), name)
     return text
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas between ``key=`` and ``key=``, not at those within a list."""
+    return re.split(r",(?=\s*[A-Za-z_]\w*=)", text)
 
 
 def parse_options(texts: list[str], where: str) -> dict[str, Any]:
@@ -197,7 +220,19 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
     wanted = dict if get_origin(wanted) is dict else wanted
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         raise MivError(f"{name} is {value!r}. Expected {_WORDS[wanted]}.")
-    return value
+    if wanted is float and not math.isfinite(value):
+        raise MivError(f"{name} is {value}. Expected a finite number.")
+    return _as_json(name, value) if wanted is dict else value
 
 
+def _as_json(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Options as ``config.json`` will hold them, so that a run knows its own settings again: tuples are lists."""
+    try:
+        as_written: dict[str, Any] = json.loads(json.dumps(options, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise MivError(f"{name} is {options!r}. Expected numbers, texts, true, false and lists of these.") from error
+    return as_written
+
+
+_GREATEST_SEED = 2**63 - 1
 _WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", dict: "key = value pairs"}

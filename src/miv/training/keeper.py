@@ -13,11 +13,13 @@ import numpy as np
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
+from miv.errors import MivError
 from miv.files import whole_file
 from miv.processes import Share
 from miv.training.state import StageState
 
 LAST, BEST = "last.ckpt", "best"
+SAVED = "; everything is saved"
 SAVE_SECONDS = 300.0  # a long epoch is saved on the way at this interval
 
 
@@ -44,7 +46,7 @@ class Keeper(Checkpoint):
             module.settle()
             self._save(trainer)
         if asked:
-            raise Stopped
+            raise Stopped(SAVED)
 
     def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
         """Save; Lightning calls this after the module has measured the epoch, as for every ``Checkpoint``."""
@@ -67,13 +69,18 @@ class Keeper(Checkpoint):
             trainer.save_checkpoint(path)  # the others only wait for the first process
         self._saved = time.monotonic()
 
+    def stop_if_asked(self) -> None:
+        """Stop where everything is saved already; a wish on one process is one on all."""
+        if Share.of_this_process().sum(np.array(self._asked, np.int64)):
+            raise Stopped(SAVED)
+
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Take the first Ctrl-C as a wish to stop after the step under way; a second one stops at once."""
 
         def ask(number: int, frame: FrameType | None) -> None:
             if self._asked:
-                raise KeyboardInterrupt
+                raise Stopped(", at once; what was done since the last save is done again")
             self._asked = True
 
         try:
@@ -87,8 +94,16 @@ class Keeper(Checkpoint):
             signal.signal(signal.SIGINT, before)
 
 
-class Stopped(Exception):  # noqa: N818 - nothing went wrong
-    """Leaves the training loop after a wish to stop was granted."""
+class Stopped(BaseException):
+    """Leaves the training loop on a wish to stop, and says what was saved.
+
+    Not a ``KeyboardInterrupt``, at which Lightning ends the process with code 1; and not an ``Exception``, as it may
+    come up anywhere and no library shall take it for an error of its own.
+    """
+
+
+class StoppedByUser(MivError):  # noqa: N818 - nothing went wrong
+    """Ctrl-C: what was done is saved."""
 
 
 def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -13,14 +13,14 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset
 
 from miv.batches import Batch, Lookup, embed, embedded, make_batch, prepared
-from miv.evaluation import auroc
+from miv.evaluation import Predictions, auroc
 from miv.exemplars import ExemplarSet
 from miv.prediction import predict
 from miv.processes import Share
 from miv.training.augmentation import DRAWS, affine
 from miv.training.config import TrainingConfig
 from miv.training.optimisers import create_optimiser, learning_rate
-from miv.training.sampling import BatchSampler, Part
+from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
 from miv.training.state import StageState
 from miv.verifier import Verifier
 
@@ -41,7 +41,6 @@ class StageModule(LightningModule):
         stage: int,
         sets: dict[str, ExemplarSet],
         features: Features | None,
-        steps: int,
     ) -> None:
         super().__init__()
         self.verifier = verifier
@@ -49,18 +48,22 @@ class StageModule(LightningModule):
         self.stage = stage
         self.sets = sets
         self.features = features
-        self.steps = steps  # of an epoch
         self.state = StageState()
-        self._loss_sum = torch.zeros((), dtype=torch.float64)  # of this process
+        self.drawn = len(sets["train"])  # exemplars in an epoch
+        self.steps = -(-self.drawn // config.batch_size)
+        self._loss_sum = 0.0  # of this process; not on a device, as some have no float64
         self._began = time.monotonic()
+
+    def draw_batches(self, random: np.random.Generator) -> Batches:
+        """The exemplars of each batch of an epoch, always as many batches."""
+        return draw_batches(self.sets["train"], self.config.batch_size, self.config.grouping, random)
 
     def configure_optimizers(self) -> Optimizer:
         return create_optimiser(self.config, self.verifier)
 
     def on_train_start(self) -> None:
         self._began = time.monotonic() - self.state.seconds
-        restored = self.state.loss_sum if Share.of_this_process().rank == 0 else 0.0
-        self._loss_sum = torch.tensor(restored, dtype=torch.float64, device=self.device)
+        self._loss_sum = self.state.loss_sum if Share.of_this_process().rank == 0 else 0.0
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         epoch, step = self.state.epoch, self.state.step
@@ -74,11 +77,15 @@ class StageModule(LightningModule):
         batch, factor = step
         if self.features is None:
             batch = batch.with_instances(self._embed(batch))
-        answer = self.verifier.verify_features(*batch.queries_and_bags())
-        loss = functional.binary_cross_entropy_with_logits(answer.logit, batch.label, reduction="sum")
+        loss = self.losses(batch).sum()
         if factor:
-            self._loss_sum += loss.detach()
+            self._loss_sum += float(loss.detach())
         return loss * factor
+
+    def losses(self, batch: Batch) -> Tensor:
+        """``(B,)`` of a batch over features."""
+        answer = self.verifier.verify_features(*batch.queries_and_bags())
+        return functional.binary_cross_entropy_with_logits(answer.logit, batch.label, reduction="none")
 
     def _embed(self, batch: Batch) -> Tensor:
         """``(U, C)``; in bfloat16 only the backbone is worth it, the pooling stays exact."""
@@ -99,25 +106,27 @@ class StageModule(LightningModule):
     def on_train_epoch_end(self) -> None:
         """Measure on ``validation`` and end the epoch."""
         self.settle()
-        validation = self.sets["validation"]
-        known = None if self.features is None else self.features["validation"]
-        answers = predict(self.verifier, validation, known)
+        answers = self.answer(self.sets["validation"])
         label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
         self.state.history.append(
             {
                 "learning_rate": self.trainer.optimizers[0].param_groups[0]["lr"],
-                "train_loss": self.state.loss_sum / len(self.sets["train"]),
+                "train_loss": self.state.loss_sum / self.drawn,
                 "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),
                 "validation_accuracy": float(((answers.logit > 0) == answers.label).mean()),
                 "validation_auroc": auroc(answers.label, answers.logit),
             }
         )
         self.state.step, self.state.loss_sum = 0, 0.0
-        self._loss_sum.zero_()
+        self._loss_sum = 0.0
+
+    def answer(self, exemplars: ExemplarSet) -> Predictions:
+        """The answers for ``validation``."""
+        return predict(self.verifier, exemplars, None if self.features is None else self.features["validation"])
 
     def settle(self) -> None:
         """Bring the sum of losses and the time, which are counted elsewhere, into the state."""
-        self.state.loss_sum = float(Share.of_this_process().sum(self._loss_sum.cpu().numpy()))
+        self.state.loss_sum = float(Share.of_this_process().sum(np.float64(self._loss_sum)))
         self.state.seconds = time.monotonic() - self._began
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -137,11 +146,8 @@ class StageData(LightningDataModule):
         super().__init__()
         self.module = module
         self.workers = workers
-        config, self.train = module.config, module.sets["train"]
-        seed = (config.seed, module.stage)
-        self.sampler = BatchSampler(
-            self.train, module.state, batch_size=config.batch_size, grouping=config.grouping, seed=seed
-        )
+        self.train = module.sets["train"]
+        self.sampler = BatchSampler(module.state, module.draw_batches, module.steps, (module.config.seed, module.stage))
 
     def train_dataloader(self) -> DataLoader[tuple[Batch, float]]:
         """Batches are made in the order of the sampler, by this process or by ``workers`` others."""

@@ -11,10 +11,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class EpochProgress(Callback):
-    """A bar over the steps of the whole stage, with the time that is left at most, and a line for each epoch."""
+    """A bar over the steps of the whole stage, with the time that is left at most, and a line for each epoch.
 
-    def __init__(self, stage: str) -> None:
+    Args:
+        stage: its name.
+        epochs_before: those of the stages before, as epochs are counted over the whole run.
+        best_before: the best validation accuracy of the stages before.
+    """
+
+    def __init__(self, stage: str, epochs_before: int, best_before: float) -> None:
         self.stage = stage
+        self._epochs_before = epochs_before
+        self._best_before = best_before
         self._console = Console(stderr=True, highlight=False)
         self._bars: Progress | None = None
         self._began = time.monotonic()
@@ -39,11 +47,11 @@ class EpochProgress(Callback):
         """Say how the epoch went."""
         row, state = module.state.history[-1], module.state
         seconds, self._began = time.monotonic() - self._began, time.monotonic()
-        best = " *" if state.best == state.epoch - 1 else ""
+        is_best = state.best == state.epoch - 1 and row["validation_accuracy"] > self._best_before
         line = (
-            f"{self.stage:<6} epoch {state.epoch:>3}  loss {row['train_loss']:.4f}  "
+            f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
             f"validation loss {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
-            f"AUROC {row['validation_auroc']:.4f}  {seconds:5.1f} s{best}"
+            f"AUROC {row['validation_auroc']:.4f}  {seconds:5.1f} s{' *' if is_best else ''}"
         )
         if self._bars is not None:
             self._bars.print(line)

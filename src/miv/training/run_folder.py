@@ -6,10 +6,12 @@
 - ``checkpoints/<stage>/``: ``last.ckpt`` to go on from, ``best/`` the verifier of the best epoch.
 - ``verifier/``: the final verifier, of the best epoch of all.
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its answers and their metrics.
+- ``curves/``: metrics by epoch, ROC and precision-recall as pictures, which ``miv train`` draws.
 """
 
 import json
 import platform
+import shlex
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,10 +20,13 @@ from typing import Any
 from miv import __version__
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet
-from miv.files import whole_file
+from miv.files import remove_unfinished
+from miv.json_files import read_json_object, write_json
+from miv.model_files import RUN_NAME, VERIFIER_NAME
 from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"
+_DAMAGED = "The run is damaged; train again with another --out."
 _LIBRARIES = ("torch", "lightning", "numpy", "transformers", "timm")
 
 
@@ -37,7 +42,7 @@ class RunFolder:
 
     @property
     def about(self) -> Path:
-        return self.path / "run.json"
+        return self.path / RUN_NAME
 
     @property
     def metrics(self) -> Path:
@@ -45,11 +50,15 @@ class RunFolder:
 
     @property
     def verifier(self) -> Path:
-        return self.path / "verifier"
+        return self.path / VERIFIER_NAME
 
     @property
     def evaluation(self) -> Path:
         return self.path / "evaluation.json"
+
+    @property
+    def curves(self) -> Path:
+        return self.path / "curves"
 
     def checkpoints(self, stage: str) -> Path:
         return self.path / "checkpoints" / stage
@@ -61,73 +70,92 @@ class RunFolder:
         """Whether a run was begun here."""
         return self.about.is_file()
 
-    def begin(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, *, resume: bool) -> None:
-        """Write what the run is, or see that the one that is here is the same."""
-        document: dict[str, Any] = {
+    def is_done(self) -> bool:
+        """Whether a run was begun here and came to its end."""
+        return self.exists() and self.read()["done"] is True
+
+    def begin_or_go_on(
+        self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, options: dict[str, Any]
+    ) -> None:
+        """Write what the run is, or clear away what a killed process had begun to write."""
+        if self.exists():
+            remove_unfinished(self.path)
+            return
+        write_json(self.config, config.document())
+        about = {
             "format": FORMAT,
             "version": 1,
             "done": False,
             "seed": config.seed,
-            "data": {"name": data, "fingerprints": {split: s.fingerprint for split, s in sets.items()}},
+            "data": {
+                "name": data,
+                "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
+                "fingerprints": _fingerprints(sets),
+            },
             "versions": {"miv": __version__, "python": platform.python_version(), **_versions()},
         }
+        write_json(self.about, about)
+
+    def check(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, *, resume: bool) -> None:
+        """See that a run can begin here, or that the one that is here is the same."""
         if not self.exists():
             if self.path.exists() and any(self.path.iterdir()) and not resume:
                 raise MivError(f"{self.path} is not empty, and not a run. Choose another folder for --out.")
-            write_json(self.config, config.document())
-            write_json(self.about, document)
             return
         if not resume:
             raise MivError(f"{self.path} holds a run. Go on with it by --resume, or choose another folder for --out.")
-        before, about = read_json(self.config), self.read()
+        about = self.read()
+        before = {**TrainingConfig().document(), **self.read_config()}  # a setting that is younger than the run
         for name, value in config.document().items():
-            if before.get(name) != value:
+            if before[name] != value:
                 raise MivError(
-                    f"{self.path} was begun with {name} = {before.get(name)!r}, and now it is {value!r}. Go on with "
+                    f"{self.path} was begun with {name} = {before[name]!r}, and now it is {value!r}. Go on with "
                     "the same settings, or choose another folder for --out."
                 )
-        if about["data"]["fingerprints"] != document["data"]["fingerprints"]:
+        if about["data"]["fingerprints"] != _fingerprints(sets):
             raise MivError(f"{self.path} was begun with other data than {data}. Choose another folder for --out.")
 
     def read(self) -> dict[str, Any]:
         """What ``run.json`` says."""
-        about = read_json(self.about)
+        about = read_json_object(self.about, _DAMAGED)
         if about.get("format") != FORMAT:
             raise MivError(f"{self.about} is not of a run: its format is not {FORMAT!r}.")
+        lacking = [name for name in ("data", "seed", "done") if name not in about]
+        if lacking:
+            raise MivError(f"{self.about} lacks {', '.join(lacking)}. {_DAMAGED}")
         return about
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings."""
+        return read_json_object(self.config, _DAMAGED)
+
+    def read_evaluation(self) -> dict[str, Any]:
+        """The metrics by split."""
+        return read_json_object(self.evaluation, _DAMAGED)
+
+    def command_to_resume(self) -> str:
+        """The command that goes on with the run, for the folder in which it was begun."""
+        data = self.read()["data"]
+        words = ["miv", "train", str(data["name"])]
+        for name, value in data.get("options", {}).items():
+            text = value if isinstance(value, str) else json.dumps(value)  # as --task-option reads it
+            words += ["--raw", text] if name == "raw" else ["--task-option", f"{name}={text}"]
+        return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
 
     def finish(self, seconds: float, best: dict[str, Any]) -> None:
         """Mark the run as done."""
         write_json(self.about, {**self.read(), "done": True, "seconds": round(seconds, 1), "best": best})
 
 
-def find_verifier(path: Path) -> Path:
-    """The folder of the verifier that a path means: a run's final one, or the path itself."""
+def refuse_unfinished(path: Path) -> None:
+    """Where a path is a run that has no final verifier yet, say with which command it gets one."""
     run = RunFolder(path)
-    if not run.exists():
-        return path
-    if not run.verifier.is_dir():
-        raise MivError(f"The run {path} is not done. Go on with it: miv train --resume --out {path}")
-    return run.verifier
+    if run.exists() and not run.verifier.is_dir():
+        raise MivError(f"The run {path} is not done. Go on with it: {run.command_to_resume()}")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object of a run."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise MivError(f"{path} is not JSON: {error}. The run is damaged.") from error
-    if not isinstance(document, dict):
-        raise MivError(f"{path} holds a {type(document).__name__}. Expected an object; the run is damaged.")
-    return document
-
-
-def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write a JSON object, whole."""
-    with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+def _fingerprints(sets: dict[str, ExemplarSet]) -> dict[str, str]:
+    return {split: exemplars.fingerprint for split, exemplars in sets.items()}
 
 
 def _versions() -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Which exemplars make up the batches of an epoch: a pure function of seed, stage and epoch."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from miv.training.state import StageState
 
 Part = tuple[NDArray[np.int64], float]  # the exemplars of one process, and the factor of the sum of their losses
 
+Batches = list[NDArray[np.int64]]  # the exemplars of each batch of an epoch
+
 
 class BatchSampler(Sampler[Part]):
     """The batches of the epoch at which a stage is, from the step at which it is; each process gets its part.
@@ -22,26 +24,39 @@ class BatchSampler(Sampler[Part]):
     """
 
     def __init__(
-        self, exemplars: ExemplarSet, state: StageState, *, batch_size: int, grouping: int, seed: tuple[int, ...]
+        self, state: StageState, draw: Callable[[np.random.Generator], Batches], steps: int, seed: tuple[int, ...]
     ) -> None:
-        self.exemplars = exemplars
         self.state = state
-        self.batch_size = batch_size
-        self.grouping = grouping
+        self.draw = draw
+        self.steps = steps
         self.seed = seed
 
     def __len__(self) -> int:
-        return -(-len(self.exemplars) // self.batch_size)
+        return self.steps
 
     def __iter__(self) -> Iterator[Part]:
         share = Share.of_this_process()
-        random = np.random.default_rng([*self.seed, self.state.epoch])
-        order = draw_order(self.exemplars, self.grouping, random)
-        for step in range(self.state.step, len(self)):
-            batch = order[step * self.batch_size : (step + 1) * self.batch_size]
+        batches = self.draw(np.random.default_rng([*self.seed, self.state.epoch]))
+        for batch in batches[self.state.step :]:
             mine = share.part(batch)
             # A process without an exemplar still has to take part in the step.
             yield (mine, share.world / len(batch)) if len(mine) else (batch[:1], 0.0)
+
+
+def draw_batches(exemplars: ExemplarSet, size: int, grouping: int, random: np.random.Generator) -> Batches:
+    """Batches of ``size`` that hold every exemplar once; the last may be smaller."""
+    order = draw_order(exemplars, grouping, random)
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def draw_positives(exemplars: ExemplarSet, size: int, random: np.random.Generator) -> Batches:
+    """Batches of at most ``size`` positive exemplars of one group each, every one of them once."""
+    group = np.zeros(len(exemplars)) if exemplars.group is None else exemplars.group
+    batches: Batches = []
+    for one in np.unique(group):
+        order = random.permutation(np.flatnonzero((group == one) & (exemplars.label == 1)))
+        batches += np.array_split(order, max(1, -(-len(order) // size))) if len(order) else []
+    return [batches[number] for number in random.permutation(len(batches))]
 
 
 def draw_order(exemplars: ExemplarSet, grouping: int, random: np.random.Generator) -> NDArray[np.int64]:

@@ -84,6 +84,13 @@ def test_csv_with_a_separator_or_a_json_list(tmp_path: Path, suffix: str) -> Non
     assert exemplars.witness.tolist() == [True, False, False]
 
 
+def test_csv_with_semicolons_as_some_spreadsheets_write_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        'query;bag;label;witnesses\nblue?;"[""The sky is blue."", ""Grass is green.""]";1;0\nred?;Grass is green.;0;\n'
+    )
+    assert as_lists(build(tmp_path / "a.csv")["train"]) == EXPECTED
+
+
 def test_image_paths_are_relative_to_the_table(tmp_path: Path) -> None:
     folder = tmp_path / "фото"
     folder.mkdir()
@@ -128,7 +135,7 @@ def test_an_instance_table(tmp_path: Path) -> None:
         ("id,text\n1,a\n2,b\n1,c\n", r"instances\.csv, line 4: the id '1' is already in .*line 2"),
         ("id,text\n1,a\n", r"a\.jsonl, line 1, bag: .* no instance with the id '2'"),
         ("id,text,path\n1,a,b.png\n", r"line 2: expected exactly one of path, text and vector"),
-        ("idd,text\n1,a\n", r"line 2: there is no column 'id'\. Did you mean 'idd'\?"),
+        ("idd,text\n1,a\n", r"line 1: there is no column 'id'\. Did you mean 'idd'\?"),
         ("id,text,class\n1,a,x\n2,b,\n", "some have none"),
         ("id,text,class\n1,a,x\n2,a,y\n", r"line 3: the class is 'y', but .*line 2 says 'x'"),
         ("id,text\n", "no rows"),
@@ -299,7 +306,9 @@ def test_bad_cells_are_named(tmp_path: Path, change: dict[str, Any], message: st
         ("a.csv", b'query,bag,label\na,"b\nc",1\nx,"y\n', r"line 4: broken CSV: unexpected end"),
         ("a.csv", b'query,bag,label\na,"b\nc",1\nx,y,3\n', r"line 4: the label is '3'"),
         ("a.csv", b"query,bag,bag\na,b,1\n", "line 1: the header has the column 'bag' twice"),
-        ("a.csv", b"query;bag;label\na;b;1\n", r"line 2: there is no column 'query'"),
+        ("a.csv", b"query;bags;label\na;b;1\n", r"line 1: there is no column 'bag'\. Did you mean 'bags'"),
+        ("a.csv", b"\nquery;bag\na;b\n", r"line 2: there is no column 'label'"),
+        ("a.csv", b"query;bag;label\na;b;c;1\n", r"line 2: 4 cells.* hold semicolons"),
         ("a.csv", b"query,bag,label\nv.npy,b,1\n", r"line 2, query: .*v\.npy: this file .*does not exist"),
         ("a.parquet", b"PAR1 not really", "not a Parquet file, or damaged"),
         ("a.xlsx", b"x", "not a table that can be read"),

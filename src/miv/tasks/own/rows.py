@@ -11,7 +11,7 @@ import numpy as np
 from miv.errors import MivError, unknown_name
 from miv.exemplars import SPLITS, ExemplarSet
 from miv.tasks.own.cells import parse_id, parse_label, parse_list, parse_witnesses
-from miv.tasks.own.sources import CellInstances, InstanceTable, is_blank, require_cell
+from miv.tasks.own.sources import CellInstances, InstanceTable, is_blank
 
 logger = logging.getLogger(__name__)
 
@@ -49,9 +49,9 @@ class Rows:
     def read(self, record: dict[str, Any], place: str, source: CellInstances | InstanceTable) -> None:
         """Read one row."""
         columns = self._columns
-        query, bag, label = (require_cell(record, name, place) for name in astuple(columns)[:3])
+        query, bag, label = record[columns.query], record[columns.bag], record[columns.label]
         if not self._queries:
-            self._warn_of_misspelt_columns(record, place)
+            self._warn_of_misspelt_columns(record)
         if self._not_seen:
             self._not_seen.difference_update(record)
             self._seen |= dict.fromkeys(map(str, record))
@@ -116,13 +116,13 @@ class Rows:
             raise MivError(f"{place}: {unknown_name('split', value, SPLITS)}")
         values.append(value)
 
-    def _warn_of_misspelt_columns(self, record: dict[str, Any], place: str) -> None:
+    def _warn_of_misspelt_columns(self, record: dict[str, Any]) -> None:
         names = astuple(self._columns)
         for column in map(str, record):
             missing = [name for name in names if name not in record]
             near = get_close_matches(column, missing, n=1, cutoff=0.75) if column not in names else []
             if near:
-                logger.warning("%s: the column %r is not used. Did you mean %r?", place, column, near[0])
+                logger.warning("%s: the column %r is not used. Did you mean %r?", self._table, column, near[0])
 
 
 def _warn_of(what: str, places: list[str]) -> None:

@@ -101,8 +101,8 @@ class InstanceTable:
         self._classes: dict[int, tuple[str, str]] = {}  # of a pool index the class, and where it was said
         self._cells: CellInstances | None = None
         first_place: dict[str, str] = {}
-        for place, record in read_records(path):
-            name = parse_id(require_cell(record, "id", place), place)
+        for place, record in read_records(path, required=["id"]):
+            name = parse_id(record["id"], place)
             if name in first_place:
                 raise MivError(f"{place}: the id {name!r} is already in {first_place[name]}. Each id once, please.")
             first_place[name] = place
@@ -150,16 +150,6 @@ class InstanceTable:
             raise MivError(f"{self._path}: some instances have a class and some have none. Give all of them one.")
         classes = np.array([self._classes[index][0] for index in range(len(pool))], dtype=object)
         return InstancePool(pool.kind, pool.values, classes)
-
-
-def require_cell(record: dict[str, Any], column: str, place: str) -> Any:
-    """Return the cell of a column that every row must have; name the nearest column where it is missing."""
-    if column not in record:
-        near = get_close_matches(column, map(str, record), n=1, cutoff=0.5)
-        suggestion = f" Did you mean {near[0]!r}?" if near else ""
-        found = ", ".join(map(str, record)) or "none"
-        raise MivError(f"{place}: there is no column {column!r}.{suggestion} Found: {short(found)}.")
-    return record[column]
 
 
 def is_blank(cell: Any) -> bool:

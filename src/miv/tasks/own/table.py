@@ -1,7 +1,7 @@
 """Exemplars from a table: one row an exemplar, with its query, bag and label."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -66,7 +66,7 @@ class FromTable:
                 source = InstanceTable(self.instances, self.kind, self.images, advance)
         rows = Rows(self.table, self.columns)
         with progress.step("Reading exemplars") as advance:
-            for place, record in read_records(self.table):
+            for place, record in read_records(self.table, required=astuple(self.columns)[:3]):
                 rows.read(record, place, source)
                 advance(1)
         exemplars = rows.exemplars(source)

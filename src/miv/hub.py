@@ -1,0 +1,71 @@
+"""Verifiers on the model hub, and names that may be one or a folder."""
+
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import HfApi, hf_hub_download
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from miv.errors import MivError
+
+
+def is_folder(name: str) -> bool:
+    """Whether a name is that of a folder here."""
+    try:
+        return bool(name) and Path(name).is_dir()
+    except OSError:  # too long for a file name
+        return False
+
+
+def download(name: str, files: tuple[str, ...], **options: Any) -> Path:
+    """Fetch files of a verifier on the hub, or from its local cache, and return their folder."""
+    path = Path(name)
+    if len(path.parts) > 1 and is_folder(path.parts[0]):  # runs/nope beside runs/cap is not meant for the hub
+        raise MivError(
+            f"There is no folder {name!r}. Expected a run, or the folder of a verifier.{_folders_near(path)}"
+        )
+    try:
+        if not options.get("local_files_only"):
+            options["local_files_only"] = not _hub_answers(name, options)
+        paths = [hf_hub_download(name, filename, **options) for filename in files]
+    except HFValidationError as error:
+        raise MivError(
+            f"There is no folder {name!r}, and it is not the name of a model on the hub (owner/name)."
+        ) from error
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise MivError(
+            f"There is no folder {name!r}, and the hub did not give a verifier of that name: {_reason(error)}."
+        ) from error
+    return Path(paths[0]).parent
+
+
+def _hub_answers(name: str, options: dict[str, Any]) -> bool:
+    """Ask the hub for a verifier once; a download would ask six times, with a line each, where there is no network."""
+    try:
+        HfApi(options.get("endpoint"), options.get("token")).model_info(name, revision=options.get("revision"))
+    except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError):
+        raise
+    except Exception:  # no network, or told to be offline; which type depends on the library that asks
+        return False
+    return True
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RepositoryNotFoundError):
+        return "there is none, or it is private"
+    if isinstance(error, LocalEntryNotFoundError):
+        return "it is not in the local cache, and the hub could not be asked"
+    return str(error).strip().split("\n")[0].rstrip(".")
+
+
+def _folders_near(path: Path) -> str:
+    """What the last folder of a path that exists holds, for a message."""
+    parent = next(folder for folder in path.parents if folder.is_dir())
+    found = sorted(folder.name for folder in parent.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    return f" {parent} holds: {', '.join(found[:10])}{', …' if len(found) > 10 else ''}." if found else ""

@@ -1,0 +1,77 @@
+"""A stage before the others that teaches the backbone to tell a query's bag from other bags, with bag labels only."""
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from miv.batches import Batch
+from miv.evaluation import Predictions
+from miv.exemplars import ExemplarSet
+from miv.feature_cache import embed_instances
+from miv.training.config import TrainingConfig
+from miv.training.module import StageModule
+from miv.training.sampling import Batches, draw_positives
+from miv.training.state import StageState
+from miv.verifier import Verifier
+
+
+def contrast_losses(batch: Batch, temperature: float) -> Tensor:
+    r"""How well each query ``(B,)`` finds its own bag among all targets of the batch (MIL-NCE, Miech et al. 2020).
+
+    .. math:: \ell_b = -\log \frac{\sum_{n \in b} \exp\{\cos(q_b, t_n) / \tau\}}{\sum_n \exp\{\cos(q_b, t_n) / \tau\}}
+
+    All exemplars of the batch are positive: one target of the own bag at least is of the query's class, and the
+    quotient rises most easily through it. A target that stands in several bags counts once.
+
+    Args:
+        batch: exemplars over features ``(U, C)``.
+        temperature: :math:`\tau`.
+    """
+    directions = functional.normalize(batch.instances, dim=1)  # (U, C)
+    similarity = directions.index_select(0, batch.query) @ directions.T / temperature  # (B, U)
+    owner = torch.repeat_interleave(torch.arange(len(batch), device=batch.ptr.device), batch.ptr.diff())  # (T,)
+    own = torch.zeros_like(similarity, dtype=torch.bool).index_put((owner, batch.bag), torch.tensor(True))  # (B, U)
+    in_no_bag = ~own.any(dim=0)  # (U,), queries
+    nothing = torch.finfo(similarity.dtype).min  # not -inf, of which the gradient is NaN where a whole row has it
+    among_all = similarity.masked_fill(in_no_bag, nothing).logsumexp(dim=1)
+    return among_all - similarity.masked_fill(~own, nothing).logsumexp(dim=1)
+
+
+class ContrastState(StageState):
+    """Keeps the weights of the last epoch: there is no verdict yet whose accuracy could choose among them."""
+
+    @property
+    def best(self) -> int | None:
+        return self.epoch - 1 if self.history else None
+
+
+class ContrastModule(StageModule):
+    """Steps over batches of positive exemplars of one group, so that what tells bags apart is not the group."""
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        config: TrainingConfig,
+        stage: int,
+        sets: dict[str, ExemplarSet],
+        features: None = None,
+    ) -> None:
+        super().__init__(verifier, config, stage, sets, features)
+        self.state = ContrastState()
+        batches = self.draw_batches(np.random.default_rng(0))
+        self.drawn, self.steps = sum(len(batch) for batch in batches), len(batches)
+
+    def draw_batches(self, random: np.random.Generator) -> Batches:
+        return draw_positives(self.sets["train"], self.config.batch_size, random)
+
+    def losses(self, batch: Batch) -> Tensor:
+        return contrast_losses(batch, self.config.contrast_temperature)
+
+    def answer(self, exemplars: ExemplarSet) -> Predictions:
+        """Answer by the target nearest to the query, yes for that half of the bags in which it is nearest."""
+        features = embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)  # (P, C)
+        directions = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
+        queries = directions[exemplars.query[exemplars.owner]]  # (T, C)
+        nearest = np.maximum.reduceat((queries * directions[exemplars.bag_index]).sum(axis=1), exemplars.bag_ptr[:-1])
+        return Predictions.of(exemplars, (nearest - np.median(nearest)) / self.config.contrast_temperature, None)

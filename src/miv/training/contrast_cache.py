@@ -1,0 +1,61 @@
+"""A contrast stage knows nothing of the pooling: runs that differ in their pooling only share one."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+
+import torch
+from filelock import FileLock
+
+from miv import __version__
+from miv.backbones import Backbone
+from miv.exemplars import ExemplarSet
+from miv.files import whole_folder
+from miv.training.config import TrainingConfig
+
+# The settings that do not reach this stage; all others are part of the key, also those that are still to come.
+_ELSEWHERE = (
+    *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
+    *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
+    "full_stage",
+)
+
+
+@contextmanager
+def contrast_once(
+    folder: Path, cache: Path, config: TrainingConfig, backbone: Backbone, sets: dict[str, ExemplarSet]
+) -> Iterator[None]:
+    """Put a finished stage from the cache into ``folder`` before the block, or into the cache from there after it.
+
+    A process that needs a stage on which another is at work waits for it.
+    """
+    kept = cache / "contrast" / _key(config, backbone, sets)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(kept.with_suffix(".lock")):  # ends with the process, however it ends
+        if kept.is_dir() and not folder.exists():
+            with whole_folder(folder) as temporary:
+                shutil.copytree(kept, temporary, dirs_exist_ok=True)
+        yield
+        if not kept.is_dir():
+            with whole_folder(kept) as temporary:
+                shutil.copytree(folder, temporary, dirs_exist_ok=True)
+
+
+def _key(config: TrainingConfig, backbone: Backbone, sets: dict[str, ExemplarSet]) -> str:
+    stage = config.for_stage("contrast")
+    settings = {one.name: getattr(stage, one.name) for one in fields(stage) if one.name not in _ELSEWHERE} | {
+        "rates": stage.learning_rates,
+        "epochs": stage.max_epochs,
+        "batch": stage.batch_size,
+    }
+    made_of = {
+        "settings": settings,
+        "backbone": backbone.fingerprint(),
+        "sets": [sets[split].fingerprint for split in ("train", "validation")],
+        "versions": [__version__, torch.__version__],
+    }
+    return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()

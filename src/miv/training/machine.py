@@ -1,0 +1,100 @@
+"""What a training runs on: processes, devices and threads. None of it changes what is learnt."""
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+from lightning.pytorch import Trainer
+from lightning.pytorch.accelerators import AcceleratorRegistry
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.strategies import DDPStrategy
+
+from miv.errors import MivError, unknown_name
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a training runs on; it does not change what is learnt.
+
+    Args:
+        devices: processes on this machine.
+        nodes: machines.
+        accelerator: cpu, gpu, or auto.
+        workers: extra processes that prepare batches.
+        cache: folder of the feature cache.
+    """
+
+    cache: Path
+    devices: int = 1
+    nodes: int = 1
+    accelerator: str = "cpu"
+    workers: int = 0
+
+    @property
+    def processes(self) -> int:
+        """How many, over all machines."""
+        return self.devices * self.nodes
+
+    def find_device(self) -> torch.device:
+        """The device of this process, or an error where there is none such."""
+        return self.trainer([], None).strategy.root_device
+
+    def trainer(self, callbacks: list[Callback], logger: Logger | None) -> Trainer:
+        """Make what runs the steps of a stage."""
+        known = {"auto", "gpu", *AcceleratorRegistry.available_accelerators()}
+        if self.accelerator not in known:
+            raise unknown_name("accelerator", self.accelerator, known)
+        for name in ("lightning.pytorch", "lightning.fabric"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        try:
+            return Trainer(
+                accelerator=self.accelerator,
+                devices=self.devices,
+                num_nodes=self.nodes,
+                strategy=DDPStrategy(process_group_backend=self.backend) if self.processes > 1 else "auto",
+                max_epochs=-1,  # the keeper decides
+                callbacks=callbacks,
+                logger=logger or False,
+                limit_val_batches=0,
+                use_distributed_sampler=False,
+                enable_checkpointing=bool(callbacks),
+                enable_progress_bar=False,
+                enable_model_summary=False,
+            )
+        except (MisconfigurationException, ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+            raise MivError(
+                f"The accelerator {self.accelerator!r} with {self.devices} devices cannot be used here: {reason}. "
+                "--accelerator cpu works everywhere."
+            ) from error
+
+    @property
+    def backend(self) -> str | None:
+        """How processes talk: with GPUs, sums of numpy arrays still go through main memory."""
+        return "cpu:gloo,cuda:nccl" if self.accelerator != "cpu" and torch.cuda.is_available() else None
+
+
+def set_threads(threads: int, processes: int) -> None:
+    """Let this process use so many threads; 0 shares the cores among the processes of the machine."""
+    if threads or processes > 1:
+        threads = threads or max(1, _cores() // processes)
+        torch.set_num_threads(threads)
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # without it Lightning has an opinion of its own
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def is_first_process() -> bool:
+    """Whether this process is not one of those that share the work of a first, however they were started."""
+    rank: int = getattr(rank_zero_only, "rank", 0)
+    return rank == 0 and LightningEnvironment().node_rank() == 0

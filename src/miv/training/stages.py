@@ -1,0 +1,153 @@
+"""One stage of a training, from where it is to its end."""
+
+import pickle
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from miv.errors import MivError
+from miv.exemplars import ExemplarSet
+from miv.feature_cache import embed_pool
+from miv.processes import Share
+from miv.progress import Progress
+from miv.training.config import TrainingConfig
+from miv.training.contrast import ContrastModule
+from miv.training.keeper import BEST, LAST, Keeper, Stopped, StoppedByUser, write_metrics
+from miv.training.machine import Machine
+from miv.training.module import Features, StageData, StageModule
+from miv.training.progress import EpochProgress
+from miv.training.run_folder import RunFolder
+from miv.training.state import StageState
+from miv.verifier import Verifier
+
+CONTRAST = "contrast"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a training: ``contrast`` trains the backbone, ``frozen`` all else, ``all`` everything."""
+
+    name: str
+    number: int
+    frozen: bool
+    patience: int
+
+
+def run_stage(
+    stage: Stage,
+    verifier: Verifier,
+    config: TrainingConfig,
+    sets: dict[str, ExemplarSet],
+    run: RunFolder,
+    machine: Machine,
+    before: dict[str, StageState],
+    progress: Progress,
+) -> StageState:
+    """Train to the end of the stage, leave its best weights in the verifier, and return how it went.
+
+    A stage that is over already is not run again; ``before`` holds the stages before this one.
+    """
+    config = config.for_stage(stage.name)
+    folder = run.checkpoints(stage.name)
+    state = read_state(folder / LAST) or StageState()
+    if not state.is_over(config.max_epochs, stage.patience):
+        state = _go_on(stage, verifier, config, sets, run, machine, before, progress)
+    if Share.of_this_process().rank == 0:
+        record_metrics(run, {**before, stage.name: state})  # a kill may have come between checkpoint and metrics
+    best = Verifier.from_pretrained(folder / BEST)
+    if stage.name == CONTRAST:  # perhaps that of a run with another pooling
+        verifier.backbone.load_state_dict(best.backbone.state_dict())
+    else:
+        verifier.load_state_dict(best.state_dict())
+    return state
+
+
+def _go_on(
+    stage: Stage,
+    verifier: Verifier,
+    config: TrainingConfig,
+    sets: dict[str, ExemplarSet],
+    run: RunFolder,
+    machine: Machine,
+    before: dict[str, StageState],
+    progress: Progress,
+) -> StageState:
+    module = _module(stage, verifier, config, sets, machine, progress)
+    epochs_before = sum(state.epoch for state in before.values())
+    best_before = max((state.best_accuracy for name, state in before.items() if name != CONTRAST), default=-1.0)
+    lines = EpochProgress(stage.name, epochs_before, best_before)
+    logger = TensorBoardLogger(run.path, name="tensorboard", version=stage.name)
+
+    def record(state: StageState) -> None:
+        record_metrics(run, {**before, stage.name: state})
+        logger.log_metrics(state.history[-1], step=epochs_before + state.epoch)
+        lines.report(module)
+
+    keeper = Keeper(run.checkpoints(stage.name), stage.patience, record)
+    trainer = machine.trainer([keeper, lines], logger)
+    last = run.checkpoints(stage.name) / LAST
+    torch.manual_seed(config.seed)
+    try:
+        with keeper.listening(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning")  # advice for other ways of training
+            trainer.fit(
+                module,
+                StageData(module, machine.workers),
+                ckpt_path=last if last.is_file() else None,
+                weights_only=True,
+            )
+            keeper.stop_if_asked()  # in the last epoch there is no next step that would ask
+    except Stopped as stopped:
+        raise StoppedByUser(
+            f"Stopped in stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}{stopped}. "
+            "Go on with the same command and --resume."
+        ) from None
+    trainer.strategy.barrier()
+    return module.state
+
+
+def _module(
+    stage: Stage,
+    verifier: Verifier,
+    config: TrainingConfig,
+    sets: dict[str, ExemplarSet],
+    machine: Machine,
+    progress: Progress,
+) -> StageModule:
+    if not stage.frozen:
+        verifier.backbone.unfreeze()
+        if stage.name == CONTRAST:
+            return ContrastModule(verifier, config, stage.number, sets)
+        return StageModule(verifier, config, stage.number, sets, None)
+    verifier.backbone.freeze()
+    features: Features = {
+        split: embed_pool(verifier.backbone, sets[split].pool, machine.cache, progress)
+        for split in ("train", "validation")
+    }
+    return StageModule(verifier, config, stage.number, sets, features)
+
+
+def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
+    """Write the metrics of all epochs, counted from 1 over all stages."""
+    rows = [(name, row) for name, state in states.items() for row in state.history]
+    write_metrics(run.metrics, [{"stage": name, "epoch": n, **row} for n, (name, row) in enumerate(rows, start=1)])
+
+
+def read_state(path: Path) -> StageState | None:
+    """How far the stage of a checkpoint is; ``None`` where there is no checkpoint yet."""
+    if not path.is_file():
+        return None
+    state = StageState()
+    try:
+        document: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state.restore(document["stage"])
+    except (OSError, EOFError, KeyError, TypeError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise MivError(
+            f"{path} is damaged ({reason}), so the run cannot go on. Copy it anew, or train again with another --out."
+        ) from error
+    return state

@@ -1,0 +1,92 @@
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from miv import MivError, Verifier
+from miv.batches import make_batch
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.training.contrast import contrast_losses
+from miv.training.run import Machine, complete, create_verifier, train
+from tests.training.tiny import IMAGES, run_tiny, tiny_sets
+
+
+def losses(vectors: list[list[float]], queries: list[int], bags: list[list[int]], temperature: float) -> list[float]:
+    pool = InstancePool("features", np.array(vectors, np.float32))
+    exemplars = ExemplarSet.from_lists(pool, queries, bags, labels=[1] * len(queries))
+    batch = make_batch(exemplars, np.arange(len(queries)), lambda rows: torch.from_numpy(pool.values[rows]).double())
+    return contrast_losses(batch, temperature).tolist()
+
+
+def test_two_bags_by_eye() -> None:
+    east, north = [1.0, 0.0], [0.0, 2.0]  # the length does not matter
+    # Both queries look east. The first bag has east and north, the second north only: e / (e + 1 + 1), 1 / (e + 1 + 1).
+    found = losses([east, east, [3.0, 0.0], north, north], [0, 1], [[2, 3], [4]], temperature=1.0)
+    assert found == pytest.approx([math.log((math.e + 2) / (math.e + 1)), math.log((math.e + 2) / 1)])
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.05, 0.5]))
+def test_losses_are_those_of_a_naive_loop(seed: int, exemplars: int, temperature: float) -> None:
+    random = np.random.default_rng(seed)
+    vectors = random.normal(size=(12, 3)).astype(np.float32)
+    queries = random.integers(0, 4, exemplars).tolist()
+    bags = [random.permutation(np.arange(4, 12))[: random.integers(1, 5)].tolist() for _ in queries]
+    directions = vectors.astype(float) / np.linalg.norm(vectors.astype(float), axis=1, keepdims=True)
+    everything = {target for bag in bags for target in bag}
+    expected = []
+    for query, bag in zip(queries, bags, strict=True):
+        near = {target: math.exp(float(directions[query] @ directions[target]) / temperature) for target in everything}
+        expected.append(-math.log(sum(near[target] for target in bag) / sum(near.values())))
+    assert losses(vectors.tolist(), queries, bags, temperature) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_the_stage_comes_first_and_can_be_repeated(tmp_path: Path) -> None:
+    settings = {"contrast_epochs": 2, "contrast_batch_size": 8}
+    whole = run_tiny("image", tmp_path / "one" / "whole", **settings)
+    stages = [line.split(",")[0] for line in (tmp_path / "one" / "whole" / "metrics.csv").read_text().splitlines()[1:]]
+    assert stages[:3] == ["contrast", "contrast", "frozen"]
+    assert stages[-1] == "all"
+    assert run_tiny("image", tmp_path / "another" / "cache of its own", **settings) == whole
+
+
+def test_it_moves_the_backbone_and_nothing_else(tmp_path: Path) -> None:
+    run_tiny("image", tmp_path / "run", contrast_epochs=1)
+    pool = tiny_sets("image")["train"].pool
+    before = create_verifier(complete(IMAGES, pool), pool).state_dict()
+    after = Verifier.from_pretrained(tmp_path / "run" / "checkpoints" / "contrast" / "best").state_dict()
+    moved = {name.split(".")[0] for name, weight in after.items() if not torch.equal(weight, before[name])}
+    assert moved == {"backbone"}
+
+
+def test_runs_with_other_poolings_share_the_stage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run_tiny("image", tmp_path / "cap", contrast_epochs=2)
+    assert "contrast epoch" in capfd.readouterr().err
+    run_tiny("image", tmp_path / "other", contrast_epochs=2, pooling="gabmil")
+    assert "contrast epoch" not in capfd.readouterr().err
+    backbones = [
+        Verifier.from_pretrained(tmp_path / run / "checkpoints" / "contrast" / "best").backbone.fingerprint()
+        for run in ("cap", "other")
+    ]
+    assert backbones[0] == backbones[1]
+    assert (tmp_path / "other" / "metrics.csv").read_text().count("\ncontrast") == 2
+    run_tiny("image", tmp_path / "longer", contrast_epochs=3)
+    assert "contrast epoch" in capfd.readouterr().err
+
+
+def test_the_weights_of_its_last_epoch_are_kept(tmp_path: Path) -> None:
+    run_tiny("image", tmp_path / "run", contrast_epochs=3)
+    folder = tmp_path / "run" / "checkpoints" / "contrast"
+    last = torch.load(folder / "last.ckpt", weights_only=True)["state_dict"]
+    kept = Verifier.from_pretrained(folder / "best").state_dict()
+    assert all(torch.equal(last[f"verifier.{name}"], weight) for name, weight in kept.items())
+
+
+def test_several_processes_are_refused(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "cache", devices=2)
+    with pytest.raises(MivError, match="needs one process"):
+        train(tiny_sets("image"), IMAGES.changed({"contrast_epochs": 1}), tmp_path / "run", machine)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,158 @@
+"""Runs that are killed or stopped at any moment, and gone on with."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch import Trainer
+
+from miv.errors import MivError
+from miv.training import keeper
+from miv.training.run import StoppedByUser
+from tests.training.tiny import KILLED, assert_same_run, run_tiny, start_tiny
+
+SHORT = {"max_epochs": 3, "patience": 3}
+
+
+@pytest.fixture(scope="module")
+def images_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("reference") / "images"
+    run_tiny("image", run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def features_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("reference") / "features"
+    run_tiny("features", run, **SHORT)
+    return run
+
+
+MOMENTS = ["before checkpoint 1", "after checkpoint 1", "before checkpoint 3", "after checkpoint 3"]
+
+
+@pytest.mark.parametrize("moment", [*MOMENTS, "final verifier", "finish"])
+def test_a_run_killed_where_files_are_written_goes_on(features_run: Path, tmp_path: Path, moment: str) -> None:
+    """The third checkpoint is that of the last epoch."""
+    run = tmp_path / "run"
+    process = start_tiny("features", run, moment, **SHORT)
+    process.join()
+    assert process.exitcode == KILLED
+    run_tiny("features", run, **SHORT)
+    assert_same_run(features_run, run)
+    assert json.loads((run / "run.json").read_text())["done"] is True
+    assert not list(run.rglob(".*"))  # what the killed process had begun to write
+
+
+def kill_and_go_on(reference: Path, run: Path, moments: list[float]) -> int:
+    """Kill the run so many seconds after each start, then let it end; return how many kills met it alive."""
+    killed = 0
+    for moment in moments:
+        process = start_tiny("image", run)
+        time.sleep(moment)
+        killed += process.is_alive()
+        process.kill()
+        process.join()
+    process = start_tiny("image", run)
+    process.join()
+    assert process.exitcode == 0
+    assert_same_run(reference, run)
+    return killed
+
+
+def test_a_killed_run_goes_on_as_if_it_had_not_been(images_run: Path, tmp_path: Path) -> None:
+    warm = start_tiny("features", tmp_path / "warm")  # the server that starts processes imports torch first
+    warm.join()
+    assert kill_and_go_on(images_run, tmp_path / "run", [0.8, 1.4]) >= 1
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_ten_random_moments_goes_on(images_run: Path, tmp_path: Path) -> None:
+    start_tiny("features", tmp_path / "warm").join()  # the server that starts processes imports torch first
+    begun = time.monotonic()
+    start_tiny("image", tmp_path / "whole").join()
+    seconds = time.monotonic() - begun
+    random = np.random.default_rng(time.time_ns())
+    kills = 0
+    for attempt in range(20):  # some come too late
+        kills += kill_and_go_on(images_run, tmp_path / f"run{attempt}", [float(random.uniform(0, seconds))])
+        if kills == 10:
+            break
+    print(f"{kills} kills in {attempt + 1} runs of {seconds:.1f} s met a live run")
+    assert kills == 10
+
+
+def press_ctrl_c(patched: pytest.MonkeyPatch, step: int, times: int = 1) -> None:
+    steps = 0
+    before = keeper.Keeper.on_train_batch_start
+
+    def press(self: keeper.Keeper, *arguments: object) -> None:
+        nonlocal steps
+        steps += 1
+        for _ in range(times if steps == step else 0):
+            os.kill(os.getpid(), signal.SIGINT)
+        before(self, *arguments)  # type: ignore[arg-type]
+
+    patched.setattr(keeper.Keeper, "on_train_batch_start", press)
+
+
+def test_a_stop_within_an_epoch_is_saved_and_gone_on_from(
+    images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        press_ctrl_c(patched, step=7)  # of four an epoch
+        with pytest.raises(StoppedByUser, match=r"everything is saved.*--resume"):
+            run_tiny("image", tmp_path / "run")
+    state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
+    assert (len(state["history"]), state["step"]) == (1, 2)
+    assert state["loss_sum"] > 0
+    run_tiny("image", tmp_path / "run")
+    assert_same_run(images_run, tmp_path / "run")
+
+
+def test_a_second_ctrl_c_stops_at_once(images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        press_ctrl_c(patched, step=7, times=2)
+        with pytest.raises(StoppedByUser, match=r"at once.*--resume"):
+            run_tiny("image", tmp_path / "run")
+    state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
+    assert (len(state["history"]), state["step"]) == (1, 0)  # what was done since is not saved, but done again
+    run_tiny("image", tmp_path / "run")
+    assert_same_run(images_run, tmp_path / "run")
+
+
+def test_a_stop_at_the_end_of_a_stage_leaves_the_next_alone(
+    images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = keeper.Keeper.on_train_epoch_end
+
+    def press(self: keeper.Keeper, trainer: Trainer, module: object) -> None:
+        before(self, trainer, module)
+        if trainer.should_stop:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keeper.Keeper, "on_train_epoch_end", press)
+        for stage in ("frozen", "all"):
+            with pytest.raises(StoppedByUser, match=f"stage '{stage}'.*--resume"):
+                run_tiny("image", tmp_path / "run")
+            assert (tmp_path / "run" / "checkpoints" / stage).is_dir()
+            assert (tmp_path / "run" / "checkpoints" / "all").is_dir() is (stage == "all")
+    run_tiny("image", tmp_path / "run")
+    assert_same_run(images_run, tmp_path / "run")
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    process = start_tiny("features", tmp_path / "run", "after checkpoint 1", **SHORT)
+    process.join()
+    last = tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt"
+    whole = last.read_bytes()
+    for content in (b"", b"no checkpoint", whole[:-200]):
+        last.write_bytes(content)
+        with pytest.raises(MivError, match=r"last\.ckpt is damaged.*another --out"):
+            run_tiny("features", tmp_path / "run", **SHORT)
