@@ -136,7 +136,7 @@ def test_a_job_survives_being_told_to_another_process() -> None:
 def test_models_are_chosen_and_a_pooling_of_ones_own_gets_a_row() -> None:
     table = find_experiments("qmnist", "classification")[0]
     assert [row.model for row in table.only(["cap_ma", "baseline"]).rows] == ["baseline", "cap_ma"]
-    with pytest.raises(MivError, match="no pooling 'cap_vena'\\. Did you mean 'cap_vema'"):
+    with pytest.raises(MivError, match=r"no pooling 'cap_vena'\. Did you mean 'cap_vema'"):
         table.only(["cap_vena"])
     with pytest.raises(MivError, match="It has cap_vema, cap_dba_l1"):
         find_experiments("qmnist", "headed")[0].only(["gabmil"])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +110,8 @@ def test_claims_fail_where_the_figures_say_otherwise(tmp_path: Path) -> None:
 
 def test_claims_cannot_be_told_of_small_differences_and_missing_cells(tmp_path: Path) -> None:
     shares = {**AS_IN_THE_PAPER, "gabmil": (0.71, 0.5), "cap_vema": (0.71, 0.61)}
-    assert set(judged(finished(tmp_path / "near", plain(shares)), "classification").values()) == {"cannot be told"}
+    near = replace(finished(tmp_path / "near", plain(shares)), rounds=(0,))
+    assert set(judged(near, "classification").values()) == {"cannot be told"}
     few = {model: AS_IN_THE_PAPER[model] for model in ("baseline", "cap_vema")}
     evidence = finished(tmp_path / "few", plain(few))
     claims = judge_claims(EXPERIMENTS["qmnist"]["classification"], evidence)
