@@ -17,6 +17,7 @@ from miv.files import SAVING
 from miv.hub import download, is_folder
 from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, find_verifier, read_config, read_weights
 from miv.poolings import create_pooling
+from miv.shipped import shipped_folder
 
 _MODEL_CARD = """---
 {{ card_data }}
@@ -162,8 +163,15 @@ class Verifier(
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> "Verifier":
-        """Load a verifier, ready to use, from its folder, from the folder of a run, or from the hub by name."""
+        """Load a verifier, ready to use.
+
+        Args:
+            pretrained_model_name_or_path: its folder, the folder of a run, a name on the hub, or one of those that
+                come with the package: ``miv/digits``.
+            options: for the hub.
+        """
         name = str(pretrained_model_name_or_path)
+        name = name if is_folder(name) else str(shipped_folder(name) or name)
         is_local = is_folder(name)
         if is_local and options:
             raise MivError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Leave it out.")

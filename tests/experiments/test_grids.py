@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MivError
-from miv.experiments.grids import EXPERIMENTS, LADDER, MODELS, find_experiments
+from miv.experiments.grids import EXPERIMENTS, LADDER, MODELS, Setup, find_experiments
 from miv.experiments.jobs import Job
 from miv.experiments.published import published, published_digit, published_step, read_published
 from miv.experiments.tiers import TIERS, find_tier
@@ -31,7 +31,7 @@ def test_every_task_has_every_table_and_figure() -> None:
 
 @pytest.mark.parametrize("task", EXPERIMENTS)
 def test_cells_are_shared_and_never_twice(task: str) -> None:
-    setups = {}
+    setups: dict[str, Setup] = {}
     for experiment in find_experiments(task):
         cells = experiment.cells()
         assert len({str(cell) for cell in cells}) == len(cells)
