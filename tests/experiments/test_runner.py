@@ -64,9 +64,7 @@ def test_a_crash_ends_no_other_cell_and_done_ones_are_not_run_again(
     assert "no memory" in failures[0].log.read_text()
     assert sorted(started.read_text().split()) == ["baseline", "cap_vema", "gabmil"]
     assert said[0] == "0 of 3 cells are done; computing 3."
-    assert any(
-        line.startswith("Done    qmnist cap_vema round 0: auroc 0.500  i_auroc 0.500  in 60 sec") for line in said
-    )
+    assert any(line.startswith("Done    qmnist cap_vema round 0: auroc 0.500  i_auroc 0.500  in ") for line in said)
     pretend(jobs[0], places, tmp_path, monkeypatch)
     assert run_jobs(jobs, places, 2, said.append) == []
     assert started.read_text().split()[3:] == ["gabmil"]

@@ -131,7 +131,7 @@ def draw_learning_curves(section: Section, path: Path) -> None:
         for row, style in zip(rows, line_styles(len(rows)), strict=True):
             epochs, values = _history(section.evidence.of(row.setup)[0])
             axes.plot(epochs, values, **style, label=row.model)
-        axes.set_title("Validation AUROC by epoch, both stages")
+        axes.set_title("Validation AUROC by epoch, all stages")
         axes.set_xlabel("epoch")
         axes.legend(ncols=2)
 

@@ -169,13 +169,16 @@ def _size_tables(found: Sequence[Verdict]) -> list[Table]:
 
 def _cost_table(experiment: Experiment, evidence: Evidence) -> Table:
     rows = []
+    shared = False
     for setup in {row.setup.name: row.setup for row in experiment.rows}.values():
         results = evidence.of(setup)
+        shared = shared or any(result.job.settings.contrast_epochs for result in results)
         minutes = [result.document["seconds"] / 60 for result in results]
         best = [f"{result.document['best']['stage']} {result.document['best']['epoch']}" for result in results]
         mean = f"{sum(minutes) / len(minutes):.1f}" if minutes else NOTHING
         rows.append([setup.name, str(len(results)), mean, ", ".join(best) or NOTHING])
-    return Table("What it took", ["cell", "rounds", "minutes a round", "best stage and epoch"], rows)
+    note = "The contrast stage is counted in each cell, although all cells of a round share one." if shared else ""
+    return Table("What it took", ["cell", "rounds", "minutes a round", "best stage and epoch"], rows, note)
 
 
 def _rankings(experiment: Experiment, found: Sequence[Verdict]) -> list[Ranking]:

@@ -53,6 +53,7 @@ def run_jobs(jobs: Sequence[Job], places: Places, parallel: int, say: Say) -> li
     say(f"{len(jobs) - len(waiting)} of {len(jobs)} cells are done; computing {len(waiting)}{clock.estimate()}.")
     threads = max(1, available_cores() // parallel)
     running: dict[Job, subprocess.Popen[bytes]] = {}
+    began: dict[Job, float] = {}
     failures: list[Failure] = []
     looked: dict[str, float] = {}  # when a busy cell was last looked at
     signal_before = _raise_on_terminate()
@@ -62,7 +63,7 @@ def run_jobs(jobs: Sequence[Job], places: Places, parallel: int, say: Say) -> li
                 if len(running) >= parallel:
                     break
                 waiting.remove(job)
-                running[job] = _start(job, places, threads)
+                running[job], began[job] = _start(job, places, threads), time.monotonic()
                 say(f"Started {job}; log: {job.log(places.work)}")
             time.sleep(_LOOK_SECONDS)
             for job, process in list(running.items()):
@@ -73,7 +74,7 @@ def run_jobs(jobs: Sequence[Job], places: Places, parallel: int, say: Say) -> li
                 if code == BUSY:
                     waiting.append(job)
                 elif code == DONE:
-                    _report(job, places.results, clock, say)
+                    _report(job, places.results, time.monotonic() - began[job], clock, say)
                 elif code in (STOPPED, -signal.SIGINT):
                     raise KeyboardInterrupt
                 else:
@@ -96,7 +97,7 @@ def run_jobs(jobs: Sequence[Job], places: Places, parallel: int, say: Say) -> li
 
 
 class Clock:
-    """Estimates what remains from what the cells took so far.
+    """Estimates what remains from what the cells took so far; before any did, from ``known`` times of others.
 
     >>> clock = Clock(4, parallel=2, known=[])
     >>> clock.estimate()
@@ -109,19 +110,21 @@ class Clock:
     def __init__(self, jobs: int, parallel: int, known: list[float]) -> None:
         self.left = jobs
         self.parallel = parallel
-        self.seconds = list(known)
+        self.known = known
+        self.measured: list[float] = []
 
     def ended(self, seconds: float | None) -> None:
         """A cell ended, after so many seconds where it was computed."""
         self.left -= 1
         if seconds is not None:
-            self.seconds.append(seconds)
+            self.measured.append(seconds)
 
     def estimate(self) -> str:
         """What remains, in words; nothing where nothing is known."""
-        if not self.seconds or not self.left:
+        seconds = self.measured or self.known
+        if not seconds or not self.left:
             return ""
-        total = sum(self.seconds) / len(self.seconds) * -(-self.left // self.parallel)
+        total = sum(seconds) / len(seconds) * -(-self.left // self.parallel)
         return f", about {duration(total)} left"
 
 
@@ -174,14 +177,13 @@ def _is_free(job: Job, work: Path, looked: dict[str, float]) -> bool:
         return False
 
 
-def _report(job: Job, results: Path, clock: Clock, say: Say) -> None:
+def _report(job: Job, results: Path, seconds: float, clock: Clock, say: Say) -> None:
     result = find_result(job, results)
     if result is None:
         raise MivError(f"{job} ended well, but {job.result_folder(results)} is not there. Was it removed?")
-    clock.ended(float(result.document["seconds"]))
+    clock.ended(seconds)
     figures = "  ".join(f"{name} {result.metrics[name]:.3f}" for name in ("auroc", "i_auroc") if name in result.metrics)
-    took = duration(result.document["seconds"])
-    say(f"Done    {job}: {figures}  in {took}; {clock.left} to go{clock.estimate()}.")
+    say(f"Done    {job}: {figures}  in {duration(seconds)}; {clock.left} to go{clock.estimate()}.")
 
 
 def _last_words(log: Path, code: int) -> str:
