@@ -125,8 +125,15 @@ def _compute(jobs: "list[Job]", places: "Places", parallel: int, ray: str | None
     from miv.experiments.cells import check_raw
     from miv.experiments.runner import StoppedByUser, missing_jobs, run_jobs, say_on_error_stream
 
-    for job in missing_jobs(jobs, places.results)[:1]:  # before 27 cells fail one by one
-        check_raw(job, places.raw)
+    missing = missing_jobs(jobs, places.results)
+    try:
+        for job in missing[:1]:  # before 27 cells fail one by one
+            check_raw(job, places.raw)
+    except MivError as error:
+        if len(missing) == len(jobs):
+            raise
+        typer.echo(f"{len(missing)} of {len(jobs)} cells are missing: {error}\nThis is what the others say.", err=True)
+        return
     try:
         if ray is None:
             failures = run_jobs(jobs, places, parallel, say_on_error_stream)
