@@ -157,11 +157,11 @@ class Verifier(
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
         with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as temporary:
             result: str | None = super().save_pretrained(temporary, **options)
+            if self.operating_point.is_default:  # one that is there belongs to the verifier that was
+                (folder / OPERATING_POINT_NAME).unlink(missing_ok=True)
             for file in Path(temporary).iterdir():
                 if file.name != "README.md" or not (folder / "README.md").exists():  # a written card is kept
                     file.replace(folder / file.name)
-            if self.operating_point.is_default:  # one that is there belongs to the verifier that was
-                (folder / OPERATING_POINT_NAME).unlink(missing_ok=True)
         return result
 
     def _save_pretrained(self, save_directory: Path) -> None:

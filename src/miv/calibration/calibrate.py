@@ -143,8 +143,10 @@ def _interval(value: float, resampled: Floats) -> dict[str, Any]:
 
 def _calibration_error(predictions: Predictions, probability: Floats, rounds: int, seed: int) -> dict[str, Any]:
     label = predictions.label
+    value = expected_calibration_error(label, probability)
     resampled = resampled_calibration_error(label, probability, rounds, seed)
-    return _interval(expected_calibration_error(label, probability), resampled)
+    # Scatter adds to this error and takes nothing off it, and resampling adds scatter: only the spread is used.
+    return _interval(value, np.maximum(resampled - resampled.mean() + value, 0))
 
 
 def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask) -> list[dict[str, Any]]:

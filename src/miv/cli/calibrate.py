@@ -83,7 +83,7 @@ def _answers(model: Path, exemplars: "ExemplarSet") -> "Predictions":
     run = RunFolder(model)
     if run.exists():
         fingerprint = exemplars.fingerprint
-        for split, of_run in run.read()["data"]["fingerprints"].items():
+        for split, of_run in run.read().get("data", {}).get("fingerprints", {}).items():
             if of_run != fingerprint:
                 continue
             if split in _NOT_FOR_CALIBRATION:
