@@ -14,8 +14,9 @@ from miv.backbones import create_backbone
 from miv.bags import Bags
 from miv.errors import MivError
 from miv.files import SAVING
-from miv.hub import download, is_folder
+from miv.hub import download, download_if_there, is_folder
 from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, find_verifier, read_config, read_weights
+from miv.operating_point import OPERATING_POINT_NAME, OperatingPoint
 from miv.poolings import create_pooling
 from miv.shipped import shipped_folder
 
@@ -103,6 +104,7 @@ class Verifier(
             raise MivError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
         self.backbone = create_backbone(backbone, **backbone_options)
         self.pooling = create_pooling(pooling, channels=self.backbone.channels, **(pooling_options or {}))
+        self.operating_point = OperatingPoint.default()
         # What the mixin writes to config.json; its own choice would lack the two keys that name the format.
         self._hub_mixin_config = {
             "format": FORMAT,
@@ -151,6 +153,8 @@ class Verifier(
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
         with tempfile.TemporaryDirectory(dir=folder, prefix=SAVING) as temporary:
             result: str | None = super().save_pretrained(temporary, **options)
+            if self.operating_point.is_default:  # one that is there belongs to the verifier that was
+                (folder / OPERATING_POINT_NAME).unlink(missing_ok=True)
             for file in Path(temporary).iterdir():
                 if file.name != "README.md" or not (folder / "README.md").exists():  # a written card is kept
                     file.replace(folder / file.name)
@@ -160,6 +164,8 @@ class Verifier(
         weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
         save_file(weights, save_directory / WEIGHTS_NAME, metadata={"format": "pt"})
         self.backbone.save_files(save_directory)
+        if not self.operating_point.is_default:
+            self.operating_point.save(save_directory)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> "Verifier":
@@ -193,4 +199,7 @@ class Verifier(
         if not is_local and verifier.backbone.files:
             download(name, verifier.backbone.files, **options)
         verifier.backbone.load_files(folder)
+        if not is_local:
+            download_if_there(name, OPERATING_POINT_NAME, **options)
+        verifier.operating_point = OperatingPoint.load(folder)
         return verifier.eval()

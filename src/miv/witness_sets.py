@@ -1,0 +1,137 @@
+"""Which instances are the witnesses? Rules that decide, whatever the size of the bag."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miv.errors import MivError, unknown_name
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Less attention than this counts as this: where all but one instance get exactly none, as with the pooling `baseline`,
+# the probability of the bag still tells its instances from those of another bag.
+_LEAST = 1e-9
+
+
+class WitnessRule(ABC):
+    """Decides for every instance of every bag; a bag may end up with no witness."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
+        """Decide for every instance.
+
+        Args:
+            probability: ``(B,)``, calibrated, that each bag holds something of the query's class.
+            accepted: ``(B,)`` bool, whether the verdict on each bag is yes.
+            attention: ``(T,)``, of sum 1 in each bag.
+            ptr: ``(B + 1,)``, the borders between the bags.
+
+        Returns:
+            ``(T,)`` bool.
+        """
+
+    def document(self) -> dict[str, Any]:
+        """Return the name and the parameters as plain values, for JSON."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]  # every rule is a dataclass
+
+
+@dataclass(frozen=True)
+class StatedRule(WitnessRule):
+    r"""In a bag of :math:`N` that is accepted, the instances with :math:`a_n N \ge \min(factor, N)`.
+
+    :math:`a_n N` is 1 where the attention is even, in bags of every size; it cannot be more than :math:`N`, hence the
+    minimum. A bag that is not accepted has no witness. Nothing is promised: it is for data without known witnesses.
+
+    Args:
+        factor: how many times an even share of the attention a witness has at least.
+
+    >>> rule = StatedRule(factor=1.5)
+    >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
+    [True, False, False, False]
+    """
+
+    factor: float = 1.5
+    name: ClassVar[str] = "attention_times_n"
+
+    def __post_init__(self) -> None:
+        _check_number("factor", self.factor, 0.0, math.inf)
+
+    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
+        sizes = np.diff(np.asarray(ptr))  # (B,)
+        needed = np.minimum(self.factor, sizes) / sizes  # (B,)
+        enough = np.asarray(attention, np.float64) >= np.repeat(needed, sizes)
+        return np.asarray(enough & np.repeat(np.asarray(accepted, bool), sizes))
+
+
+@dataclass(frozen=True)
+class ConformalRule(WitnessRule):
+    """The instances whose ``witness_score`` is at least a threshold calibrated on known witnesses.
+
+    Of the true witnesses of all positive exemplars, at least ``1 - epsilon`` are inside, in the mean over data like
+    those of the calibration. The verdict takes no part, as the score falls with the probability of the bag: a
+    bag that is likely negative has no witness, one that is narrowly rejected may show candidates.
+
+    Args:
+        threshold: on the score.
+        epsilon: the share of true witnesses that may be outside.
+
+    >>> rule = ConformalRule(threshold=0.3, epsilon=0.1)
+    >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
+    [True, True, False, False]
+    """
+
+    threshold: float
+    epsilon: float
+    name: ClassVar[str] = "conformal"
+
+    def __post_init__(self) -> None:
+        _check_number("threshold of the witness rule", self.threshold, 0.0, math.inf)
+        _check_number("epsilon of the witness rule", self.epsilon, 0.0, 1.0)
+
+    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
+        return witness_score(probability, attention, ptr) >= self.threshold
+
+
+def witness_score(probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Floats:
+    r"""Return ``(T,)``, from 0 upwards: :math:`s_n = p \, a_n N`.
+
+    Attention is shared out among the :math:`N` instances of a bag, so the same number means little in a small bag and
+    much in a large one; :math:`a_n N` is 1 for an even share in all. Of the scores that were tried on QMNIST (with and
+    without :math:`p`; attention alone, or relative to the bag's highest) this covers large and small bags most alike.
+
+    >>> witness_score([0.5], attention=[0.6, 0.3, 0.1], ptr=[0, 3]).round(3).tolist()
+    [0.9, 0.45, 0.15]
+    """
+    sizes = np.diff(np.asarray(ptr))
+    attention = np.maximum(np.asarray(attention, np.float64), _LEAST)
+    return np.asarray(np.repeat(np.asarray(probability, np.float64) * sizes, sizes) * attention)
+
+
+RULES: dict[str, type[WitnessRule]] = {kind.name: kind for kind in (StatedRule, ConformalRule)}
+
+
+def rule_from(document: object) -> WitnessRule:
+    """Return the rule that ``WitnessRule.document`` described; refuse anything else."""
+    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
+        raise MivError(f"The witness rule is {str(document)[:80]!r}. Expected an object with a name.")
+    parameters = dict(document)
+    name = parameters.pop("name")
+    if name not in RULES:
+        raise unknown_name("witness rule", name, RULES)
+    try:
+        return RULES[name](**parameters)
+    except TypeError as error:  # a parameter too few, or too many
+        raise MivError(f"The parameters of the witness rule {name!r} do not fit: {error}.") from error
+
+
+def _check_number(name: str, number: object, low: float, high: float) -> None:
+    is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+    if not is_number or not low <= number <= high:  # type: ignore[operator]
+        raise MivError(f"The {name} is {number!r}. Expected a finite number from {low:g} to {high:g}.")
