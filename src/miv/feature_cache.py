@@ -19,7 +19,7 @@ from miv.files import whole_file
 from miv.progress import Progress, SilentProgress
 
 _FORMAT = "miv-features-1"
-_ROWS = 512  # instances that are embedded together
+MOST_TOGETHER = 512  # instances that are embedded together
 
 
 def embed_pool(
@@ -46,18 +46,22 @@ def embed_pool(
 
 
 def embed_instances(
-    backbone: Backbone, pool: InstancePool, chosen: NDArray[np.int64], progress: Progress | None = None
+    backbone: Backbone,
+    pool: InstancePool,
+    chosen: NDArray[np.int64],
+    progress: Progress | None = None,
+    together: int = MOST_TOGETHER,
 ) -> NDArray[np.float32]:
-    """Features ``(P, C)`` in memory of which the ``chosen`` rows are computed, the others 0."""
+    """Features ``(P, C)`` in memory of which the ``chosen`` rows are computed, ``together`` at a time, the others 0."""
     backbone.check(pool)
     features = np.zeros((len(pool), backbone.channels), np.float32)
     device = next((weight.device for weight in backbone.parameters()), torch.device("cpu"))
     was_training = backbone.training
     backbone.eval()
     with torch.inference_mode(), (progress or SilentProgress()).step("Embedding", total=len(chosen)) as advance:
-        for start in range(0, len(chosen), _ROWS):
-            rows = chosen[start : start + _ROWS]
-            embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), _ROWS)
+        for start in range(0, len(chosen), together):
+            rows = chosen[start : start + together]
+            embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), together)
             features[rows] = embedded.float().cpu().numpy()
             advance(len(rows))
     backbone.train(was_training)

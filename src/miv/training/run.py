@@ -17,6 +17,7 @@ from miv.errors import MivError
 from miv.evaluation import Evaluation, evaluate
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.feature_cache import embed_pool
+from miv.instance_form import InstanceForm
 from miv.json_files import write_json
 from miv.poolings.base import POOLINGS
 from miv.prediction import predict
@@ -56,6 +57,7 @@ class Machine:
         accelerator: cpu, gpu, or auto.
         workers: extra processes that prepare batches.
         cache: folder of the feature cache.
+        quiet: say nothing of the epochs on standard error.
     """
 
     cache: Path
@@ -63,6 +65,7 @@ class Machine:
     nodes: int = 1
     accelerator: str = "cpu"
     workers: int = 0
+    quiet: bool = False
 
 
 class StoppedByUser(MivError):  # noqa: N818 - nothing went wrong
@@ -163,7 +166,9 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     if backbone == "features":
         check_kind(pool, "features")
         channels = int(pool.values.shape[1])
-    return Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options)
+    form = InstanceForm.of(pool)
+    instances = None if form is None else form.document()
+    return Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options, instances)
 
 
 def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
@@ -213,10 +218,11 @@ def _run_stage(
         rows = [(name, row) for name, one in stages.items() for row in one.history]
         write_metrics(run.metrics, [{"stage": name, "epoch": n, **row} for n, (name, row) in enumerate(rows, start=1)])
         logger.log_metrics(state.history[-1], step=epochs_before + state.epoch)
-        lines.report(module)
+        if not machine.quiet:
+            lines.report(module)
 
     keeper = Keeper(run.checkpoints(stage.name), stage.patience, record)
-    trainer = _trainer(machine, [keeper, lines], logger)
+    trainer = _trainer(machine, [keeper] if machine.quiet else [keeper, lines], logger)
     torch.manual_seed(config.seed)
     try:
         with keeper.listening(), warnings.catch_warnings():
