@@ -146,7 +146,7 @@ def test_images_of_another_size_are_refused_unless_resized(images: Verifier, tmp
     found = [images.verify(right, [right, tmp_path / "wrong.png"], resize=how) for how in ("stretch", "crop", "pad")]  # type: ignore[arg-type]
     assert len({verdict.probability for verdict in found}) == 3
     assert found[0].probability == images.verify(right, [right, wrong], resize="stretch").probability
-    with pytest.raises(MivError, match="'squash'.*stretch, crop or pad"):
+    with pytest.raises(MivError, match=r"'squash'.*stretch, crop or pad"):
         images.verify(right, [wrong], resize="squash")  # type: ignore[arg-type]
 
 

@@ -54,7 +54,7 @@ def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
 
 def check_finite(vectors: NDArray[np.float32], what: str) -> None:
     """Refuse vectors ``(N, C)`` in which a number is NaN or infinite."""
-    # A sum over everything is finite only where all are, or where so large numbers are added that it is none; then look.
+    # A sum is finite only where all numbers are, and quick; one that is not may have overflowed, so look at each.
     if np.isfinite(vectors.sum()) or np.isfinite(vectors).all():
         return
     row = int((~np.isfinite(vectors)).any(axis=1).argmax())
@@ -127,8 +127,8 @@ class Gathering:
     def _picture(self, given: "str | PathLike[str] | Image.Image", place: str) -> NDArray[np.uint8]:
         if self._form is None:
             raise MivError(
-                f"{place}: this verifier does not say what its images are, so no file can be brought to their form. Give "
-                'arrays, or add a line to its config.json, such as "instances": '
+                f"{place}: this verifier does not say what its images are, so no file can be brought to their form. "
+                'Give arrays, or add a line to its config.json, such as "instances": '
                 '{"kind": "image", "height": 28, "width": 28, "mode": "L"}, with the size it was trained on.'
             )
         size = None if self._resize is None else self._form.size
@@ -149,8 +149,8 @@ class Gathering:
         form = self._form
         wanted = "" if form is None else f"{form.height} × {form.width} {'colour' if form.mode == 'RGB' else 'grey'}"
         return MivError(
-            f"{place}: {_size(pixels)}. The verifier was trained on {wanted} pixels. Bring it to that form, or let it be "
-            "resized: resize='stretch', 'crop' or 'pad' (--resize)."
+            f"{place}: {_size(pixels)}. The verifier was trained on {wanted} pixels. Bring it to that form, or let it "
+            "be resized: resize='stretch', 'crop' or 'pad' (--resize)."
         )
 
 

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -93,10 +94,12 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(self.classes_) > 2:
             raise MivError(
                 f"Only binary classification is supported. There are {len(self.classes_)} classes of labels: "
-                f"{self.classes_[:5].tolist()}. Expected no and yes: whether a bag holds something of the query's class."
+                f"{self.classes_[:5].tolist()}. Expected two: whether a bag holds something of the query's class."
             )
         if len(self.classes_) < 2:
-            raise MivError(f"There is one class, {self.classes_.tolist()[0]!r}. Expected exemplars of both, no and yes.")
+            raise MivError(
+                f"There is one class, {self.classes_.tolist()[0]!r}. Expected exemplars of both, no and yes."
+            )
         exemplars = _exemplar_set(queries, bags, label)
         self.n_features_in_ = int(exemplars.pool.values.shape[1])
         self.verifier_ = self._train(exemplars)
@@ -109,7 +112,8 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any, bags: Any = None) -> NDArray[Any]:  # noqa: N803
         """``(E,)``: a label for each exemplar, by the threshold of the verifier's operating point."""
-        return self.classes_[self.verify(X, bags).verdict.astype(np.int64)]
+        verdicts = self.verify(X, bags)
+        return self.classes_[verdicts.verdict.astype(np.int64)]
 
     def witnesses(self, X: Any, bags: Any = None) -> list[NDArray[np.int64]]:  # noqa: N803
         """For each exemplar the places of its witnesses in the bag, those with most attention first; possibly none."""
@@ -208,7 +212,7 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         queries, bags = _exemplars(X, None)
         vectors = self.transformer_.transform(np.concatenate([np.asarray(queries), *map(np.asarray, bags)]))
         borders = len(queries) + np.cumsum([0, *map(len, bags)])
-        members = [vectors[first:last] for first, last in zip(borders[:-1], borders[1:], strict=True)]
+        members = [vectors[first:last] for first, last in pairwise(borders)]
         return list(zip(vectors[: len(queries)], members, strict=True))
 
     def __sklearn_tags__(self) -> Any:

@@ -52,10 +52,13 @@ def _member(verdict: "Verdict", place: int, witness: bool) -> str:
     if verdict.shown is not None:
         inside = _instance(verdict, int(verdict.shown.bag[place]), title, frame)
     else:
-        inside = f'<span title="{title}" style="border:3px solid {frame};border-radius:4px;padding:0 4px">{place}</span>'
+        inside = (
+            f'<span title="{title}" style="border:3px solid {frame};border-radius:4px;padding:0 4px">{place}</span>'
+        )
     if share is None:
         return f"<div>{inside}</div>"
-    bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{_WITNESS if witness else "#888"}"></div>'
+    colour = _WITNESS if witness else "#888"
+    bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{colour}"></div>'
     return f"<div>{inside}{bar}<small>{share:.2f}</small></div>"
 
 

@@ -39,8 +39,9 @@ def as_text(verdict: "Verdict", names: Sequence[str] = ()) -> str:
     greatest = float(attention.max()) or 1.0
     for place in places:
         bar = "█" * round(_BAR * float(attention[place]) / greatest)
+        words = _words(verdict, int(place), names)
         mark = "witness" if int(place) in indices else ""
-        lines.append(f"{place:>5}  {attention[place]:.3f}  {bar:<{_BAR}}  {mark:<7}  {_words(verdict, place, names)}".rstrip())
+        lines.append(f"{place:>5}  {attention[place]:.3f}  {bar:<{_BAR}}  {mark:<7}  {words}".rstrip())
     if verdict.size > len(places):
         lines.append(f"  and {verdict.size - len(places)} with less attention")
     return "\n".join(lines)

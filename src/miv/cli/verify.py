@@ -1,15 +1,12 @@
 """``miv verify``: one query against one bag, or a whole table of them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from miv.cli.app import JsonOption, app, print_json
 from miv.errors import MivError
-
-if TYPE_CHECKING:
-    from miv.verifier import Verifier
 
 
 @app.command("verify")
@@ -78,22 +75,16 @@ def verify(
         if json:
             print_json({**counts, "threshold": scored.verdicts.threshold, "out": str(out)})
         else:
-            print(f"{counts['exemplars']:,} exemplars, {counts['yes']:,} yes (threshold {verifier_threshold(verifier)})")
+            print(
+                f"{counts['exemplars']:,} exemplars, {counts['yes']:,} yes (threshold {scored.verdicts.threshold:.3f})"
+            )
         typer.echo(f"Wrote {out}.", err=True)
         return
     kind = verifier.backbone.kind
     members = named_bag(names, kind)
-    verdict = verifier.verify(
-        named_query(query or "", kind), [member.instance for member in members], resize=resize
-    )
+    verdict = verifier.verify(named_query(query or "", kind), [member.instance for member in members], resize=resize)
     called = [member.name for member in members]
     if json:
         print_json({"query": query, "bag": called, **verdict.document()})
     else:
         print(as_text(verdict, called))
-
-
-def verifier_threshold(verifier: "Verifier") -> str:
-    """The threshold, and what it was chosen for."""
-    point = verifier.operating_point
-    return f"{point.threshold:.3f}, {point.goal}"
