@@ -3,7 +3,8 @@
     python benchmarks/verify.py [--quick]
 
 ``verify_over_matmul``: ``Verifier.verify`` on ready features (bag of 50, C = 512, cap_dba_l2) / its bare matrix
-products, on one thread, p50. Of processor time, which other work on the machine does not change; the p50 of the clock beside it.
+products, on one thread: p50 of processor time, which other work on the machine changes least; that of the clock
+beside it.
 ``many_over_loop``: exemplars a second of ``verify_many`` / of a loop of ``verify``, at the sizes of QMNIST with the
 compact CNN (bags of 14, C = 128), one thread. The gain is what a call costs besides arithmetic, so it shrinks as the
 arithmetic grows: at most ``verify_over_matmul`` or so for bags of 50 and C = 512, which stands beside it with others.
