@@ -10,9 +10,12 @@ _HOMES = {
     "Bags": "miv.bags",
     "ExemplarSet": "miv.exemplars",
     "InstancePool": "miv.exemplars",
+    "MIVClassifier": "miv.sklearn",
     "MivError": "miv.errors",
     "Pooling": "miv.poolings",
     "Twins": "miv.poolings",
+    "Verdict": "miv.verdict",
+    "Verdicts": "miv.verdict",
     "Verification": "miv.verifier",
     "Verifier": "miv.verifier",
     "create_pooling": "miv.poolings",
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from miv.poolings import create_pooling as create_pooling
     from miv.poolings import list_poolings as list_poolings
     from miv.poolings import register as register
+    from miv.sklearn import MIVClassifier as MIVClassifier
+    from miv.verdict import Verdict as Verdict
+    from miv.verdict import Verdicts as Verdicts
     from miv.verifier import Verification as Verification
     from miv.verifier import Verifier as Verifier
 

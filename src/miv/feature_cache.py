@@ -51,7 +51,10 @@ def embed_pool(
 
 
 def embed_instances(
-    backbone: Backbone, pool: InstancePool, chosen: NDArray[np.int64], progress: Progress | None = None
+    backbone: Backbone,
+    pool: InstancePool,
+    chosen: NDArray[np.int64],
+    progress: Progress | None = None,
 ) -> NDArray[np.float32]:
     """Features ``(P, C)`` in memory of which the ``chosen`` rows are computed, the others 0."""
     backbone.check(pool)

@@ -50,13 +50,26 @@ def read_image(
         MivError: naming the file, where it is missing, truncated, not an image, or above ``MAX_PIXELS``.
     """
     with _opened(Path(path)) as image:
-        # Pillow calls the 16 bits of these formats "I" too; there white is 65,535 by definition.
-        deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in {"PNG", "PPM"})
-        upright = ImageOps.exif_transpose(image)
-        picture = _to_mode(_eight_bit(upright, deep=deep), "RGB" if colour else "L")
-        if size is not None and picture.size != size[::-1]:
-            picture = _resized(picture, size, fit)
-        return np.asarray(picture, dtype=np.uint8)
+        return image_pixels(image, size=size, colour=colour, fit=fit)
+
+
+def image_pixels(
+    image: Image.Image, *, size: tuple[int, int] | None = None, colour: bool = False, fit: Fit = "stretch"
+) -> NDArray[np.uint8]:
+    """Return the pixels of a Pillow image as ``read_image`` does those of a file.
+
+    Raises:
+        ValueError: where it is above ``MAX_PIXELS``, or what is white is not known.
+    """
+    if image.width * image.height > MAX_PIXELS:
+        raise ValueError(f"it has {image.width:,} × {image.height:,} pixels; at most {MAX_PIXELS:,} are read")
+    # Pillow calls the 16 bits of these formats "I" too; there white is 65,535 by definition.
+    deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in {"PNG", "PPM"})
+    upright = ImageOps.exif_transpose(image)
+    picture = _to_mode(_eight_bit(upright, deep=deep), "RGB" if colour else "L")
+    if size is not None and picture.size != size[::-1]:
+        picture = _resized(picture, size, fit)
+    return np.asarray(picture, dtype=np.uint8)
 
 
 def image_size(path: str | PathLike[str]) -> tuple[int, int]:

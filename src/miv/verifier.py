@@ -15,10 +15,15 @@ from miv.bags import Bags
 from miv.errors import MivError
 from miv.files import SAVING
 from miv.hub import download, download_if_there, is_folder
+from miv.images import Fit
+from miv.instance_form import InstanceForm
 from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, find_verifier, read_config, read_weights
 from miv.operating_point import OPERATING_POINT_NAME, OperatingPoint
 from miv.poolings import create_pooling
+from miv.progress import Progress
 from miv.shipped import shipped_folder
+from miv.verdict import Verdict, Verdicts
+from miv.verifying import verify_many
 
 _MODEL_CARD = """---
 {{ card_data }}
@@ -78,6 +83,8 @@ class Verifier(
         channels: the length of the vectors, for the backbone ``features`` only.
         pooling_options: what ``miv.create_pooling`` takes for that name, such as ``{"heads": 4}``.
         backbone_options: what the backbone takes, such as ``{"size": "large"}``.
+        instances: for images, those it is trained on, such as ``{"kind": "image", "height": 28, "width": 28,
+            "mode": "L"}``, so that image files can be brought to that form.
 
     >>> verifier = Verifier("cap_dba_l2", channels=8)
     >>> bags = Bags.from_list([torch.randn(5, 8), torch.randn(2, 8)])
@@ -93,6 +100,7 @@ class Verifier(
         channels: int | None = None,
         pooling_options: dict[str, Any] | None = None,
         backbone_options: dict[str, Any] | None = None,
+        instances: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         backbone_options = dict(backbone_options or {})
@@ -104,6 +112,7 @@ class Verifier(
             raise MivError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
         self.backbone = create_backbone(backbone, **backbone_options)
         self.pooling = create_pooling(pooling, channels=self.backbone.channels, **(pooling_options or {}))
+        self.instances = None if instances is None else InstanceForm.checked(instances)
         self.operating_point = OperatingPoint.default()
         # What the mixin writes to config.json; its own choice would lack the two keys that name the format.
         self._hub_mixin_config = {
@@ -114,6 +123,7 @@ class Verifier(
             "channels": channels,
             "pooling_options": pooling_options or {},
             "backbone_options": {k: v for k, v in self.backbone.configuration().items() if k != "channels"},
+            **({} if self.instances is None else {"instances": self.instances.document()}),
         }
 
     def forward(self, query: Tensor, bags: Bags) -> Verification:
@@ -142,6 +152,36 @@ class Verifier(
             bag_vector=twins.bag_vector,
             ptr=bags.ptr,
         )
+
+    def verify(self, query: Any, bag: Any, *, resize: Fit | None = None) -> Verdict:
+        """Does the bag hold something of the query's class, and which of its instances show it?
+
+        Args:
+            query: what the verifier was trained on: an image (a file, a Pillow image, or an array ``(H, W)`` or
+                ``(H, W, 3)`` uint8), a text, or a vector ``(C,)``.
+            bag: several of the same: a list, or an array with a row an instance.
+            resize: how an image of another size is brought to that of the training: ``stretch`` it, ``crop`` its
+                middle, or ``pad`` it with black. Without it such an image is refused.
+
+        >>> verifier = Verifier("baseline", channels=2)
+        >>> verdict = verifier.verify([1.0, 0.0], [[0.0, 1.0], [1.0, 0.1], [0.5, 0.5]])
+        >>> verdict.size, verdict.threshold, verdict.attention.shape
+        (3, 0.5, (3,))
+        """
+        return self.verify_many([query], [bag], resize=resize)[0]
+
+    def verify_many(
+        self, queries: Any, bags: Any, *, resize: Fit | None = None, progress: Progress | None = None
+    ) -> Verdicts:
+        """Verify many exemplars at once, far faster than one by one, as each distinct image or text is embedded once.
+
+        Args:
+            queries: ``E`` queries, each as ``verify`` takes one.
+            bags: ``E`` bags.
+            resize: as for ``verify``.
+            progress: is told how far the embedding is.
+        """
+        return verify_many(self, queries, bags, resize, progress)
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Save as a folder of ``config.json``, ``model.safetensors`` and what the backbone adds, each file whole."""

@@ -29,7 +29,7 @@ def test_the_commands_and_the_example_of_the_page_run(
     example = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[0]
     monkeypatch.chdir(tmp_path)
     exec(example, {})
-    assert re.fullmatch(r"in the bag: \d+%; attention: \[[\d., e-]+\]\n", capsys.readouterr().out)
+    assert re.match(r"(Yes|No): probability \d\.\d+, threshold 0\.500\.\nBag of \d+, ", capsys.readouterr().out)
 
 
 def test_the_settings_of_the_page_are_settings() -> None:

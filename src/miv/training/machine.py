@@ -28,6 +28,7 @@ class Machine:
         accelerator: cpu, gpu, or auto.
         workers: extra processes that prepare batches.
         cache: folder of the feature cache.
+        quiet: say nothing of the epochs on standard error.
     """
 
     cache: Path
@@ -35,6 +36,7 @@ class Machine:
     nodes: int = 1
     accelerator: str = "cpu"
     workers: int = 0
+    quiet: bool = False
 
     @property
     def processes(self) -> int:

@@ -12,6 +12,7 @@ from miv.evaluation import Evaluation, evaluate
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.feature_cache import embed_pool
 from miv.files import whole_folder
+from miv.instance_form import InstanceForm
 from miv.json_files import write_json
 from miv.poolings.base import POOLINGS
 from miv.prediction import predict
@@ -125,7 +126,9 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     if backbone == "features":
         check_kind(pool, "features")
         channels = int(pool.values.shape[1])
-    return Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options)
+    form = InstanceForm.of(pool)
+    instances = None if form is None else form.document()
+    return Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options, instances)
 
 
 def _backbone(config: TrainingConfig, pool: InstancePool) -> str:

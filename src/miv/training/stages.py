@@ -85,10 +85,11 @@ def _go_on(
     def record(state: StageState) -> None:
         record_metrics(run, {**before, stage.name: state})
         logger.log_metrics(state.history[-1], step=epochs_before + state.epoch)
-        lines.report(module)
+        if not machine.quiet:
+            lines.report(module)
 
     keeper = Keeper(run.checkpoints(stage.name), stage.patience, record)
-    trainer = machine.trainer([keeper, lines], logger)
+    trainer = machine.trainer([keeper] if machine.quiet else [keeper, lines], logger)
     last = run.checkpoints(stage.name) / LAST
     torch.manual_seed(config.seed)
     try:

@@ -111,3 +111,6 @@ _READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[Record]]] = {
     ".ndjson": _read_json_lines,
     ".parquet": _read_parquet,
 }
+
+TABLE_SUFFIXES = frozenset(_READERS)
+"""How the names of tables that can be read end, in lower case."""

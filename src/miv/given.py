@@ -1,0 +1,158 @@
+"""Instances as people give them to a verifier (files, arrays, pictures, texts, vectors) as checked values."""
+
+import hashlib
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from miv.errors import MivError
+from miv.exemplars.pool import InstancePool, Kind
+from miv.images import Fit, image_pixels, read_image
+from miv.instance_form import InstanceForm
+
+_WORDS: dict[Kind, str] = {"image": "image", "text": "text", "features": "feature vector"}
+
+
+def check_bags(queries: Any, bags: Any, kind: Kind) -> None:
+    """Refuse what is not one bag for each query, and a bag that is one instance or none."""
+    if isinstance(queries, str | PathLike | Image.Image) or isinstance(bags, str | PathLike | Image.Image):
+        raise MivError("One instance was given. Expected a list of queries and a list of bags.")
+    if len(queries) != len(bags):
+        raise MivError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query a bag.")
+    if not len(bags):
+        raise MivError("There is no exemplar. Expected at least one query and its bag.")
+    for number, bag in enumerate(bags):
+        if isinstance(bag, str | PathLike | Image.Image):
+            raise MivError(f"Bag {number} is one {_WORDS[kind]}. Expected a list of them.")
+        if not len(bag):
+            raise MivError(f"Bag {number} is empty. Expected at least one instance; leave the exemplar out.")
+
+
+def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
+    """Return vectors ``(N, C)`` from an array, a tensor or a list of such."""
+    if isinstance(given, Tensor):
+        given = given.detach().cpu().float().numpy()
+    elif isinstance(given, Sequence) and len(given) and isinstance(given[0], Tensor):
+        given = [vector.detach().cpu().float().numpy() for vector in given]
+    try:
+        vectors = np.asarray(given, np.float32)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise MivError(f"{place}: these are not vectors of one length, or not numbers ({error}).") from error
+    if vectors.ndim != 2 or vectors.shape[1] != channels:
+        raise MivError(
+            f"{place} has the shape {vectors.shape}. Expected (number of vectors, {channels}): the verifier was made "
+            f"for vectors of {channels} numbers."
+        )
+    return vectors
+
+
+def check_finite(vectors: NDArray[np.float32], what: str) -> None:
+    """Refuse vectors ``(N, C)`` in which a number is NaN or infinite."""
+    # A sum is finite only where all numbers are, and quick; one that is not may have overflowed, so look at each.
+    if np.isfinite(vectors.sum()) or np.isfinite(vectors).all():
+        return
+    row = int((~np.isfinite(vectors)).any(axis=1).argmax())
+    raise MivError(f"{what}: vector {row} of these {len(vectors)} has a number that is NaN or infinite.")
+
+
+class Gathering:
+    """Collects images or texts, each distinct one once and each file read once.
+
+    Args:
+        kind: ``image`` or ``text``.
+        form: what the verifier's images are, where it is known.
+        resize: how an image of another size is brought to it; ``None`` refuses it.
+    """
+
+    def __init__(self, kind: Kind, form: InstanceForm | None, resize: Fit | None) -> None:
+        if resize not in (None, "stretch", "crop", "pad"):
+            raise MivError(f"resize is {resize!r}. Expected stretch, crop or pad.")
+        self._kind, self._form, self._resize = kind, form, resize
+        self._values: list[Any] = []
+        self._row_of: dict[bytes | str, int] = {}
+
+    def add(self, given: Any, place: str) -> int:
+        """Return the row of an instance in the pool."""
+        name = str(given) if isinstance(given, str | PathLike) else None
+        if name is not None and name in self._row_of:
+            return self._row_of[name]
+        value = self._text(given, place) if self._kind == "text" else self._image(given, place)
+        content = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value.tobytes()
+        row = self._row_of.setdefault(hashlib.blake2b(content, digest_size=16).digest(), len(self._values))
+        if row == len(self._values):
+            if self._kind == "image" and self._values and value.shape != self._values[0].shape:
+                raise MivError(f"{place}: {_size(value)}, but the first image has {_size(self._values[0])}.")
+            self._values.append(value)
+        if name is not None:
+            self._row_of[name] = row
+        return row
+
+    def pool(self) -> InstancePool:
+        """All distinct instances so far."""
+        if self._kind == "image":
+            return InstancePool("image", np.stack(self._values))
+        values = np.empty(len(self._values), object)
+        values[:] = self._values
+        return InstancePool("text", values)
+
+    def _text(self, given: Any, place: str) -> str:
+        if not isinstance(given, str):
+            raise MivError(f"{place} is a {type(given).__name__}. Expected a text: this verifier reads texts.")
+        if not given.strip():
+            raise MivError(f"{place} is an empty text. Leave it out.")
+        return given
+
+    def _image(self, given: Any, place: str) -> NDArray[np.uint8]:
+        if isinstance(given, str | PathLike | Image.Image):
+            return self._picture(given, place)
+        pixels = np.asarray(given)
+        colour = pixels.ndim == 3 and pixels.shape[2] == 3
+        if pixels.dtype != np.uint8 or not (colour or pixels.ndim == 2) or not pixels.size:
+            raise MivError(
+                f"{place} is {pixels.dtype} {pixels.shape}. Expected an image: a file, a Pillow image, or an array "
+                "(H, W) or (H, W, 3) of uint8."
+            )
+        if self._form is None or pixels.shape == self._form.shape:
+            return pixels
+        if self._resize is None:
+            raise self._other_form(pixels, place)
+        return self._picture(Image.fromarray(pixels), place)
+
+    def _picture(self, given: "str | PathLike[str] | Image.Image", place: str) -> NDArray[np.uint8]:
+        if self._form is None:
+            raise MivError(
+                f"{place}: this verifier does not say what its images are, so no file can be brought to their form. "
+                'Give arrays, or add a line to its config.json, such as "instances": '
+                '{"kind": "image", "height": 28, "width": 28, "mode": "L"}, with the size it was trained on.'
+            )
+        size = None if self._resize is None else self._form.size
+        colour, fit = self._form.mode == "RGB", self._resize or "stretch"
+        if isinstance(given, Image.Image):
+            try:
+                pixels = image_pixels(given, size=size, colour=colour, fit=fit)
+            except (ValueError, OSError) as error:  # a file that was only now decoded
+                raise MivError(f"{place}: this image cannot be read: {error}.") from error
+        else:
+            place = f"{place} ({given})"
+            pixels = read_image(Path(given), size=size, colour=colour, fit=fit)
+        if pixels.shape != self._form.shape:
+            raise self._other_form(pixels, place)
+        return pixels
+
+    def _other_form(self, pixels: NDArray[np.uint8], place: str) -> MivError:
+        form = self._form
+        wanted = "" if form is None else f"{form.height} × {form.width} {'colour' if form.mode == 'RGB' else 'grey'}"
+        return MivError(
+            f"{place}: {_size(pixels)}. The verifier was trained on {wanted} pixels. Bring it to that form, or let it "
+            "be resized: resize='stretch', 'crop' or 'pad' (--resize)."
+        )
+
+
+def _size(pixels: NDArray[Any]) -> str:
+    return f"{pixels.shape[0]} × {pixels.shape[1]} {'colour' if pixels.ndim == 3 else 'grey'} pixels"

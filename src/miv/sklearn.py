@@ -1,0 +1,255 @@
+"""Multiple instance verification of feature vectors for scikit-learn."""
+
+import tempfile
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from miv.errors import MivError
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.given import as_vectors, check_bags, check_finite
+from miv.verdict import Verdicts
+
+_SEEDS = np.iinfo(np.int32).max
+
+
+class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Does a bag of vectors hold something of the query's class, and which of them show it?
+
+    Every method takes exemplars in one of two forms: as ``X``, a sequence of pairs ``(query, bag)``, which is what
+    ``cross_val_score``, ``GridSearchCV`` and the like need; or as ``queries`` and ``bags``, two arguments in its place.
+    So ``fit(X, y)`` and ``fit(queries, bags, labels)`` are the same, and so are ``predict(X)`` and
+    ``predict(queries, bags)``. A query is a vector ``(C,)``, a bag an array ``(N, C)`` of any number of them.
+
+    Args:
+        pooling: a name from ``miv.list_poolings()``.
+        heads: the heads of a pooling that has any; a divisor of ``C``.
+        pooling_options: what that pooling takes besides.
+        max_epochs: how often the training goes through the exemplars.
+        batch_size: exemplars in a step.
+        learning_rate: the highest of one cycle.
+        weight_decay: of AdamW.
+        validation_fraction: the share of the exemplars by whose accuracy the best epoch is chosen; 0 chooses it by the
+            accuracy on the training exemplars.
+        random_state: of first weights, batches and validation share.
+        verbose: show each epoch on standard error.
+
+    Attributes:
+        classes_: the two labels, no and yes, in sorted order.
+        n_features_in_: ``C``.
+        verifier_: the ``miv.Verifier``; its ``operating_point`` decides threshold and witnesses.
+
+    >>> rng = np.random.default_rng(0)
+    >>> kinds = np.eye(4, 8) * 5  # four classes of vectors
+    >>> queries = kinds[rng.integers(4, size=200)]
+    >>> bags = [kinds[rng.integers(4, size=3)] + rng.normal(size=(3, 8)) for _ in queries]
+    >>> labels = [int((np.abs(bag - query).max(axis=1) < 4).any()) for query, bag in zip(queries, bags)]
+    >>> model = MIVClassifier(max_epochs=10, random_state=0).fit(queries, bags, labels)
+    >>> model.predict_proba(queries, bags).shape, len(model.witnesses(queries, bags))
+    ((200, 2), 200)
+    """
+
+    def __init__(
+        self,
+        pooling: str = "cap_dba_l2",
+        heads: int = 2,
+        pooling_options: dict[str, Any] | None = None,
+        max_epochs: int = 10,
+        batch_size: int = 128,
+        learning_rate: float = 2e-3,
+        weight_decay: float = 0.01,
+        validation_fraction: float = 0.1,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.pooling = pooling
+        self.heads = heads
+        self.pooling_options = pooling_options
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, labels: ArrayLike | None = None) -> Self:  # noqa: N803 - scikit-learn's name
+        """Train: ``fit(X, y)`` with pairs and their labels, or ``fit(queries, bags, labels)``."""
+        queries, bags = _exemplars(X, None if labels is None else y)
+        given = column_or_1d(y if labels is None else labels, warn=True)
+        if len(given) != len(bags):
+            raise MivError(f"There are {len(bags)} exemplars and {len(given)} labels. Expected one label an exemplar.")
+        check_classification_targets(given)
+        self.classes_, label = np.unique(given, return_inverse=True)
+        if len(self.classes_) > 2:
+            raise MivError(
+                f"Only binary classification is supported. There are {len(self.classes_)} classes of labels: "
+                f"{self.classes_[:5].tolist()}. Expected two: whether a bag holds something of the query's class."
+            )
+        if len(self.classes_) < 2:
+            raise MivError(
+                f"There is one class, {self.classes_.tolist()[0]!r}. Expected exemplars of both, no and yes."
+            )
+        exemplars = _exemplar_set(queries, bags, label)
+        self.n_features_in_ = int(exemplars.pool.values.shape[1])
+        self.verifier_ = self._train(exemplars)
+        return self
+
+    def predict_proba(self, X: Any, bags: Any = None) -> NDArray[np.float64]:  # noqa: N803
+        """``(E, 2)``: the probability that the bag does not hold the query's class, and that it does."""
+        probability = self.verify(X, bags).probability
+        return np.stack([1 - probability, probability], axis=1)
+
+    def predict(self, X: Any, bags: Any = None) -> NDArray[Any]:  # noqa: N803
+        """``(E,)``: a label for each exemplar, by the threshold of the verifier's operating point."""
+        verdicts = self.verify(X, bags)
+        return self.classes_[verdicts.verdict.astype(np.int64)]
+
+    def witnesses(self, X: Any, bags: Any = None) -> list[NDArray[np.int64]]:  # noqa: N803
+        """For each exemplar the places of its witnesses in the bag, those with most attention first; possibly none."""
+        verdicts = self.verify(X, bags)
+        return [np.array([one.index for one in verdict.witnesses], np.int64) for verdict in verdicts]
+
+    def verify(self, X: Any, bags: Any = None) -> Verdicts:  # noqa: N803
+        """Everything at once: verdicts, probabilities, attention, witnesses."""
+        check_is_fitted(self)
+        return self.verifier_.verify_many(*_exemplars(X, bags))
+
+    def score(self, X: Any, y: Any, labels: ArrayLike | None = None) -> float:  # noqa: N803
+        """Accuracy: ``score(X, y)`` or ``score(queries, bags, labels)``."""
+        if labels is None:
+            return float(accuracy_score(y, self.predict(X)))
+        return float(accuracy_score(labels, self.predict(X, y)))
+
+    def _train(self, exemplars: ExemplarSet) -> Any:
+        from miv.training.presets import preset
+        from miv.training.run import Machine, StoppedByUser, train
+        from miv.verifier import Verifier
+
+        random = check_random_state(self.random_state)
+        settings = {
+            "pooling": self.pooling,
+            "heads": self.heads,
+            "pooling_options": self.pooling_options or {},
+            "backbone": "features",
+            "max_epochs": self.max_epochs,
+            "patience": self.max_epochs,
+            "batch_size": self.batch_size,
+            "grouping": 1,
+            "learning_rates": ((0, self.learning_rate),),
+            "frozen_learning_rates": (),
+            "weight_decay": self.weight_decay,
+            "seed": int(random.randint(_SEEDS)),
+        }
+        config = preset("fast").changed(settings)
+        sets = self._split(exemplars, int(random.randint(_SEEDS)))
+        with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder:
+            run = Path(folder) / "run"
+            try:
+                train(sets, config, run, Machine(Path(folder) / "cache", quiet=not self.verbose))
+            except StoppedByUser:  # there is no run to go on with
+                raise KeyboardInterrupt from None
+            return Verifier.from_pretrained(run)
+
+    def _split(self, exemplars: ExemplarSet, seed: int) -> dict[str, ExemplarSet]:
+        if not 0 <= self.validation_fraction < 1:
+            raise MivError(f"validation_fraction is {self.validation_fraction}. Expected at least 0, and less than 1.")
+        fewest = int(np.bincount(exemplars.label).min())
+        if not self.validation_fraction or fewest < 2:  # one exemplar of a class cannot be in both
+            return {"train": exemplars, "validation": exemplars}
+        held_out = max(2, round(self.validation_fraction * len(exemplars)))
+        train, validation = train_test_split(
+            np.arange(len(exemplars)), test_size=held_out, random_state=seed, stratify=exemplars.label
+        )
+        return {"train": exemplars.subset(train), "validation": exemplars.subset(validation)}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.two_d_array = False  # a sequence of (query, bag)
+        return tags
+
+
+class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Applies a transformer of vectors, such as ``StandardScaler()``, to every query and every member of a bag.
+
+    It takes and gives sequences of pairs ``(query, bag)``, and so stands before ``MIVClassifier`` in a ``Pipeline``.
+
+    Args:
+        transformer: is cloned, and fitted on all queries and members of bags together.
+
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> pairs = [([0.0, 4.0], [[2.0, 4.0], [4.0, 10.0]]), ([2.0, 6.0], [[2.0, 6.0]])]
+    >>> query, bag = OnInstances(StandardScaler()).fit_transform(pairs)[0]
+    >>> query.round(1).tolist(), bag.round(1).tolist()
+    ([-1.6, -0.9], [[0.0, -0.9], [1.6, 1.8]])
+    """
+
+    def __init__(self, transformer: Any) -> None:
+        self.transformer = transformer
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+        """Fit the transformer on all vectors."""
+        queries, bags = _exemplars(X, None)
+        vectors = np.concatenate([np.asarray(queries), *map(np.asarray, bags)])
+        self.n_features_in_ = vectors.shape[1]
+        self.transformer_ = clone(self.transformer).fit(vectors)
+        return self
+
+    def transform(self, X: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:  # noqa: N803
+        """Transform all vectors, in one call."""
+        check_is_fitted(self)
+        queries, bags = _exemplars(X, None)
+        vectors = self.transformer_.transform(np.concatenate([np.asarray(queries), *map(np.asarray, bags)]))
+        borders = len(queries) + np.cumsum([0, *map(len, bags)])
+        members = [vectors[first:last] for first, last in pairwise(borders)]
+        return list(zip(vectors[: len(queries)], members, strict=True))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+def _exemplars(first: Any, bags: Any) -> tuple[Any, Any]:
+    """Queries and bags, from pairs or as they are."""
+    if bags is not None:
+        return first, bags
+    for number, pair in enumerate(first):
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise MivError(
+                f"Exemplar {number} is {_describe(pair)}. Expected X as a list of pairs (query, bag), a query (C,) and "
+                "a bag (N, C); or queries and bags as two arguments."
+            )
+    return [query for query, _ in first], [bag for _, bag in first]
+
+
+def _exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarSet:
+    """One row a vector, as it comes: to look for equal ones costs more than it saves where nothing is embedded."""
+    check_bags(queries, bags, "features")
+    first = np.shape(queries[0])
+    if len(first) != 1 or not first[0]:
+        raise MivError(f"Query 0 has the shape {first}. Expected a vector (C,).")
+    parts = [as_vectors(queries, first[0], "The queries")]
+    parts += [as_vectors(bag, first[0], f"Bag {number}") for number, bag in enumerate(bags)]
+    check_finite(parts[0], "The queries")
+    values = np.concatenate(parts)
+    check_finite(values, "The queries and bags")
+    ptr = np.cumsum([0, *map(len, parts[1:])])
+    query = np.arange(len(queries))
+    return ExemplarSet(InstancePool("features", values), query, ptr, len(queries) + np.arange(ptr[-1]), label)
+
+
+def _describe(thing: Any) -> str:
+    shape = np.shape(thing) if isinstance(thing, np.ndarray) else ""
+    return f"a {type(thing).__name__} {shape}".strip()

@@ -1,0 +1,140 @@
+"""What a verifier decides of an exemplar, and how that looks in a terminal and in a notebook."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.exemplars.pool import InstancePool
+
+
+class Witness(NamedTuple):
+    """An instance that shows why: its place in the bag, from 0, and its share of the attention."""
+
+    index: int
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The instances of exemplars as indices into a pool, for pictures and texts beside a verdict."""
+
+    pool: InstancePool
+    query: NDArray[np.int64]  # (E,)
+    bag: NDArray[np.int64]  # (T,)
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """The answer for one exemplar, with ``N`` targets in its bag.
+
+    Args:
+        verdict: whether the bag holds something of the query's class.
+        probability: that it does, calibrated where the verifier is.
+        threshold: from which probability on the verdict is yes.
+        witnesses: the instances that show it, those with most attention first; possibly none.
+        attention: ``(N,)``, of sum 1; ``None`` where the pooling has none.
+        size: ``N``.
+        shown: the query and the bag, where they are images or texts.
+
+    A verdict is true where it is yes, so that ``if verifier.verify(query, bag):`` reads as it is meant.
+    """
+
+    verdict: bool
+    probability: float
+    threshold: float
+    witnesses: tuple[Witness, ...]
+    attention: NDArray[np.float64] | None = field(repr=False)
+    size: int
+    shown: Shown | None = field(default=None, repr=False)
+
+    def __bool__(self) -> bool:
+        return self.verdict
+
+    def __str__(self) -> str:
+        from miv.verdict_text import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from miv.verdict_html import as_html
+
+        return as_html(self)
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "verdict": self.verdict,
+            "probability": self.probability,
+            "threshold": self.threshold,
+            "witnesses": [witness._asdict() for witness in self.witnesses],
+            "attention": None if self.attention is None else self.attention.tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts(Sequence[Verdict]):
+    """The answers for ``E`` exemplars with ``T`` targets in all; one of them is a ``Verdict``.
+
+    Args:
+        verdict: ``(E,)`` bool.
+        probability: ``(E,)``.
+        threshold: from which probability on a verdict is yes.
+        logit: ``(E,)``, before calibration.
+        ptr: ``(E + 1,)``, the borders between the bags.
+        attention: ``(T,)``, of sum 1 in each bag; ``None`` where the pooling has none.
+        witness: ``(T,)`` bool, which targets are witnesses; ``None`` where the pooling has no attention.
+        shown: the instances, where they are images or texts.
+    """
+
+    verdict: NDArray[np.bool_]
+    probability: NDArray[np.float64]
+    threshold: float
+    logit: NDArray[np.float64]
+    ptr: NDArray[np.int64]
+    attention: NDArray[np.float64] | None = None
+    witness: NDArray[np.bool_] | None = None
+    shown: Shown | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.probability)
+
+    @overload
+    def __getitem__(self, exemplar: int) -> Verdict: ...
+    @overload
+    def __getitem__(self, exemplar: slice) -> Sequence[Verdict]: ...
+    def __getitem__(self, exemplar: int | slice) -> Verdict | Sequence[Verdict]:
+        """Return the answer for one exemplar, or a list of them for a slice."""
+        if isinstance(exemplar, slice):
+            return [self[number] for number in range(len(self))[exemplar]]
+        if not -len(self) <= exemplar < len(self):
+            raise IndexError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
+        exemplar %= len(self)
+        first, last = int(self.ptr[exemplar]), int(self.ptr[exemplar + 1])
+        attention = None if self.attention is None else self.attention[first:last]
+        shown = self.shown
+        if shown is not None:
+            shown = Shown(shown.pool, shown.query[exemplar : exemplar + 1], shown.bag[first:last])
+        return Verdict(
+            bool(self.verdict[exemplar]),
+            float(self.probability[exemplar]),
+            self.threshold,
+            self._witnesses(first, last),
+            attention,
+            last - first,
+            shown,
+        )
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return (self[exemplar] for exemplar in range(len(self)))
+
+    def _witnesses(self, first: int, last: int) -> tuple[Witness, ...]:
+        if self.witness is None or self.attention is None:
+            return ()
+        attention = self.attention[first:last]
+        places = self.witness[first:last].nonzero()[0]
+        if len(places) > 1:
+            places = places[np.argsort(-attention[places], kind="stable")]
+        return tuple(Witness(int(place), float(attention[place])) for place in places)

@@ -1,0 +1,104 @@
+"""From what people have to verdicts: gather the instances, embed each distinct one once, pool, decide."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from miv.bags import Bags
+from miv.feature_cache import embed_instances
+from miv.given import Gathering, as_vectors, check_bags, check_finite
+from miv.images import Fit
+from miv.progress import Progress
+from miv.verdict import Shown, Verdicts
+
+if TYPE_CHECKING:
+    from miv.verifier import Verifier
+
+# Targets that are pooled together: of 512 channels 8 MB, more gains nothing.
+_TOGETHER = 4096
+
+# Gives the queries (B, C) and the targets (T, C) of the exemplars from one to before another.
+Lookup = Callable[[int, int], tuple[NDArray[np.float32], NDArray[np.float32]]]
+
+
+def verify_many(
+    verifier: "Verifier", queries: Any, bags: Any, resize: Fit | None, progress: Progress | None
+) -> Verdicts:
+    """Verify exemplars given as instances; see ``Verifier.verify_many``."""
+    kind = verifier.backbone.kind
+    check_bags(queries, bags, kind)
+    ptr = np.cumsum([0, *map(len, bags)])
+    if kind == "features":
+        return _decided(verifier, _vectors(verifier.backbone.channels, queries, bags), ptr, None)
+    gathering = Gathering(kind, verifier.instances, resize)
+    query = np.array([gathering.add(one, f"query {number}") for number, one in enumerate(queries)])
+    bag = np.array(
+        [
+            gathering.add(one, f"bag {number}, instance {place}")
+            for number, members in enumerate(bags)
+            for place, one in enumerate(members)
+        ]
+    )
+    pool = gathering.pool()
+    features = embed_instances(verifier.backbone, pool, np.arange(len(pool)), progress)  # (P, C)
+
+    def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return features[query[first:last]], features[bag[ptr[first] : ptr[last]]]
+
+    return _decided(verifier, lookup, ptr, Shown(pool, query, bag))
+
+
+def _vectors(channels: int, queries: Any, bags: Sequence[Any]) -> Lookup:
+    """Look up vectors that were given; only those of one batch are joined, as all may be many."""
+    query = as_vectors(queries, channels, "The queries")
+    members = [as_vectors(bag, channels, f"Bag {number}") for number, bag in enumerate(bags)]
+
+    def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        targets = members[first] if last == first + 1 else np.concatenate(members[first:last])
+        what = f"Bag {first}" if last == first + 1 else f"Bags {first} to {last - 1}"
+        check_finite(query[first:last], f"The queries from {first}")
+        check_finite(targets, what)
+        return query[first:last], targets
+
+    return lookup
+
+
+def _decided(verifier: "Verifier", lookup: Lookup, ptr: NDArray[np.int64], shown: Shown | None) -> Verdicts:
+    """Pool batch by batch, and decide by the verifier's operating point."""
+    logits, attentions = [], []
+    was_training = verifier.training
+    if was_training:
+        verifier.eval()
+    with torch.inference_mode():
+        for first, last in _batches(ptr):
+            query, targets = (_as_tensor(rows, verifier.pooling.norm.weight) for rows in lookup(first, last))
+            borders = torch.from_numpy(ptr[first : last + 1] - ptr[first]).to(targets.device)
+            answer = verifier.verify_features(query, Bags(targets, borders))
+            logits.append(answer.logit)
+            if answer.attention is not None:
+                attentions.append(answer.attention)
+        logit = torch.cat(logits).double().cpu().numpy()
+        attention = torch.cat(attentions).double().cpu().numpy() if attentions else None
+    if was_training:
+        verifier.train()
+    point = verifier.operating_point
+    probability = point.probability(logit)
+    witness = None if attention is None else point.witnesses(probability, attention, ptr)
+    return Verdicts(point.verdict(probability), probability, point.threshold, logit, ptr, attention, witness, shown)
+
+
+def _batches(ptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """The first exemplar of each batch, and the one after its last."""
+    first, exemplars = 0, len(ptr) - 1
+    while first < exemplars:
+        last = max(first + 1, int(np.searchsorted(ptr, ptr[first] + _TOGETHER, side="right")) - 1)
+        yield first, last
+        first = last
+
+
+def _as_tensor(rows: NDArray[np.float32], like: Tensor) -> Tensor:
+    return torch.from_numpy(np.require(rows, requirements=["C", "W"])).to(like)

@@ -1,0 +1,145 @@
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+from miv import MivError, Verifier
+from miv.cli.app import app
+
+FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A verifier of images, one of vectors, and some of each."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    Verifier("cap_dba_l2", "compact_cnn", instances=FORM).save_pretrained("images")
+    Verifier("gabmil", channels=2).save_pretrained("vectors")
+    Path("refs").mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 8, 8), dtype=np.uint8)
+    for name, image in zip("abcd", pixels, strict=True):
+        Image.fromarray(image).save(Path("refs") / f"{name}.png")
+    Path("refs/a.png").rename("query.png")
+    Path("refs/notes.md").write_text("not an instance")
+    np.save("one.npy", np.array([1.0, 0.0]))
+    np.save("three.npy", np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
+    return tmp_path
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["verify", *arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def run_json(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "--json"))
+
+
+def test_a_folder_files_and_a_table_are_the_same_bag(folder: Path) -> None:
+    Path("bag.csv").write_text("path\nrefs/b.png\nrefs/c.png\nrefs/d.png\n")
+    files = [f"refs/{name}.png" for name in "bcd"]
+    ways = [["--bag", "refs"], ["--bag", *files], ["--bag", "bag.csv"]]  # the second as a shell expands refs/*.png
+    ways.append([word for file in files for word in ("--bag", file)])
+    found = [run_json("images", "--query", "query.png", *way) for way in ways]
+    assert all(one == found[0] for one in found)
+    assert found[0]["bag"] == files
+    assert sum(found[0]["attention"]) == pytest.approx(1)
+    expected = Verifier.from_pretrained("images").verify("query.png", files)
+    assert found[0]["probability"] == expected.probability
+    table = run("images", "--query", "query.png", "--bag", "refs")
+    assert table.startswith(f"{'Yes' if expected else 'No'}: probability {expected.probability:.3f}, threshold 0.500.")
+    assert [line.split()[-1] for line in table.splitlines()[2:]] == files
+
+
+def test_vectors_by_file_and_in_place(folder: Path) -> None:
+    Path("bag.jsonl").write_text('{"vector": [1, 0]}\n{"vector": [0, 1]}\n{"vector": [0.5, 0.5]}\n')
+    from_file = run_json("vectors", "--query", "one.npy", "--bag", "three.npy")
+    assert from_file["bag"] == ["three.npy[0]", "three.npy[1]", "three.npy[2]"]
+    in_place = run_json("vectors", "--query", "[1, 0]", "--bag", "[1, 0]", "--bag", "[0, 1]", "--bag", "[0.5, 0.5]")
+    from_table = run_json("vectors", "--query", "[1, 0]", "--bag", "bag.jsonl")
+    assert from_file["probability"] == in_place["probability"] == from_table["probability"]
+
+
+def test_a_whole_table_to_parquet_and_csv(folder: Path) -> None:
+    Path("pairs.csv").write_text("query,bag,query_id\nquery.png,refs/b.png|refs/c.png,q1\nrefs/b.png,refs/d.png,q2\n")
+    summary = run_json("images", "--bags", "pairs.csv", "--out", "out.parquet")
+    rows = pq.read_table("out.parquet").to_pylist()
+    verifier = Verifier.from_pretrained("images")
+    verdict = verifier.verify("query.png", ["refs/b.png", "refs/c.png"])
+    assert summary["exemplars"] == len(rows) == 2
+    assert summary["yes"] == sum(row["verdict"] for row in rows)
+    assert [row["query"] for row in rows] == ["query.png", "refs/b.png"]
+    assert [row["query_id"] for row in rows] == ["q1", "q2"]
+    assert [row["bag_size"] for row in rows] == [2, 1]
+    assert rows[0]["probability"] == pytest.approx(verdict.probability, abs=1e-5)
+    assert rows[0]["witnesses"] == [witness.index for witness in verdict.witnesses]
+
+    assert "2 exemplars" in run("images", "--bags", "pairs.csv", "--out", "out.csv", "--by-instance")
+    with Path("out.csv").open(newline="") as file:
+        by_instance = list(csv.DictReader(file))
+    assert [(row["exemplar"], row["place"], row["instance"]) for row in by_instance] == [
+        ("0", "0", "refs/b.png"),
+        ("0", "1", "refs/c.png"),
+        ("1", "0", "refs/d.png"),
+    ]
+    assert verdict.attention is not None
+    assert [float(row["attention"]) for row in by_instance[:2]] == pytest.approx(verdict.attention.tolist(), abs=1e-5)
+    assert {row["witness"] for row in by_instance} <= {"True", "False"}
+
+
+def test_instances_by_id(folder: Path) -> None:
+    Path("pairs.csv").write_text("query,bag\nq,b|c\n")
+    Path("instances.csv").write_text("id,path\nq,query.png\nb,refs/b.png\nc,refs/c.png\n")
+    run("images", "--bags", "pairs.csv", "--instances", "instances.csv", "--out", "out.parquet")
+    row = pq.read_table("out.parquet").to_pylist()[0]
+    direct = run_json("images", "--query", "query.png", "--bag", "refs/b.png", "--bag", "refs/c.png")
+    assert row["query"] == "q"
+    assert row["probability"] == pytest.approx(direct["probability"], abs=1e-6)
+    Path("pairs.csv").write_text("query,bag\nq,b|x\n")
+    with pytest.raises(MivError, match=r"pairs.csv, line 2: there is no instance with the id 'x'"):
+        run("images", "--bags", "pairs.csv", "--instances", "instances.csv", "--out", "other.parquet")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["images"], "either --query and --bag, or --bags"),
+        (["images", "--query", "query.png"], "either --query and --bag, or --bags"),
+        (["images", "--query", "query.png", "--bag", "refs", "--bags", "t.csv"], "either --query and --bag"),
+        (["images", "--query", "query.png", "--bag", "refs", "--out", "o.csv"], "go with --bags"),
+        (["images", "--bags", "t.csv"], "--out is missing"),
+        (["images", "--bags", "t.csv", "--out", "o.xlsx"], "Expected .parquet or .csv"),
+        (["images", "--bags", "t.csv", "--out", "taken.csv"], "is there already.*--overwrite"),
+        (["images", "--bags", "t.csv", "--out", "o.csv"], "t.csv: this table does not exist"),
+        (["images", "--query", "nope.png", "--bag", "refs"], "nope.png: this image does not exist"),
+        (["images", "--query", "query.png", "--bag", "images"], "folder images holds no instance"),
+        (["images", "--query", "big.png", "--bag", "refs"], "16 × 16 grey.*8 × 8 grey.*--resize"),
+        (["vectors", "--query", "three.npy", "--bag", "three.npy"], "holds 3 instances. Expected one"),
+        (["vectors", "--query", "one", "--bag", "three.npy"], "expected a .npy file or a JSON list"),
+        (["vectors", "--query", "[1, 0, 0]", "--bag", "three.npy"], "vectors of 2 numbers"),
+        (["nowhere/model", "--query", "a", "--bag", "b"], "no folder 'nowhere/model'"),
+    ],
+)
+def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) -> None:
+    Path("taken.csv").write_text("kept")
+    Image.fromarray(np.zeros((16, 16), np.uint8)).save("big.png")
+    with pytest.raises(MivError, match=message):
+        run(*arguments)
+    assert Path("taken.csv").read_text() == "kept"
+    assert not Path("o.csv").exists()
+
+
+def test_another_size_by_resize(folder: Path) -> None:
+    Image.fromarray(np.zeros((16, 16), np.uint8)).save("big.png")
+    assert run_json("images", "--query", "big.png", "--bag", "refs", "--resize", "pad")["bag"][0] == "refs/b.png"

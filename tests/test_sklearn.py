@@ -1,0 +1,232 @@
+"""``MIVClassifier`` in the tools of scikit-learn, and the checks of its estimators that apply."""
+
+import pickle
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError, SkipTestWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks, get_tags
+
+from miv import MIVClassifier, MivError
+from miv.sklearn import OnInstances
+from tests.training.tiny import tiny_sets
+
+FAST: dict[str, Any] = {"max_epochs": 25, "batch_size": 32, "learning_rate": 1e-2, "random_state": 0}
+
+
+def exemplars(split: str = "train", count: int = 400) -> tuple[Any, list[Any], Any]:
+    """Classes are directions; see ``tests.training.tiny``."""
+    data = tiny_sets("features")[split]
+    values = data.pool.values
+    return values[data.query[:count]], [values[data.bag(row)] for row in range(count)], data.label[:count]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> MIVClassifier:
+    return MIVClassifier(**FAST).fit(*exemplars())
+
+
+def test_it_learns_from_labels_of_bags_and_finds_the_witnesses(fitted: MIVClassifier) -> None:
+    queries, bags, labels = exemplars("test")
+    assert fitted.score(queries, bags, labels) > 0.9
+    probability = fitted.predict_proba(queries, bags)
+    assert probability.shape == (400, 2)
+    assert probability.sum(axis=1) == pytest.approx(np.ones(400))
+    predicted = fitted.predict(queries, bags)
+    assert predicted.tolist() == (probability[:, 1] >= 0.5).astype(int).tolist()
+    truth = tiny_sets("features")["test"]
+    found = fitted.witnesses(queries, bags)
+    right = [int(truth.bag_witness(row)[places[0]]) for row, places in enumerate(found) if len(places) and labels[row]]  # type: ignore[index]
+    assert len(right) > 150
+    assert np.mean(right) > 0.9
+    assert all(len(places) == 0 for places, yes in zip(found, predicted, strict=True) if not yes)
+
+
+def test_pairs_and_two_arguments_are_the_same(fitted: MIVClassifier) -> None:
+    queries, bags, labels = exemplars("test", 50)
+    pairs = list(zip(queries, bags, strict=True))
+    assert fitted.predict_proba(pairs).tolist() == fitted.predict_proba(queries, bags).tolist()
+    assert fitted.score(pairs, labels) == fitted.score(queries, bags, labels)
+    again = clone(fitted).fit(list(zip(*exemplars()[:2], strict=True)), exemplars()[2])
+    assert again.predict_proba(pairs).tolist() == fitted.predict_proba(pairs).tolist()
+
+
+def test_nothing_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    queries, bags, labels = exemplars(count=40)
+    MIVClassifier(max_epochs=1).fit(queries, bags, labels)
+    assert list(tmp_path.iterdir()) == []
+    assert "epoch" not in capfd.readouterr().err
+    MIVClassifier(max_epochs=1, verbose=True).fit(queries, bags, labels)
+    assert "epoch   1" in capfd.readouterr().err
+
+
+def test_labels_may_be_words() -> None:
+    queries, bags, labels = exemplars(count=200)
+    words = np.array(["absent", "present"])[labels]
+    model = MIVClassifier(**FAST).fit(queries, bags, words)
+    assert model.classes_.tolist() == ["absent", "present"]
+    assert model.score(queries, bags, words) > 0.8
+
+
+def test_cross_validation_grid_search_and_pipelines() -> None:
+    queries, bags, labels = exemplars(count=240)
+    pairs = list(zip(queries, bags, strict=True))
+    scores = cross_val_score(MIVClassifier(**FAST), pairs, labels, cv=2, scoring="roc_auc")
+    assert scores.min() > 0.8
+    pipeline = make_pipeline(OnInstances(StandardScaler()), MIVClassifier(**FAST))
+    grid = GridSearchCV(pipeline, {"mivclassifier__heads": [1, 2]}, cv=2).fit(pairs, labels)
+    assert grid.best_params_["mivclassifier__heads"] in (1, 2)
+    assert grid.score(pairs, labels) > 0.8
+    assert grid.best_estimator_[-1].n_features_in_ == 8
+
+
+def test_on_instances_is_the_transformer_on_every_vector() -> None:
+    queries, bags, _ = exemplars(count=5)
+    pairs = list(zip(queries, bags, strict=True))
+    scaler = OnInstances(StandardScaler()).fit(pairs)
+    everything = np.concatenate([queries, *bags])
+    expected = StandardScaler().fit(everything)
+    for (query, bag), (scaled_query, scaled_bag) in zip(pairs, scaler.transform(pairs), strict=True):
+        assert scaled_query == pytest.approx(expected.transform(query[None])[0])
+        assert scaled_bag == pytest.approx(expected.transform(bag))
+
+
+def test_pickled_it_answers_the_same(fitted: MIVClassifier) -> None:
+    queries, bags, _ = exemplars("test", 20)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.predict_proba(queries, bags).tolist() == fitted.predict_proba(queries, bags).tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": [0, 1, 2] * 4}, "Only binary classification.*3 classes"),
+        ({"labels": [1] * 12}, "one class"),
+        ({"labels": [0, 1]}, "12 exemplars and 2 labels"),
+        ({"bags": [np.zeros((2, 8))] * 11 + [np.zeros((2, 7))]}, r"Bag 11 has the shape \(2, 7\)"),
+        ({"bags": [np.zeros((2, 8))] * 11 + [np.zeros((0, 8))]}, "Bag 11 is empty"),
+        ({"bags": [np.full((2, 8), np.nan)] * 12}, "NaN or infinite"),
+        ({"queries": np.zeros((12, 2, 8))}, r"Query 0 has the shape \(2, 8\)"),
+    ],
+)
+def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:
+    queries, bags, labels = exemplars(count=12)
+    given = {"queries": queries, "bags": bags, "labels": labels} | change
+    with pytest.raises(MivError, match=message):
+        MIVClassifier().fit(given["queries"], given["bags"], given["labels"])
+
+
+def test_wrong_parameters_and_rows_instead_of_pairs() -> None:
+    queries, bags, labels = exemplars(count=12)
+    with pytest.raises(MivError, match="validation_fraction is 1"):
+        MIVClassifier(validation_fraction=1).fit(queries, bags, labels)
+    with pytest.raises(MivError, match="Did you mean 'cap_vema'"):
+        MIVClassifier(pooling="cap_vena").fit(queries, bags, labels)
+    with pytest.raises(MivError, match=r"Exemplar 0 is a ndarray \(8,\).*pairs \(query, bag\)"):
+        MIVClassifier().fit(queries, labels)
+    with pytest.raises(NotFittedError):
+        MIVClassifier().predict(queries, bags)
+
+
+# The checks of sklearn.utils.estimator_checks that call no method with rows of numbers.
+OF_ANY_INPUT = [
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_set_params",
+    "check_valid_tag_types",
+]
+
+
+ESTIMATORS = [MIVClassifier(), OnInstances(StandardScaler())]
+
+
+@pytest.mark.parametrize("check", OF_ANY_INPUT)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
+def test_checks_of_scikit_learn_for_any_input(check: str, estimator: Any) -> None:
+    getattr(estimator_checks, check)(type(estimator).__name__, estimator)
+
+
+def test_scikit_learn_leaves_the_others_out_by_the_tags() -> None:
+    tags = get_tags(MIVClassifier())
+    assert is_classifier(MIVClassifier())
+    assert not tags.input_tags.two_d_array
+    assert not tags.classifier_tags.multi_class
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator_checks.check_estimator(MIVClassifier(), on_skip=None)
+    assert [one.category for one in caught if issubclass(one.category, SkipTestWarning)] == [SkipTestWarning]
+
+
+class OfRows(MIVClassifier):
+    """Rows of numbers as exemplars, so that the checks that need rows can be run: each row is a bag of one."""
+
+    def fit(self, X: Any, y: Any, labels: Any = None) -> "OfRows":  # noqa: N803
+        from sklearn.utils.validation import validate_data
+
+        rows, y = validate_data(self, X, y)
+        super().fit(_as_pairs(rows), y)
+        return self
+
+    def verify(self, X: Any, bags: Any = None) -> Any:  # noqa: N803
+        from sklearn.utils.validation import check_is_fitted, validate_data
+
+        check_is_fitted(self)
+        return super().verify(_as_pairs(validate_data(self, X, reset=False)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+def _as_pairs(rows: Any) -> list[Any]:
+    return [(np.ones(len(row)), row[None]) for row in np.asarray(rows, np.float64)]
+
+
+OF_ROWS = [
+    "check_classifiers_one_label",
+    "check_dict_unchanged",
+    "check_dont_overwrite_attributes",
+    "check_estimators_dtypes",
+    "check_estimators_fit_returns_self",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_estimators_unfitted",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_readonly_memmap_input",
+    "check_requires_y_none",
+    "check_supervised_y_2d",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", OF_ROWS)
+def test_checks_of_scikit_learn_for_rows(check: str) -> None:
+    estimator = OfRows(heads=1, max_epochs=2, random_state=0)
+    getattr(estimator_checks, check)("OfRows", estimator)

@@ -1,0 +1,260 @@
+"""``Verifier.verify`` and ``verify_many``: every kind of instance, against the forward pass; how verdicts look."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from miv import Bags, MivError, Verifier
+from miv.operating_point import OperatingPoint
+from miv.prediction import predict
+from miv.progress import SilentProgress
+from miv.tasks import create_task
+from miv.training.run import Machine, train
+from miv.verdict import Verdict
+from tests.training.tiny import IMAGES, tiny_sets
+
+FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
+
+
+@pytest.fixture(scope="module")
+def images() -> Verifier:
+    torch.manual_seed(0)
+    return Verifier("cap_dba_l2", "compact_cnn", instances=FORM).eval()
+
+
+def vectors(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def pixels(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+def test_the_verdict_is_that_of_the_forward_pass() -> None:
+    verifier = Verifier("cap_vema", channels=6).eval()
+    query, bag = vectors(6), vectors(4, 6, seed=1)
+    verdict = verifier.verify(query, bag)
+    with torch.no_grad():
+        answer = verifier(torch.from_numpy(query)[None], Bags.from_list([torch.from_numpy(bag)]))
+    assert verdict.probability == pytest.approx(float(answer.probability[0]), abs=1e-6)
+    assert verdict.attention == pytest.approx(answer.attention_of(0).numpy(), abs=1e-6)
+    assert bool(verdict) is verdict.verdict is (verdict.probability >= 0.5)
+    assert verdict.threshold == 0.5
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.sampled_from(["cap_dba_l1", "baseline", "mi_net"]))
+def test_many_are_as_one_by_one(sizes: list[int], pooling: str) -> None:
+    verifier = Verifier(pooling, channels=4).eval()
+    queries, bags = vectors(len(sizes), 4), [vectors(size, 4, seed=size) for size in sizes]
+    together = verifier.verify_many(queries, bags)
+    alone = [verifier.verify(query, bag) for query, bag in zip(queries, bags, strict=True)]
+    assert len(together) == len(alone)
+    for one, other in zip(together, alone, strict=True):
+        assert one.probability == pytest.approx(other.probability, abs=1e-5)
+        assert one.size == other.size
+        if one.attention is None or other.attention is None:
+            assert one.witnesses == other.witnesses == ()
+        else:
+            assert one.attention == pytest.approx(other.attention, abs=1e-5)
+
+
+def test_batches_of_targets_do_not_change_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier = Verifier("cap_dba_l2", channels=4).eval()
+    queries, bags = vectors(9, 4), [vectors(1 + number % 4, 4, seed=number) for number in range(9)]
+    whole = verifier.verify_many(queries, bags)
+    monkeypatch.setattr("miv.verifying._TOGETHER", 3)  # less than one of the bags
+    parts = verifier.verify_many(queries, bags)
+    assert parts.probability == pytest.approx(whole.probability, abs=1e-6)
+    assert parts.ptr.tolist() == whole.ptr.tolist()
+    assert parts[-1].attention == pytest.approx(whole[8].attention, abs=1e-6)
+    with pytest.raises(IndexError):
+        whole[9]
+
+
+def test_vectors_may_be_arrays_tensors_or_lists() -> None:
+    verifier = Verifier("gabmil", channels=2).eval()
+    query, bag = vectors(2), vectors(3, 2, seed=1)
+    forms = [(query, bag), (query.tolist(), bag.tolist()), (torch.from_numpy(query), torch.from_numpy(bag))]
+    forms += [(query.astype(np.float64), list(bag)), (query, [torch.from_numpy(row) for row in bag])]
+    assert len({verifier.verify(*form).probability for form in forms}) == 1
+
+
+def test_the_operating_point_decides() -> None:
+    verifier = Verifier("cap_dba_l2", channels=4).eval()
+    query, bag = vectors(4), vectors(5, 4, seed=1)
+    probability = verifier.verify(query, bag).probability
+    verifier.operating_point = OperatingPoint(threshold=probability - 0.01)
+    yes = verifier.verify(query, bag)
+    verifier.operating_point = OperatingPoint(threshold=probability + 0.01)
+    no = verifier.verify(query, bag)
+    assert (yes.verdict, no.verdict) == (True, False)
+    assert no.witnesses == ()  # an empty set is a possible answer
+    assert yes.attention is not None
+    expected = [place for place in np.argsort(-yes.attention) if yes.attention[place] * 5 >= 1.5]
+    assert [witness.index for witness in yes.witnesses] == expected
+    assert [witness.score for witness in yes.witnesses] == [yes.attention[place] for place in expected]
+
+
+def test_a_verifier_in_training_stays_so_and_answers_as_one_that_is_not() -> None:
+    verifier = Verifier("bi_lstm", channels=4).train()
+    query, bag = vectors(4), vectors(5, 4, seed=1)
+    in_training = verifier.verify(query, bag)
+    assert verifier.training
+    assert verifier.pooling.training
+    assert in_training.probability == verifier.eval().verify(query, bag).probability
+
+
+def test_files_pictures_and_arrays_of_the_same_image_are_the_same(images: Verifier, tmp_path: Path) -> None:
+    stack = pixels(4, 8, 8)
+    paths = [tmp_path / f"{number}.png" for number in range(4)]
+    for path, image in zip(paths, stack, strict=True):
+        Image.fromarray(image).save(path)
+    pictures = [Image.open(path) for path in paths]
+    colour = [Image.fromarray(image).convert("RGB") for image in stack]  # grey again, as the verifier's images are
+    forms = [(stack[0], stack[1:]), (paths[0], paths[1:]), (str(paths[0]), [str(path) for path in paths[1:]])]
+    forms += [(pictures[0], pictures[1:]), (colour[0], colour[1:]), (paths[0], [stack[1], pictures[2], paths[3]])]
+    verdicts = [images.verify(*form) for form in forms]
+    assert len({verdict.probability for verdict in verdicts}) == 1
+    prepare = images.backbone.prepare
+    with torch.no_grad():
+        answer = images(prepare(stack[:1]), Bags.from_list([prepare(stack[1:])]))
+    assert verdicts[0].probability == pytest.approx(float(answer.probability[0]), abs=1e-5)
+
+
+def test_each_distinct_image_is_embedded_once(images: Verifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = pixels(3, 8, 8)
+    seen: list[int] = []
+    prepare = images.backbone.prepare
+    monkeypatch.setattr(images.backbone, "prepare", lambda values: seen.append(len(values)) or prepare(values))
+    images.verify_many([stack[0], stack[0].copy()], [stack[1:], [stack[2], stack[0]]])
+    assert seen[-1] == 3  # the check of the pool asks for one first
+
+
+def test_images_of_another_size_are_refused_unless_resized(images: Verifier, tmp_path: Path) -> None:
+    right, wrong = pixels(8, 8), pixels(10, 12)
+    Image.fromarray(wrong).save(tmp_path / "wrong.png")
+    for given_image in (wrong, Image.fromarray(wrong), tmp_path / "wrong.png"):
+        with pytest.raises(MivError, match=r"bag 0, instance 1.*10 × 12 grey.*trained on 8 × 8 grey.*resize="):
+            images.verify(right, [right, given_image])
+    found = [images.verify(right, [right, tmp_path / "wrong.png"], resize=how) for how in ("stretch", "crop", "pad")]  # type: ignore[arg-type]
+    assert len({verdict.probability for verdict in found}) == 3
+    assert found[0].probability == images.verify(right, [right, wrong], resize="stretch").probability
+    with pytest.raises(MivError, match=r"'squash'.*stretch, crop or pad"):
+        images.verify(right, [wrong], resize="squash")  # type: ignore[arg-type]
+
+
+def test_a_verifier_that_does_not_know_its_images_takes_arrays_only(tmp_path: Path) -> None:
+    verifier = Verifier("baseline", "compact_cnn").eval()
+    Image.fromarray(pixels(8, 8)).save(tmp_path / "a.png")
+    assert verifier.verify(pixels(8, 8), pixels(2, 8, 8)).size == 2
+    with pytest.raises(MivError, match=r"does not say what its images are.*config\.json.*height"):
+        verifier.verify(tmp_path / "a.png", [tmp_path / "a.png"])
+
+
+def test_training_writes_down_what_the_images_are(tmp_path: Path) -> None:
+    train(tiny_sets("image"), IMAGES.changed({"max_epochs": 1}), tmp_path / "run", Machine(tmp_path / "cache"))
+    loaded = Verifier.from_pretrained(tmp_path / "run")
+    assert loaded.instances is not None
+    assert loaded.instances.document() == FORM
+    loaded.save_pretrained(tmp_path / "again")
+    assert Verifier.from_pretrained(tmp_path / "again").instances == loaded.instances
+
+
+@pytest.mark.parametrize(
+    "instances",
+    [{"kind": "image", "height": 0, "width": 8, "mode": "L"}, {"height": 8}, {**FORM, "mode": "P"}, [8, 8], "8x8"],
+)
+def test_a_form_that_is_none_is_refused(instances: Any) -> None:
+    with pytest.raises(MivError, match="Expected kind image, height and width"):
+        Verifier("baseline", "compact_cnn", instances=instances)
+
+
+@pytest.mark.parametrize(
+    ("query", "bag", "message"),
+    [
+        (vectors(3), vectors(2, 4), r"The queries has the shape \(1, 3\).*4 numbers"),
+        (vectors(4), vectors(2, 3), r"Bag 0 has the shape \(2, 3\)"),
+        (vectors(4), vectors(4), r"Bag 0 has the shape \(4,\)"),
+        (vectors(4), np.zeros((0, 4), np.float32), "Bag 0 is empty"),
+        (vectors(4), [[1.0, 2.0, 3.0, np.nan]], "NaN or infinite"),
+        ([np.inf, 0, 0, 0], vectors(2, 4), "NaN or infinite"),
+        (vectors(4), "abcd", "Bag 0 is one feature vector"),
+        (vectors(4), [["a", "b", "c", "d"]], "not numbers"),
+        (vectors(4), [[1.0, 2.0], [1.0]], "not vectors of one length"),
+    ],
+)
+def test_mistakes_with_vectors_are_named(query: Any, bag: Any, message: str) -> None:
+    with pytest.raises(MivError, match=message):
+        Verifier("baseline", channels=4).verify(query, bag)
+
+
+def test_other_mistakes_are_named(images: Verifier, tmp_path: Path) -> None:
+    image = pixels(8, 8)
+    with pytest.raises(MivError, match="2 queries and 1 bags"):
+        images.verify_many([image, image], [[image]])
+    with pytest.raises(MivError, match="no exemplar"):
+        images.verify_many([], [])
+    with pytest.raises(MivError, match="One instance was given"):
+        images.verify_many("a.png", [["b.png"]])
+    with pytest.raises(MivError, match="Bag 0 is one image"):
+        images.verify(image, tmp_path / "a.png")
+    with pytest.raises(MivError, match=r"nope\.png: this image does not exist"):
+        images.verify(image, [tmp_path / "nope.png"])
+    with pytest.raises(MivError, match=r"query 0 is float64 \(8, 8\)"):
+        images.verify(image / 255, [image])
+    (tmp_path / "text.png").write_text("not an image")
+    with pytest.raises(MivError, match=r"text\.png: not an image"):
+        images.verify(image, [tmp_path / "text.png"])
+
+
+def test_a_picture_above_the_limit_is_refused_before_it_is_decoded(
+    images: Verifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("miv.images.MAX_PIXELS", 50)
+    with pytest.raises(MivError, match="at most 50 are read"):
+        images.verify(pixels(8, 8), [Image.fromarray(pixels(8, 8))])
+
+
+def test_how_a_verdict_reads() -> None:
+    verdict = Verifier("cap_dba_l2", channels=4).eval().verify(vectors(4), vectors(30, 4, seed=1))
+    lines = str(verdict).splitlines()
+    assert lines[0] == f"{'Yes' if verdict else 'No'}: probability {verdict.probability:.3f}, threshold 0.500."
+    assert lines[1].startswith("Bag of 30, ")
+    assert len(lines) == 23  # twenty rows of the bag
+    assert lines[-1] == "  and 10 with less attention"
+    without = Verifier("mi_net", channels=4).eval().verify(vectors(4), vectors(3, 4, seed=1))
+    assert "no attention" in str(without)
+    assert "no attention" in without._repr_html_()
+    assert Verdict.document(without)["attention"] is None
+
+
+def test_a_notebook_shows_the_images_and_frames_the_witnesses(images: Verifier) -> None:
+    images.operating_point = OperatingPoint(threshold=0.0)
+    verdict = images.verify(pixels(8, 8), pixels(6, 8, 8, seed=1))
+    images.operating_point = OperatingPoint.default()
+    page = verdict._repr_html_()
+    assert page.count("data:image/png;base64,") == 7
+    assert page.count("border:3px solid #d97706") == len(verdict.witnesses)
+    assert page.count(", witness, attention") == 2 * len(verdict.witnesses)  # alt and title
+    assert "http" not in page
+
+
+def test_on_the_twin_of_handwriting_the_answers_are_those_of_the_set(tmp_path: Path) -> None:
+    task = create_task("digits-twin", writers=6, held_out_writers=6, copies=2)
+    test = task.build(SilentProgress())["test"].subset(np.arange(12))
+    verifier = Verifier("baseline", "compact_cnn", instances={**FORM, "height": 28, "width": 28}).eval()
+    paths = [tmp_path / f"{row}.png" for row in range(len(test.pool))]
+    for row in test.used:
+        Image.fromarray(test.pool.values[row]).save(paths[row])
+    queries, bags = [paths[row] for row in test.query], [[paths[row] for row in test.bag(one)] for one in range(12)]
+    verdicts = verifier.verify_many(queries, bags)
+    answers = predict(verifier, test)
+    assert verdicts.logit == pytest.approx(answers.logit, abs=1e-4)
+    assert verdicts.attention == pytest.approx(answers.attention, abs=1e-6)
