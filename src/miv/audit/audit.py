@@ -23,6 +23,7 @@ from miv.progress import Progress, SilentProgress
 from miv.verifier import Verifier
 
 Document = dict[str, Any]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class Subject:
     def answers(self, exemplars: ExemplarSet) -> Predictions:
         """What the verifier says of exemplars on the same pool."""
         return predict(self.verifier, exemplars, self.features)
+
+    def yes(self, answers: Predictions) -> Mask:
+        """``(E,)`` where the verdict is yes, at the verifier's own operating point."""
+        point = self.verifier.operating_point
+        return point.verdict(point.probability(answers.logit))
 
 
 def audit(
@@ -73,7 +79,8 @@ def audit(
     method = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     scores = explain(verifier, exemplars, method, features=features, seed=seed, progress=progress)
     answers = subject.answers(exemplars)
-    with progress.step("Changing exemplars", total=9) as advance:
+    yes = subject.yes(answers)
+    with progress.step("Changing exemplars", total=3 + len(_SENSITIVITY)) as advance:
         document = {
             "exemplars": len(exemplars),
             "positives": int(exemplars.label.sum()),
@@ -81,11 +88,11 @@ def audit(
             "classes_known": exemplars.pool.classes is not None,
             "witnesses_by": method,
             "metrics": evaluate(answers, score=scores).metrics,
-            "reasons": reasons(answers, exemplars.witness, scores),
+            "reasons": reasons(answers, yes, exemplars.witness, scores),
         }
-        document |= delete(subject, answers, random)
+        document |= delete(subject, answers, yes, random)
         advance(2)
-        document["swap_query"] = swap(subject, answers, random)
+        document["swap_query"] = swap(subject, yes, random)
         advance(1)
         document["sensitivity"] = []
         for row in _SENSITIVITY:
@@ -94,7 +101,7 @@ def audit(
     return document
 
 
-def reasons(answers: Predictions, witness: NDArray[np.bool_], scores: NDArray[np.float64]) -> Document:
+def reasons(answers: Predictions, yes: Mask, witness: Mask, scores: NDArray[np.float64]) -> Document:
     """Verdict right or wrong × witness right or wrong, of the positives that have a witness and another instance.
 
     The witness is right where the instance of the highest score is one; where several share it, all have to be.
@@ -104,7 +111,6 @@ def reasons(answers: Predictions, witness: NDArray[np.bool_], scores: NDArray[np
     looked_right = ~np.logical_or.reduceat(top & ~witness, first)
     count = np.add.reduceat(witness.astype(np.int64), first)
     counted = (answers.label == 1) & (count > 0) & (count < answers.bag_sizes)
-    yes = answers.logit > 0
     right = counted & yes
     return {
         "positives": int(counted.sum()),
@@ -118,13 +124,13 @@ def reasons(answers: Predictions, witness: NDArray[np.bool_], scores: NDArray[np
     }
 
 
-def delete(subject: Subject, answers: Predictions, random: np.random.Generator) -> Document:
+def delete(subject: Subject, answers: Predictions, yes: Mask, random: np.random.Generator) -> Document:
     """Of positives that got a yes: without the witnesses the answer is no; without as many others it is still yes."""
     exemplars = subject.exemplars
     witness = exemplars.witness
     assert witness is not None  # noqa: S101 - audit has seen to it
     count = np.add.reduceat(witness.astype(np.int64), exemplars.bag_ptr[:-1])
-    chosen = np.flatnonzero((answers.label == 1) & (answers.logit > 0) & (count > 0) & (count < exemplars.bag_sizes))
+    chosen = np.flatnonzero((answers.label == 1) & yes & (count > 0) & (count < exemplars.bag_sizes))
     if len(chosen) == 0:
         return {"delete_witnesses": None, "delete_others": None}
     subset = exemplars.subset(chosen)
@@ -134,27 +140,19 @@ def delete(subject: Subject, answers: Predictions, random: np.random.Generator) 
         "delete_witnesses": keep_members(subset, ~of_subset),
         "delete_others": delete_as_many_others(subset, of_subset, random),
     }
-    return {
-        name: turned(subject.answers(one).logit, answers.logit[chosen], exemplars_of=len(chosen))
-        for name, one in changed.items()
-    }
-
-
-def swap(subject: Subject, answers: Predictions, random: np.random.Generator) -> Document | None:
-    """Of positives that got a yes: asked for another class, the answer is no."""
-    chosen = np.flatnonzero((answers.label == 1) & (answers.logit > 0))
-    changed = swap_queries(subject.exemplars, chosen, random) if len(chosen) else None
-    if changed is None:
-        return None
-    return turned(subject.answers(changed).logit, None, exemplars_of=len(chosen))
-
-
-def turned(logit: NDArray[np.float64], before: NDArray[np.float64] | None, exemplars_of: int) -> Document:
-    """How many of ``exemplars_of`` yeses could be changed, and how many of those turned to no."""
-    found: Document = {"said_yes": exemplars_of, "turned_to_no": share(logit <= 0)}
-    if before is not None:
-        found["logit_change"] = float((logit - before).mean())
+    found = {}
+    for name, one in changed.items():
+        now = subject.answers(one)
+        change = float((now.logit - answers.logit[chosen]).mean())
+        found[name] = {"turned_to_no": share(~subject.yes(now)), "logit_change": change}
     return found
+
+
+def swap(subject: Subject, yes: Mask, random: np.random.Generator) -> Document | None:
+    """Of positives that got a yes: asked for another class, the answer is no."""
+    chosen = np.flatnonzero((subject.exemplars.label == 1) & yes)
+    changed = swap_queries(subject.exemplars, chosen, random) if len(chosen) else None
+    return None if changed is None else {"turned_to_no": share(~subject.yes(subject.answers(changed)))}
 
 
 _SENSITIVITY = (
@@ -179,7 +177,7 @@ def sensitivity(subject: Subject, name: str, times: int, how: str, random: np.ra
     if changed is None:
         return row | dict.fromkeys(("exemplars", "auroc", "yes_positives", "yes_negatives", "i_auroc"))
     answers = subject.answers(changed)
-    yes = answers.logit > 0
+    yes = subject.yes(answers)
     ranked = evaluate(answers).metrics.get("i_auroc")
     return row | {
         "exemplars": len(changed),
@@ -190,7 +188,7 @@ def sensitivity(subject: Subject, name: str, times: int, how: str, random: np.ra
     }
 
 
-def share(hits: NDArray[np.bool_]) -> Document | None:
+def share(hits: Mask) -> Document | None:
     """How many of how many, with Wilson's interval of 95%; ``None`` of nothing."""
     from scipy.stats import binomtest
 

@@ -1,6 +1,7 @@
 """Exemplars changed in one way whose right answer is known: members taken away or added, another query."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +56,7 @@ def repeat_members(exemplars: ExemplarSet, times: int) -> ExemplarSet:
     )
 
 
-def delete_as_many_others(
-    exemplars: ExemplarSet, witness: NDArray[np.bool_], random: Random
-) -> ExemplarSet:
+def delete_as_many_others(exemplars: ExemplarSet, witness: NDArray[np.bool_], random: Random) -> ExemplarSet:
     """Take away, at random, as many members that are no witness as there are witnesses, or all there are."""
     kept = np.ones(len(witness), bool)
     for start, end in _spans(exemplars):
@@ -134,4 +133,4 @@ def groups_of(exemplars: ExemplarSet) -> NDArray[np.object_]:
 
 def _spans(exemplars: ExemplarSet) -> list[tuple[int, int]]:
     ptr = exemplars.bag_ptr.tolist()
-    return list(zip(ptr[:-1], ptr[1:], strict=True))
+    return list(pairwise(ptr))
