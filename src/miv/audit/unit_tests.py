@@ -23,7 +23,7 @@ from miv.verifier import Verifier
 SIZE = 8  # instances in a bag
 MARKED = 8  # channels that say nothing of the class; only poison has something there
 CHANNELS = 32
-STEPS, BATCH, RATE = 300, 128, 3e-3
+STEPS, BATCH, RATE = 600, 64, 3e-3
 MEASURED = 2000  # exemplars, freshly drawn under each law
 LEARNT = 0.6  # AUROC under the training law below which there is nothing to judge
 
