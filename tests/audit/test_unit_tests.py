@@ -1,15 +1,18 @@
 """The unit tests of poolings: that the laws are as they say, and that the outcomes tell poolings apart."""
 
-import numpy as np
+from typing import Any
+
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from miv.audit.unit_tests import CHANNELS, MARKED, SIZE, UNIT_TESTS, Law, draw, run_unit_tests
 
+Array = NDArray[Any]
 BY_NAME = {test.name: test for test in UNIT_TESTS}
 
 
-def drawn(law: Law) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def drawn(law: Law) -> tuple[Array, Array, Array, Array]:
     """Likeness to the query and mark of every instance ``(B, N)``, and the labels, of many exemplars."""
     query, bags, label = draw(law, 400, CHANNELS, torch.Generator().manual_seed(0))
     values = bags.values.reshape(400, SIZE, CHANNELS)
