@@ -49,7 +49,7 @@ def test_a_perfect_verifier_is_right_for_the_right_reason(exemplars: ExemplarSet
     assert found["delete_witnesses"]["turned_to_no"]["share"] == 1
     assert found["delete_witnesses"]["logit_change"] < 0
     assert found["delete_others"]["turned_to_no"]["share"] == 0
-    assert found["delete_others"]["logit_change"] == 0
+    assert abs(found["delete_others"]["logit_change"]) < 1e-5
     assert found["swap_query"]["turned_to_no"]["share"] == 1
     assert [row["auroc"] for row in found["sensitivity"]] == [1] * len(found["sensitivity"])
 
