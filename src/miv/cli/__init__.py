@@ -1,7 +1,19 @@
 """The ``miv`` command: a thin layer over the rest of the package."""
 
 # Their import adds the commands.
-from miv.cli import calibrate, data, demo, evaluate, own_data, poolings, reproduce, runs, train, verify  # noqa: F401
+from miv.cli import (  # noqa: F401
+    audit,
+    calibrate,
+    data,
+    demo,
+    evaluate,
+    own_data,
+    poolings,
+    reproduce,
+    runs,
+    train,
+    verify,
+)
 from miv.cli.app import main
 
 __all__ = ["main"]
