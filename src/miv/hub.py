@@ -5,6 +5,7 @@ from typing import Any
 
 from huggingface_hub import HfApi, hf_hub_download
 from huggingface_hub.errors import (
+    EntryNotFoundError,
     HfHubHTTPError,
     HFValidationError,
     LocalEntryNotFoundError,
@@ -43,6 +44,18 @@ def download(name: str, files: tuple[str, ...], **options: Any) -> Path:
             f"There is no folder {name!r}, and the hub did not give a verifier of that name: {_reason(error)}."
         ) from error
     return Path(paths[0]).parent
+
+
+def download_if_there(name: str, file: str, **options: Any) -> None:
+    """Fetch a file that not every verifier has, after those that ``download`` fetched."""
+    try:
+        if not options.get("local_files_only"):
+            options["local_files_only"] = not _hub_answers(name, options)
+        hf_hub_download(name, file, **options)
+    except EntryNotFoundError:  # the verifier has none
+        return
+    except (HfHubHTTPError, OSError) as error:
+        raise MivError(f"The hub did not give {file} of {name!r}: {_reason(error)}. Try again.") from error
 
 
 def _hub_answers(name: str, options: dict[str, Any]) -> bool:

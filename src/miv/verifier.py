@@ -14,8 +14,9 @@ from miv.backbones import create_backbone
 from miv.bags import Bags
 from miv.batches import Batch, embed
 from miv.errors import MivError
-from miv.hub import download, is_folder
+from miv.hub import download, download_if_there, is_folder
 from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, find_verifier, read_config, read_weights
+from miv.operating_point import OPERATING_POINT_NAME, OperatingPoint
 from miv.poolings import create_pooling
 
 _MODEL_CARD = """---
@@ -102,6 +103,7 @@ class Verifier(
             raise MivError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
         self.backbone = create_backbone(backbone, **backbone_options)
         self.pooling = create_pooling(pooling, channels=self.backbone.channels, **(pooling_options or {}))
+        self.operating_point = OperatingPoint.default()
         # What the mixin writes to config.json; its own choice would lack the two keys that name the format.
         self._hub_mixin_config = {
             "format": FORMAT,
@@ -158,12 +160,16 @@ class Verifier(
             for file in Path(temporary).iterdir():
                 if file.name != "README.md" or not (folder / "README.md").exists():  # a written card is kept
                     file.replace(folder / file.name)
+            if self.operating_point.is_default:  # one that is there belongs to the verifier that was
+                (folder / OPERATING_POINT_NAME).unlink(missing_ok=True)
         return result
 
     def _save_pretrained(self, save_directory: Path) -> None:
         weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
         save_file(weights, save_directory / WEIGHTS_NAME, metadata={"format": "pt"})
         self.backbone.save_files(save_directory)
+        if not self.operating_point.is_default:
+            self.operating_point.save(save_directory)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> "Verifier":
@@ -190,4 +196,7 @@ class Verifier(
         if not is_local and verifier.backbone.files:
             download(name, verifier.backbone.files, **options)
         verifier.backbone.load_files(folder)
+        if not is_local:
+            download_if_there(name, OPERATING_POINT_NAME, **options)
+        verifier.operating_point = OperatingPoint.load(folder)
         return verifier.eval()

@@ -1,0 +1,109 @@
+"""Where a verifier says yes: how logits become probabilities, the threshold, and the rule for witnesses."""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miv.errors import MivError
+from miv.json_files import read_json_object, write_json
+from miv.scalings import Floats, Identity, Scaling, scaling_from
+from miv.witness_sets import WitnessRule
+
+OPERATING_POINT_NAME = "operating_point.json"
+_FORMAT, _FORMAT_VERSION = "miv-operating-point", 1
+_KEYS = {"format", "format_version", "goal", "threshold", "scaling", "witness_rule", "measured"}
+_REMEDY = "Calibrate again with `miv calibrate`, or remove the file to go without."
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """What turns the logits and the attention of a verifier into decisions.
+
+    Args:
+        scaling: makes probabilities of logits.
+        threshold: the verdict is yes where the probability is at least this.
+        goal: what the threshold was chosen for, in words.
+        witness_rule: which instances of a bag are its witnesses.
+        measured: what was measured on validation data when it was chosen, as plain values.
+
+    >>> point = OperatingPoint.default()
+    >>> probability = point.probability([2.0, -1.0])
+    >>> point.verdict(probability).tolist()
+    [True, False]
+    >>> point.witnesses(probability, attention=[0.9, 0.1, 0.5, 0.5], ptr=[0, 2, 4]).tolist()
+    [True, False, False, False]
+    """
+
+    scaling: Scaling = field(default_factory=Identity)
+    threshold: float = 0.5
+    goal: str = "default"
+    witness_rule: WitnessRule = field(default_factory=WitnessRule)
+    measured: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        number = self.threshold
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            raise MivError(f"The threshold is {number!r}. Expected a probability.")
+        if not isinstance(self.goal, str) or not isinstance(self.measured, dict):
+            raise MivError("The goal is not a text, or what was measured is not an object.")
+
+    @classmethod
+    def default(cls) -> "OperatingPoint":
+        """Return the one of a verifier that was never calibrated."""
+        return cls()
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the verifier was never calibrated."""
+        return self == OperatingPoint.default()
+
+    def probability(self, logit: ArrayLike) -> Floats:
+        """Return the calibrated probabilities of logits ``(B,)``."""
+        return self.scaling.probability(logit)
+
+    def verdict(self, probability: ArrayLike) -> NDArray[np.bool_]:
+        """Return ``(B,)`` bool, yes where the calibrated probability is at least the threshold."""
+        return np.asarray(np.asarray(probability) >= self.threshold)
+
+    def witnesses(self, probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> NDArray[np.bool_]:
+        """Return ``(T,)`` bool: which instances of the bags with borders ``ptr`` ``(B + 1,)`` are witnesses."""
+        return self.witness_rule.witnesses(self.verdict(probability), attention, ptr)
+
+    def save(self, folder: Path | str) -> None:
+        """Write the file into the folder of a verifier, whole or not at all."""
+        document = {
+            "format": _FORMAT,
+            "format_version": _FORMAT_VERSION,
+            "goal": self.goal,
+            "threshold": self.threshold,
+            "scaling": self.scaling.document(),
+            "witness_rule": self.witness_rule.document(),
+            "measured": self.measured,
+        }
+        write_json(Path(folder) / OPERATING_POINT_NAME, document)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "OperatingPoint":
+        """Read the file of a verifier's folder, or return the default where there is none; refuse a damaged one."""
+        path = Path(folder) / OPERATING_POINT_NAME
+        if not path.exists():
+            return cls.default()
+        document = read_json_object(path, _REMEDY)
+        if document.get("format") != _FORMAT or document.get("format_version") != _FORMAT_VERSION:
+            raise MivError(f'{path} has no "format": "{_FORMAT}" of version {_FORMAT_VERSION}. {_REMEDY}')
+        if set(document) != _KEYS:
+            raise MivError(f"{path} has the keys {sorted(document)}. Expected {sorted(_KEYS)}. {_REMEDY}")
+        try:
+            return cls(
+                scaling_from(document["scaling"]),
+                document["threshold"],
+                document["goal"],
+                WitnessRule.of(document["witness_rule"]),
+                document["measured"],
+            )
+        except MivError as error:
+            raise MivError(f"{path} is damaged: {error} {_REMEDY}") from error
