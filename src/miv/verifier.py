@@ -115,6 +115,11 @@ class Verifier(
             "backbone_options": {k: v for k, v in self.backbone.configuration().items() if k != "channels"},
         }
 
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """What ``config.json`` holds: the names and options of pooling and backbone."""
+        return dict(self._hub_mixin_config)
+
     def forward(self, query: Tensor, bags: Bags) -> Verification:
         """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)`` and verify."""
         if len(query) != len(bags):
