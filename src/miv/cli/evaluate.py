@@ -17,6 +17,14 @@ def evaluate(
     predictions: Annotated[
         Path | None, typer.Option(help="Also write the answers to this .parquet file.", show_default=False)
     ] = None,
+    witnesses: Annotated[
+        str | None,
+        typer.Option(
+            help="What ranks the instances for i-AUROC and i-AP: attention, leave_one_out, shapley, or rollout (of "
+            "msa). Any pooling allows leave_one_out and shapley.",
+            show_default="attention, where the pooling has it",
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Verify every exemplar of a split and print the metrics.
@@ -24,27 +32,29 @@ def evaluate(
     Example: miv evaluate runs/dba exemplars --split validation
     """
     from miv.evaluation import evaluate as measure
-    from miv.exemplars import ExemplarSet, load_splits
-    from miv.exemplars.folder import is_set
+    from miv.exemplars import load_split
+    from miv.explaining import METHODS, explain
+    from miv.feature_cache import embed_instances
     from miv.prediction import predict
     from miv.progress import RichProgress
     from miv.training.run_folder import refuse_unfinished
     from miv.verifier import Verifier
 
-    if is_set(data):
-        exemplars = ExemplarSet.load(data)
-    else:
-        sets = load_splits(data)
-        if split not in sets:
-            raise unknown_name("split", split, sets)
-        exemplars = sets[split]
+    if witnesses is not None and witnesses not in METHODS:
+        raise unknown_name("method of explaining", witnesses, METHODS)
+    exemplars = load_split(data, split)
     refuse_unfinished(Path(model))
     verifier = Verifier.from_pretrained(model)
-    answers = predict(verifier, exemplars, progress=RichProgress())
+    progress = RichProgress()
+    features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    answers = predict(verifier, exemplars, features)
+    scores = (
+        None if witnesses is None else explain(verifier, exemplars, witnesses, features=features, progress=progress)
+    )
     if predictions is not None:
         answers.save(predictions)
         typer.echo(f"Wrote {predictions}.", err=True)
-    found = measure(answers)
+    found = measure(answers, score=scores)
     if json:
         print_json(found.document())
     else:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from miv.evaluation.classification import classification_metrics
 from miv.evaluation.entropy import entropy_metrics
 from miv.evaluation.groups import GroupRow, group_table
@@ -22,7 +24,7 @@ class Evaluation:
         exemplars: how many.
         positives: how many of them have label 1.
         classification: of ``classification_metrics``.
-        witnesses: of ``witness_metrics``; needs attention and witnesses.
+        witnesses: of ``witness_metrics``; needs witnesses, and attention or other scores.
         entropy: of ``entropy_metrics``; needs attention.
         groups: of ``group_table``; needs groups.
     """
@@ -66,8 +68,16 @@ class Evaluation:
         return evaluation_text(self)
 
 
-def evaluate(predictions: Predictions, *, undefined: UndefinedWitness = "skip") -> Evaluation:
-    """Measure all that the predictions allow; ``undefined`` as in ``witness_metrics``.
+def evaluate(
+    predictions: Predictions, *, undefined: UndefinedWitness = "skip", score: ArrayLike | None = None
+) -> Evaluation:
+    """Measure all that the predictions allow.
+
+    Args:
+        predictions: the answers, beside what is true.
+        undefined: as in ``witness_metrics``.
+        score: ``(T,)`` by which the witness metrics rank the instances instead of by attention, such as those of
+            ``miv.explaining.explain``.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 4], group=["3", "7"])
     >>> evaluate(answers).metrics["accuracy"]
@@ -79,8 +89,9 @@ def evaluate(predictions: Predictions, *, undefined: UndefinedWitness = "skip") 
     witnesses = entropy = groups = None
     if p.attention is not None:
         entropy = entropy_metrics(p.ptr, p.attention, p.label)
-        if p.witness is not None:
-            witnesses = witness_metrics(p.ptr, p.witness, p.attention, p.label, undefined)
+    ranked_by = p.attention if score is None else score
+    if ranked_by is not None and p.witness is not None:
+        witnesses = witness_metrics(p.ptr, p.witness, ranked_by, p.label, undefined)
     if p.group is not None:
         groups = group_table(p.label, p.logit, p.group, threshold=0.0)
     return Evaluation(len(p), int(p.label.sum()), classification, witnesses, entropy, groups)

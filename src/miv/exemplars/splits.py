@@ -51,3 +51,13 @@ def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, Exempl
         hint = " It is itself one set: use ExemplarSet.load." if is_set(folder) else ""
         raise MivError(f"{folder} holds none of the folders {', '.join(SPLITS)}.{hint}")
     return {split: load_set(folder / split, verify=verify) for split in found}
+
+
+def load_split(folder: Path | str, split: str) -> ExemplarSet:
+    """Open one split of a folder of splits; where the folder is itself one set, that set."""
+    if is_set(Path(folder)):
+        return load_set(Path(folder))
+    sets = load_splits(folder)
+    if split not in sets:
+        raise unknown_name("split", split, sets)
+    return sets[split]

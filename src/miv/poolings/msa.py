@@ -62,15 +62,22 @@ class EncoderLayer(nn.Module):
 
     def forward(self, sequence: Tensor, mask: Tensor) -> Tensor:
         """``(B, N, C)`` to ``(B, N, C)``; places where ``mask`` ``(B, N)`` is false are not looked at."""
-        query, key, value = (
-            linear(sequence).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, h, N, D)
-            for linear in (self.to_query, self.to_key, self.to_value)
-        )
+        query, key, value = (self._by_head(to, sequence) for to in (self.to_query, self.to_key, self.to_value))
         attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None])
         attended = self.to_output(attended.transpose(1, 2).flatten(-2))  # (B, N, C)
         sequence = self.attention_norm(sequence + attended)
         hidden = functional.gelu(self.widen(sequence), approximate="tanh")  # (B, N, 4C)
         return self.output_norm(sequence + self.narrow(hidden))
+
+    def attention_weights(self, sequence: Tensor, mask: Tensor) -> Tensor:
+        """``(B, h, N, N)``: how much each place looks at each, of sum 1 in each row, as ``forward`` has it."""
+        query, key = self._by_head(self.to_query, sequence), self._by_head(self.to_key, sequence)
+        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5  # (B, h, N, N)
+        return scores.masked_fill(~mask[:, None, None], -torch.inf).softmax(dim=-1)
+
+    def _by_head(self, linear: nn.Module, sequence: Tensor) -> Tensor:
+        by_head: Tensor = linear(sequence).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return by_head  # (B, h, N, D)
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:

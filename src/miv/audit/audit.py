@@ -1,0 +1,204 @@
+"""Is a verifier right for the right reason? What it says of exemplars, and of the same exemplars changed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.audit.changes import (
+    add_distractors,
+    delete_as_many_others,
+    keep_members,
+    repeat_members,
+    swap_queries,
+)
+from miv.errors import MivError
+from miv.evaluation import Predictions, auroc, evaluate
+from miv.exemplars import ExemplarSet
+from miv.explaining import explain
+from miv.feature_cache import embed_instances
+from miv.prediction import predict
+from miv.progress import Progress, SilentProgress
+from miv.verifier import Verifier
+
+Document = dict[str, Any]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A verifier, the exemplars that it is asked about, and the features of their pool."""
+
+    verifier: Verifier
+    exemplars: ExemplarSet
+    features: NDArray[np.float32]
+
+    def answers(self, exemplars: ExemplarSet) -> Predictions:
+        """What the verifier says of exemplars on the same pool."""
+        return predict(self.verifier, exemplars, self.features)
+
+    def yes(self, answers: Predictions) -> Mask:
+        """``(E,)`` where the verdict is yes, at the verifier's own operating point."""
+        point = self.verifier.operating_point
+        return point.verdict(point.probability(answers.logit))
+
+
+def audit(
+    verifier: Verifier,
+    exemplars: ExemplarSet,
+    *,
+    witnesses: str | None = None,
+    most: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Document:
+    """Audit a verifier on exemplars whose witnesses are known.
+
+    Args:
+        verifier: any.
+        exemplars: with witnesses; classes and groups make for better queries and distractors.
+        witnesses: a method of ``miv.explaining`` that says what the verifier looked at; by default its attention, and
+            leave-one-out where it has none.
+        most: more exemplars than this are not looked at, but a random choice of so many.
+        seed: start of the random numbers.
+        progress: is told how far it is.
+
+    Returns:
+        Plain values for JSON: ``metrics``, ``reasons``, ``delete_witnesses``, ``delete_others``, ``swap_query`` and
+        ``sensitivity``; docs/audit.md says what each means. A part that the exemplars do not allow is ``None``.
+    """
+    if exemplars.witness is None:
+        raise MivError("The witnesses of these exemplars are not known. An audit needs a set that says which they are.")
+    progress = progress or SilentProgress()
+    random = np.random.default_rng(seed)
+    if most is not None and len(exemplars) > most:
+        exemplars = exemplars.subset(np.sort(random.choice(len(exemplars), most, replace=False)))
+    features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    subject = Subject(verifier, exemplars, features)
+    method = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
+    scores = explain(verifier, exemplars, method, features=features, seed=seed, progress=progress)
+    answers = subject.answers(exemplars)
+    yes = subject.yes(answers)
+    with progress.step("Changing exemplars", total=3 + len(_SENSITIVITY)) as advance:
+        document = {
+            "exemplars": len(exemplars),
+            "positives": int(exemplars.label.sum()),
+            "mean_bag": float(exemplars.bag_sizes.mean()),
+            "classes_known": exemplars.pool.classes is not None,
+            "witnesses_by": method,
+            "metrics": evaluate(answers, score=scores).metrics,
+            "reasons": reasons(answers, yes, exemplars.witness, scores),
+        }
+        document |= delete(subject, answers, yes, random)
+        advance(2)
+        document["swap_query"] = swap(subject, yes, random)
+        advance(1)
+        document["sensitivity"] = []
+        for row in _SENSITIVITY:
+            document["sensitivity"].append(sensitivity(subject, *row, np.random.default_rng(seed)))
+            advance(1)
+    return document
+
+
+def reasons(answers: Predictions, yes: Mask, witness: Mask, scores: NDArray[np.float64]) -> Document:
+    """Verdict right or wrong × witness right or wrong, of the positives that have a witness and another instance.
+
+    The witness is right where the instance of the highest score is one; where several share it, all have to be.
+    """
+    first = answers.ptr[:-1]
+    top = scores == np.repeat(np.maximum.reduceat(scores, first), answers.bag_sizes)  # (T,)
+    looked_right = ~np.logical_or.reduceat(top & ~witness, first)
+    count = np.add.reduceat(witness.astype(np.int64), first)
+    counted = (answers.label == 1) & (count > 0) & (count < answers.bag_sizes)
+    right = counted & yes
+    return {
+        "positives": int(counted.sum()),
+        "verdict_right_witness_right": int((right & looked_right).sum()),
+        "verdict_right_witness_wrong": int((right & ~looked_right).sum()),
+        "verdict_wrong_witness_right": int((counted & ~yes & looked_right).sum()),
+        "verdict_wrong_witness_wrong": int((counted & ~yes & ~looked_right).sum()),
+        "right_reason": share(looked_right[right]),
+        "right_reason_chance": float((count / answers.bag_sizes)[right].mean()) if right.any() else None,
+        "negatives_right": share(~yes[answers.label == 0]),
+    }
+
+
+def delete(subject: Subject, answers: Predictions, yes: Mask, random: np.random.Generator) -> Document:
+    """Of positives that got a yes: without the witnesses the answer is no; without as many others it is still yes."""
+    exemplars = subject.exemplars
+    witness = exemplars.witness
+    assert witness is not None  # noqa: S101 - audit has seen to it
+    count = np.add.reduceat(witness.astype(np.int64), exemplars.bag_ptr[:-1])
+    chosen = np.flatnonzero((answers.label == 1) & yes & (count > 0) & (count < exemplars.bag_sizes))
+    if len(chosen) == 0:
+        return {"delete_witnesses": None, "delete_others": None}
+    subset = exemplars.subset(chosen)
+    of_subset = subset.witness
+    assert of_subset is not None  # noqa: S101
+    changed = {
+        "delete_witnesses": keep_members(subset, ~of_subset),
+        "delete_others": delete_as_many_others(subset, of_subset, random),
+    }
+    found = {}
+    for name, one in changed.items():
+        now = subject.answers(one)
+        change = float((now.logit - answers.logit[chosen]).mean())
+        found[name] = {"turned_to_no": share(~subject.yes(now)), "logit_change": change}
+    return found
+
+
+def swap(subject: Subject, yes: Mask, random: np.random.Generator) -> Document | None:
+    """Of positives that got a yes: asked for another class, the answer is no."""
+    chosen = np.flatnonzero((subject.exemplars.label == 1) & yes)
+    changed = swap_queries(subject.exemplars, chosen, random) if len(chosen) else None
+    return None if changed is None else {"turned_to_no": share(~subject.yes(subject.answers(changed)))}
+
+
+_SENSITIVITY = (
+    ("as given", 1, ""),
+    ("repeated", 2, "repeat"),
+    ("repeated", 4, "repeat"),
+    ("distractors", 2, "own"),
+    ("distractors", 4, "own"),
+    ("distractors of other groups", 4, "others"),
+)
+
+
+def sensitivity(subject: Subject, name: str, times: int, how: str, random: np.random.Generator) -> Document:
+    """What becomes of the answers when bags grow: by the same instances again, or by distractors."""
+    exemplars = subject.exemplars
+    changed: ExemplarSet | None = exemplars
+    if how == "repeat":
+        changed = repeat_members(exemplars, times)
+    elif how:
+        changed = add_distractors(exemplars, times, how == "others", random)
+    row: Document = {"change": name, "times": times}
+    if changed is None:
+        return row | dict.fromkeys(("exemplars", "auroc", "yes_positives", "yes_negatives", "i_auroc"))
+    answers = subject.answers(changed)
+    yes = subject.yes(answers)
+    ranked = evaluate(answers).metrics.get("i_auroc")
+    return row | {
+        "exemplars": len(changed),
+        "auroc": _number(auroc(answers.label, answers.logit)),
+        "yes_positives": share(yes[answers.label == 1]),
+        "yes_negatives": share(yes[answers.label == 0]),
+        "i_auroc": None if ranked is None else _number(ranked),
+    }
+
+
+def share(hits: Mask) -> Document | None:
+    """How many of how many, with Wilson's interval of 95%; ``None`` of nothing."""
+    from scipy.stats import binomtest
+
+    if len(hits) == 0:
+        return None
+    count = int(hits.sum())
+    interval = binomtest(count, len(hits)).proportion_ci(method="wilson")
+    low, high = float(interval.low), float(interval.high)
+    return {"share": count / len(hits), "count": count, "of": len(hits), "low": low, "high": high}
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value

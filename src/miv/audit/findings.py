@@ -1,0 +1,79 @@
+"""What audits say, in plain sentences that follow from the figures."""
+
+from collections.abc import Callable
+from typing import Any
+
+Models = dict[str, dict[str, Any]]
+
+
+def findings(models: Models) -> list[str]:
+    """A sentence for each thing that was asked, naming the best and the worst model."""
+    said = []
+    right = _shares(models, lambda model: model["reasons"]["right_reason"])
+    if right:
+        best, worst = _ends(right)
+        said.append(
+            f"Of its yeses to positives, {best} looks first at a witness in {right[best]:.0%}"
+            + (f"; {worst} in {right[worst]:.0%}." if worst != best else ".")
+        )
+    deleted = _shares(models, lambda model: (model["delete_witnesses"] or {}).get("turned_to_no"))
+    control = _shares(models, lambda model: (model["delete_others"] or {}).get("turned_to_no"))
+    if deleted:
+        best, worst = _ends({name: deleted[name] - control[name] for name in deleted})
+        for name in dict.fromkeys((best, worst)):
+            said.append(
+                f"When the witnesses are deleted the yes of {name} turns to no in {deleted[name]:.0%}, when as many "
+                f"others are deleted in {control[name]:.0%}."
+            )
+    swapped = _shares(models, lambda model: (model["swap_query"] or {}).get("turned_to_no"))
+    if swapped:
+        best, worst = _ends(swapped)
+        said.append(
+            f"Asked for another class, the yes of {best} turns to no in {swapped[best]:.0%}"
+            + (f", that of {worst} in {swapped[worst]:.0%}." if worst != best else ".")
+        )
+    said += _growing(models)
+    said += _unit_tests(models)
+    return said
+
+
+def _growing(models: Models) -> list[str]:
+    lost = {}
+    for name, model in models.items():
+        auroc = {(row["change"], row["times"]): row["auroc"] for row in model["sensitivity"]}
+        given, grown = auroc.get(("as given", 1)), auroc.get(("distractors", 4))
+        if given is not None and grown is not None:
+            lost[name] = (given, grown)
+    if not lost:
+        return []
+    worst, best = _ends({name: given - grown for name, (given, grown) in lost.items()})
+    return [
+        f"With bags four times as large by distractors the AUROC of {name} goes from {lost[name][0]:.3f} to "
+        f"{lost[name][1]:.3f}."
+        for name in dict.fromkeys((best, worst))
+    ]
+
+
+def _unit_tests(models: Models) -> list[str]:
+    outcomes: dict[str, dict[str, list[str]]] = {}
+    for model in models.values():
+        for test, found in model.get("unit_tests", {}).items():
+            poolings = outcomes.setdefault(test, {}).setdefault(found["outcome"], [])
+            if model["pooling"] not in poolings:
+                poolings.append(model["pooling"])
+    return [
+        f"Unit test {test.replace('_', ' ')}: "
+        + "; ".join(f"{outcome}: {', '.join(poolings)}" for outcome, poolings in sorted(by_outcome.items()))
+        + "."
+        for test, by_outcome in outcomes.items()
+    ]
+
+
+def _shares(models: Models, get: Callable[[dict[str, Any]], dict[str, Any] | None]) -> dict[str, float]:
+    found = {name: get(model) for name, model in models.items()}
+    return {name: one["share"] for name, one in found.items() if one is not None}
+
+
+def _ends(values: dict[str, float]) -> tuple[str, str]:
+    """The names of the largest and of the smallest, the first of equals."""
+    return max(values, key=values.__getitem__), min(values, key=values.__getitem__)

@@ -1,0 +1,157 @@
+"""Does a pooling learn what multiple instance verification assumes? Tests that tempt it to learn something else.
+
+After the algorithmic unit tests of Raff and Holt (2023), "Reproducibility in Multiple Instance Learning: A Case For
+Algorithmic Unit Tests", with a query: each exemplar has a class of its own, of which the query is one instance and
+the witnesses are others. A training law offers a shortcut beside the witnesses; under the test law the shortcut
+points the wrong way. A pooling that learnt the rule does well under both, one that took the shortcut has a test AUROC
+below one half.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from miv.bags import Bags
+from miv.evaluation import auroc
+from miv.progress import Progress, SilentProgress
+from miv.verifier import Verifier
+
+SIZE = 8  # instances in a bag
+MARKED = 8  # channels that say nothing of the class; only poison has something there
+CHANNELS = 32
+STEPS, BATCH, RATE = 600, 64, 3e-3
+MEASURED = 2000  # exemplars, freshly drawn under each law
+LEARNT = 0.6  # AUROC under the training law below which there is nothing to judge
+
+
+@dataclass(frozen=True)
+class Law:
+    """How exemplars are drawn: how many of each kind are in a bag, first in negatives, then in positives.
+
+    Args:
+        witnesses: instances of the query's class.
+        near_misses: instances of another class that is like the query's (a cosine of 0.4).
+        poison: instances with a mark, the same in every bag, whatever the query.
+        noise: how far the instances of a class are from its middle, in each channel; classes have a deviation of 1.
+    """
+
+    witnesses: tuple[int, int]
+    near_misses: tuple[int, int] = (0, 0)
+    poison: tuple[int, int] = (0, 0)
+    noise: float = 0.3
+
+
+@dataclass(frozen=True)
+class UnitTest:
+    """A temptation: the law of training, and the law under which giving in to it shows."""
+
+    name: str
+    meaning: str
+    train: Law
+    test: Law
+
+
+UNIT_TESTS = (
+    UnitTest(
+        "poison",
+        "One witness makes a bag positive. In training a marked instance is in every negative bag and in no positive "
+        "one; in the test it is the other way round. An instance must not speak for no.",
+        train=Law(witnesses=(0, 1), poison=(1, 0), noise=1.0),
+        test=Law(witnesses=(0, 1), poison=(0, 1), noise=1.0),
+    ),
+    UnitTest(
+        "threshold",
+        "Three witnesses make a bag positive, one does not: the pooling has to count. Poison as before.",
+        train=Law(witnesses=(1, 3), poison=(1, 0), noise=0.5),
+        test=Law(witnesses=(1, 3), poison=(0, 1), noise=0.5),
+    ),
+    UnitTest(
+        "false_frequency",
+        "One witness makes a bag positive. In training positives have four and negatives one near miss; in the test "
+        "positives have one and negatives four near misses. Much that is a little like the query is not a witness.",
+        train=Law(witnesses=(0, 4), near_misses=(1, 0)),
+        test=Law(witnesses=(0, 1), near_misses=(4, 0)),
+    ),
+)
+
+
+def draw(law: Law, exemplars: int, channels: int, generator: torch.Generator) -> tuple[Tensor, Bags, Tensor]:
+    """Draw queries ``(B, C)``, bags of ``(B * SIZE, C)`` in a random order, and labels ``(B,)``, half of them 1."""
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    content = channels - MARKED
+    label = torch.arange(exemplars) % 2
+    middle = normal(exemplars, 1, content)  # of the query's class
+    place = torch.arange(SIZE)
+    witness = place < torch.tensor(law.witnesses)[label, None]  # (B, N)
+    near = (place < torch.tensor(law.near_misses)[label, None]).flip(1)  # from the end, so that none is both
+    poison = (place < torch.tensor(law.poison)[label, None]).flip(1)
+    instances = normal(exemplars, SIZE, content)
+    instances = torch.where(witness[..., None], middle + law.noise * normal(exemplars, SIZE, content), instances)
+    instances = torch.where(near[..., None], 0.4 * middle + (1 - 0.4**2) ** 0.5 * instances, instances)
+    marks = 2.0 * poison[..., None].float() + 0.1 * normal(exemplars, SIZE, MARKED)
+    query = torch.cat([middle[:, 0] + law.noise * normal(exemplars, content), 0.1 * normal(exemplars, MARKED)], dim=1)
+    order = torch.rand(exemplars, SIZE, generator=generator).argsort(dim=1)[..., None].expand(-1, -1, channels)
+    values = torch.cat([instances, marks], dim=2).gather(1, order)  # (B, N, C)
+    return query, Bags(values.flatten(0, 1), torch.arange(exemplars + 1) * SIZE), label
+
+
+def run_unit_tests(
+    pooling: str,
+    pooling_options: dict[str, Any] | None = None,
+    *,
+    tests: Sequence[UnitTest] = UNIT_TESTS,
+    steps: int = STEPS,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Train a new verifier with a pooling for each test, on features that are drawn on the spot.
+
+    Args:
+        pooling: a name from ``miv.list_poolings()``.
+        pooling_options: its options.
+        tests: which tests.
+        steps: of training, each on a fresh batch.
+        seed: start of the random numbers.
+        progress: is told how far it is.
+
+    Returns:
+        By test ``train_auroc`` and ``test_auroc``, of fresh exemplars under the law of training and of the test, and
+        the ``outcome``: ``pass``, ``fail`` (test AUROC below 0.5), or ``not learnt`` (train AUROC below 0.6).
+    """
+    found: dict[str, dict[str, Any]] = {}
+    with (progress or SilentProgress()).step(f"Unit tests of {pooling}", total=len(tests)) as advance:
+        for test in tests:
+            found[test.name] = _run(pooling, pooling_options or {}, test, steps, seed)
+            advance(1)
+    return found
+
+
+def _run(pooling: str, options: dict[str, Any], test: UnitTest, steps: int, seed: int) -> dict[str, Any]:
+    channels = -(-CHANNELS // options.get("heads", 1)) * options.get("heads", 1)  # heads divide the channels
+    generator = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        verifier = Verifier(pooling, channels=channels, pooling_options=options).train()
+        optimiser = torch.optim.AdamW(verifier.parameters(), lr=RATE, weight_decay=0.0)
+        for _ in range(steps):
+            query, bags, label = draw(test.train, BATCH, channels, generator)
+            logit = verifier.verify_features(query, bags).logit
+            loss = functional.binary_cross_entropy_with_logits(logit, label.float())
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    verifier.eval()
+    measured = {}
+    with torch.inference_mode():
+        for name, law in (("train_auroc", test.train), ("test_auroc", test.test)):
+            query, bags, label = draw(law, MEASURED, channels, generator)
+            measured[name] = auroc(label.numpy(), verifier.verify_features(query, bags).logit.numpy())
+    judged = "pass" if measured["test_auroc"] >= 0.5 else "fail"
+    return {**measured, "outcome": "not learnt" if measured["train_auroc"] < LEARNT else judged}

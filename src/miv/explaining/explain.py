@@ -1,0 +1,115 @@
+"""Scores for the instances of a set, by any method and for any verifier."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from miv.bags import Bags
+from miv.batches import embedded, make_batch
+from miv.errors import MivError, unknown_name
+from miv.exemplars import ExemplarSet
+from miv.explaining.rollout import attention_rollout
+from miv.explaining.shapley import leave_one_out, shapley
+from miv.explaining.subsets import EmptyBag, score_instances
+from miv.feature_cache import embed_instances
+from miv.poolings.base import check_count
+from miv.progress import Progress, SilentProgress
+from miv.verifier import Verifier
+
+METHODS = ("attention", "leave_one_out", "shapley", "rollout")
+_EXEMPLARS = 1024  # that are looked up together
+_MOST_EXACT = 16  # 65,536 subsets of one bag
+
+
+def explain(
+    verifier: Verifier,
+    exemplars: ExemplarSet,
+    method: str = "leave_one_out",
+    *,
+    features: NDArray[np.float32] | None = None,
+    exact_up_to: int = 8,
+    permutations: int = 32,
+    seed: int = 0,
+    empty_bag: EmptyBag = "undecided",
+    progress: Progress | None = None,
+) -> NDArray[np.float64]:
+    """How much each bag member speaks for yes, ``(T,)`` in the order of ``exemplars.bag_index``.
+
+    Args:
+        verifier: any; ``attention`` needs a pooling that has it, ``rollout`` the pooling ``msa``.
+        exemplars: the set.
+        method: one of ``METHODS``. ``leave_one_out`` and ``shapley`` are in units of the logit and may be negative;
+            ``attention`` and ``rollout`` are shares, which sum to 1 in each bag.
+        features: ``(P, C)`` of the pool, where they are known; otherwise the instances that occur are embedded.
+        exact_up_to: the largest bag whose Shapley values are exact, of ``2 ** N`` subsets.
+        permutations: of larger bags, for their sampled Shapley values; see ``miv.explaining.shapley``.
+        seed: start of the random numbers of the sample.
+        empty_bag: the verdict on nothing; see ``miv.explaining.subsets.score_instances``.
+        progress: is told how far it is.
+    """
+    progress = progress or SilentProgress()
+    if features is None:
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    scores = np.zeros(len(exemplars.bag_index))
+    device = next(verifier.pooling.parameters()).device
+    generator = torch.Generator().manual_seed(seed)
+    was_training = verifier.training
+    verifier.eval()
+    with torch.inference_mode(), progress.step(f"Explaining by {method}", total=len(exemplars)) as advance:
+        for start in range(0, len(exemplars), _EXEMPLARS):
+            chosen = np.arange(start, min(start + _EXEMPLARS, len(exemplars)))
+            query, bags = make_batch(exemplars, chosen, embedded(features)).to(device).queries_and_bags()
+            found = explain_features(
+                verifier,
+                query,
+                bags,
+                method,
+                exact_up_to=exact_up_to,
+                permutations=permutations,
+                generator=generator,
+                empty_bag=empty_bag,
+            )
+            scores[exemplars.bag_ptr[chosen[0]] : exemplars.bag_ptr[chosen[-1] + 1]] = found.double().cpu().numpy()
+            advance(len(chosen))
+    verifier.train(was_training)
+    return scores
+
+
+def explain_features(
+    verifier: Verifier,
+    query: Tensor,
+    bags: Bags,
+    method: str = "leave_one_out",
+    *,
+    exact_up_to: int = 8,
+    permutations: int = 32,
+    generator: torch.Generator | None = None,
+    empty_bag: EmptyBag = "undecided",
+) -> Tensor:
+    """Do as ``explain`` from features, queries ``(B, C)`` and bags of ``(T, C)``, to scores ``(T,)``.
+
+    >>> verifier = Verifier("mi_net", channels=4).eval()
+    >>> bags = Bags.from_list([torch.randn(3, 4), torch.randn(1, 4)])
+    >>> explain_features(verifier, torch.randn(2, 4), bags, "shapley").shape
+    torch.Size([4])
+    """
+    with torch.inference_mode():
+        if method == "attention":
+            attention = verifier.verify_features(query, bags).attention
+            if attention is None:
+                raise MivError(
+                    "This pooling has no attention to take witnesses from. Choose leave_one_out or shapley, which "
+                    "every pooling allows, or rollout for msa."
+                )
+            return attention
+        if method == "rollout":
+            return attention_rollout(verifier, query, bags)
+        if method == "leave_one_out":
+            return score_instances(verifier, query, bags, leave_one_out(), empty_bag)
+        if method == "shapley":
+            check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
+            check_count("permutations", permutations)
+            planner = shapley(exact_up_to, permutations, generator or torch.Generator().manual_seed(0))
+            return score_instances(verifier, query, bags, planner, empty_bag)
+    raise unknown_name("method of explaining", method, METHODS)

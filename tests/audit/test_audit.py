@@ -1,0 +1,139 @@
+"""The audit of verifiers that are made by hand, so that every figure is known beforehand."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from miv import Verifier
+from miv.audit import audit, audit_models
+from miv.audit.audit import reasons
+from miv.cli.app import app
+from miv.errors import MivError
+from miv.evaluation import Predictions
+from miv.exemplars import ExemplarSet, save_splits
+from miv.operating_point import OperatingPoint
+from tests.training.tiny import tiny_sets
+
+GIVEN = 60
+
+
+def perfect_verifier() -> Verifier:
+    """The greatest likeness in the bag decides, and instances of one class are alike: right for the right reason."""
+    verifier = Verifier("baseline", channels=8)
+    verifier.pooling.similarity.weight.data = torch.ones(8)
+    return verifier.eval()
+
+
+def yes_to_all() -> Verifier:
+    verifier = Verifier("mi_net", channels=8)
+    verifier.pooling.similarity.weight.data.zero_()  # the logit is always 0
+    return verifier.eval()
+
+
+@pytest.fixture(scope="module")
+def exemplars() -> ExemplarSet:
+    return tiny_sets("features", GIVEN)["test"]
+
+
+def test_a_perfect_verifier_is_right_for_the_right_reason(exemplars: ExemplarSet) -> None:
+    found = audit(perfect_verifier(), exemplars)
+    assert found["metrics"]["auroc"] == found["metrics"]["i_auroc"] == 1
+    table = found["reasons"]
+    assert table["verdict_right_witness_right"] == table["positives"] == GIVEN / 2
+    assert (table["right_reason"]["share"], table["negatives_right"]["share"]) == (1, 1)
+    assert found["delete_witnesses"]["turned_to_no"]["share"] == 1
+    assert found["delete_witnesses"]["logit_change"] < 0
+    assert found["delete_others"]["turned_to_no"]["share"] == 0
+    assert found["delete_others"]["logit_change"] == 0
+    assert found["swap_query"]["turned_to_no"]["share"] == 1
+    assert [row["auroc"] for row in found["sensitivity"]] == [1] * len(found["sensitivity"])
+
+
+def test_a_verifier_that_always_says_yes_follows_nothing(exemplars: ExemplarSet) -> None:
+    found = audit(yes_to_all(), exemplars)
+    assert found["witnesses_by"] == "leave_one_out"
+    table = found["reasons"]
+    # All instances have the same score, so it never points at a witness.
+    assert table["verdict_right_witness_wrong"] == table["positives"] == GIVEN / 2
+    assert table["negatives_right"]["share"] == 0
+    for change in ("delete_witnesses", "delete_others", "swap_query"):
+        assert found[change]["turned_to_no"]["share"] == 0
+    assert {row["auroc"] for row in found["sensitivity"]} == {0.5}
+    assert {row["yes_negatives"]["share"] for row in found["sensitivity"]} == {1}
+
+
+def test_the_verdict_is_that_of_the_operating_point(exemplars: ExemplarSet) -> None:
+    verifier = perfect_verifier()
+    verifier.operating_point = OperatingPoint(threshold=1.1)  # always no
+    found = audit(verifier, exemplars)
+    assert found["reasons"]["verdict_wrong_witness_right"] == GIVEN / 2
+    assert found["delete_witnesses"] is None
+    assert found["swap_query"] is None
+
+
+def test_the_four_cells_by_eye() -> None:
+    """Yes for a witness, yes for another, no for a witness, no for another, a tie, a bag of witnesses, a negative."""
+    answers = Predictions([1, 1, -1, -1, 1, 1, 1], label=[1, 1, 1, 1, 1, 1, 0], ptr=range(0, 15, 2))
+    witness = np.array([True, False] * 5 + [True, True, False, False])
+    scores = np.array([2.0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 1, 2, 1])
+    found = reasons(answers, answers.logit > 0, witness, scores)
+    assert found["positives"] == 5
+    assert found["verdict_right_witness_right"] == 1
+    assert found["verdict_right_witness_wrong"] == 2  # the tie is not a witness found
+    assert found["verdict_wrong_witness_right"] == 1
+    assert found["verdict_wrong_witness_wrong"] == 1
+    assert found["right_reason"]["count"] == 1
+    assert found["right_reason"]["of"] == 3
+    assert found["right_reason_chance"] == 0.5
+    assert found["negatives_right"]["share"] == 0
+
+
+def test_it_needs_witnesses(exemplars: ExemplarSet) -> None:
+    blind = ExemplarSet(exemplars.pool, exemplars.query, exemplars.bag_ptr, exemplars.bag_index, exemplars.label)
+    with pytest.raises(MivError, match="witnesses of these exemplars are not known"):
+        audit(perfect_verifier(), blind)
+
+
+def test_a_report_of_two_models(exemplars: ExemplarSet) -> None:
+    models = {"good": perfect_verifier(), "bad": yes_to_all()}
+    report = audit_models(models, exemplars, {"data": "tiny", "split": "test"}, most=20, unit_tests=False)
+    document = report.document()
+    json.dumps(document, allow_nan=False)
+    assert document["models"]["good"]["exemplars"] == 20
+    page = report.markdown()
+    assert "| good | 1.0000 | 1.0000 | attention |" in page
+    assert "good looks first at a witness in 100%; bad in 0%." in page
+    assert "tiny, test: 20 exemplars" in report.text()
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_splits(tiny_sets("features", 20), tmp_path / "data", builder="test", options={}, seed=0)
+    perfect_verifier().save_pretrained("good")
+    yes_to_all().save_pretrained("bad")
+
+    def run(*arguments: str) -> str:
+        done = CliRunner().invoke(app, ["audit", *arguments])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    outs = ["--out", "audit.md", "--out", "audit.json"]
+    printed = json.loads(run("good", "bad", "data", "--no-unit-tests", "--json", *outs))
+    assert list(printed["models"]) == ["good", "bad"]
+    assert json.loads(Path("audit.json").read_text()) == printed
+    assert Path("audit.md").read_text().startswith("# Audit")
+    assert "leave_one_out" in run("good", "data", "--no-unit-tests", "--witnesses", "leave_one_out")
+    for arguments, message in (
+        (["good", "data", "--out", "audit.pdf"], "ends with '.pdf'"),
+        (["good", "data", "--witnesses", "shaply"], "Did you mean 'shapley'"),
+        (["good", "good", "data"], "given twice"),
+        (["good", "data", "--split", "tset"], "Did you mean 'test'"),
+    ):
+        with pytest.raises(MivError, match=message):
+            run(*arguments)

@@ -1,0 +1,86 @@
+"""Changed exemplars, small enough to be checked by eye."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from miv.audit.changes import (
+    add_distractors,
+    add_members,
+    delete_as_many_others,
+    keep_members,
+    repeat_members,
+    swap_queries,
+)
+from miv.exemplars import ExemplarSet, InstancePool
+from tests.training.tiny import tiny_sets
+
+
+@pytest.fixture
+def three() -> ExemplarSet:
+    """Instances 0 and 1 are of class a, 2 and 3 of b, 4 and 5 of c; the third exemplar is negative."""
+    pool = InstancePool("features", np.eye(6, dtype=np.float32), np.array(list("aabbcc"), object))
+    witnesses = [[True, False], [False, True, False], [False, False]]
+    return ExemplarSet.from_lists(pool, [0, 2, 4], [[1, 2], [0, 3, 5], [0, 3]], [1, 1, 0], witnesses, ["x", "x", "x"])
+
+
+def bags_of(exemplars: ExemplarSet) -> list[list[int]]:
+    return [exemplars.bag(number).tolist() for number in range(len(exemplars))]
+
+
+def test_members_are_taken_away_and_put_at_the_end(three: ExemplarSet) -> None:
+    assert three.witness is not None
+    positives = three.subset([0, 1])
+    assert bags_of(keep_members(positives, ~np.array([True, False, False, True, False]))) == [[2], [0, 5]]
+    grown = add_members(three, [np.array([4]), np.array([], np.int64), np.array([1, 2])])
+    assert bags_of(grown) == [[1, 2, 4], [0, 3, 5], [0, 3, 1, 2]]
+    assert grown.witness is not None
+    assert grown.witness.tolist() == [True, False, False, False, True, False, False, False, False, False]
+
+
+def test_members_are_repeated(three: ExemplarSet) -> None:
+    twice = repeat_members(three, 2)
+    assert bags_of(twice) == [[1, 2, 1, 2], [0, 3, 5, 0, 3, 5], [0, 3, 0, 3]]
+    assert twice.witness is not None
+    assert twice.witness[:4].tolist() == [True, False, True, False]
+
+
+def test_as_many_others_are_deleted_as_there_are_witnesses(three: ExemplarSet) -> None:
+    positives = three.subset([0, 1])
+    assert positives.witness is not None
+    changed = delete_as_many_others(positives, positives.witness, np.random.default_rng(0))
+    assert bags_of(changed)[0] == [1]
+    assert bags_of(changed)[1] in ([3, 5], [0, 3])
+
+
+def test_a_swapped_query_is_of_a_class_that_is_not_in_the_bag(three: ExemplarSet) -> None:
+    swapped = swap_queries(three, np.array([0, 1]), np.random.default_rng(0))
+    assert swapped is not None
+    assert swapped.query.tolist() == [4]  # the bag of the second holds all three classes, so it is left out
+    assert bags_of(swapped) == [[1, 2]]
+    assert swapped.label.tolist() == [0]
+    assert swap_queries(three, np.array([1]), np.random.default_rng(0)) is None
+
+
+def test_distractors_come_from_negative_bags_and_not_of_the_querys_class(three: ExemplarSet) -> None:
+    grown = add_distractors(three, 2, other_groups=False, random=np.random.default_rng(0))
+    assert grown is not None
+    assert bags_of(grown)[0] == [1, 2, 3, 3]  # 0 is of the query's class, so 3 alone is left
+    assert len(grown) == 1  # the others have all that there is
+    assert add_distractors(three, 2, other_groups=True, random=np.random.default_rng(0)) is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 100), times=st.integers(2, 5))
+def test_growing_keeps_the_answer(seed: int, times: int) -> None:
+    exemplars = tiny_sets("features", 30)["test"]
+    classes = exemplars.pool.classes
+    assert classes is not None
+    for other_groups in (False, True):
+        grown = add_distractors(exemplars, times, other_groups, np.random.default_rng(seed))
+        assert grown is not None
+        assert (grown.bag_sizes == exemplars.bag_sizes * times).all()
+        same_class = classes[grown.bag_index] == classes[grown.query][grown.owner]
+        assert grown.witness is not None
+        np.testing.assert_array_equal(grown.witness, same_class)

@@ -1,0 +1,63 @@
+"""The unit tests of poolings: that the laws are as they say, and that the outcomes tell poolings apart."""
+
+import numpy as np
+import pytest
+import torch
+
+from miv.audit.unit_tests import CHANNELS, MARKED, SIZE, UNIT_TESTS, Law, draw, run_unit_tests
+
+BY_NAME = {test.name: test for test in UNIT_TESTS}
+
+
+def drawn(law: Law) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Likeness to the query and mark of every instance ``(B, N)``, and the labels, of many exemplars."""
+    query, bags, label = draw(law, 400, CHANNELS, torch.Generator().manual_seed(0))
+    values = bags.values.reshape(400, SIZE, CHANNELS)
+    content, asked = values[..., :-MARKED], query[:, None, :-MARKED]
+    likeness = torch.nn.functional.cosine_similarity(content, asked.expand_as(content), dim=-1)
+    return likeness.numpy(), values[..., -MARKED:].mean(dim=-1).numpy(), label.numpy(), bags.sizes.numpy()
+
+
+def test_poison_changes_sides_between_training_and_test() -> None:
+    for law, poisoned in ((BY_NAME["poison"].train, 0), (BY_NAME["poison"].test, 1)):
+        _, mark, label, sizes = drawn(law)
+        marked = (mark > 1).sum(axis=1)
+        assert (marked == (label == poisoned)).all()
+        assert (sizes == SIZE).all()
+        assert label.mean() == 0.5
+
+
+def test_witnesses_are_alike_and_as_many_as_the_law_says() -> None:
+    likeness, _, label, _ = drawn(Law(witnesses=(0, 3), noise=0.1))
+    alike = (likeness > 0.9).sum(axis=1)
+    assert (alike == 3 * label).all()
+
+
+def test_frequency_changes_sides_between_training_and_test() -> None:
+    test = BY_NAME["false_frequency"]
+    for law, more in ((test.train, 1), (test.test, 0)):
+        likeness, _, label, _ = drawn(law)
+        mean = likeness.mean(axis=1)
+        assert mean[label == more].mean() > mean[label != more].mean() + 0.05
+        assert likeness[label == 1].max(axis=1).min() > 0.5  # but the greatest likeness always tells
+
+
+def test_the_outcome_follows_from_the_seed_and_leaves_other_random_numbers_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    first, again = (run_unit_tests("gabmil", tests=UNIT_TESTS[:1], steps=3, seed=1) for _ in range(2))
+    assert first == again
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_the_heads_of_a_model_need_not_divide_the_channels() -> None:
+    assert run_unit_tests("cap_dba_l2", {"heads": 3}, tests=UNIT_TESTS[:1], steps=1)["poison"]["outcome"]
+
+
+@pytest.mark.slow
+def test_the_greatest_likeness_passes_and_blind_attention_is_poisoned() -> None:
+    """The baseline cannot hold an instance against a bag; gated attention, which does not see the query, does."""
+    assert run_unit_tests("baseline")["poison"]["outcome"] == "pass"
+    assert run_unit_tests("baseline")["false_frequency"]["outcome"] == "pass"
+    assert run_unit_tests("gabmil")["poison"]["outcome"] == "fail"
