@@ -12,6 +12,7 @@ from miv import __version__
 from miv.errors import MivError
 from miv.files import whole_file
 from miv.report import sections
+from miv.report.audit_section import audit_section
 from miv.report.gallery import gallery
 from miv.report.sources import ReportSource
 
@@ -24,6 +25,7 @@ def write_report(
     *,
     exemplars: int = 2000,
     title: str = "",
+    audit: Path | None = None,
 ) -> None:
     """Write the report as one HTML file, whole or not at all.
 
@@ -32,30 +34,32 @@ def write_report(
         out: the file.
         exemplars: how many are in the gallery at most, the most confident errors first.
         title: of the page.
+        audit: a JSON file that ``miv audit`` wrote for these models.
     """
     if not 1 <= exemplars <= MOST_EXEMPLARS:
         raise MivError(f"The gallery is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS:,}.")
     out = Path(out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise MivError(f"The report {out} ends in {out.suffix!r}. Expected a name that ends in .html.")
-    page = render(source, exemplars, title or f"{source.data}, {source.split}")
+    page = render(source, exemplars, title or f"{source.data}, {source.split}", audit)
     with whole_file(out) as temporary:
         temporary.write_text(page, encoding="utf-8", errors="replace")
 
 
-def render(source: ReportSource, exemplars: int, title: str) -> str:
+def render(source: ReportSource, exemplars: int, title: str, audit: Path | None = None) -> str:
     """Return the whole page as text."""
     style, script = _read("report.css"), _read("report.js")
     data = gallery(source, exemplars)
     shown = len(data["exemplar"])
     parts = [
         ("results", "Results", sections.results(source)),
-        ("gallery", "Exemplars", _gallery_frame(source, shown)),
+        ("exemplars", "Exemplars", _gallery_frame(source, shown)),
+        ("reasons", "Right for the right reason?", audit_section(source, audit)),
         ("curves", "Curves", sections.curves(source)),
         ("training", "Training", sections.history(source)),
         ("runs", "Runs", sections.settings(source)),
     ]
-    navigation = "".join(f'<li><a href="#{name}">{escape(heading)}</a></li>' for name, heading, _ in parts)
+    navigation = "".join(f'<li><a href="#{name}">{escape(name.capitalize())}</a></li>' for name, _, _ in parts)
     body = "".join(
         f'<section id="{name}" aria-labelledby="{name}-heading"><h2 id="{name}-heading" tabindex="-1">{escape(heading)}</h2>'
         f"{content}</section>"
