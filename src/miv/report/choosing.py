@@ -35,7 +35,7 @@ def choose_exemplars(source: ReportSource, most: int) -> NDArray[np.int64]:
 def telling_exemplar(source: ReportSource) -> int:
     """One to explain the idea with: positive, a bag of moderate size, and models that disagree where there are two.
 
-    Among these the first model that is right has most of its attention on the witnesses.
+    Among these, one where a model that is right has most of its attention on the witness.
     """
     exemplars = source.exemplars
     sizes = exemplars.bag_sizes
@@ -43,6 +43,7 @@ def telling_exemplar(source: ReportSource) -> int:
     score += 8 * (exemplars.label == 1) + 2 * ((sizes >= 4) & (sizes <= 8))
     verdicts = np.stack([model.verdict for model in source.models])  # (M, E)
     score += 4 * (verdicts.any(axis=0) & ~verdicts.all(axis=0))
+    score += 3 * verdicts[0]  # the first model named is taken for the one to be shown at its best
     on_witnesses = np.zeros(len(exemplars))
     for model in source.models:
         attention = model.answers.attention

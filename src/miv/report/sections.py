@@ -22,6 +22,17 @@ def badge(number: int, name: str = "") -> str:
     return f"{letter} {escape(name)}" if name else letter
 
 
+def legend(source: ReportSource) -> str:
+    """Which letter and colour is which model."""
+    return '<ul class="legend">' + "".join(f"<li>{badge(n, m.name)}</li>" for n, m in enumerate(source.models)) + "</ul>"
+
+
+def title_of(metric: str) -> str:
+    """The name of a metric as a heading."""
+    title = TITLES.get(metric, metric.replace("_", " "))
+    return title[:1].upper() + title[1:] if title not in ("i-AUROC", "i-AP") else title
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wide: bool = True) -> str:
     """A table whose cells are HTML already; the first column names the row, the others hold numbers."""
     head = "".join(f'<th scope="col">{cell}</th>' for cell in heads)
@@ -39,7 +50,7 @@ def results(source: ReportSource) -> str:
     """The metrics of every model, the best of each in bold, and what its threshold leads to."""
     found = [evaluate(model.answers) for model in source.models]
     names = [name for name in ("auroc", "accuracy", "f1", "i_auroc", "i_ap") if any(name in one.metrics for one in found)]
-    heads = ["Model", *(escape(TITLES[name]) for name in names), "False accepts", "False rejects"]
+    heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
     best = {name: max(round(one.metrics.get(name, -1.0), 3) for one in found) for name in names}
     rows = []
     for number, (model, one) in enumerate(zip(source.models, found, strict=True)):
@@ -113,7 +124,8 @@ def curves(source: ReportSource) -> str:
         averages.append(f"{model.name} {average_precision_score(label, logit):.3f}")
     note = "The dot is the model’s threshold; the dotted line is chance."
     return (
-        '<div class="charts">'
+        legend(source)
+        + '<div class="charts">'
         + chart("ROC", "Area under the curve: " + ", ".join(areas) + ".", Axis("negatives answered yes"),
                 Axis("positives answered yes"), roc, note)
         + chart("Precision and recall", "Average precision: " + ", ".join(averages) + ".", Axis("positives answered yes"),
@@ -130,17 +142,17 @@ def history(source: ReportSource) -> str:
             continue
         for metric, lines in read_history(model.history)[0].items():
             for split, points in lines.items():
-                title = f"{TITLES.get(metric, metric.replace('_', ' '))}, {split}"
+                title = f"{title_of(metric)}, {split}"
                 panels.setdefault(title, []).append(Line(model.name, points, number, dots=len(points) < 40))
     if not panels:
         return '<p class="note">These runs kept no history.</p>'
     charts = []
     for title, lines in panels.items():
         x = nice_axis("epoch", [p[0] for line in lines for p in line.points], whole=True)
-        y = nice_axis(title.split(",")[0], [p[1] for line in lines for p in line.points])
+        y = nice_axis(title.split(",")[0].lower() if title[1:2].islower() else title.split(",")[0], [p[1] for line in lines for p in line.points])
         last = ", ".join(f"{line.name} ends at {line.points[-1][1]:.3f}" for line in lines)
         charts.append(chart(title, f"{last}.", x, y, lines))
-    return f'<div class="charts">{"".join(charts)}</div>'
+    return f'{legend(source)}<div class="charts">{"".join(charts)}</div>'
 
 
 def settings(source: ReportSource) -> str:

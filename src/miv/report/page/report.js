@@ -35,11 +35,11 @@
     }
     return sheets.get(number);
   }
-  function picture(row, label) {
+  function picture(row, label, large) {
     const { width, height, across, down } = data.pictures;
     const canvas = make("canvas", { width, height, role: "img", "aria-label": label });
     const side = Math.max(width, height);
-    const scale = side <= 72 ? Math.max(1, Math.round(60 / side)) : Math.min(1, 112 / side);
+    const scale = side <= 72 ? Math.max(1, Math.round((large ? 84 : 58) / side)) : Math.min(1, 112 / side);
     canvas.style.width = width * scale + "px";
     canvas.style.height = height * scale + "px";
     const place = row % (across * down);
@@ -53,11 +53,11 @@
   function named(row) {
     return "instance " + data.number[row] + (data.classes ? ", class " + data.classes[row] : "");
   }
-  function look(row, what) {
+  function look(row, what, large = false) {
     const label = what + ": " + named(row);
     if (data.kind === "text") return make("p", { class: "words", title: named(row), text: data.texts[row] });
     if (data.kind === "image") {
-      const canvas = picture(row, label);
+      const canvas = picture(row, label, large);
       canvas.title = named(row);
       return canvas;
     }
@@ -93,10 +93,10 @@
     }));
   }
 
-  function instance(e, t) {
+  function instance(e, t, lead) {
     const witness = data.witness && data.witness[t] === 1;
     return make("li", { class: "instance" + (witness ? " witness" : "") },
-      look(data.bag[t], "In the bag" + (witness ? ", a witness" : "")),
+      look(data.bag[t], "In the bag" + (witness ? ", a witness" : ""), lead),
       make("span", { class: "caption", text: witness ? "witness" : "" }), bars(e, t));
   }
 
@@ -127,22 +127,20 @@
     if (data.groups) facts.push("group " + data.groups[data.group[e]]);
     const left = data.size[e] - members(e).length;
     const query = make(data.kind === "text" ? "div" : "figure", { class: "instance query" },
-      make("span", { class: "caption" }, step(1), "query"), look(data.query[e], "Query"));
-    const items = members(e).map((t) => instance(e, t));
+      lead || data.kind === "text" ? make("span", { class: "caption" }, step(1), "query") : null, look(data.query[e], "Query", lead),
+      lead || data.kind === "text" ? null : make("span", { class: "caption", text: "query" }));
+    const items = members(e).map((t) => instance(e, t, lead));
     if (left > 0) items.push(make("li", { class: "more", text: "and " + left + " more that get less attention" }));
     const bag = make("ul", { class: "bag", "aria-label": "Bag" }, ...items);
-    if (lead) {
-      const first = bag.querySelector(".caption");
-      if (first) bag.parentNode === null && bag.prepend(make("li", { class: "more" }, step(2), "the bag"));
-      const witness = bag.querySelector(".witness .caption");
-      if (witness) witness.prepend(step(3));
-    }
+    const witness = lead && bag.querySelector(".witness .caption");
+    if (witness) witness.prepend(step(3));
+    const place = lead ? make("div", { class: "place" }, make("span", { class: "caption" }, step(2), "bag: is one of these of the query’s class?"), bag) : bag;
     const kind = data.kind === "text" ? " texts" : data.kind === "image" && Math.max(data.pictures.width, data.pictures.height) > 72 ? " smooth" : "";
     return make("article", { class: "card" + kind + (lead ? " telling" : ""), "aria-labelledby": id },
       make("header", {}, make("h3", { id, tabindex: "-1", text: "Exemplar " + data.exemplar[e] }),
         make("p", { class: "facts" }, make("span", { class: "truth", text: truly(e) ? "truly yes" : "truly no" }), " · " + facts.join(" · "))),
-      make("div", { class: "scene" }, query, bag),
-      lead ? make("p", { class: "key" }, step(4), "What each model says, and why:") : null,
+      make("div", { class: "scene" }, query, place),
+      lead ? make("p", { class: "caption" }, step(4), models.length > 1 ? "what each model says" : "what the model says") : null,
       make("ul", { class: "answers", "aria-label": "Answers" }, ...models.map((_, m) => answer(m, e))));
   }
 
