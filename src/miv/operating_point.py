@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from miv.errors import MivError
 from miv.json_files import read_json_object, write_json
 from miv.scalings import Floats, Identity, Scaling, scaling_from
-from miv.witness_sets import WitnessRule
+from miv.witness_sets import StatedRule, WitnessRule, rule_from
 
 OPERATING_POINT_NAME = "operating_point.json"
 _FORMAT, _FORMAT_VERSION = "miv-operating-point", 1
@@ -41,7 +41,7 @@ class OperatingPoint:
     scaling: Scaling = field(default_factory=Identity)
     threshold: float = 0.5
     goal: str = "default"
-    witness_rule: WitnessRule = field(default_factory=WitnessRule)
+    witness_rule: WitnessRule = field(default_factory=StatedRule)
     measured: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -71,11 +71,11 @@ class OperatingPoint:
 
     def witnesses(self, probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> NDArray[np.bool_]:
         """Return ``(T,)`` bool: which instances of the bags with borders ``ptr`` ``(B + 1,)`` are witnesses."""
-        return self.witness_rule.witnesses(self.verdict(probability), attention, ptr)
+        return self.witness_rule.witnesses(probability, self.verdict(probability), attention, ptr)
 
-    def save(self, folder: Path | str) -> None:
-        """Write the file into the folder of a verifier, whole or not at all."""
-        document = {
+    def document(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        return {
             "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
             "goal": self.goal,
@@ -84,7 +84,10 @@ class OperatingPoint:
             "witness_rule": self.witness_rule.document(),
             "measured": self.measured,
         }
-        write_json(Path(folder) / OPERATING_POINT_NAME, document)
+
+    def save(self, folder: Path | str) -> None:
+        """Write the file into the folder of a verifier, whole or not at all."""
+        write_json(Path(folder) / OPERATING_POINT_NAME, self.document())
 
     @classmethod
     def load(cls, folder: Path | str) -> "OperatingPoint":
@@ -102,7 +105,7 @@ class OperatingPoint:
                 scaling_from(document["scaling"]),
                 document["threshold"],
                 document["goal"],
-                WitnessRule.of(document["witness_rule"]),
+                rule_from(document["witness_rule"]),
                 document["measured"],
             )
         except MivError as error:

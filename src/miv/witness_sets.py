@@ -1,47 +1,34 @@
-"""Which instances are the witnesses? A rule that decides, whatever the size of the bag."""
+"""Which instances are the witnesses? Rules that decide, whatever the size of the bag."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miv.errors import MivError
+from miv.errors import MivError, unknown_name
 
-# Half as much attention again as an even share: see docs/operating-point.md for what it finds.
-STATED_FACTOR = 1.5
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Attention this far below the bag's highest counts as this: where all but one instance get exactly none, as with the
+# pooling `baseline`, the probability of the bag still tells its instances from those of another bag.
+_LEAST = 1e-9
 
 
-@dataclass(frozen=True)
-class WitnessRule:
-    r"""An instance of an accepted bag of :math:`N` is a witness where :math:`a_n N \ge \min(factor, N)`.
+class WitnessRule(ABC):
+    """Decides for every instance of every bag; a bag may end up with no witness."""
 
-    :math:`a_n N` is 1 where the attention is even, in bags of every size; no instance can have more than
-    :math:`N`, hence the minimum. A bag that is not accepted has no witness; an accepted one may have none either.
+    name: ClassVar[str]
 
-    Args:
-        factor: how many times an even share of the attention a witness has at least.
-        basis: ``stated`` where the factor is a rule of thumb, ``conformal`` where it was calibrated on witnesses.
-        epsilon: the share of witnesses that may be outside, where it was calibrated.
-
-    >>> rule = WitnessRule(factor=1.5)
-    >>> rule.witnesses([True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
-    [True, False, False, False]
-    """
-
-    factor: float = STATED_FACTOR
-    basis: str = "stated"
-    epsilon: float | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.factor, int | float) or not math.isfinite(self.factor) or self.factor < 0:
-            raise MivError(f"The factor of the witness rule is {self.factor!r}. Expected a number from 0.")
-
-    def witnesses(self, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> NDArray[np.bool_]:
+    @abstractmethod
+    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
         """Decide for every instance.
 
         Args:
+            probability: ``(B,)``, calibrated, that each bag holds something of the query's class.
             accepted: ``(B,)`` bool, whether the verdict on each bag is yes.
             attention: ``(T,)``, of sum 1 in each bag.
             ptr: ``(B + 1,)``, the borders between the bags.
@@ -49,19 +36,105 @@ class WitnessRule:
         Returns:
             ``(T,)`` bool.
         """
+
+    def document(self) -> dict[str, Any]:
+        """Return the name and the parameters as plain values, for JSON."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]  # every rule is a dataclass
+
+
+@dataclass(frozen=True)
+class StatedRule(WitnessRule):
+    r"""In a bag of :math:`N` that is accepted, the instances with :math:`a_n N \ge \min(factor, N)`.
+
+    :math:`a_n N` is 1 where the attention is even, in bags of every size; it cannot be more than :math:`N`, hence the
+    minimum. A bag that is not accepted has no witness. Nothing is promised: it is for data without known witnesses.
+
+    Args:
+        factor: how many times an even share of the attention a witness has at least.
+
+    >>> rule = StatedRule(factor=1.5)
+    >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
+    [True, False, False, False]
+    """
+
+    factor: float = 1.5
+    name: ClassVar[str] = "attention_times_n"
+
+    def __post_init__(self) -> None:
+        _check_number("factor", self.factor, 0.0, math.inf)
+
+    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
         sizes = np.diff(np.asarray(ptr))  # (B,)
         needed = np.minimum(self.factor, sizes) / sizes  # (B,)
         enough = np.asarray(attention, np.float64) >= np.repeat(needed, sizes)
         return np.asarray(enough & np.repeat(np.asarray(accepted, bool), sizes))
 
-    def document(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return asdict(self)
 
-    @classmethod
-    def of(cls, document: object) -> "WitnessRule":
-        """Return the rule that ``document`` described; refuse anything else."""
-        try:
-            return cls(**document)  # type: ignore[arg-type]
-        except TypeError as error:
-            raise MivError(f"The witness rule is {str(document)[:80]}: {error}.") from error
+@dataclass(frozen=True)
+class ConformalRule(WitnessRule):
+    """The instances whose ``witness_score`` is at least a threshold calibrated on known witnesses.
+
+    Of the true witnesses of all positive exemplars, at least ``1 - epsilon`` are inside, in the mean over data like
+    those of the calibration. The verdict takes no part, as the score falls with the probability of the bag: a
+    bag that is likely negative has no witness, one that is narrowly rejected may show candidates.
+
+    Args:
+        threshold: on the score.
+        epsilon: the share of true witnesses that may be outside.
+
+    >>> rule = ConformalRule(threshold=0.3, epsilon=0.1)
+    >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
+    [True, True, False, False]
+    """
+
+    threshold: float
+    epsilon: float
+    name: ClassVar[str] = "conformal"
+
+    def __post_init__(self) -> None:
+        _check_number("threshold of the witness rule", self.threshold, 0.0, 1.0)
+        _check_number("epsilon of the witness rule", self.epsilon, 0.0, 1.0)
+
+    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
+        return witness_score(probability, attention, ptr) >= self.threshold
+
+
+def witness_score(probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Floats:
+    r"""Return ``(T,)`` from 0 to 1: :math:`s_n = p \; a_n / \max_m a_m`.
+
+    Attention itself is shared out among :math:`N` instances, so the same number means little in a small bag and much
+    in a large one; its ratio to the bag's highest is of one meaning in all.
+
+    >>> witness_score([0.5], attention=[0.6, 0.3, 0.1], ptr=[0, 3]).round(3).tolist()
+    [0.5, 0.25, 0.083]
+    """
+    ptr = np.asarray(ptr)
+    attention = np.asarray(attention, np.float64)
+    sizes = np.diff(ptr)
+    if len(sizes) == 0:
+        return np.zeros(0)
+    highest = np.repeat(np.maximum.reduceat(attention, ptr[:-1]), sizes)  # (T,)
+    return np.asarray(np.repeat(np.asarray(probability, np.float64), sizes) * np.maximum(attention / highest, _LEAST))
+
+
+RULES: dict[str, type[WitnessRule]] = {kind.name: kind for kind in (StatedRule, ConformalRule)}
+
+
+def rule_from(document: object) -> WitnessRule:
+    """Return the rule that ``WitnessRule.document`` described; refuse anything else."""
+    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
+        raise MivError(f"The witness rule is {str(document)[:80]!r}. Expected an object with a name.")
+    parameters = dict(document)
+    name = parameters.pop("name")
+    if name not in RULES:
+        raise unknown_name("witness rule", name, RULES)
+    try:
+        return RULES[name](**parameters)
+    except TypeError as error:  # a parameter too few, or too many
+        raise MivError(f"The parameters of the witness rule {name!r} do not fit: {error}.") from error
+
+
+def _check_number(name: str, number: object, low: float, high: float) -> None:
+    is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+    if not is_number or not low <= number <= high:  # type: ignore[operator]
+        raise MivError(f"The {name} is {number!r}. Expected a finite number from {low:g} to {high:g}.")

@@ -12,7 +12,7 @@ import torch
 from miv import Bags, MivError, Verifier, list_poolings
 from miv.operating_point import OperatingPoint
 from miv.scalings import Isotonic, Platt, Scaling, Temperature
-from miv.witness_sets import WitnessRule
+from miv.witness_sets import ConformalRule, StatedRule, WitnessRule
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
@@ -73,9 +73,10 @@ def test_images_go_in_as_they_are_stored(tmp_path: Path) -> None:
         exported.verify(images[0], images[:0])
 
 
-def test_the_operating_point_goes_with_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rule", [StatedRule(1.1), ConformalRule(threshold=0.3, epsilon=0.1)])
+def test_the_operating_point_goes_with_the_file(rule: WitnessRule, tmp_path: Path) -> None:
     verifier = shaken(Verifier("cap_dba_l2", channels=CHANNELS))
-    point = OperatingPoint(Platt(0.5, -0.4), 0.3, "false-accept rate <= 0.01", WitnessRule(1.1))
+    point = OperatingPoint(Platt(0.5, -0.4), 0.3, "false-accept rate <= 0.01", rule)
     verifier.operating_point = point
     export_onnx(verifier, tmp_path / "verifier.onnx", bags=3)
     exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)

@@ -74,9 +74,8 @@ class OnnxVerifier:
         attention = outputs[1] if len(outputs) > 1 else None
         witnesses = None
         if attention is not None:
-            size = len(attention)
-            needed = min(self._point["witness_rule"]["factor"], size) / size
-            witnesses = np.flatnonzero(attention.astype(np.float64) >= needed) if verdict else np.zeros(0, np.int64)
+            decided = is_witness(self._point["witness_rule"], probability, verdict, attention)
+            witnesses = np.flatnonzero(decided)
         return Answer(verdict, probability, float(self._point["threshold"]), logit, witnesses, attention)
 
     def verify_many(self, queries: Sequence[ArrayLike], bags: Sequence[ArrayLike]) -> list[Answer]:
@@ -113,6 +112,19 @@ def scaled(scaling: dict[str, Any], logit: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(f"There is no scaling {name!r}. The file is of a later miv; take its onnx_verifier.py.")
     small = np.exp(-np.abs(z))  # never overflows
     return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small))
+
+
+def is_witness(
+    rule: dict[str, Any], probability: float, verdict: bool, attention: NDArray[np.float32]
+) -> NDArray[np.bool_]:
+    """``(N,)`` which instances of one bag are its witnesses."""
+    weight = attention.astype(np.float64)
+    if rule["name"] == "attention_times_n":
+        enough = weight >= min(rule["factor"], len(weight)) / len(weight)
+        return np.asarray(enough & verdict)
+    if rule["name"] == "conformal":
+        return np.asarray(probability * np.maximum(weight / weight.max(), 1e-9) >= rule["threshold"])
+    raise ValueError(f"There is no witness rule {rule['name']!r}. The file is of a later miv; take its onnx_verifier.py.")
 
 
 def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:

@@ -1,0 +1,188 @@
+"""From the answers on validation data to an operating point, with how sure each of its figures is."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miv.calibration.error_curve import ErrorCurve
+from miv.calibration.goals import CONFIDENCE, EqualErrors, Goal, parse_goal, upper_bound
+from miv.calibration.reliability import bag_size_classes, expected_calibration_error, resampled_calibration_error
+from miv.calibration.scaling_fits import choose_scaling
+from miv.calibration.witness_fits import fit_witness_rule, held_out_witnesses, measure_witness_sets
+from miv.errors import MivError
+from miv.evaluation import Predictions
+from miv.operating_point import OperatingPoint
+from miv.scalings import Floats
+from miv.witness_sets import Mask, StatedRule, WitnessRule
+
+ROUNDS = 1000  # of the bootstrap
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """An operating point and what its pictures are drawn from.
+
+    Args:
+        point: the operating point; ``point.measured`` has all figures.
+        predictions: the answers that it was chosen on.
+        held_out: ``(E,)`` calibrated probabilities, each by a scaling that was fitted to other exemplars.
+    """
+
+    point: OperatingPoint
+    predictions: Predictions
+    held_out: Floats
+
+    def with_measured(self, measured: dict[str, Any]) -> "Calibration":
+        """The same with other figures in ``point.measured``."""
+        return replace(self, point=replace(self.point, measured=measured))
+
+    def text(self) -> str:
+        """Everything as tables for people."""
+        from miv.calibration.report_text import calibration_text
+
+        return calibration_text(self.point)
+
+    def write_pictures(self, folder: Path | str) -> list[Path]:
+        """Write ``roc``, ``det`` and ``reliability`` as PNG and SVG, and return the paths."""
+        from miv.calibration.pictures import write_pictures
+
+        return write_pictures(self, folder)
+
+
+def calibrate(
+    predictions: Predictions,
+    goal: Goal | str = "eer",
+    scaling: str = "auto",
+    epsilon: float = 0.1,
+    *,
+    rounds: int = ROUNDS,
+    seed: int = 0,
+) -> Calibration:
+    """Choose a scaling, a threshold and a witness rule on the answers for validation data.
+
+    Args:
+        predictions: of a verifier on exemplars that it was not trained on, and that nothing will be tested on.
+        goal: what the threshold is for, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``.
+        scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto`` for the best by cross-validation.
+        epsilon: the share of true witnesses that may be outside the witness sets, where witnesses are known.
+        rounds: of the bootstrap.
+        seed: of folds, halves and bootstrap.
+    """
+    goal = parse_goal(goal) if isinstance(goal, str) else goal
+    if len(predictions) == 0:
+        raise MivError("There are no predictions. Expected those on validation data.")
+    logit, label = predictions.logit, predictions.label
+    chosen = choose_scaling(logit, label, scaling, seed)
+    probability = chosen.scaling.probability(logit)
+    curve = ErrorCurve.of(probability, label)
+    place = int(goal.pick(curve))
+    goal.check(curve)
+    threshold = float(curve.cuts[place])
+    rule, witnesses = _witness_rule(predictions, probability, probability >= threshold, epsilon, seed)
+    measured = {
+        "exemplars": len(predictions),
+        "positives": curve.positives,
+        "negatives": curve.negatives,
+        "confidence": CONFIDENCE,
+        "bootstrap_rounds": rounds,
+        **_rates(curve, goal, place, rounds, seed),
+        "log_loss": chosen.log_loss,
+        "ece": {
+            "before": _calibration_error(predictions, predictions.probability, rounds, seed),
+            "after": _calibration_error(predictions, chosen.held_out, rounds, seed),
+        },
+        "by_bag_size": _by_bag_size(predictions, chosen.held_out, probability >= threshold),
+        "witnesses": witnesses,
+    }
+    return Calibration(
+        OperatingPoint(chosen.scaling, threshold, goal.words, rule, measured), predictions, chosen.held_out
+    )
+
+
+def _rates(curve: ErrorCurve, goal: Goal, place: int, rounds: int, seed: int) -> dict[str, Any]:
+    """The threshold, the errors at it and the equal error rate, each with its interval.
+
+    The threshold and the equal error rate are found anew in each round; the errors are those of the one threshold.
+    """
+    found: dict[str, list[Floats]] = {"threshold": [], "false_accept_rate": [], "false_reject_rate": [], "eer": []}
+    for batch in curve.resampled(rounds, seed):
+        found["threshold"].append(batch.cuts[goal.pick(batch)])
+        found["false_accept_rate"].append(batch.false_accept_rate[:, place])
+        found["false_reject_rate"].append(batch.false_reject_rate[:, place])
+        found["eer"].append(_equal_error_rate(batch))
+    values = {
+        "threshold": float(curve.cuts[place]),
+        "false_accept_rate": float(curve.false_accept_rate[place]),
+        "false_reject_rate": float(curve.false_reject_rate[place]),
+        "eer": float(_equal_error_rate(curve)),
+    }
+    rates: dict[str, Any] = {name: _interval(value, np.concatenate(found[name])) for name, value in values.items()}
+    # Resampling no errors gives none ever; the exact bound says what may be true all the same.
+    for name, errors, of in (
+        ("false_accept_rate", curve.false_accepts[place], curve.negatives),
+        ("false_reject_rate", curve.false_rejects[place], curve.positives),
+    ):
+        rates[name] |= {"errors": int(errors), "at_most": float(upper_bound(np.asarray(errors), of))}
+    wrong = int(curve.false_accepts[place] + curve.false_rejects[place])
+    rates["accuracy"] = 1 - wrong / (curve.negatives + curve.positives)
+    return rates
+
+
+def _equal_error_rate(curve: ErrorCurve) -> Floats:
+    """``(...)`` the mean of both rates at the cut where they are nearest."""
+    both = (curve.false_accept_rate + curve.false_reject_rate) / 2
+    return np.asarray(np.take_along_axis(both, EqualErrors().pick(curve)[..., None], -1)[..., 0])
+
+
+def _interval(value: float, resampled: Floats) -> dict[str, Any]:
+    low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return {"value": value, "low": float(low), "high": float(high)}
+
+
+def _calibration_error(predictions: Predictions, probability: Floats, rounds: int, seed: int) -> dict[str, Any]:
+    label = predictions.label
+    resampled = resampled_calibration_error(label, probability, rounds, seed)
+    return _interval(expected_calibration_error(label, probability), resampled)
+
+
+def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask) -> list[dict[str, Any]]:
+    names, place = bag_size_classes(predictions.bag_sizes)
+    rows = []
+    for number, name in enumerate(names):
+        of, label = place == number, predictions.label
+        positive, negative = of & (label == 1), of & (label == 0)
+        rows.append(
+            {
+                "bag_size": name,
+                "exemplars": int(of.sum()),
+                "false_accept_rate": float(accepted[negative].mean()) if negative.any() else None,
+                "false_reject_rate": float((~accepted[positive]).mean()) if positive.any() else None,
+                "ece_before": expected_calibration_error(label[of], predictions.probability[of]),
+                "ece_after": expected_calibration_error(label[of], held_out[of]),
+            }
+        )
+    return rows
+
+
+def _witness_rule(
+    predictions: Predictions, probability: Floats, accepted: Mask, epsilon: float, seed: int
+) -> tuple[WitnessRule, dict[str, Any] | None]:
+    """Calibrate the rule where there are attention and known witnesses, and measure it beside the stated rule."""
+    stated = StatedRule()
+    if predictions.attention is None or predictions.witness is None or not _has_witnesses(predictions):
+        return stated, None
+    rule = fit_witness_rule(predictions, probability, epsilon)
+    held_out = held_out_witnesses(predictions, probability, epsilon, seed)
+    by_stated = stated.witnesses(probability, accepted, predictions.attention, predictions.ptr)
+    return rule, {
+        "epsilon": epsilon,
+        "held_out": None if held_out is None else measure_witness_sets(predictions, held_out),
+        "stated_rule": measure_witness_sets(predictions, by_stated),
+    }
+
+
+def _has_witnesses(predictions: Predictions) -> bool:
+    of_positives = np.repeat(predictions.label == 1, predictions.bag_sizes)
+    return bool((of_positives & np.asarray(predictions.witness)).any())

@@ -1,0 +1,126 @@
+"""Fitting scalings to labels, and choosing one by its log loss on exemplars that it was not fitted to."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.errors import MivError, unknown_name
+from miv.scalings import SCALINGS, Floats, Identity, Isotonic, Platt, Scaling, Temperature, sigmoid
+
+Labels = NDArray[np.int8]
+_FOLDS = 5
+_LEAST_PROBABILITY = 1e-15  # a logit of 40 is a probability of 1, whose log loss would be infinite
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingChoice:
+    """A scaling, and how it and the others did.
+
+    Args:
+        scaling: fitted to all exemplars.
+        held_out: ``(E,)`` probabilities, each by a scaling of the same kind that was fitted to other exemplars.
+        log_loss: by the name of the scaling, the mean log loss of such probabilities.
+    """
+
+    scaling: Scaling
+    held_out: Floats
+    log_loss: dict[str, float]
+
+
+def choose_scaling(logit: Floats, label: Labels, name: str = "auto", seed: int = 0) -> ScalingChoice:
+    """Fit the scaling of that name, or with ``auto`` the one of the least cross-validated log loss.
+
+    Of several that are equally good the simplest is taken, in the order none, temperature, platt, isotonic.
+    """
+    if name != "auto" and name not in SCALINGS:
+        raise unknown_name("scaling", name, ["auto", *SCALINGS])
+    folds = _folds(label, seed)
+    held_out: dict[str, Floats] = {}
+    for candidate in SCALINGS:
+        held_out[candidate] = np.zeros(len(logit))
+        for fold in np.unique(folds):
+            outside = folds == fold
+            fitted = fit_scaling(candidate, logit[~outside], label[~outside])
+            held_out[candidate][outside] = fitted.probability(logit[outside])
+    losses = {candidate: log_loss(label, probability) for candidate, probability in held_out.items()}
+    chosen = min(losses, key=losses.__getitem__) if name == "auto" else name
+    return ScalingChoice(fit_scaling(chosen, logit, label), held_out[chosen], losses)
+
+
+def fit_scaling(name: str, logit: Floats, label: Labels) -> Scaling:
+    """Fit the scaling of that name to logits and labels ``(E,)``."""
+    if name == Temperature.name:
+        slope, _ = _fit_sigmoid(logit, label, with_offset=False)
+        return Temperature(1 / slope)
+    if name == Platt.name:
+        slope, offset = _fit_sigmoid(logit, label, with_offset=True)
+        return Platt(slope, offset)
+    return _fit_isotonic(logit, label) if name == Isotonic.name else Identity()
+
+
+def log_loss(label: Labels, probability: Floats) -> float:
+    """Return the mean of minus the logarithm of the probability that was given to what is true."""
+    of_truth = np.where(label == 1, probability, 1 - probability)
+    return float(-np.log(np.maximum(of_truth, _LEAST_PROBABILITY)).mean())
+
+
+def _fit_sigmoid(logit: Floats, label: Labels, *, with_offset: bool) -> tuple[float, float]:
+    r"""Minimise the log loss of :math:`\sigma(e^u z + b)` over ``u`` and, where asked for, ``b``.
+
+    The slope is an exponential, so that the order never turns. The targets are Platt's, a little off 0 and 1: where
+    the classes do not overlap, labels themselves would ask for an endless slope.
+    """
+    from scipy.optimize import minimize
+
+    positives = int((label == 1).sum())
+    target = np.where(label == 1, (positives + 1) / (positives + 2), 1 / (len(label) - positives + 2))
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        slope = np.exp(parameters[0])
+        z = slope * logit + parameters[1]
+        error = (sigmoid(z) - target) / len(z)  # of the mean log loss, by z
+        value = float((np.logaddexp(0, z) - target * z).mean())
+        return value, np.array([slope * (error @ logit), error.sum() if with_offset else 0.0])
+
+    bounds = [(-10.0, 10.0), (-100.0, 100.0) if with_offset else (0.0, 0.0)]
+    found = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(np.exp(found.x[0])), float(found.x[1])
+
+
+def _fit_isotonic(logit: Floats, label: Labels) -> Isotonic:
+    """Centred isotonic regression (Oron and Flournoy 2017), which unlike the plain one has no level stretches.
+
+    Each stretch becomes one point at its mean logit, with straight lines between the points. No probability is 0
+    or 1; from the first and last point the line goes on, half as far from 0 or 1, to the ends of the data.
+    """
+    from sklearn.isotonic import IsotonicRegression
+
+    least = 1 / (len(label) + 2)
+    fitted = IsotonicRegression(y_min=least, y_max=1 - least).fit(logit, label).predict(logit)
+    levels, stretch = np.unique(fitted, return_inverse=True)  # (K,), (E,)
+    centres = np.bincount(stretch, logit) / np.bincount(stretch)  # (K,)
+    rising = np.concatenate([[True], centres[1:] > np.maximum.accumulate(centres)[:-1]])  # rounding may make two equal
+    points = list(zip(centres[rising].tolist(), levels[rising].tolist(), strict=True))
+    if logit.min() < points[0][0]:
+        points.insert(0, (float(logit.min()), points[0][1] / 2))
+    if logit.max() > points[-1][0]:
+        points.append((float(logit.max()), (1 + points[-1][1]) / 2))
+    return Isotonic(*zip(*points, strict=True))
+
+
+def _folds(label: Labels, seed: int) -> NDArray[np.int64]:
+    """Return ``(E,)`` the fold of each exemplar; every fold has its share of positives."""
+    from sklearn.model_selection import StratifiedKFold
+
+    rarest = int(np.bincount(label, minlength=2).min())
+    if rarest < 2:
+        raise MivError(
+            f"Of {len(label)} exemplars {int(label.sum())} are positive. Expected at least two positives and two "
+            "negatives to calibrate on; give a larger validation set."
+        )
+    fold = np.zeros(len(label), np.int64)
+    splitter = StratifiedKFold(min(_FOLDS, rarest), shuffle=True, random_state=seed)
+    for number, (_, outside) in enumerate(splitter.split(label, label)):
+        fold[outside] = number
+    return fold

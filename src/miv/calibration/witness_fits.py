@@ -1,0 +1,122 @@
+"""A witness rule with a promise, from known witnesses; and what rules find, measured."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.calibration.reliability import bag_size_classes
+from miv.errors import MivError
+from miv.evaluation import Predictions
+from miv.witness_sets import ConformalRule, Floats, Mask, witness_score
+
+
+def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: float) -> ConformalRule:
+    r"""Find the highest threshold that leaves few enough witnesses of positive exemplars below it.
+
+    Witnesses of one bag depend on each other, so the promise rests on exemplars that could come in any order, by
+    conformal risk control (Angelopoulos et al. 2024): with :math:`W` witnesses in all, and at most :math:`w` in a
+    bag, :math:`m` of them may be missed, where
+
+    .. math:: m + (1 - \varepsilon) \, w \le \varepsilon \, W .
+
+    Then, in the mean over calibration and new data, at most the share :math:`\varepsilon` of new witnesses is missed.
+    With one witness a bag this is split conformal prediction with its usual correction for a finite sample.
+    """
+    scores, most = _witness_scores(predictions, probability)
+    missed = _misses_allowed(len(scores), most, epsilon)
+    if missed < 0:
+        needed = math.ceil((1 - epsilon) * most / epsilon)
+        raise MivError(
+            f"{1 - epsilon:.1%} of witnesses inside cannot be promised with {len(scores):,} known witnesses, of which "
+            f"up to {most} are in one bag. Expected at least {needed:,}; give more data, or a larger --epsilon."
+        )
+    return ConformalRule(float(np.partition(scores, missed)[missed]), epsilon)
+
+
+def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: float, seed: int = 0) -> Mask | None:
+    """Decide for each half of the exemplars by a rule fitted to the other half: ``(T,)`` bool.
+
+    ``None`` where a half has too few witnesses to fit a rule to.
+    """
+    half = _halves(predictions.label, seed)
+    decided = np.zeros(int(predictions.ptr[-1]), bool)
+    for part in (0, 1):
+        chosen = np.flatnonzero(half == part)
+        try:
+            rule = fit_witness_rule(predictions.take(chosen), probability[chosen], epsilon)
+        except MivError:
+            return None
+        inside = witness_score(probability, predictions.attention, predictions.ptr) >= rule.threshold  # type: ignore[arg-type]
+        elsewhere = np.repeat(half != part, predictions.bag_sizes)
+        decided[elsewhere] = inside[elsewhere]
+    return decided
+
+
+def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, Any]:
+    """Return how good the sets ``decided`` ``(T,)`` are, over all bags and by bag size.
+
+    ``coverage``: the share of the witnesses of positive exemplars that are inside. ``precision``: the share of
+    instances inside that are witnesses. Mean sizes and shares of empty sets, for positive and for negative exemplars.
+    """
+    names, place = bag_size_classes(predictions.bag_sizes)
+    by_size = [{"bag_size": name, **_measure(predictions, decided, place == n)} for n, name in enumerate(names)]
+    return {**_measure(predictions, decided, np.ones(len(predictions), bool)), "by_bag_size": by_size}
+
+
+def _measure(predictions: Predictions, decided: Mask, of: Mask) -> dict[str, Any]:
+    positive, negative = of & (predictions.label == 1), of & (predictions.label == 0)
+    sizes = np.add.reduceat(decided.astype(np.int64), predictions.ptr[:-1])  # (E,) instances inside
+    true = decided[_of_bags(predictions, positive) & _known(predictions)]  # (W,) whether each witness is inside
+    inside = decided & _of_bags(predictions, of)
+    return {
+        "exemplars": int(of.sum()),
+        "witnesses": len(true),
+        "coverage": _mean(true),
+        "precision": _mean(_known(predictions)[inside]),
+        "mean_size_positive": _mean(sizes[positive]),
+        "mean_size_negative": _mean(sizes[negative]),
+        "empty_positive": _mean(sizes[positive] == 0),
+        "empty_negative": _mean(sizes[negative] == 0),
+    }
+
+
+def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floats, int]:
+    """The scores of the witnesses of positive exemplars, and the most that one bag has."""
+    if predictions.attention is None:
+        raise MivError("The predictions have no attention. A witness rule is calibrated on attention.")
+    true = _of_bags(predictions, predictions.label == 1) & _known(predictions)
+    in_bag = np.add.reduceat(true.astype(np.int64), predictions.ptr[:-1]) if len(predictions) else np.zeros(1)
+    return witness_score(probability, predictions.attention, predictions.ptr)[true], max(1, int(in_bag.max()))
+
+
+def _misses_allowed(witnesses: int, most: int, epsilon: float) -> int:
+    if not 0 < epsilon < 1:
+        raise MivError(f"epsilon is {epsilon:g}. Expected a share of witnesses between 0 and 1, such as 0.1.")
+    # Rounded first: 0.1 · 29 − 0.9 · 1 is 2.0000000000000004 or 1.9999999999999998, but means 2.
+    return math.floor(round(epsilon * witnesses - (1 - epsilon) * most, 9))
+
+
+def _known(predictions: Predictions) -> Mask:
+    if predictions.witness is None:
+        raise MivError("The predictions have no witnesses. A witness rule is calibrated on known witnesses.")
+    return predictions.witness
+
+
+def _of_bags(predictions: Predictions, exemplars: Mask) -> Mask:
+    return np.repeat(exemplars, predictions.bag_sizes)
+
+
+def _halves(label: NDArray[np.int8], seed: int) -> NDArray[np.int64]:
+    """``(E,)`` 0 or 1 at random, half of the positives and half of the negatives each."""
+    random = np.random.default_rng(seed)
+    half = np.zeros(len(label), np.int64)
+    for value in (0, 1):
+        places = random.permutation(np.flatnonzero(label == value))
+        half[places[: len(places) // 2]] = 1
+    return half
+
+
+def _mean(values: NDArray[Any]) -> float | None:
+    return float(values.mean()) if len(values) else None  # JSON has no NaN

@@ -1,0 +1,99 @@
+"""``miv calibrate``: the threshold, the scaling and the witness rule of a verifier, chosen on validation data."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from miv.cli.app import JsonOption, app, print_json
+from miv.errors import MivError
+
+if TYPE_CHECKING:
+    from miv.evaluation import Predictions
+    from miv.exemplars import ExemplarSet
+
+_NOT_FOR_CALIBRATION = {
+    "train": "the verifier has learnt from it, and is surer there than anywhere else",
+    "test": "a threshold that was chosen on it could no longer be tested on it",
+}
+
+
+@app.command("calibrate")
+def calibrate(
+    model: Annotated[Path, typer.Argument(help="A run, or the folder of a verifier.", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="A folder of splits, or one set.", show_default=False)],
+    split: Annotated[str, typer.Option(help="The split to calibrate on.")] = "validation",
+    goal: Annotated[
+        str, typer.Option(help="eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR].")
+    ] = "eer",
+    scaling: Annotated[str, typer.Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
+    epsilon: Annotated[float, typer.Option(help="The share of true witnesses that may be missed.")] = 0.1,
+    plots: Annotated[
+        Path | None,
+        typer.Option(help="Also draw ROC, DET and reliability curves into this folder.", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Choose where a verifier says yes, and which instances it calls witnesses, and keep that in its folder.
+
+    A rate such as far=0.01 is kept with 95 % confidence; one that the data are too few to show is refused.
+    The scaling that makes probabilities of logits is the best of four by cross-validation.
+
+    Example: miv calibrate runs/dba twin --goal far=0.05 --plots curves
+    """
+    from miv.calibration import calibrate as choose
+    from miv.calibration import parse_goal
+    from miv.exemplars import load_split
+    from miv.exemplars.folder import is_set
+    from miv.hub import is_folder
+    from miv.model_files import find_verifier
+    from miv.training.run_folder import refuse_unfinished
+
+    if not is_folder(str(model)):
+        raise MivError(
+            f"There is no folder {model}. Expected a run, or the folder of a verifier; one on the hub is calibrated "
+            "after Verifier.from_pretrained(...).save_pretrained(FOLDER)."
+        )
+    wanted = parse_goal(goal)
+    name = data.resolve().name if is_set(data) else split
+    if name in _NOT_FOR_CALIBRATION:
+        raise MivError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Give validation data.")
+    refuse_unfinished(model)
+    exemplars = load_split(data, split)
+    found = choose(_answers(model, exemplars), wanted, scaling, epsilon)
+    measured = {"data": {"name": name, "fingerprint": exemplars.fingerprint}, **found.point.measured}
+    found = found.with_measured(measured)
+    folder = find_verifier(model)
+    if plots is not None:
+        for path in found.write_pictures(plots):
+            typer.echo(f"Wrote {path}.", err=True)
+    found.point.save(folder)
+    typer.echo(f"The operating point is in {folder}; miv verify uses it.", err=True)
+    if json:
+        print_json(found.point.document())
+    else:
+        print(found.text())
+
+
+def _answers(model: Path, exemplars: "ExemplarSet") -> "Predictions":
+    """The verifier's answers: those that its run has kept, where they are on the same data, or new ones."""
+    from miv.evaluation import Predictions
+    from miv.training.run_folder import RunFolder
+
+    run = RunFolder(model)
+    if run.exists():
+        fingerprint = exemplars.fingerprint
+        for split, of_run in run.read()["data"]["fingerprints"].items():
+            if of_run != fingerprint:
+                continue
+            if split in _NOT_FOR_CALIBRATION:
+                raise MivError(f"These are the {split} data of {model}: {_NOT_FOR_CALIBRATION[split]}.")
+            if run.predictions(split).is_file():
+                typer.echo(f"Using the run's own answers, {run.predictions(split)}.", err=True)
+                return Predictions.load(run.predictions(split))
+
+    from miv.prediction import predict
+    from miv.progress import RichProgress
+    from miv.verifier import Verifier
+
+    return predict(Verifier.from_pretrained(model), exemplars, progress=RichProgress())
