@@ -39,10 +39,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wid
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>' for row in rows
     )
-    # A table that is wider than a phone is scrolled, also by keyboard.
+    # A table that is wider than a phone is scrolled, also by keyboard; its title stays where it is.
     return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table{"" if wide else " class=narrow"}>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<p class="title">{escape(caption)}</p><div class="scroll" role="region" tabindex="0" '
+        f'aria-label="{escape(caption)}"><table{"" if wide else " class=narrow"}><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
     )
 
 

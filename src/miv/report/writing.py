@@ -13,6 +13,7 @@ from miv.errors import MivError
 from miv.files import whole_file
 from miv.report import sections
 from miv.report.audit_section import audit_section
+from miv.report.calibration_section import calibration_section
 from miv.report.gallery import gallery
 from miv.report.sources import ReportSource
 
@@ -56,6 +57,7 @@ def render(source: ReportSource, exemplars: int, title: str, audit: Path | None 
         ("exemplars", "Exemplars", _gallery_frame(source, shown)),
         ("reasons", "Right for the right reason?", audit_section(source, audit)),
         ("curves", "Curves", sections.curves(source)),
+        ("calibration", "Calibration", calibration_section(source)),
         ("training", "Training", sections.history(source)),
         ("runs", "Runs", sections.settings(source)),
     ]

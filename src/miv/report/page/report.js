@@ -3,7 +3,7 @@
    text nodes and attributes, never as markup. */
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const PER_PAGE = 12;
+  const PER_PAGE = 10;
   const models = data.models;
   const letters = models.map((_, m) => String.fromCharCode(65 + (m % 26)));
   const count = data.exemplar.length;
@@ -19,7 +19,7 @@
     return element;
   }
   const percent = (parts) => (parts > 0 && parts < 10 ? "<1" : parts > 990 && parts < 1000 ? ">99" : Math.round(parts / 10)) + " %";
-  const plural = (number, one, many) => number + " " + (number === 1 ? one : many);
+  const plural = (number, one, many) => number.toLocaleString("en") + " " + (number === 1 ? one : many);
   const badge = (m, hollow = false) => make("span", { class: "badge m" + (m % 6) + (hollow ? " hollow" : ""), "aria-hidden": "true", text: letters[m] });
 
   /* Pictures: a sheet is decoded when a picture on it is first shown. */
@@ -88,8 +88,8 @@
       line.style.left = even + "%";
       const found = models[m].found && models[m].found[t] === 1;
       const words = models[m].name + ": attention " + percent(parts) + (found ? ", taken for a witness" : "");
-      return make("li", { class: "m" + (m % 6), title: words, "aria-label": words }, badge(m, !found), make("span", { class: "bar", "aria-hidden": "true" }, fill, line),
-        make("span", { "aria-hidden": "true", text: percent(parts) }));
+      return make("li", { class: "m" + (m % 6), title: words }, badge(m, !found), make("span", { class: "bar", "aria-hidden": "true" }, fill, line),
+        make("span", { "aria-hidden": "true", text: percent(parts) }), make("span", { class: "hidden", text: words }));
     }));
   }
 
@@ -213,7 +213,7 @@
     form.append(
       choice("label", "Truth", [["", "any"], ["1", "truly yes"], ["0", "truly no"]]),
       choice("verdict", "Answer", verdicts),
-      models.length > 1 ? choice("model", "of", [["", "any model"], ...models.map((model, m) => [String(m), letters[m] + " " + model.name])]) : "",
+      models.length > 1 ? choice("model", "By model", [["", "any model"], ...models.map((model, m) => [String(m), letters[m] + " " + model.name])]) : "",
       data.groups && data.groups.length > 1 ? choice("group", "Group", [["", "any"], ...data.groups.map((group, g) => [String(g), group])]) : "",
       make("fieldset", {}, make("legend", { text: "Bag size" }), make("div", { class: "pair" }, number("low", "Smallest bag"), "to", number("high", "Largest bag"))),
       models.length > 1 ? make("label", { class: "check" }, make("input", { type: "checkbox", name: "disagree" }), "models disagree") : "",
