@@ -57,7 +57,7 @@ def _witnesses(point: OperatingPoint) -> list[str]:
             "A stated rule without a promise: the data have no known witnesses, or the pooling no attention.",
         ]
     lines = [
-        f"Witnesses: where probability × attention / highest attention in the bag >= {rule.threshold:.4g};",
+        f"Witnesses: where probability × attention × size of the bag >= {rule.threshold:.4g};",
         f"at least {1 - rule.epsilon:.1%} of true witnesses are inside (conformal). Measured on held-out halves:",
     ]
     measured = found["held_out"]

@@ -1,0 +1,83 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from miv import Verifier
+from miv.cli.app import app
+from miv.errors import MivError
+from miv.exemplars import load_split, save_splits
+from miv.model_files import VERIFIER_NAME
+from miv.operating_point import OPERATING_POINT_NAME
+from miv.prediction import predict
+from tests.training.tiny import tiny_sets
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A verifier, not trained, that tells classes apart all the same, as they are directions."""
+    monkeypatch.chdir(tmp_path)
+    save_splits(tiny_sets("features"), tmp_path / "data", builder="test", options={}, seed=0)
+    torch.manual_seed(0)
+    Verifier("baseline", channels=8).save_pretrained("model")
+    return tmp_path
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["calibrate", *arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:
+    said = json.loads(run("model", "data", "--goal", "frr=0.3", "--scaling", "platt", "--json", "--plots", "curves"))
+    assert said == json.loads((folder / "model" / OPERATING_POINT_NAME).read_text())
+    assert said["goal"] == "false-reject rate <= 0.3"
+    assert said["measured"]["data"]["name"] == "validation"
+    assert (folder / "curves" / "det.svg").is_file()
+    verifier = Verifier.from_pretrained("model")
+    answers = predict(verifier, load_split("data", "validation"))
+    yes = verifier.operating_point.verdict(verifier.operating_point.probability(answers.logit))
+    rejected = float((~yes[answers.label == 1]).mean())
+    assert rejected == pytest.approx(said["measured"]["false_reject_rate"]["value"])
+    assert "threshold" in run("model", "data/validation")  # again, on one set, and as a table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["model", "data", "--split", "test"], "Cannot calibrate on test"),
+        (["model", "data/train"], "Cannot calibrate on train"),
+        (["model", "data", "--goal", "far=0.0001"], "200 negatives.*29,956"),
+        (["model", "data", "--goal", "far"], "Expected eer, far=0.01"),
+        (["model", "data", "--epsilon", "0"], "epsilon is 0"),
+        (["model", "data", "--scaling", "plat"], "Did you mean 'platt'"),
+        (["nothing", "data"], "no folder nothing"),
+    ],
+)
+def test_what_is_refused_leaves_the_model_as_it_was(folder: Path, arguments: list[str], message: str) -> None:
+    with pytest.raises(MivError, match=message):
+        run(*arguments)
+    assert not (folder / "model" / OPERATING_POINT_NAME).exists()
+
+
+def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
+    """A run has kept its answers on validation, which are used, and knows its test set whatever it is called."""
+    sets = {split: load_split("data", split) for split in ("validation", "test")}
+    Path("run").mkdir()
+    Path("model").rename(Path("run") / VERIFIER_NAME)
+    about = {"format": "miv-run", "data": {"fingerprints": {split: one.fingerprint for split, one in sets.items()}}}
+    (folder / "run" / "run.json").write_text(json.dumps(about))
+    Path("data/test").rename("other")
+    with pytest.raises(MivError, match="These are the test data of run"):
+        run("run", "other")
+    answers = predict(Verifier.from_pretrained("run"), sets["validation"])
+    answers.save("run/predictions/validation.parquet")
+    said = json.loads(run("run", "data", "--json"))
+    assert np.isclose(said["measured"]["eer"]["value"], 0, atol=0.5)
+    assert (folder / "run" / VERIFIER_NAME / OPERATING_POINT_NAME).is_file()
