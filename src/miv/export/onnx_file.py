@@ -172,4 +172,6 @@ def _require_libraries() -> None:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise MivError(f"Export needs the library {error.name}, which is not there: pip install 'miv[onnx]'.") from error
+        raise MivError(
+            f"Export needs the library {error.name}, which is not there: pip install 'miv[onnx]'."
+        ) from error

@@ -123,8 +123,10 @@ def is_witness(
         enough = weight >= min(rule["factor"], len(weight)) / len(weight)
         return np.asarray(enough & verdict)
     if rule["name"] == "conformal":
-        return np.asarray(probability * np.maximum(weight / weight.max(), 1e-9) >= rule["threshold"])
-    raise ValueError(f"There is no witness rule {rule['name']!r}. The file is of a later miv; take its onnx_verifier.py.")
+        return np.asarray(probability * len(weight) * np.maximum(weight, 1e-9) >= rule["threshold"])
+    raise ValueError(
+        f"There is no witness rule {rule['name']!r}. The file is of a later miv; take its onnx_verifier.py."
+    )
 
 
 def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:

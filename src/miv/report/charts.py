@@ -56,7 +56,9 @@ def chart(title: str, summary: str, x: Axis, y: Axis, lines: Sequence[Line], not
     for value, text in x.ticks:
         place = _x(x, value)
         parts.append(f'<path class="grid" d="M{place:.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
-        parts.append(f'<text class="tick" x="{place:.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{escape(text)}</text>')
+        parts.append(
+            f'<text class="tick" x="{place:.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{escape(text)}</text>'
+        )
     for value, text in y.ticks:
         place = _y(y, value)
         parts.append(f'<path class="grid" d="M{LEFT} {place:.1f}H{WIDTH - RIGHT}"/>')

@@ -55,9 +55,7 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
     }
 
 
-def _interleaved(
-    queries: NDArray[np.int64], members: NDArray[np.int64], sizes: list[int]
-) -> NDArray[np.int64]:
+def _interleaved(queries: NDArray[np.int64], members: NDArray[np.int64], sizes: list[int]) -> NDArray[np.int64]:
     """Each query, then the shown members of its bag."""
     return np.insert(members, np.cumsum([0, *sizes])[:-1], queries)
 

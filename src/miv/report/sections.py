@@ -24,7 +24,9 @@ def badge(number: int, name: str = "") -> str:
 
 def legend(source: ReportSource) -> str:
     """Which letter and colour is which model."""
-    return '<ul class="legend">' + "".join(f"<li>{badge(n, m.name)}</li>" for n, m in enumerate(source.models)) + "</ul>"
+    return (
+        '<ul class="legend">' + "".join(f"<li>{badge(n, m.name)}</li>" for n, m in enumerate(source.models)) + "</ul>"
+    )
 
 
 def title_of(metric: str) -> str:
@@ -50,14 +52,19 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wid
 def results(source: ReportSource) -> str:
     """The metrics of every model, the best of each in bold, and what its threshold leads to."""
     found = [evaluate(model.answers) for model in source.models]
-    names = [name for name in ("auroc", "accuracy", "f1", "i_auroc", "i_ap") if any(name in one.metrics for one in found)]
+    names = [
+        name for name in ("auroc", "accuracy", "f1", "i_auroc", "i_ap") if any(name in one.metrics for one in found)
+    ]
     heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
     best = {name: max(round(one.metrics.get(name, -1.0), 3) for one in found) for name in names}
     rows = []
     for number, (model, one) in enumerate(zip(source.models, found, strict=True)):
         cells = [_metric(one, name, best[name], several=len(found) > 1) for name in names]
         label, yes = source.exemplars.label == 1, model.verdict
-        wrong = [_share(int((yes & ~label).sum()), int((~label).sum())), _share(int((~yes & label).sum()), int(label.sum()))]
+        wrong = [
+            _share(int((yes & ~label).sum()), int((~label).sum())),
+            _share(int((~yes & label).sum()), int(label.sum())),
+        ]
         rows.append([badge(number, model.name), *cells, *wrong])
     caption = f"How well the models verify ({source.split}, {len(source.exemplars):,} exemplars)"
     chance = next((one.witnesses["i_ap_chance"] for one in found if one.witnesses), None)
@@ -116,7 +123,9 @@ def curves(source: ReportSource) -> str:
         false_share, true_share, _ = roc_curve(label, logit)
         recall_here = float(yes[label == 1].mean())
         mark = (float(yes[label == 0].mean()), recall_here)
-        roc.append(Line(model.name, list(zip(false_share.tolist(), true_share.tolist(), strict=True)), number, mark=mark))
+        roc.append(
+            Line(model.name, list(zip(false_share.tolist(), true_share.tolist(), strict=True)), number, mark=mark)
+        )
         precision, recall, _ = precision_recall_curve(label, logit, drop_intermediate=True)
         points = [(r, p) for r, p in zip(recall[::-1].tolist(), precision[::-1].tolist(), strict=True) if r > 0]
         mark_there = (recall_here, float(label[yes].mean())) if yes.any() else None
@@ -150,7 +159,10 @@ def history(source: ReportSource) -> str:
     charts = []
     for title, lines in panels.items():
         x = nice_axis("epoch", [p[0] for line in lines for p in line.points], whole=True)
-        y = nice_axis(title.split(",")[0].lower() if title[1:2].islower() else title.split(",")[0], [p[1] for line in lines for p in line.points])
+        y = nice_axis(
+            title.split(",")[0].lower() if title[1:2].islower() else title.split(",")[0],
+            [p[1] for line in lines for p in line.points],
+        )
         last = ", ".join(f"{line.name} ends at {line.points[-1][1]:.3f}" for line in lines)
         charts.append(chart(title, f"{last}.", x, y, lines))
     return f'{legend(source)}<div class="charts">{"".join(charts)}</div>'

@@ -139,7 +139,9 @@ def _find_exemplars(
         from miv.tasks import build_once, list_tasks
 
         if name not in list_tasks() or cache is None:
-            raise MivError(f"The data of the run, {name or "without a name"}, are not there. Say where they are: --data DIR.")
+            raise MivError(
+                f"The data of the run, {name or 'without a name'}, are not there. Say where they are: --data DIR."
+            )
         options = {key: Path(value) if key == "raw" else value for key, value in told.get("options", {}).items()}
         folder = build_once(name, options, cache / "sets", progress)
     sets = load_splits(folder)

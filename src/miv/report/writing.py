@@ -108,7 +108,7 @@ def _gallery_frame(source: ReportSource, shown: int) -> str:
     total = len(source.exemplars)
     chosen = "All" if shown == total else f"{shown:,} of {total:,}"
     return (
-        f'<p>{chosen} exemplars. Most confident errors come first, then the right answers that were nearest to an error.</p>'
+        f"<p>{chosen} exemplars. Most confident errors come first, then the right answers that were nearest to an error.</p>"
         '<form id="filters" class="filters" aria-label="Choose exemplars"></form>'
         '<p id="count" class="count" role="status" aria-live="polite"></p>'
         '<div id="cards" class="cards"></div>'
