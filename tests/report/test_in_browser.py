@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.examples import HOSTILE, source
 
 from miv.report import write_report
-from tests.report.examples import HOSTILE, source
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

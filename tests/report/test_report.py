@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tests.report.examples import HOSTILE, source
+from tests.training.tiny import run_tiny, tiny_sets
 
 from miv import MivError
 from miv.evaluation import Predictions
@@ -19,8 +21,6 @@ from miv.operating_point import OperatingPoint
 from miv.report import ReportModel, ReportSource, open_runs, write_report
 from miv.report.choosing import SHOWN_MEMBERS, choose_exemplars, error_confidence, shown_members, telling_exemplar
 from miv.report.gallery import gallery
-from tests.report.examples import HOSTILE, source
-from tests.training.tiny import run_tiny, tiny_sets
 
 
 class Page(HTMLParser):
@@ -184,7 +184,7 @@ def test_what_cannot_be_written_is_refused_and_what_was_there_stays(tmp_path: Pa
     (tmp_path / "report.html").write_text("older")
     with pytest.raises(MivError, match="is not an audit"):
         write_report(source(), tmp_path / "report.html", audit=audit)
-    with pytest.raises(MivError, match="ends in .html"):
+    with pytest.raises(MivError, match=r"ends in \.html"):
         write_report(source(), tmp_path / "report.pdf")
     with pytest.raises(MivError, match="Expected 1 to 20,000"):
         write_report(source(), tmp_path / "report.html", exemplars=0)

@@ -37,7 +37,7 @@ def has_exported_backbone(verifier: Verifier, image_size: tuple[int, int] | None
     embeds = backbone != "features" and not features_only
     if embeds and backbone not in EXPORTED_BACKBONES:
         raise MivError(
-            f"The backbone {backbone!r} cannot be exported: how it prepares its instances (a tokenizer, a resize) is no "
+            f"The backbone {backbone!r} cannot be exported: how it prepares its instances (tokenizer, resize) is no "
             "part of a graph. Use --features-only: the file then takes the features of that backbone, which its own "
             f"tools can export. Backbones that can be: {', '.join(EXPORTED_BACKBONES)}."
         )

@@ -35,8 +35,8 @@ def audit_section(source: ReportSource, audit: Path | None) -> str:
         )
     else:
         parts.append(
-            '<p class="note"><code>miv audit RUN… DATA --out audit.json</code> asks more: does the verdict follow when '
-            "witnesses are deleted or the query is swapped? <code>miv report --audit audit.json</code> shows it here.</p>"
+            '<p class="note"><code>miv audit RUN… DATA --out audit.json</code> asks more: does the verdict follow '
+            "when witnesses are deleted or the query is swapped? <code>miv report --audit audit.json</code> shows it.</p>"
         )
     return "".join(parts)
 
@@ -59,7 +59,8 @@ def _square(number: int, model: ReportModel, source: ReportSource) -> str:
         '<th scope="col">looked at a witness</th><th scope="col">looked elsewhere</th></tr></thead><tbody>'
         f'<tr><th scope="row">said yes</th>{cell("verdict_right_witness_right", "right, for the right reason", "good")}'
         f"{cell('verdict_right_witness_wrong', 'right, for the wrong reason', 'odd')}</tr>"
-        f'<tr><th scope="row">said no</th>{cell("verdict_wrong_witness_right", "saw it, and did not believe it", "odd")}'
+        '<tr><th scope="row">said no</th>'
+        f"{cell('verdict_wrong_witness_right', 'saw it, but did not believe it', 'odd')}"
         f"{cell('verdict_wrong_witness_wrong', 'missed it', 'bad')}</tr></tbody></table>"
     )
 

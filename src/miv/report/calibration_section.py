@@ -36,8 +36,8 @@ def calibration_section(source: ReportSource) -> str:
     note = ""
     if any(model.point.is_default for model in source.models):
         note = (
-            '<p class="note"><code>miv calibrate RUN DATA</code> makes the score a probability and chooses a threshold for '
-            "a goal of yours, on validation data; the report then uses it.</p>"
+            '<p class="note"><code>miv calibrate RUN DATA</code> makes the score a probability and chooses a threshold '
+            "for a goal of yours, on validation data; the report then uses it.</p>"
         )
     charts = [_reliability("Reliability, all bags", source, np.ones(len(label), bool)), _trade_off(source)]
     names, place = bag_size_classes(source.exemplars.bag_sizes)

@@ -67,7 +67,8 @@ def chart(title: str, summary: str, x: Axis, y: Axis, lines: Sequence[Line], not
     parts.append(f'<text class="axis" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x.name)}</text>')
     upright = (TOP + HEIGHT - BOTTOM) / 2
     parts.append(
-        f'<text class="axis" transform="translate(12 {upright}) rotate(-90)" text-anchor="middle">{escape(y.name)}</text>'
+        f'<text class="axis" transform="translate(12 {upright}) rotate(-90)" text-anchor="middle">'
+        f"{escape(y.name)}</text>"
     )
     for line in lines:
         parts.append(_line(x, y, line))

@@ -76,8 +76,8 @@ def results(source: ReportSource) -> str:
     )
     if chance is not None:
         words += (
-            " i-AUROC and i-AP: does the attention rank true witnesses above the rest of their bag? Even attention would "
-            f"give 0.5 and {chance:.3f}."
+            " i-AUROC and i-AP: does the attention rank true witnesses above the rest of their bag? Even attention "
+            f"would give 0.5 and {chance:.3f}."
         )
     return table(heads, rows, caption) + f'<p class="note">{escape(words)}</p>' + _groups(found, source.models)
 
@@ -138,8 +138,8 @@ def curves(source: ReportSource) -> str:
         + '<div class="charts">'
         + chart("ROC", "Area under the curve: " + ", ".join(areas) + ".", Axis("negatives answered yes"),
                 Axis("positives answered yes"), roc, note)
-        + chart("Precision and recall", "Average precision: " + ", ".join(averages) + ".", Axis("positives answered yes"),
-                Axis("yes answers that are right"), precision_recall)
+        + chart("Precision and recall", "Average precision: " + ", ".join(averages) + ".",
+                Axis("positives answered yes"), Axis("yes answers that are right"), precision_recall)
         + "</div>"
     )  # fmt: skip
 

@@ -70,8 +70,8 @@ class ReportSource:
             same = len(answers) == len(self.exemplars) and np.array_equal(answers.ptr, self.exemplars.bag_ptr)
             if not same or not np.array_equal(answers.label, self.exemplars.label):
                 raise MivError(
-                    f"The answers of {model.name} are for other exemplars than those of {self.data}, split {self.split}. "
-                    "Expected runs that were evaluated on the same data."
+                    f"The answers of {model.name} are for other exemplars than those of {self.data}, split "
+                    f"{self.split}. Expected runs that were evaluated on the same data."
                 )
 
 
@@ -109,8 +109,8 @@ def open_runs(
     exemplars = _find_exemplars(told, split, data, cache, progress or SilentProgress())
     if exemplars.fingerprint != wanted[0]:
         raise MivError(
-            f"The split {split!r} of {data or told['name']} is not what {runs[0].path} was evaluated on; it was changed "
-            "or built anew. Give the folder of the same data: --data DIR."
+            f"The split {split!r} of {data or told['name']} is not what {runs[0].path} was evaluated on; it was "
+            "changed or built anew. Give the folder of the same data: --data DIR."
         )
     models = [
         ReportModel(name, Predictions.load(run.predictions(split)), OperatingPoint.load(run.verifier),

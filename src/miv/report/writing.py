@@ -63,8 +63,8 @@ def render(source: ReportSource, exemplars: int, title: str, audit: Path | None 
     ]
     navigation = "".join(f'<li><a href="#{name}">{escape(name.capitalize())}</a></li>' for name, _, _ in parts)
     body = "".join(
-        f'<section id="{name}" aria-labelledby="{name}-heading"><h2 id="{name}-heading" tabindex="-1">{escape(heading)}</h2>'
-        f"{content}</section>"
+        f'<section id="{name}" aria-labelledby="{name}-heading"><h2 id="{name}-heading" tabindex="-1">'
+        f"{escape(heading)}</h2>{content}</section>"
         for name, heading, content in parts
     )
     policy = (
@@ -78,9 +78,11 @@ def render(source: ReportSource, exemplars: int, title: str, audit: Path | None 
         '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(title)}: miv report</title>\n<style>{style}</style></head>\n"
         '<body><a class="skip" href="#results">Skip to the results</a>'
-        f'<header class="top"><h1>{escape(title)}</h1><nav aria-label="Parts of the report"><ul>{navigation}</ul></nav></header>'
+        f'<header class="top"><h1>{escape(title)}</h1><nav aria-label="Parts of the report">'
+        f"<ul>{navigation}</ul></nav></header>"
         f"<main>{_introduction(source)}{body}</main>"
-        f'<footer><p class="note">Written by miv {escape(__version__)}. One file; it asks the network for nothing.</p></footer>'
+        f'<footer><p class="note">Written by miv {escape(__version__)}. One file; it asks the network for nothing.</p>'
+        "</footer>"
         f'<script type="application/json" id="data">{_embedded(data)}</script>'
         f"<script>{script}</script></body></html>\n"
     )
@@ -108,7 +110,7 @@ def _gallery_frame(source: ReportSource, shown: int) -> str:
     total = len(source.exemplars)
     chosen = "All" if shown == total else f"{shown:,} of {total:,}"
     return (
-        f"<p>{chosen} exemplars. Most confident errors come first, then the right answers that were nearest to an error.</p>"
+        f"<p>{chosen} exemplars. Most confident errors come first, then the right answers nearest to an error.</p>"
         '<form id="filters" class="filters" aria-label="Choose exemplars"></form>'
         '<p id="count" class="count" role="status" aria-live="polite"></p>'
         '<div id="cards" class="cards"></div>'
