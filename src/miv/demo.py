@@ -10,6 +10,7 @@ from miv.evaluation import Predictions
 from miv.exemplars import ExemplarSet, load_splits
 from miv.inspection import write_contact_sheet
 from miv.progress import Progress
+from miv.report import open_runs, write_report
 from miv.tasks import build_once
 from miv.training.compare import summarise, table
 from miv.training.config import TrainingConfig
@@ -33,13 +34,18 @@ def settings(pooling: str) -> TrainingConfig:
 
 def run_demo(out: Path, progress: Progress) -> str:
     """Do all of it and return what is to be read."""
-    sets = load_splits(build_once("digits-twin", TASK, out / "cache" / "sets", progress))
+    built = build_once("digits-twin", TASK, out / "cache" / "sets", progress)
+    sets = load_splits(built)
     sheet = out / "exemplars.html"
     write_contact_sheet(sets, sheet, exemplars=24)
     runs = {pooling: out / "runs" / pooling for pooling in POOLINGS}
     for pooling, folder in runs.items():
         machine = Machine(out / "cache" / "features")
         train(sets, settings(pooling), folder, machine, data="digits-twin", resume=True, progress=progress)
+    report = out / "report.html"
+    # The model that is to be understood first, then the one to compare it with.
+    source = open_runs([runs[pooling] for pooling in reversed(POOLINGS)], data=built)
+    write_report(source, report, title="Is one of these digits by the writer of the query?")
     answers = {pooling: Predictions.load(RunFolder(folder).predictions("test")) for pooling, folder in runs.items()}
     shown = ("pooling", "auroc", "accuracy", "f1", "i_auroc", "i_ap", "seconds")
     rows = [summarise(folder, "test") for folder in runs.values()]
@@ -48,7 +54,8 @@ def run_demo(out: Path, progress: Progress) -> str:
             "Is one of the digits in the bag by the writer of the query? On writers that were never seen before:",
             table([{name: row[name] for name in shown} for row in rows]),
             show_exemplar(sets["test"], answers["cap_dba_l2"]),
-            f"Exemplars to look at: {sheet}\nRuns, metrics and verifiers: {out / 'runs'}",
+            f"Exemplars: {sheet}\nRuns, metrics and verifiers: {out / 'runs'}\n"
+            f"The report, to open in a browser: {report}",
         ]
     )
 

@@ -26,7 +26,7 @@ def write_learning_curves(metrics: Path | str, folder: Path | str) -> list[Path]
             it changes. Other columns are not drawn.
         folder: to write to; it is made where there is none.
     """
-    panels, changes = _read(Path(metrics))
+    panels, changes = read_history(Path(metrics))
     path = Path(folder) / "learning_curves"
     with picture(path, panels=len(panels), size=(4.6, 3.6)) as axes:
         for panel, (metric, lines) in zip(axes, panels.items(), strict=True):
@@ -34,7 +34,7 @@ def write_learning_curves(metrics: Path | str, folder: Path | str) -> list[Path]
     return [path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg")]
 
 
-def _read(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, str]]:
+def read_history(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, str]]:
     """Return for each metric the points of each split, and the stages after the first by the epoch that begins them."""
     try:
         with path.open(newline="", encoding="utf-8") as file:

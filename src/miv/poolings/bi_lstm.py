@@ -32,6 +32,9 @@ class BidirectionalLSTMPooling(Pooling):
         if self.training:
             bags = bags.shuffled()
         padded, _ = bags.to_padded()  # (B, N, C)
-        packed = pack_padded_sequence(padded, bags.sizes.cpu(), batch_first=True, enforce_sorted=False)
-        _, (states, _) = self.lstm(packed)  # (2, B, H)
+        if len(bags) == 1:  # nothing is padded, and an exporter cannot follow the packing
+            _, (states, _) = self.lstm(padded)  # (2, B, H)
+        else:
+            packed = pack_padded_sequence(padded, bags.sizes.cpu(), batch_first=True, enforce_sorted=False)
+            _, (states, _) = self.lstm(packed)
         return Twins(query, self.to_output(torch.cat([states[0], states[1]], dim=-1)), None)

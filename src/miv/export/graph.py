@@ -1,0 +1,48 @@
+"""A verifier as a function of one query and one bag, in the form in which it is exported."""
+
+import torch
+from torch import Tensor, nn
+
+from miv.errors import MivError
+from miv.export.one_bag import OneBag
+from miv.verifier import Verifier
+
+EXPORTED_BACKBONES = ("features", "compact_cnn")
+
+
+class VerifierGraph(nn.Module):
+    """One query and a bag of ``N`` to ``logit`` ``()`` and, where the pooling has it, ``attention`` ``(N,)``.
+
+    With features the query is ``(C,)`` and the bag ``(N, C)``, float32; with the backbone ``compact_cnn`` they are
+    ``(H, W)`` and ``(N, H, W)``, uint8, as images are stored: 0 is black and 255 white.
+    """
+
+    def __init__(self, verifier: Verifier, *, with_backbone: bool) -> None:
+        super().__init__()
+        self.backbone = verifier.backbone if with_backbone else None
+        self.pooling = verifier.pooling
+
+    def forward(self, query: Tensor, bag: Tensor) -> tuple[Tensor, ...]:
+        instances = torch.cat([query[None], bag])  # (1 + N, ...), each embedded alike
+        features = instances if self.backbone is None else self.backbone(instances[:, None].float() / 255)
+        normed = self.pooling.norm(features)  # (1 + N, C)
+        twins = self.pooling(normed[:1], OneBag(normed[1:]))
+        logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)[0]
+        return (logit,) if twins.attention is None else (logit, twins.attention.mean(dim=1))
+
+
+def has_exported_backbone(verifier: Verifier, image_size: tuple[int, int] | None, *, features_only: bool) -> bool:
+    """Whether images go in, and not features; refuse a backbone that cannot be exported."""
+    backbone = str(verifier.configuration["backbone"])
+    embeds = backbone != "features" and not features_only
+    if embeds and backbone not in EXPORTED_BACKBONES:
+        raise MivError(
+            f"The backbone {backbone!r} cannot be exported: how it prepares its instances (tokenizer, resize) is no "
+            "part of a graph. Use --features-only: the file then takes the features of that backbone, which its own "
+            f"tools can export. Backbones that can be: {', '.join(EXPORTED_BACKBONES)}."
+        )
+    if embeds and image_size is None:
+        raise MivError("The size of the images is missing. Say it as height x width: --image-size 28x28.")
+    if not embeds and image_size is not None:
+        raise MivError("There is a size of images, but the file takes features. Leave out --image-size.")
+    return embeds

@@ -1,0 +1,177 @@
+"""Writing a verifier as an ONNX file, which is put in place only if ONNX Runtime agrees with PyTorch."""
+
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from miv import __version__
+from miv.bags import Bags
+from miv.errors import MivError
+from miv.export.graph import VerifierGraph, has_exported_backbone
+from miv.export.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
+from miv.files import whole_file
+from miv.verifier import Verifier
+
+TOLERANCE = 1e-4
+LARGEST_CHECKED_BAG = 200
+
+
+@dataclass(frozen=True)
+class ExportCheck:
+    """How far ONNX Runtime was from PyTorch at most, over random bags of these sizes.
+
+    Args:
+        bag_sizes: of the bags compared.
+        logit: greatest difference of two logits, relative to the logit where that is above 1.
+        attention: greatest difference of two attentions, ``None`` where the pooling has none.
+    """
+
+    bag_sizes: list[int]
+    logit: float
+    attention: float | None
+
+    @property
+    def worst(self) -> float:
+        """The greater of the two."""
+        return max(self.logit, self.attention or 0.0)
+
+
+def export_onnx(
+    verifier: Verifier,
+    path: Path | str,
+    *,
+    features_only: bool = False,
+    image_size: tuple[int, int] | None = None,
+    bags: int = 20,
+    seed: int = 0,
+) -> ExportCheck:
+    """Write a verifier as one ONNX file that takes a query and a bag of any size.
+
+    Args:
+        verifier: with its operating point, which goes into the file's metadata.
+        path: of the file, which is put in place only if it gives what PyTorch gives, within 1e-4.
+        features_only: leave the backbone out; the file then takes features.
+        image_size: ``(height, width)`` of the images, with the backbone ``compact_cnn``.
+        bags: how many random bags are compared; the first have 1, 2 and 200 instances, the others sizes between.
+        seed: of these bags.
+    """
+    _require_libraries()
+    with_backbone = has_exported_backbone(verifier, image_size, features_only=features_only)
+    verifier = copy.deepcopy(verifier).float().eval()
+    shape = image_size if with_backbone and image_size else (verifier.backbone.channels,)
+    random = np.random.default_rng(seed)
+    graph = VerifierGraph(verifier, with_backbone=with_backbone).eval()
+    program = _traced(graph, *_instances(random, shape, 7))
+    program.model.metadata_props[METADATA_KEY] = json.dumps(_metadata(verifier, shape), ensure_ascii=False)
+    with whole_file(Path(path)) as temporary:
+        program.save(temporary, external_data=False)
+        check = _compare(verifier, OnnxVerifier(temporary), random, shape, bags, with_backbone=with_backbone)
+        if not check.worst <= TOLERANCE:
+            raise MivError(
+                f"ONNX Runtime differs from PyTorch by {check.worst:.2g}, which is above {TOLERANCE:g}; nothing was "
+                "written. Other versions of torch, onnxscript or onnxruntime may do better."
+            )
+    return check
+
+
+def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
+    """All that the loader needs to know beside the graph."""
+    configuration, point = verifier.configuration, verifier.operating_point
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "miv": __version__,
+        "pooling": configuration["pooling"],
+        "backbone": configuration["backbone"],
+        "instances": "image" if len(shape) == 2 else "features",
+        "shape": list(shape),
+        "operating_point": {
+            "goal": point.goal,
+            "threshold": point.threshold,
+            "scaling": point.scaling.document(),
+            "witness_rule": point.witness_rule.document(),
+        },
+    }
+
+
+def _instances(random: np.random.Generator, shape: tuple[int, ...], size: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """A random query and a bag of that size."""
+    if len(shape) == 2:
+        drawn = random.integers(0, 256, (1 + size, *shape), dtype=np.uint8)
+    else:
+        drawn = random.normal(size=(1 + size, *shape)).astype(np.float32)
+    return drawn[0], drawn[1:]
+
+
+def _traced(graph: VerifierGraph, query: NDArray[Any], bag: NDArray[Any]) -> Any:
+    names = ["logit", "attention"] if graph.pooling.has_attention else ["logit"]
+    with _quiet():
+        return torch.onnx.export(
+            graph,
+            (torch.from_numpy(query), torch.from_numpy(bag)),
+            input_names=["query", "bag"],
+            output_names=names,
+            dynamic_shapes={"query": None, "bag": {0: torch.export.Dim("N", min=1)}},
+            dynamo=True,
+            verbose=False,
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence what the exporter says of libraries that play no part here, such as torchvision."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _compare(
+    verifier: Verifier,
+    exported: OnnxVerifier,
+    random: np.random.Generator,
+    shape: tuple[int, ...],
+    bags: int,
+    *,
+    with_backbone: bool,
+) -> ExportCheck:
+    sizes = [1, 2, LARGEST_CHECKED_BAG, *random.integers(3, LARGEST_CHECKED_BAG, max(0, bags - 3)).tolist()][:bags]
+    logit = attention = 0.0
+    for size in sizes:
+        query, bag = _instances(random, shape, size)
+        prepare = verifier.backbone.prepare if with_backbone else torch.from_numpy
+        verify = verifier if with_backbone else verifier.verify_features
+        with torch.inference_mode():
+            expected = verify(prepare(query[None]), Bags.from_list([prepare(bag)]))
+        given = exported.verify(query, bag)
+        wanted = float(expected.logit[0])
+        logit = max(logit, abs(given.logit - wanted) / max(1.0, abs(wanted)))
+        if expected.attention is not None and given.attention is not None:
+            attention = max(attention, float(np.abs(given.attention - expected.attention.numpy()).max()))
+    return ExportCheck(sizes, logit, attention if verifier.pooling.has_attention else None)
+
+
+def _require_libraries() -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise MivError(
+            f"Export needs the library {error.name}, which is not there: pip install 'miv[onnx]'."
+        ) from error

@@ -1,0 +1,141 @@
+"""Answers from a verifier that ``miv export --onnx`` wrote. Needs numpy and onnxruntime, and nothing else of miv.
+
+Copy this file beside your own code; it stands alone:
+
+    from onnx_verifier import OnnxVerifier
+
+    verifier = OnnxVerifier("verifier.onnx")
+    answer = verifier.verify(query, bag)  # one instance, and the N instances of a bag
+    answer.verdict, answer.probability, answer.witnesses
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+METADATA_KEY, FORMAT, FORMAT_VERSION = "miv", "miv-onnx", 1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the verifier says of one query and its bag of ``N``.
+
+    Args:
+        verdict: whether the bag holds something of the query's class.
+        probability: of that, scaled as the verifier was calibrated.
+        threshold: the verdict is yes where the probability is at least this.
+        logit: what the network gave.
+        witnesses: indices in the bag, rising, perhaps none; ``None`` where the pooling has no attention.
+        attention: ``(N,)``, of sum 1, or ``None``.
+    """
+
+    verdict: bool
+    probability: float
+    threshold: float
+    logit: float
+    witnesses: NDArray[np.int64] | None
+    attention: NDArray[np.float32] | None
+
+
+class OnnxVerifier:
+    """A verifier from an ONNX file.
+
+    Args:
+        path: the file.
+        threads: of ONNX Runtime; 0 leaves it the choice.
+        providers: of ONNX Runtime, such as ``["CUDAExecutionProvider"]``; the CPU where none is given.
+    """
+
+    def __init__(
+        self, path: str | PathLike[str], threads: int = 0, providers: Sequence[str] = ("CPUExecutionProvider",)
+    ) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self.session = onnxruntime.InferenceSession(fspath(path), options, providers=list(providers))
+        self.about = _read_metadata(fspath(path), self.session.get_modelmeta().custom_metadata_map)
+        self.shape = tuple(int(side) for side in self.about["shape"])
+        self.dtype = np.dtype(np.uint8 if self.about["instances"] == "image" else np.float32)
+        self._point = self.about["operating_point"]
+
+    def verify(self, query: ArrayLike, bag: ArrayLike) -> Answer:
+        """Verify one query, of ``self.shape``, against its bag ``(N, *self.shape)``."""
+        one, several = self._checked("query", query, 0), self._checked("bag", bag, 1)
+        outputs = self.session.run(None, {"query": one, "bag": several})
+        logit = float(outputs[0])
+        probability = float(scaled(self._point["scaling"], logit))
+        verdict = probability >= self._point["threshold"]
+        attention = outputs[1] if len(outputs) > 1 else None
+        witnesses = None
+        if attention is not None:
+            decided = is_witness(self._point["witness_rule"], probability, verdict, attention)
+            witnesses = np.flatnonzero(decided)
+        return Answer(verdict, probability, float(self._point["threshold"]), logit, witnesses, attention)
+
+    def verify_many(self, queries: Sequence[ArrayLike], bags: Sequence[ArrayLike]) -> list[Answer]:
+        """Verify several queries, each against its own bag, one after the other."""
+        if len(queries) != len(bags):
+            raise ValueError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query a bag.")
+        return [self.verify(query, bag) for query, bag in zip(queries, bags, strict=True)]
+
+    def _checked(self, name: str, given: ArrayLike, extra: int) -> NDArray[Any]:
+        array = np.asarray(given)
+        if self.dtype == np.float32 and array.dtype.kind == "f":
+            array = array.astype(np.float32, copy=False)
+        if array.dtype != self.dtype or array.ndim != extra + len(self.shape) or array.shape[extra:] != self.shape:
+            wanted = "(N, " + ", ".join(map(str, self.shape)) + ")" if extra else str(self.shape)
+            raise ValueError(f"The {name} is {array.dtype} {array.shape}. Expected {self.dtype} {wanted}.")
+        if array.size == 0:
+            raise ValueError("The bag is empty. Expected at least one instance.")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"The {name} has values that are NaN or infinite. Expected finite features.")
+        return np.ascontiguousarray(array)
+
+
+def scaled(scaling: dict[str, Any], logit: ArrayLike) -> NDArray[np.float64]:
+    """The calibrated probability of a logit."""
+    z = np.asarray(logit, np.float64)
+    name = scaling["name"]
+    if name == "isotonic":
+        return np.asarray(np.interp(z, scaling["logits"], scaling["probabilities"]))
+    if name == "temperature":
+        z = z / scaling["temperature"]
+    elif name == "platt":
+        z = scaling["slope"] * z + scaling["offset"]
+    elif name != "none":
+        raise ValueError(f"There is no scaling {name!r}. The file is of a later miv; take its onnx_verifier.py.")
+    small = np.exp(-np.abs(z))  # never overflows
+    return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small))
+
+
+def is_witness(
+    rule: dict[str, Any], probability: float, verdict: bool, attention: NDArray[np.float32]
+) -> NDArray[np.bool_]:
+    """``(N,)`` which instances of one bag are its witnesses."""
+    weight = attention.astype(np.float64)
+    if rule["name"] == "attention_times_n":
+        enough = weight >= min(rule["factor"], len(weight)) / len(weight)
+        return np.asarray(enough & verdict)
+    if rule["name"] == "conformal":
+        return np.asarray(probability * len(weight) * np.maximum(weight, 1e-9) >= rule["threshold"])
+    raise ValueError(
+        f"There is no witness rule {rule['name']!r}. The file is of a later miv; take its onnx_verifier.py."
+    )
+
+
+def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:
+    if METADATA_KEY not in metadata:
+        raise ValueError(f"{path} is not a verifier that `miv export --onnx` wrote: it has no metadata of miv.")
+    about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
+    if about.get("format") != FORMAT or about.get("format_version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has the format {about.get('format')!r}, version {about.get('format_version')!r}. Expected "
+            f"{FORMAT!r}, version {FORMAT_VERSION}; take the onnx_verifier.py of the miv that wrote it."
+        )
+    return about

@@ -1,0 +1,94 @@
+"""Is the score a probability, and what does the threshold cost? Measured on the split of the report."""
+
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.calibration.error_curve import ErrorCurve
+from miv.calibration.reliability import bag_size_classes, expected_calibration_error, reliability_points
+from miv.report.charts import Axis, Line, chart
+from miv.report.sections import badge, legend, table
+from miv.report.sources import ReportModel, ReportSource
+
+_RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4)  # ticks of the error trade-off
+_FEW = 50  # exemplars; below, a size of bags has too few for a reliability curve of its own
+
+
+def calibration_section(source: ReportSource) -> str:
+    """Reliability and error trade-off of every model, and each one's operating point."""
+    label = source.exemplars.label
+    if not 0 < label.sum() < len(label):
+        return '<p class="note">The labels are all the same, so there is nothing to calibrate.</p>'
+    rows = []
+    for number, model in enumerate(source.models):
+        error = expected_calibration_error(label, model.probability)
+        rows.append(
+            [
+                badge(number, model.name),
+                escape("not calibrated" if model.point.is_default else model.point.goal),
+                f"{model.point.threshold:.3g}",
+                escape(str(model.point.scaling.document()["name"])),
+                f"{error:.3f}",
+            ]
+        )
+    heads = ["Model", "Goal", "Threshold", "Scaling", "Calibration error (ECE)"]
+    note = ""
+    if any(model.point.is_default for model in source.models):
+        note = (
+            '<p class="note"><code>miv calibrate RUN DATA</code> makes the score a probability and chooses a threshold '
+            "for a goal of yours, on validation data; the report then uses it.</p>"
+        )
+    charts = [_reliability("Reliability, all bags", source, np.ones(len(label), bool)), _trade_off(source)]
+    names, place = bag_size_classes(source.exemplars.bag_sizes)
+    for number, name in enumerate(names):
+        chosen = place == number
+        if len(names) > 1 and chosen.sum() >= _FEW:
+            charts.append(_reliability(f"Reliability, bags of {name}", source, chosen))
+    made = table(heads, rows, f"Operating points, and their calibration on {source.split}")
+    return f'{made}{note}{legend(source)}<div class="charts">{"".join(charts)}</div>'
+
+
+def _reliability(title: str, source: ReportSource, of: NDArray[np.bool_]) -> str:
+    label = source.exemplars.label[of]
+    lines = [Line("ideal", [(0, 0), (1, 1)])]
+    said = []
+    for number, model in enumerate(source.models):
+        points = reliability_points(label, model.probability[of])
+        pairs = list(zip(points.probability.tolist(), points.positive_share.tolist(), strict=True))
+        lines.append(Line(model.name, pairs, number, dots=True))
+        said.append(f"{model.name} {expected_calibration_error(label, model.probability[of]):.3f}")
+    note = "On the dotted line, 80 % sure means right in 80 of 100." if title.endswith("all bags") else ""
+    summary = f"Calibration error: {', '.join(said)}."
+    return chart(title, summary, Axis("probability of yes"), Axis("truly yes"), lines, note)
+
+
+def _trade_off(source: ReportSource) -> str:
+    """False rejects over false accepts, both axes by the quantiles of the normal distribution (DET)."""
+    from scipy.special import ndtri
+
+    ticks = [(float(ndtri(rate)), f"{rate:.1%}".replace(".0%", "%")) for rate in _RATES]
+    low, high = float(ndtri(0.0007)), float(ndtri(0.5))
+    lines = [Line("equal errors", [(low, low), (high, high)])]
+    for number, model in enumerate(source.models):
+        curve = ErrorCurve.of(model.probability, source.exemplars.label)
+        accepts, rejects = curve.false_accept_rate, curve.false_reject_rate
+        inside = (accepts > 0) & (rejects > 0) & (accepts < 0.5) & (rejects < 0.5)  # 0 and 1 are endlessly far away
+        pairs = zip(ndtri(accepts[inside]).tolist(), ndtri(rejects[inside]).tolist(), strict=True)
+        lines.append(Line(model.name, list(pairs), number, mark=_here(model, source)))
+    return chart(
+        "Error trade-off (DET)",
+        "False rejects over false accepts as the threshold moves.",
+        Axis("negatives accepted", low, high, ticks),
+        Axis("positives rejected", low, high, ticks),
+        lines,
+        "Nearer to the lower left is better; the dot is the threshold.",
+    )
+
+
+def _here(model: ReportModel, source: ReportSource) -> tuple[float, float] | None:
+    from scipy.special import ndtri
+
+    label, yes = source.exemplars.label == 1, model.verdict
+    rates = float(yes[~label].mean()), float((~yes[label]).mean())
+    return (float(ndtri(rates[0])), float(ndtri(rates[1]))) if all(0 < rate < 0.5 for rate in rates) else None

@@ -1,0 +1,99 @@
+"""The gallery as data: what the page's script needs to draw any exemplar, each distinct instance once."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.evaluation import witness_scores
+from miv.report.choosing import choose_exemplars, error_confidence, shown_members, telling_exemplar
+from miv.report.sheets import picture_sheets
+from miv.report.sources import ReportModel, ReportSource
+
+SHOWN_LETTERS = 600  # of one text
+PARTS = 1000  # attention and probability are whole numbers of thousandths, which keeps the file small
+
+
+def gallery(source: ReportSource, most: int) -> dict[str, Any]:
+    """Return plain values for JSON: the chosen exemplars, the instances that they show, and each model's answers."""
+    exemplars = source.exemplars
+    chosen = choose_exemplars(source, most)
+    telling = telling_exemplar(source)
+    if telling not in chosen:
+        chosen = np.append(chosen[: max(0, most - 1)], telling)
+    places = [shown_members(source, int(exemplar)) for exemplar in chosen]
+    members = np.concatenate([exemplars.bag_ptr[e] + shown for e, shown in zip(chosen, places, strict=True)])
+    drawn = _interleaved(exemplars.query[chosen], exemplars.bag_index[members], [len(shown) for shown in places])
+    # In the order of first use, so that the first page needs the first sheet only.
+    instances, first, row = np.unique(drawn, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    rows = rank[row]
+    queries = np.cumsum([0, *(1 + len(shown) for shown in places)])[:-1]
+    in_bag = np.ones(len(drawn), bool)
+    in_bag[queries] = False
+    groups, group = (None, None)
+    if exemplars.group is not None:
+        groups, group = np.unique(exemplars.group[chosen].astype(str), return_inverse=True)
+    return {
+        "kind": exemplars.pool.kind,
+        "exemplar": chosen.tolist(),
+        "telling": int(np.flatnonzero(chosen == telling)[0]),
+        "error": np.round(error_confidence(source)[chosen], 4).tolist(),
+        "label": exemplars.label[chosen].tolist(),
+        "size": exemplars.bag_sizes[chosen].tolist(),
+        "groups": None if groups is None else groups.tolist(),
+        "group": None if group is None else group.tolist(),
+        "query": rows[queries].tolist(),
+        "ptr": np.cumsum([0, *map(len, places)]).tolist(),
+        "place": np.concatenate(places).tolist(),
+        "bag": rows[in_bag].tolist(),
+        "witness": None if exemplars.witness is None else exemplars.witness[members].astype(int).tolist(),
+        "models": [_answers(model, chosen, members) for model in source.models],
+        **_instances(source, instances[order]),
+    }
+
+
+def _interleaved(queries: NDArray[np.int64], members: NDArray[np.int64], sizes: list[int]) -> NDArray[np.int64]:
+    """Each query, then the shown members of its bag."""
+    return np.insert(members, np.cumsum([0, *sizes])[:-1], queries)
+
+
+def _answers(model: ReportModel, chosen: NDArray[np.int64], members: NDArray[np.int64]) -> dict[str, Any]:
+    attention, found, witness = model.answers.attention, model.found, model.answers.witness
+    ranks = None
+    if attention is not None and witness is not None:
+        ranks = witness_scores(model.answers.ptr, witness, attention)
+    return {
+        "name": model.name,
+        "threshold": model.point.threshold,
+        "probability": _parts(model.probability[chosen]),
+        "verdict": model.verdict[chosen].astype(int).tolist(),
+        "attention": None if attention is None else _parts(attention[members]),
+        "found": None if found is None else found[members].astype(int).tolist(),
+        "i_auroc": None if ranks is None else _known_parts(ranks.i_auroc[chosen]),
+        "i_ap": None if ranks is None else _known_parts(ranks.i_ap[chosen]),
+    }
+
+
+def _parts(shares: NDArray[np.float64]) -> list[int]:
+    parts: list[int] = np.round(shares * PARTS).astype(int).tolist()
+    return parts
+
+
+def _known_parts(shares: NDArray[np.float64]) -> list[int | None]:
+    """As ``_parts``, with ``None`` in the place of NaN, where a bag has no witness or nothing else."""
+    return [None if np.isnan(share) else round(float(share) * PARTS) for share in shares]
+
+
+def _instances(source: ReportSource, instances: NDArray[np.int64]) -> dict[str, Any]:
+    pool = source.exemplars.pool
+    classes = None if pool.classes is None else [str(pool.classes[i]) for i in instances]
+    found: dict[str, Any] = {"number": instances.tolist(), "classes": classes}
+    if pool.kind == "text":
+        texts = [str(pool.values[i]) for i in instances]
+        return found | {"texts": [t if len(t) <= SHOWN_LETTERS else t[:SHOWN_LETTERS] + "…" for t in texts]}
+    if pool.kind == "image":
+        return found | {"pictures": picture_sheets(pool, instances)}
+    return found

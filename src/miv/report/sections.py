@@ -1,0 +1,195 @@
+"""The parts of a report that stand still: tables and curves, which need no script."""
+
+import json
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from miv.evaluation import Evaluation, auroc, evaluate
+from miv.evaluation.learning_curves import read_history
+from miv.evaluation.report_text import TITLES
+from miv.report.charts import Axis, Line, chart, nice_axis
+from miv.report.sources import ReportModel, ReportSource
+
+MOST_GROUPS = 60
+
+
+def badge(number: int, name: str = "") -> str:
+    """The letter and colour by which a model is known all over the page."""
+    letter = f'<span class="badge m{number % 6}" aria-hidden="true">{chr(65 + number % 26)}</span>'
+    return f"{letter} {escape(name)}" if name else letter
+
+
+def legend(source: ReportSource) -> str:
+    """Which letter and colour is which model."""
+    return (
+        '<ul class="legend">' + "".join(f"<li>{badge(n, m.name)}</li>" for n, m in enumerate(source.models)) + "</ul>"
+    )
+
+
+def title_of(metric: str) -> str:
+    """The name of a metric as a heading."""
+    title = TITLES.get(metric, metric.replace("_", " "))
+    return title[:1].upper() + title[1:] if title not in ("i-AUROC", "i-AP") else title
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wide: bool = True) -> str:
+    """A table whose cells are HTML already; the first column names the row, the others hold numbers."""
+    head = "".join(f'<th scope="col">{cell}</th>' for cell in heads)
+    body = "".join(
+        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>' for row in rows
+    )
+    # A table that is wider than a phone is scrolled, also by keyboard; its title stays where it is.
+    return (
+        f'<p class="title">{escape(caption)}</p><div class="scroll" role="region" tabindex="0" '
+        f'aria-label="{escape(caption)}"><table{"" if wide else " class=narrow"}><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def results(source: ReportSource) -> str:
+    """The metrics of every model, the best of each in bold, and what its threshold leads to."""
+    found = [evaluate(model.answers) for model in source.models]
+    names = [
+        name for name in ("auroc", "accuracy", "f1", "i_auroc", "i_ap") if any(name in one.metrics for one in found)
+    ]
+    heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
+    best = {name: max(round(one.metrics.get(name, -1.0), 3) for one in found) for name in names}
+    rows = []
+    for number, (model, one) in enumerate(zip(source.models, found, strict=True)):
+        cells = [_metric(one, name, best[name], several=len(found) > 1) for name in names]
+        label, yes = source.exemplars.label == 1, model.verdict
+        wrong = [
+            _share(int((yes & ~label).sum()), int((~label).sum())),
+            _share(int((~yes & label).sum()), int(label.sum())),
+        ]
+        rows.append([badge(number, model.name), *cells, *wrong])
+    caption = f"How well the models verify ({source.split}, {len(source.exemplars):,} exemplars)"
+    chance = next((one.witnesses["i_ap_chance"] for one in found if one.witnesses), None)
+    words = (
+        "AUROC: how often a bag that holds the query’s class scores above one that does not; 0.5 is chance. "
+        "False accepts and rejects are counted at each model’s threshold ("
+        + ", ".join(f"{chr(65 + n)}: {m.point.threshold:.3g}" for n, m in enumerate(source.models))
+        + ")."
+    )
+    if chance is not None:
+        words += (
+            " i-AUROC and i-AP: does the attention rank true witnesses above the rest of their bag? Even attention "
+            f"would give 0.5 and {chance:.3f}."
+        )
+    return table(heads, rows, caption) + f'<p class="note">{escape(words)}</p>' + _groups(found, source.models)
+
+
+def _metric(found: Evaluation, name: str, best: float, *, several: bool) -> str:
+    value = found.metrics.get(name)
+    if value is None or np.isnan(value):
+        return '<span class="none">–</span>'
+    return f"<b>{value:.3f}</b>" if several and round(value, 3) >= best else f"{value:.3f}"
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count / of:.1%} <small>({count:,} of {of:,})</small>" if of else "–"
+
+
+def _groups(found: list[Evaluation], models: list[ReportModel]) -> str:
+    if any(one.groups is None for one in found):
+        return ""
+    by_group = {row.group: row.exemplars for row in found[0].groups or []}
+    if not 1 < len(by_group) <= MOST_GROUPS:
+        return ""
+    rows = []
+    for group, exemplars in by_group.items():
+        accuracies = [next(r.accuracy for r in one.groups or [] if r.group == group) for one in found]
+        rows.append([escape(group), f"{exemplars:,}", *(f"{accuracy:.3f}" for accuracy in accuracies)])
+    heads = ["Group", "Exemplars", *(badge(n, model.name) for n, model in enumerate(models))]
+    inner = table(heads, rows, "Accuracy by group, at probability 0.5", wide=False)
+    return f"<details><summary>Accuracy by group ({len(by_group)} groups)</summary>{inner}</details>"
+
+
+def curves(source: ReportSource) -> str:
+    """ROC, and precision over recall, with a dot at each model's threshold."""
+    label = source.exemplars.label
+    if not 0 < label.sum() < len(label):
+        return '<p class="note">The labels are all the same, so there is no curve to draw.</p>'
+    from sklearn.metrics import average_precision_score, precision_recall_curve, roc_curve
+
+    roc = [Line("chance", [(0, 0), (1, 1)])]
+    precision_recall = [Line("chance", [(0, float(label.mean())), (1, float(label.mean()))])]
+    areas, averages = [], []
+    for number, model in enumerate(source.models):
+        logit, yes = model.answers.logit, model.verdict
+        false_share, true_share, _ = roc_curve(label, logit)
+        recall_here = float(yes[label == 1].mean())
+        mark = (float(yes[label == 0].mean()), recall_here)
+        roc.append(
+            Line(model.name, list(zip(false_share.tolist(), true_share.tolist(), strict=True)), number, mark=mark)
+        )
+        precision, recall, _ = precision_recall_curve(label, logit, drop_intermediate=True)
+        points = [(r, p) for r, p in zip(recall[::-1].tolist(), precision[::-1].tolist(), strict=True) if r > 0]
+        mark_there = (recall_here, float(label[yes].mean())) if yes.any() else None
+        precision_recall.append(Line(model.name, points, number, mark=mark_there))
+        areas.append(f"{model.name} {auroc(label, logit):.3f}")
+        averages.append(f"{model.name} {average_precision_score(label, logit):.3f}")
+    note = "The dot is the model’s threshold; the dotted line is chance."
+    return (
+        legend(source)
+        + '<div class="charts">'
+        + chart("ROC", "Area under the curve: " + ", ".join(areas) + ".", Axis("negatives answered yes"),
+                Axis("positives answered yes"), roc, note)
+        + chart("Precision and recall", "Average precision: " + ", ".join(averages) + ".",
+                Axis("positives answered yes"), Axis("yes answers that are right"), precision_recall)
+        + "</div>"
+    )  # fmt: skip
+
+
+def history(source: ReportSource) -> str:
+    """The metrics on validation by epoch."""
+    panels: dict[str, list[Line]] = {}
+    for number, model in enumerate(source.models):
+        if model.history is None:
+            continue
+        for metric, lines in read_history(model.history)[0].items():
+            for split, points in lines.items():
+                title = f"{title_of(metric)}, {split}"
+                panels.setdefault(title, []).append(Line(model.name, points, number, dots=len(points) < 40))
+    if not panels:
+        return '<p class="note">These runs kept no history.</p>'
+    charts = []
+    for title, lines in panels.items():
+        x = nice_axis("epoch", [p[0] for line in lines for p in line.points], whole=True)
+        y = nice_axis(
+            title.split(",")[0].lower() if title[1:2].islower() else title.split(",")[0],
+            [p[1] for line in lines for p in line.points],
+        )
+        last = ", ".join(f"{line.name} ends at {line.points[-1][1]:.3f}" for line in lines)
+        charts.append(chart(title, f"{last}.", x, y, lines))
+    return f'{legend(source)}<div class="charts">{"".join(charts)}</div>'
+
+
+def settings(source: ReportSource) -> str:
+    """What the runs were: the settings in which they differ first, then those they share."""
+    names = list(dict.fromkeys(name for model in source.models for name in model.config))
+    differing = [n for n in names if any(m.config.get(n) != source.models[0].config.get(n) for m in source.models)]
+    heads = ["Setting", *(badge(n, model.name) for n, model in enumerate(source.models))]
+    facts = [
+        ["seed", *(escape(str(m.about.get("seed", "–"))) for m in source.models)],
+        ["seconds of training", *(escape(str(m.about.get("seconds", "–"))) for m in source.models)],
+        ["operating point", *(escape(m.point.goal) for m in source.models)],
+    ]
+    rows = [[escape(n), *(_setting(m.config.get(n)) for m in source.models)] for n in differing]
+    shared = [[escape(n), _setting(source.models[0].config.get(n))] for n in names if n not in differing]
+    versions = source.models[0].about.get("versions", {})
+    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    parts = [table(heads, [*facts, *rows], "What the runs are, and where they differ", wide=False)]
+    if shared:
+        inner = table(["Setting", "Value"], shared, "Settings that all runs share", wide=False)
+        parts.append(f"<details><summary>Settings that all runs share ({len(shared)})</summary>{inner}</details>")
+    if told:
+        parts.append(f'<p class="note">Trained with {escape(told)}.</p>')
+    return "".join(parts)
+
+
+def _setting(value: Any) -> str:
+    return f"<code>{escape(json.dumps(value, ensure_ascii=False))}</code>"

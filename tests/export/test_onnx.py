@@ -1,0 +1,133 @@
+"""An exported verifier gives what the verifier gives, for every pooling and bags of every size."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from miv import Bags, MivError, Verifier, list_poolings
+from miv.operating_point import OperatingPoint
+from miv.scalings import Isotonic, Platt, Scaling, Temperature
+from miv.witness_sets import ConformalRule, StatedRule, WitnessRule
+
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime")
+
+from miv.export import export_onnx, onnx_file, onnx_verifier
+from miv.export.onnx_verifier import OnnxVerifier, scaled
+
+CHANNELS = 12
+
+
+def shaken(verifier: Verifier) -> Verifier:
+    """Weights as after a training: many start as zero or the identity, which would hide mistakes."""
+    generator = torch.Generator().manual_seed(3)
+    for parameter in verifier.pooling.parameters():
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
+    return verifier.eval()
+
+
+@pytest.mark.parametrize("pooling", list_poolings())
+def test_every_pooling_agrees_with_pytorch_for_bags_of_1_to_200(pooling: str, tmp_path: Path) -> None:
+    verifier = shaken(Verifier(pooling, channels=CHANNELS))
+    check = export_onnx(verifier, tmp_path / "verifier.onnx", bags=4)
+    assert check.worst <= 1e-4
+    exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
+    random = np.random.default_rng(1)
+    for size in [1, 2, 200, *random.integers(3, 200, 20)]:
+        query = random.normal(size=CHANNELS).astype(np.float32)
+        bag = random.normal(size=(size, CHANNELS)).astype(np.float32)
+        with torch.inference_mode():
+            expected = verifier(torch.from_numpy(query)[None], Bags.from_list([torch.from_numpy(bag)]))
+        answer = exported.verify(query, bag)
+        assert answer.logit == pytest.approx(float(expected.logit[0]), abs=1e-4, rel=1e-4)
+        assert answer.probability == pytest.approx(float(expected.probability[0]), abs=1e-4)
+        if expected.attention is None:
+            assert answer.attention is None
+            assert answer.witnesses is None
+        else:
+            assert answer.attention is not None
+            np.testing.assert_allclose(answer.attention, expected.attention, atol=1e-4)
+
+
+def test_images_go_in_as_they_are_stored(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    backbone = {"grid": 2, "features": 8}
+    verifier = shaken(Verifier("cap_vema", "compact_cnn", backbone_options=backbone))
+    export_onnx(verifier, tmp_path / "verifier.onnx", image_size=(11, 14), bags=3)
+    exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
+    images = np.random.default_rng(0).integers(0, 256, (31, 11, 14), dtype=np.uint8)
+    prepare = verifier.backbone.prepare
+    with torch.inference_mode():
+        expected = verifier(prepare(images[:1]), Bags.from_list([prepare(images[1:])]))
+    answer = exported.verify(images[0], images[1:])
+    assert answer.logit == pytest.approx(float(expected.logit[0]), abs=1e-4)
+    assert answer.attention == pytest.approx(expected.attention_of(0).numpy(), abs=1e-4)
+    with pytest.raises(ValueError, match=r"Expected uint8 \(N, 11, 14\)"):
+        exported.verify(images[0], images[1:, :, :10])
+    with pytest.raises(ValueError, match="The bag is empty"):
+        exported.verify(images[0], images[:0])
+
+
+@pytest.mark.parametrize("rule", [StatedRule(1.1), ConformalRule(threshold=0.3, epsilon=0.1)])
+def test_the_operating_point_goes_with_the_file(rule: WitnessRule, tmp_path: Path) -> None:
+    verifier = shaken(Verifier("cap_dba_l2", channels=CHANNELS))
+    point = OperatingPoint(Platt(0.5, -0.4), 0.3, "false-accept rate <= 0.01", rule)
+    verifier.operating_point = point
+    export_onnx(verifier, tmp_path / "verifier.onnx", bags=3)
+    exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
+    assert exported.about["operating_point"]["goal"] == "false-accept rate <= 0.01"
+    random = np.random.default_rng(2)
+    queries = [random.normal(size=CHANNELS).astype(np.float32) for _ in range(12)]
+    bags = [random.normal(size=(n, CHANNELS)).astype(np.float32) for n in range(1, 13)]
+    answers = exported.verify_many(queries, bags)
+    assert {answer.verdict for answer in answers} == {True, False}
+    for answer in answers:
+        assert answer.probability == pytest.approx(float(point.probability(answer.logit)))
+        assert answer.verdict == bool(point.verdict(answer.probability))
+        assert answer.attention is not None
+        assert answer.witnesses is not None
+        found = point.witnesses([answer.probability], answer.attention, [0, len(answer.attention)])
+        assert answer.witnesses.tolist() == np.flatnonzero(found).tolist()
+
+
+@pytest.mark.parametrize("scaling", [Temperature(2.0), Platt(2.0, 1.0), Isotonic((-1.0, 2.0), (0.1, 0.7))])
+def test_the_loader_scales_as_the_package_does(scaling: Scaling) -> None:
+    logits = np.linspace(-50, 50, 21)
+    np.testing.assert_allclose(scaled(scaling.document(), logits), scaling.probability(logits))
+
+
+def test_the_loader_is_one_file_that_needs_neither_miv_nor_torch(tmp_path: Path) -> None:
+    export_onnx(Verifier("baseline", channels=2), tmp_path / "verifier.onnx", bags=3)
+    shutil.copy(onnx_verifier.__file__, tmp_path / "onnx_verifier.py")
+    code = (
+        "import sys; sys.path.insert(0, '.'); from onnx_verifier import OnnxVerifier; import numpy as np\n"
+        "answer = OnnxVerifier('verifier.onnx').verify(np.ones(2, np.float32), np.eye(2, dtype=np.float32))\n"
+        "print(answer.attention.sum(), 'miv' in sys.modules, 'torch' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["1.0", "False", "False"], ran.stderr
+
+
+def test_a_backbone_that_cannot_be_exported_is_refused_with_what_can_be_done(tmp_path: Path) -> None:
+    verifier = Verifier("baseline", channels=4)
+    verifier._hub_mixin_config["backbone"] = "hf:some/text-model"
+    with pytest.raises(MivError, match="--features-only"):
+        export_onnx(verifier, tmp_path / "verifier.onnx")
+    with pytest.raises(MivError, match="--image-size 28x28"):
+        export_onnx(Verifier("baseline", "compact_cnn"), tmp_path / "verifier.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_disagrees_is_not_put_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "verifier.onnx"
+    path.write_text("older")
+    monkeypatch.setattr(onnx_file, "TOLERANCE", -1.0)
+    with pytest.raises(MivError, match="nothing was written"):
+        export_onnx(Verifier("baseline", channels=4), path, bags=2)
+    assert path.read_text() == "older"
+    assert [file.name for file in tmp_path.iterdir()] == ["verifier.onnx"]
