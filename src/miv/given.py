@@ -86,7 +86,7 @@ class Gathering:
         content = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value.tobytes()
         row = self._row_of.setdefault(hashlib.blake2b(content, digest_size=16).digest(), len(self._values))
         if row == len(self._values):
-            if self._kind == "image" and self._values and value.shape != self._values[0].shape:
+            if not isinstance(value, str) and self._values and value.shape != self._values[0].shape:
                 raise MivError(f"{place}: {_size(value)}, but the first image has {_size(self._values[0])}.")
             self._values.append(value)
         if name is not None:
