@@ -14,7 +14,6 @@ from miv.progress import SilentProgress
 from miv.shipped import shipped_folder
 from miv.tasks import create_task
 
-
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[2] / "shared")) / "data" / "qmnist"
 
 
