@@ -31,8 +31,12 @@ def reproduce(
     ] = False,
     tier: Annotated[str, typer.Option(help="paper, cpu or smoke: what a cell may cost.")] = "cpu",
     rounds: Annotated[
-        str, typer.Option(help="How many rounds, such as 3, or which, such as 0,2 (one alone: 2,).")
-    ] = "3",
+        str | None,
+        typer.Option(
+            help="How many rounds, such as 3, or which, such as 0,2 (one alone: 2,).",
+            show_default="what is there where the first round is complete, else 3",
+        ),
+    ] = None,
     models: Annotated[
         str | None, typer.Option(help="Only these models, such as baseline,cap_vema.", show_default=False)
     ] = None,
@@ -66,7 +70,7 @@ def reproduce(
 
     Example: miv reproduce qmnist classification --tier cpu --raw data/qmnist --parallel 2
     """
-    from miv.experiments.grids import EXPERIMENTS, find_experiments
+    from miv.experiments.grids import EXPERIMENTS, ROUNDS, find_experiments
     from miv.experiments.jobs import Places
     from miv.experiments.tiers import find_tier
 
@@ -74,7 +78,7 @@ def reproduce(
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
     places = Places(results, work or cache_folder() / "experiments", cache_folder(), raw)
-    numbers = parse_rounds(rounds)
+    numbers = parse_rounds(rounds or str(ROUNDS))
     if task is None and not list_all:
         raise MivError("Say what to reproduce, such as `miv reproduce qmnist classification`; --list shows all.")
     chosen = (
@@ -90,7 +94,7 @@ def reproduce(
         _list(jobs, places, json)
         return
     everything = list(dict.fromkeys(job for some in jobs.values() for job in some))
-    if not report_only:
+    if not report_only and not (rounds is None and _has_first_round(everything, places)):
         _compute(everything, places, parallel, ray)
     from miv.experiments.report import build_section
     from miv.experiments.verdict import Evidence
@@ -121,19 +125,26 @@ def _jobs(experiment: "Experiment", tier: str, encoder: str, rounds: list[int]) 
     return [Job(cell, tier, encoder) for cell in experiment.cells(rounds)]
 
 
+def _has_first_round(jobs: "list[Job]", places: "Places") -> bool:
+    """Whether there is a whole table to show; who wants the rest of the rounds computed says how many."""
+    from miv.experiments.runner import missing_jobs
+
+    missing = missing_jobs(jobs, places.results)
+    if any(job.cell.round == 0 for job in missing):
+        return False
+    if missing:
+        typer.echo(
+            f"{len(jobs) - len(missing)} of {len(jobs)} cells are there; --rounds 3 computes the rest.", err=True
+        )
+    return True
+
+
 def _compute(jobs: "list[Job]", places: "Places", parallel: int, ray: str | None) -> None:
     from miv.experiments.cells import check_raw
     from miv.experiments.runner import StoppedByUser, missing_jobs, run_jobs, say_on_error_stream
 
-    missing = missing_jobs(jobs, places.results)
-    try:
-        for job in missing[:1]:  # before 27 cells fail one by one
-            check_raw(job, places.raw)
-    except MivError as error:
-        if len(missing) == len(jobs):
-            raise
-        typer.echo(f"{len(missing)} of {len(jobs)} cells are missing: {error}\nThis is what the others say.", err=True)
-        return
+    for job in missing_jobs(jobs, places.results)[:1]:  # before 27 cells fail one by one
+        check_raw(job, places.raw)
     try:
         if ray is None:
             failures = run_jobs(jobs, places, parallel, say_on_error_stream)
