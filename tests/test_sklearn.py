@@ -4,7 +4,7 @@ import pickle
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -178,7 +178,7 @@ def test_scikit_learn_leaves_the_others_out_by_the_tags() -> None:
 class OfRows(MIVClassifier):
     """Rows of numbers as exemplars, so that the checks that need rows can be run: each row is a bag of one."""
 
-    def fit(self, X: Any, y: Any, labels: Any = None) -> "OfRows":  # noqa: N803
+    def fit(self, X: Any, y: Any, labels: Any = None) -> Self:  # noqa: N803
         from sklearn.utils.validation import validate_data
 
         rows, y = validate_data(self, X, y)
