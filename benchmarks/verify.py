@@ -52,7 +52,8 @@ def latency(repeats: int) -> dict[str, Any]:
     assert pooling.gate is not None
     query, bag = vectors(512), vectors(50, 512)
     rows, targets = torch.from_numpy(query)[None], torch.from_numpy(bag)
-    project, squeeze, excite = pooling.project.weight.T, pooling.gate.squeeze.weight.T, pooling.gate.excite.weight.T
+    linear: list[Any] = [pooling.project, pooling.gate.squeeze, pooling.gate.excite]
+    project, squeeze, excite = (one.weight.T for one in linear)
 
     @torch.inference_mode()
     def matrix_products() -> None:

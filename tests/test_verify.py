@@ -132,7 +132,12 @@ def test_each_distinct_image_is_embedded_once(images: Verifier, monkeypatch: pyt
     stack = pixels(3, 8, 8)
     seen: list[int] = []
     prepare = images.backbone.prepare
-    monkeypatch.setattr(images.backbone, "prepare", lambda values: seen.append(len(values)) or prepare(values))
+
+    def counting(values: Any) -> Any:
+        seen.append(len(values))
+        return prepare(values)
+
+    monkeypatch.setattr(images.backbone, "prepare", counting)
     images.verify_many([stack[0], stack[0].copy()], [stack[1:], [stack[2], stack[0]]])
     assert seen[-1] == 3  # the check of the pool asks for one first
 

@@ -55,8 +55,9 @@ def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
 def check_finite(vectors: NDArray[np.float32], what: str) -> None:
     """Refuse vectors ``(N, C)`` in which a number is NaN or infinite."""
     # A sum is finite only where all numbers are, and quick; one that is not may have overflowed, so look at each.
-    if np.isfinite(vectors.sum()) or np.isfinite(vectors).all():
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(vectors.sum()) or np.isfinite(vectors).all():
+            return
     row = int((~np.isfinite(vectors)).any(axis=1).argmax())
     raise MivError(f"{what}: vector {row} of these {len(vectors)} has a number that is NaN or infinite.")
 

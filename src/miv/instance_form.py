@@ -39,6 +39,7 @@ class InstanceForm:
     @classmethod
     def checked(cls, document: object) -> "InstanceForm":
         """Return the form that ``document`` of a file describes; refuse anything else."""
+        form: InstanceForm | None
         try:
             form = cls(**document)  # type: ignore[arg-type]
         except TypeError:

@@ -48,7 +48,6 @@ def _member(verdict: "Verdict", place: int, witness: bool) -> str:
     title = f"instance {place}{', witness' if witness else ''}"
     title += "" if share is None else f", attention {share:.3f}"
     frame = _WITNESS if witness else "transparent"
-    inside = ""
     if verdict.shown is not None:
         inside = _instance(verdict, int(verdict.shown.bag[place]), title, frame)
     else:
