@@ -36,8 +36,7 @@ def audit_section(source: ReportSource, audit: Path | None) -> str:
     else:
         parts.append(
             '<p class="note"><code>miv audit RUN… DATA --out audit.json</code> asks more: does the verdict follow '
-            "when witnesses are deleted or the query is swapped? <code>miv report --audit audit.json</code> shows it."
-            "</p>"
+            "when witnesses are deleted or the query is swapped? <code>miv report --audit</code> shows its answers.</p>"
         )
     return "".join(parts)
 
