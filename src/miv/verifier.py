@@ -129,7 +129,7 @@ class Verifier(
     @property
     def configuration(self) -> dict[str, Any]:
         """What ``config.json`` holds: the names and options of pooling and backbone."""
-        return dict(self._hub_mixin_config)
+        return dict(self._hub_mixin_config)  # type: ignore[arg-type]  # always a dict here
 
     def forward(self, query: Tensor, bags: Bags) -> Verification:
         """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)`` and verify."""
