@@ -1,9 +1,11 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.stats import beta
 
 from miv.calibration.error_curve import ErrorCurve
@@ -11,7 +13,7 @@ from miv.calibration.goals import parse_goal, upper_bound
 from miv.errors import MivError
 
 
-def naive_rates(probability: np.ndarray, label: np.ndarray, threshold: float) -> tuple[float, float]:
+def naive_rates(probability: NDArray[Any], label: NDArray[Any], threshold: float) -> tuple[float, float]:
     accepted = probability >= threshold
     return float(accepted[label == 0].mean()), float((~accepted)[label == 1].mean())
 

@@ -1,7 +1,10 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
@@ -10,7 +13,9 @@ from miv.errors import MivError
 from miv.scalings import SCALINGS, Isotonic, Platt, Temperature, sigmoid
 
 
-def labelled(exemplars: int, slope: float = 1.0, offset: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def labelled(
+    exemplars: int, slope: float = 1.0, offset: float = 0.0, seed: int = 0
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Logits whose true probabilities are the sigmoid of ``slope · z + offset``."""
     random = np.random.default_rng(seed)
     logit = random.normal(0, 3, exemplars)

@@ -25,9 +25,11 @@ def drawn(random: np.random.Generator, exemplars: int, largest: int = 20) -> Pre
 def coverage(answers: Predictions, threshold: float) -> tuple[int, int]:
     """Witnesses inside and all witnesses, by a loop."""
     inside = total = 0
+    assert answers.attention is not None
+    assert answers.witness is not None
     for number in range(len(answers)):
         bag = slice(answers.ptr[number], answers.ptr[number + 1])
-        attention, witness = answers.attention[bag], answers.witness[bag]  # type: ignore[index]
+        attention, witness = answers.attention[bag], answers.witness[bag]
         for share, true in zip(attention, witness, strict=True):
             total += int(true)
             inside += int(true and answers.probability[number] * len(attention) * share >= threshold)
@@ -40,6 +42,8 @@ def test_new_witnesses_are_inside_as_often_as_promised(epsilon: float) -> None:
     inside = total = 0
     for _ in range(150):
         seen, new = drawn(random, 120), drawn(random, 120)
+        assert new.attention is not None
+        assert new.witness is not None
         rule = fit_witness_rule(seen, seen.probability, epsilon)
         found = rule.witnesses(new.probability, new.probability >= 0.5, new.attention, new.ptr)
         inside += int((found & new.witness).sum())
@@ -52,12 +56,13 @@ def test_new_witnesses_are_inside_as_often_as_promised(epsilon: float) -> None:
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.1, 0.25, 0.5]))
 def test_on_its_own_data_a_rule_covers_at_least_what_it_promises(seed: int, epsilon: float) -> None:
     answers = drawn(np.random.default_rng(seed), 60)
+    assert answers.attention is not None
     rule = fit_witness_rule(answers, answers.probability, epsilon)
     inside, total = coverage(answers, rule.threshold)
     assert inside / total >= 1 - epsilon
     measured = measure_witness_sets(
         answers, witness_score(answers.probability, answers.attention, answers.ptr) >= rule.threshold
-    )  # type: ignore[arg-type]
+    )
     assert measured["coverage"] == pytest.approx(inside / total)
     assert sum(row["exemplars"] for row in measured["by_bag_size"]) == 60
 

@@ -38,8 +38,10 @@ def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: flo
 def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: float, seed: int = 0) -> Mask | None:
     """Decide for each half of the exemplars by a rule fitted to the other half: ``(T,)`` bool.
 
-    ``None`` where a half has too few witnesses to fit a rule to.
+    ``None`` without attention, or where a half has too few witnesses to fit a rule to.
     """
+    if predictions.attention is None:
+        return None
     half = _halves(predictions.label, seed)
     decided = np.zeros(int(predictions.ptr[-1]), bool)
     for part in (0, 1):
@@ -48,7 +50,7 @@ def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: f
             rule = fit_witness_rule(predictions.take(chosen), probability[chosen], epsilon)
         except MivError:
             return None
-        inside = witness_score(probability, predictions.attention, predictions.ptr) >= rule.threshold  # type: ignore[arg-type]
+        inside = witness_score(probability, predictions.attention, predictions.ptr) >= rule.threshold
         elsewhere = np.repeat(half != part, predictions.bag_sizes)
         decided[elsewhere] = inside[elsewhere]
     return decided
