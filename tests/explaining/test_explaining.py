@@ -2,6 +2,7 @@
 
 from itertools import permutations
 from math import factorial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -185,7 +186,7 @@ def test_the_weights_of_a_layer_are_those_it_attends_with() -> None:
     """With values that name their places, what is attended is the weights themselves."""
     torch.manual_seed(0)
     verifier = Verifier("msa", channels=3, pooling_options={"heads": 1, "layers": 1})
-    layer = verifier.pooling.layers[0]  # type: ignore[index, union-attr]
+    layer: Any = verifier.pooling.layers[0]  # type: ignore[index]
     sequence, mask = torch.randn(1, 3, 3), torch.tensor([[True, True, False]])
     weights = layer.attention_weights(sequence, mask)[0, 0]
     query, key = layer.to_query(sequence)[0], layer.to_key(sequence)[0]
@@ -205,7 +206,7 @@ def test_all_methods_go_through_the_same_witness_metrics() -> None:
         assert found.witnesses == witness_metrics(answers.ptr, exemplars.witness, scores, answers.label)  # type: ignore[arg-type]
     with_attention = some_verifier("gabmil")
     np.testing.assert_allclose(
-        explain(with_attention, exemplars, "attention"),
+        explain(with_attention, exemplars, "attention"),  # type: ignore[arg-type]
         predict(with_attention, exemplars).attention,  # type: ignore[arg-type]
         atol=1e-6,
     )

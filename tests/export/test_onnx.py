@@ -115,7 +115,7 @@ def test_the_loader_is_one_file_that_needs_neither_miv_nor_torch(tmp_path: Path)
 
 def test_a_backbone_that_cannot_be_exported_is_refused_with_what_can_be_done(tmp_path: Path) -> None:
     verifier = Verifier("baseline", channels=4)
-    verifier._hub_mixin_config["backbone"] = "hf:some/text-model"
+    verifier._hub_mixin_config["backbone"] = "hf:some/text-model"  # type: ignore[index]
     with pytest.raises(MivError, match="--features-only"):
         export_onnx(verifier, tmp_path / "verifier.onnx")
     with pytest.raises(MivError, match="--image-size 28x28"):

@@ -1,6 +1,9 @@
 """Tiny sources for reports: two models on four exemplars of each kind of instance."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from miv.evaluation import Predictions
 from miv.exemplars import ExemplarSet, InstancePool
@@ -12,6 +15,7 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp
 
 def source(kind: str = "image", hostile: str = "", witnesses: bool = True, models: int = 2) -> ReportSource:
     """Exemplar 0: model 1 finds the witness and says yes; model 2 looks elsewhere, and says no."""
+    values: NDArray[Any]
     if kind == "image":
         values = np.arange(6 * 4 * 5, dtype=np.uint8).reshape(6, 4, 5)
     elif kind == "text":

@@ -81,14 +81,14 @@ def audit(
     answers = subject.answers(exemplars)
     yes = subject.yes(answers)
     with progress.step("Changing exemplars", total=3 + len(_SENSITIVITY)) as advance:
-        document = {
+        document: dict[str, Any] = {
             "exemplars": len(exemplars),
             "positives": int(exemplars.label.sum()),
             "mean_bag": float(exemplars.bag_sizes.mean()),
             "classes_known": exemplars.pool.classes is not None,
             "witnesses_by": method,
             "metrics": evaluate(answers, score=scores).metrics,
-            "reasons": reasons(answers, yes, exemplars.witness, scores),
+            "reasons": reasons(answers, yes, np.asarray(exemplars.witness), scores),
         }
         document |= delete(subject, answers, yes, random)
         advance(2)

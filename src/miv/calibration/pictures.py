@@ -64,7 +64,7 @@ def _draw_det(axes: "Axes", calibration: Calibration, curve: ErrorCurve) -> None
     rates = calibration.point.measured
     here = (rates["false_accept_rate"]["value"], rates["false_reject_rate"]["value"])
     if all(0 < rate < 1 for rate in here):
-        _dot(axes, *ndtri(np.array(here)), calibration, style)
+        _dot(axes, ndtri(here[0]), ndtri(here[1]), calibration, style)
     seen = np.concatenate([accepts[inside], rejects[inside], [0.01, 0.4]])
     ticks = [share for share in _SHARES if seen.min() / 2 <= share <= max(0.4, seen.max())]
     for axis in (axes.xaxis, axes.yaxis):

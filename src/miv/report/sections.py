@@ -150,8 +150,8 @@ def history(source: ReportSource) -> str:
     for number, model in enumerate(source.models):
         if model.history is None:
             continue
-        for metric, lines in read_history(model.history)[0].items():
-            for split, points in lines.items():
+        for metric, by_split in read_history(model.history)[0].items():
+            for split, points in by_split.items():
                 title = f"{title_of(metric)}, {split}"
                 panels.setdefault(title, []).append(Line(model.name, points, number, dots=len(points) < 40))
     if not panels:
