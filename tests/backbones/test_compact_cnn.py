@@ -71,17 +71,18 @@ def test_it_takes_grey_images_only() -> None:
 
 
 def test_a_grid_keeps_where_things_are() -> None:
-    """Two pictures of one dot far from the border differ by its place only, which a global average hardly sees."""
-    images = torch.zeros(2, 1, 64, 64)
-    images[0, 0, 16, 16] = images[1, 0, 48, 48] = 1
+    """Two pictures of one square far from the border differ by its place only, which a global average does not see."""
+    images = torch.zeros(3, 1, 64, 64)
+    images[0, 0, 16:20, 16:20] = images[1, 0, 40:44, 40:44] = 1
     distance = []
     for grid in (1, 4):
         torch.manual_seed(0)
         backbone = create_backbone("compact_cnn", grid=grid, features=10).eval()
-        first, second = backbone(images)
-        distance.append(float((first - second).norm() / first.norm()))
+        first, second, blank = backbone(images)
+        distance.append(float((first - second).norm() / (first - blank).norm()))
     assert backbone.channels == len(first) == 10
-    assert distance[1] > 10 * distance[0]
+    assert distance[0] < 1e-4
+    assert distance[1] > 0.5
 
 
 @pytest.mark.parametrize("options", [{"grid": 0}, {"grid": 17}, {"grid": 2.5}, {"features": 0}])

@@ -71,7 +71,8 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
     sets = {split: load_split("data", split) for split in ("validation", "test")}
     Path("run").mkdir()
     Path("model").rename(Path("run") / VERIFIER_NAME)
-    about = {"format": "miv-run", "data": {"fingerprints": {split: one.fingerprint for split, one in sets.items()}}}
+    prints = {split: one.fingerprint for split, one in sets.items()}
+    about = {"format": "miv-run", "seed": 0, "done": True, "data": {"name": "data", "fingerprints": prints}}
     (folder / "run" / "run.json").write_text(json.dumps(about))
     Path("data/test").rename("other")
     with pytest.raises(MivError, match="These are the test data of run"):
