@@ -76,7 +76,7 @@ def test_a_process_that_is_killed_is_a_failure(places: Places, tmp_path: Path, m
     job = job_of()
     pretend(job, places, tmp_path, monkeypatch, baseline="import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     [failure] = run_jobs([job], places, 1, print)
-    assert failure.reason == "ended with code -9"
+    assert failure.reason == "ended by signal 9"
 
 
 def test_ctrl_c_tells_the_cells_to_save_and_stop(

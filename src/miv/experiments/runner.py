@@ -59,10 +59,16 @@ def run_jobs(jobs: Sequence[Job], places: Places, parallel: int, say: Say) -> li
     signal_before = _raise_on_terminate()
     try:
         while waiting or running:
-            for job in [job for job in waiting if _is_free(job, places.work, looked)]:
+            for job in list(waiting):
                 if len(running) >= parallel:
                     break
+                if not _is_free(job, places.work, looked):
+                    continue
                 waiting.remove(job)
+                if job.digest in looked and find_result(job, places.results) is not None:
+                    clock.ended(None)
+                    say(f"Done by another command: {job}.")
+                    continue
                 running[job], began[job] = _start(job, places, threads), time.monotonic()
                 say(f"Started {job}; log: {job.log(places.work)}")
             time.sleep(_LOOK_SECONDS)
@@ -81,10 +87,6 @@ def run_jobs(jobs: Sequence[Job], places: Places, parallel: int, say: Say) -> li
                     failures.append(Failure(job, _last_words(job.log(places.work), code), job.log(places.work)))
                     clock.ended(None)
                     say(f"FAILED  {job}: {failures[-1].reason}")
-            for job in [job for job in waiting if job.digest in looked and find_result(job, places.results)]:
-                waiting.remove(job)
-                clock.ended(None)
-                say(f"Done by another command: {job}.")
     except KeyboardInterrupt:
         _stop(running, say)
         raise StoppedByUser("Stopped; everything is saved. The same command goes on.") from None
@@ -187,6 +189,8 @@ def _report(job: Job, results: Path, seconds: float, clock: Clock, say: Say) -> 
 
 
 def _last_words(log: Path, code: int) -> str:
+    if code < 0:  # it had no time for words
+        return f"ended by signal {-code}"
     with suppress(OSError):
         lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
         said = [line for line in lines if line]
