@@ -25,7 +25,9 @@ def perfect_verifier() -> Verifier:
     """The greatest likeness in the bag decides, and instances of one class are alike: right for the right reason."""
     verifier = Verifier("baseline", channels=8)
     verifier.pooling.similarity.weight.data = torch.ones(8)
-    verifier.operating_point = OperatingPoint(threshold=0.99)  # a logit of 4.6: near 8 with a witness, below 4 without
+    verifier.operating_point = OperatingPoint(
+        threshold=0.99
+    )  # logits are above 7 with a witness, and mostly below 2 without
     return verifier.eval()
 
 
