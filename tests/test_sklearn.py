@@ -87,9 +87,8 @@ def test_cross_validation_grid_search_and_pipelines() -> None:
     scores = cross_val_score(MIVClassifier(**FAST), pairs, labels, cv=2, scoring="roc_auc")
     assert scores.min() > 0.7
     pipeline = make_pipeline(OnInstances(StandardScaler()), MIVClassifier(**FAST))
-    grid = GridSearchCV(pipeline, {"mivclassifier__heads": [1, 2]}, cv=2).fit(pairs, labels)
-    assert grid.best_params_["mivclassifier__heads"] in (1, 2)
-    assert grid.score(pairs, labels) > 0.7
+    grid = GridSearchCV(pipeline, {"mivclassifier__max_epochs": [1, 25]}, cv=2, scoring="roc_auc").fit(pairs, labels)
+    assert grid.best_params_["mivclassifier__max_epochs"] == 25
     assert grid.best_estimator_[-1].n_features_in_ == 8
 
 
