@@ -1,6 +1,6 @@
 """What verifying costs beyond what it must. The last line of the output is one JSON object.
 
-    python benchmarks/verify.py [--quick]
+    python benchmarks/verify.py [--quick] [--threads 2]
 
 ``verify_over_matmul``: ``Verifier.verify`` on ready features (bag of 50, C = 512, cap_dba_l2) / its bare matrix
 products, on one thread: p50 of processor time, which other work on the machine changes least; that of the clock
@@ -9,7 +9,7 @@ beside it.
 compact CNN (bags of 14, C = 128), one thread. The gain is what a call costs besides arithmetic, so it shrinks as the
 arithmetic grows: at most ``verify_over_matmul`` or so for bags of 50 and C = 512, which stands beside it with others.
 ``sklearn_fit_s``: seconds of the clock in which ``MIVClassifier`` trains on 10,000 exemplars (C = 384, bags of 5 to 15)
-with its default settings on two threads, with the processor time and the load of the machine beside it.
+with its default settings on so many threads, with the processor time and the load of the machine beside it.
 """
 
 import argparse
@@ -105,8 +105,8 @@ def classes_of_vectors(exemplars: int, channels: int, seed: int) -> tuple[Any, l
     return np.stack(queries), bags, np.array(labels)
 
 
-def classifier(exemplars: int) -> dict[str, Any]:
-    torch.set_num_threads(2)
+def classifier(exemplars: int, threads: int) -> dict[str, Any]:
+    torch.set_num_threads(threads)
     training, test = classes_of_vectors(exemplars, 384, 0), classes_of_vectors(1000, 384, 1)
     clock, processor = time.perf_counter(), time.process_time()
     model = MIVClassifier(random_state=0).fit(*training)
@@ -114,6 +114,7 @@ def classifier(exemplars: int) -> dict[str, Any]:
         "sklearn_fit_s": round(time.perf_counter() - clock, 1),
         "sklearn_fit_processor_s": round(time.process_time() - processor, 1),
         "sklearn_exemplars": exemplars,
+        "sklearn_threads": threads,
         "sklearn_test_accuracy": round(model.score(*test), 4),
     }
 
@@ -121,13 +122,17 @@ def classifier(exemplars: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="fewer repeats, and a tenth of the exemplars to train on")
-    quick = parser.parse_args().quick
+    parser.add_argument(
+        "--threads", type=int, default=2, help="of the training; on a busy machine two wait for each other"
+    )
+    given = parser.parse_args()
+    quick = given.quick
     torch.set_num_threads(1)
     figures: dict[str, Any] = {"load_before": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
     figures |= latency(50 if quick else 500)
     figures |= throughput(100 if quick else 300, 3 if quick else 7)
     print(json.dumps(figures), flush=True)
-    figures |= classifier(1000 if quick else 10_000)
+    figures |= classifier(1000 if quick else 10_000, given.threads)
     figures["load_after"] = round(os.getloadavg()[0], 1)
     print(json.dumps(figures))
 
