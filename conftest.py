@@ -1,9 +1,13 @@
 """What holds for every test, those in docstrings and in the README included."""
 
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# A shell that starts the tests in the background lets them, and all that they start, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says more of a machine's other work than of the code; benchmarks/ measure speed.
 settings.register_profile("miv", deadline=None)
