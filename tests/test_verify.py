@@ -148,7 +148,7 @@ def test_images_of_another_size_are_refused_unless_resized(images: Verifier, tmp
     for given_image in (wrong, Image.fromarray(wrong), tmp_path / "wrong.png"):
         with pytest.raises(MivError, match=r"bag 0, instance 1.*10 × 12 grey.*trained on 8 × 8 grey.*resize="):
             images.verify(right, [right, given_image])
-    found = [images.verify(right, [right, tmp_path / "wrong.png"], resize=how) for how in ("stretch", "crop", "pad")]  # type: ignore[arg-type]
+    found = [images.verify(right, [right, tmp_path / "wrong.png"], resize=how) for how in ("stretch", "crop", "pad")]
     assert len({verdict.probability for verdict in found}) == 3
     assert found[0].probability == images.verify(right, [right, wrong], resize="stretch").probability
     with pytest.raises(MivError, match=r"'squash'.*stretch, crop or pad"):

@@ -247,7 +247,9 @@ def _exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> Exemplar
     check_finite(values, "The queries and bags")
     ptr = np.cumsum([0, *map(len, parts[1:])])
     query = np.arange(len(queries))
-    return ExemplarSet(InstancePool("features", values), query, ptr, len(queries) + np.arange(ptr[-1]), label)
+    return ExemplarSet(
+        InstancePool("features", values), query, ptr, len(queries) + np.arange(ptr[-1]), label.astype(np.int8)
+    )
 
 
 def _describe(thing: Any) -> str:
