@@ -203,7 +203,6 @@ def _as_pairs(rows: Any) -> list[Any]:
 OF_ROWS = [
     "check_classifiers_one_label",
     "check_dict_unchanged",
-    "check_dont_overwrite_attributes",
     "check_estimators_dtypes",
     "check_estimators_fit_returns_self",
     "check_estimators_nan_inf",
@@ -224,7 +223,6 @@ OF_ROWS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("check", OF_ROWS)
 def test_checks_of_scikit_learn_for_rows(check: str) -> None:
     estimator = OfRows(heads=1, max_epochs=2, random_state=0)

@@ -83,7 +83,7 @@ class Gathering:
         name = str(given) if isinstance(given, str | PathLike) else None
         if name is not None and name in self._row_of:
             return self._row_of[name]
-        value = self._text(given, place) if self._kind == "text" else self._image(given, place)
+        value: Any = self._text(given, place) if self._kind == "text" else self._image(given, place)
         content = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value.tobytes()
         row = self._row_of.setdefault(hashlib.blake2b(content, digest_size=16).digest(), len(self._values))
         if row == len(self._values):

@@ -1,8 +1,8 @@
 """What a verifier decides of an exemplar, and how that looks in a terminal and in a notebook."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, overload
+from dataclasses import asdict, dataclass, field
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from miv.exemplars.pool import InstancePool
 
 
-class Witness(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Witness:
     """An instance that shows why: its place in the bag, from 0, and its share of the attention."""
 
     index: int  # type: ignore[assignment]  # tuple.index, which nobody looks for here
@@ -69,7 +70,7 @@ class Verdict:
             "verdict": self.verdict,
             "probability": self.probability,
             "threshold": self.threshold,
-            "witnesses": [witness._asdict() for witness in self.witnesses],
+            "witnesses": [asdict(witness) for witness in self.witnesses],
             "attention": None if self.attention is None else self.attention.tolist(),
         }
 
