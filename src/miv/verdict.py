@@ -14,7 +14,7 @@ from miv.exemplars.pool import InstancePool
 class Witness:
     """An instance that shows why: its place in the bag, from 0, and its share of the attention."""
 
-    index: int  # type: ignore[assignment]  # tuple.index, which nobody looks for here
+    index: int
     score: float
 
 
