@@ -84,7 +84,10 @@ class Gathering:
         if name is not None and name in self._row_of:
             return self._row_of[name]
         value: Any = self._text(given, place) if self._kind == "text" else self._image(given, place)
-        content = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value.tobytes()
+        if isinstance(value, str):
+            content = value.encode("utf-8", "surrogatepass")
+        else:  # the same bytes may be a wide image and a high one
+            content = repr(value.shape).encode() + value.tobytes()
         row = self._row_of.setdefault(hashlib.blake2b(content, digest_size=16).digest(), len(self._values))
         if row == len(self._values):
             if not isinstance(value, str) and self._values and value.shape != self._values[0].shape:

@@ -116,7 +116,7 @@ class Tier:
                 "The backbone is a compact CNN from random weights, where the paper trains one pretrained on ImageNet. "
                 "In place of that, a contrast stage with the round's bag labels comes first, once for all models; then "
                 "the paper's two stages with fewer epochs. Every model is treated alike. Differences between models "
-                "can be compared with the paper's, the level of a figure less so. Minutes include the shared stage."
+                "can be compared with the paper's, the level of a figure less so."
             )
         if self.name == "cpu" and task == "signature":
             remarks.append(
