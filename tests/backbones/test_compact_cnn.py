@@ -85,7 +85,27 @@ def test_a_grid_keeps_where_things_are() -> None:
     assert distance[1] > 0.5
 
 
-@pytest.mark.parametrize("options", [{"grid": 0}, {"grid": 17}, {"grid": 2.5}, {"features": 0}])
+def test_a_shift_means_over_the_nine_neighbours_but_not_while_learning() -> None:
+    images = torch.rand(3, 1, 12, 10, generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    backbone = create_backbone("compact_cnn", grid=2, features=5, shift=1).eval()
+    torch.manual_seed(0)
+    plain = create_backbone("compact_cnn", grid=2, features=5).eval()
+    copies = []
+    for down in (-1, 0, 1):
+        for right in (-1, 0, 1):
+            moved = torch.zeros_like(images)
+            for row in range(12):
+                for column in range(10):
+                    if 0 <= row - down < 12 and 0 <= column - right < 10:
+                        moved[:, :, row, column] = images[:, :, row - down, column - right]
+            copies.append(plain(moved))
+    torch.testing.assert_close(backbone(images), sum(copies) / 9)
+    torch.testing.assert_close(backbone.train()(images), plain(images))
+    torch.testing.assert_close(backbone.freeze()(images), sum(copies) / 9)  # a frozen one has learned, whoever trains
+
+
+@pytest.mark.parametrize("options", [{"grid": 0}, {"grid": 17}, {"grid": 2.5}, {"features": 0}, {"shift": -1}])
 def test_impossible_options_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(MivError, match=f"{next(iter(options))} of compact_cnn"):
         create_backbone("compact_cnn", **options)

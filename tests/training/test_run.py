@@ -209,3 +209,16 @@ def test_validation_of_one_exemplar(tmp_path: Path) -> None:
     one: dict[str, ExemplarSet] = {**sets, "validation": sets["validation"].subset([0])}
     train(one, FEATURES.changed({"max_epochs": 1}), tmp_path / "run", Machine(tmp_path))
     assert rows(tmp_path / "run")[0]["validation_auroc"] == "nan"
+
+
+@pytest.mark.parametrize("select_by", ["accuracy", "auroc"])
+def test_the_epoch_is_chosen_by_what_was_asked(tmp_path: Path, select_by: str) -> None:
+    run_tiny("features", tmp_path / "run", select_by=select_by, learning_rates=((0, 3e-2),), max_epochs=8, patience=8)
+    values = [float(row[f"validation_{select_by}"]) for row in rows(tmp_path / "run")]
+    others = [
+        float(row["validation_auroc" if select_by == "accuracy" else "validation_accuracy"])
+        for row in rows(tmp_path / "run")
+    ]
+    chosen = json.loads((tmp_path / "run" / "run.json").read_text())["best"]["epoch"]
+    assert chosen == 1 + values.index(max(values))
+    assert values.index(max(values)) != others.index(max(others)), "an example that could not tell one from the other"

@@ -113,7 +113,7 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
     128
     >>> create_backbone("compact_cnn", sise="large")
     Traceback (most recent call last):
-    miv.errors.MivError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: features, grid, size.
+    miv.errors.MivError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: features, grid, shift, size.
     """
     family, colon, name = spec.partition(":")
     takes_name = "name" in BACKBONES[family].options

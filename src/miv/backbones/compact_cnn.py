@@ -69,21 +69,30 @@ class CompactCNN(Backbone):
         size: ``small`` or ``large``.
         grid: fields along each side of the picture, 1 to 16; 1 is the global average.
         features: length of the features where the grid has more than one field.
+        shift: once it has learned, features are the mean over the picture and its copies shifted by up to so many
+            pixels each way, ``(2 shift + 1)²`` in all: steadier, at so many times the cost.
     """
 
     kind = "image"
     instance_shape = (1, None, None)
 
-    def __init__(self, size: Literal["small", "large"] = "small", grid: int = 1, features: int = 128) -> None:
+    def __init__(
+        self, size: Literal["small", "large"] = "small", grid: int = 1, features: int = 128, shift: int = 0
+    ) -> None:
         super().__init__()
         if size not in PLANS:
             raise unknown_name("compact_cnn of size", size, PLANS)
-        for name, value, most in (("grid", grid, 16), ("features", features, 4096)):
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-                raise MivError(f"{name} of compact_cnn is {value!r}. Expected a whole number from 1 to {most}.")
+        for name, value, least, most in (
+            ("grid", grid, 1, 16),
+            ("features", features, 1, 4096),
+            ("shift", shift, 0, 3),
+        ):
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+                raise MivError(f"{name} of compact_cnn is {value!r}. Expected a whole number from {least} to {most}.")
         self.size = size
         self.grid = grid
         self.features = features
+        self.shift = shift
         kernel, channels, blocks = PLANS[size]
         layers: list[nn.Module] = [StandardisedConv(1, channels, kernel, stride=2), nn.ReLU()]
         for outputs, stride in blocks:
@@ -94,12 +103,23 @@ class CompactCNN(Backbone):
         self.channels = channels if self.project is None else features
 
     def configuration(self) -> dict[str, Any]:
-        return {"size": self.size, "grid": self.grid, "features": self.features}
+        return {"size": self.size, "grid": self.grid, "features": self.features, "shift": self.shift}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return check_images(values, colour=False).float() / 255  # (U, 1, H, W), 0 to 1
 
     def forward(self, instances: Tensor) -> Tensor:
+        if self.shift == 0 or (self.training and not self.frozen):
+            return self._embed(instances)
+        room = functional.pad(instances, [self.shift] * 4)  # (U, 1, H + 2 shift, W + 2 shift)
+        height, width = instances.shape[2:]
+        steps = range(2 * self.shift + 1)
+        copies = [
+            self._embed(room[:, :, down : down + height, right : right + width]) for down in steps for right in steps
+        ]
+        return torch.stack(copies).mean(dim=0)  # (U, C)
+
+    def _embed(self, instances: Tensor) -> Tensor:
         # Channels last is the layout in which a CPU convolves fastest.
         images = instances.contiguous(memory_format=torch.channels_last)  # (U, 1, H, W)
         maps: Tensor = self.layers(images)  # (U, channels of the last block, H/8, W/8)

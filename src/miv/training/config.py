@@ -34,7 +34,9 @@ class TrainingConfig:
         frozen_learning_rates: the same for the first stage, where it differs.
         schedule: steps (as learning_rates says), or one_cycle (up to the first rate and down to 0 over max_epochs).
         max_epochs: the most epochs of a stage.
-        patience: a stage ends after so many epochs without a better validation accuracy.
+        select_by: the epoch of the best validation accuracy is kept (as in the paper), or of the best auroc, which
+            does not depend on how well a threshold of 0.5 fits before `miv calibrate`.
+        patience: a stage ends after so many epochs without a better one.
         frozen_stage: whether a first stage trains all but the backbone.
         frozen_patience: the patience of that stage.
         frozen_max_epochs: the most epochs of that stage, where it differs from max_epochs.
@@ -63,6 +65,7 @@ class TrainingConfig:
     frozen_learning_rates: LearningRates = ()
     schedule: Literal["steps", "one_cycle"] = "steps"
     max_epochs: int = 500
+    select_by: Literal["accuracy", "auroc"] = "accuracy"
     patience: int = 10
     frozen_stage: bool = True
     frozen_patience: int = 2
@@ -117,6 +120,11 @@ class TrainingConfig:
             return replace(self, **changes)
         except MivError as error:
             raise MivError(f"{error}{f' (given{where})' if where else ''}") from error
+
+    @property
+    def criterion(self) -> str:
+        """The metric of an epoch by which the best is chosen."""
+        return f"validation_{self.select_by}"
 
     def document(self) -> dict[str, Any]:
         """The settings as JSON holds them."""

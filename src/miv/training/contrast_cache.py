@@ -21,7 +21,7 @@ from miv.training.config import TrainingConfig
 _ELSEWHERE = (
     *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
     *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
-    "full_stage",
+    *("full_stage", "select_by"),
 )
 
 

@@ -48,7 +48,7 @@ class StageModule(LightningModule):
         self.stage = stage
         self.sets = sets
         self.features = features
-        self.state = StageState()
+        self.state = StageState(criterion=config.criterion)
         self.drawn = len(sets["train"])  # exemplars in an epoch
         self.steps = -(-self.drawn // config.batch_size)
         self._loss_sum = 0.0  # of this process; not on a device, as some have no float64

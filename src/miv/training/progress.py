@@ -16,7 +16,7 @@ class EpochProgress(Callback):
     Args:
         stage: its name.
         epochs_before: those of the stages before, as epochs are counted over the whole run.
-        best_before: the best validation accuracy of the stages before.
+        best_before: the criterion of the best epoch of the stages before.
     """
 
     def __init__(self, stage: str, epochs_before: int, best_before: float) -> None:
@@ -47,7 +47,7 @@ class EpochProgress(Callback):
         """Say how the epoch went."""
         row, state = module.state.history[-1], module.state
         seconds, self._began = time.monotonic() - self._began, time.monotonic()
-        is_best = state.best == state.epoch - 1 and row["validation_accuracy"] > self._best_before
+        is_best = state.best == state.epoch - 1 and row[state.criterion] > self._best_before
         line = (
             f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
             f"validation loss {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "

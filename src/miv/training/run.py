@@ -83,7 +83,7 @@ def train(
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, progress)
         verifier.to(device)  # Lightning leaves it in main memory
     # The earlier one of equals. A contrast stage makes a backbone, not a verifier.
-    best = max((name for name in states if name != CONTRAST), key=lambda name: states[name].best_accuracy)
+    best = max((name for name in states if name != CONTRAST), key=lambda name: states[name].best_value)
     verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
     # The backbone of the first stage is the one that the cache has, or may have from another training.
     evaluations = _evaluate(verifier, sets, run, progress, machine.cache if best == "frozen" else None)

@@ -53,7 +53,7 @@ def run_stage(
     """
     config = config.for_stage(stage.name)
     folder = run.checkpoints(stage.name)
-    state = read_state(folder / LAST) or StageState()
+    state = read_state(folder / LAST, config) or StageState()
     if not state.is_over(config.max_epochs, stage.patience):
         state = _go_on(stage, verifier, config, sets, run, machine, before, progress)
     if Share.of_this_process().rank == 0:
@@ -78,7 +78,7 @@ def _go_on(
 ) -> StageState:
     module = _module(stage, verifier, config, sets, machine, progress)
     epochs_before = sum(state.epoch for state in before.values())
-    best_before = max((state.best_accuracy for name, state in before.items() if name != CONTRAST), default=-1.0)
+    best_before = max((state.best_value for name, state in before.items() if name != CONTRAST), default=-1.0)
     lines = EpochProgress(stage.name, epochs_before, best_before)
     logger = TensorBoardLogger(run.path, name="tensorboard", version=stage.name)
 
@@ -138,11 +138,11 @@ def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
     write_metrics(run.metrics, [{"stage": name, "epoch": n, **row} for n, (name, row) in enumerate(rows, start=1)])
 
 
-def read_state(path: Path) -> StageState | None:
+def read_state(path: Path, config: TrainingConfig) -> StageState | None:
     """How far the stage of a checkpoint is; ``None`` where there is no checkpoint yet."""
     if not path.is_file():
         return None
-    state = StageState()
+    state = StageState(criterion=config.criterion)
     try:
         document: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         state.restore(document["stage"])

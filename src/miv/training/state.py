@@ -1,9 +1,11 @@
 """How far a stage is: all that a run has to know to go on, beside weights and optimiser."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 Row = dict[str, float]
+
+_SAVED = ("history", "step", "loss_sum", "seconds")
 
 
 @dataclass
@@ -15,12 +17,14 @@ class StageState:
         step: the steps of the epoch under way that are done.
         loss_sum: the sum of the losses of the exemplars in these.
         seconds: spent so far.
+        criterion: the metric by which epochs are chosen; follows from the settings, so a checkpoint does not hold it.
     """
 
     history: list[Row] = field(default_factory=list)
     step: int = 0
     loss_sum: float = 0.0
     seconds: float = 0.0
+    criterion: str = "validation_accuracy"
 
     @property
     def epoch(self) -> int:
@@ -29,15 +33,15 @@ class StageState:
 
     @property
     def best(self) -> int | None:
-        """The first epoch of the best validation accuracy."""
+        """The first of the epochs that were best by the criterion."""
         if not self.history:
             return None
-        return max(range(self.epoch), key=lambda epoch: (self.history[epoch]["validation_accuracy"], -epoch))
+        return max(range(self.epoch), key=lambda epoch: (self.history[epoch][self.criterion], -epoch))
 
     @property
-    def best_accuracy(self) -> float:
-        """The best validation accuracy of a finished epoch."""
-        return max((row["validation_accuracy"] for row in self.history), default=0.0)
+    def best_value(self) -> float:
+        """The criterion of the best finished epoch."""
+        return max((row[self.criterion] for row in self.history), default=0.0)
 
     def is_over(self, max_epochs: int, patience: int) -> bool:
         """Whether there were enough epochs, or too many without a gain."""
@@ -45,9 +49,9 @@ class StageState:
 
     def document(self) -> dict[str, Any]:
         """As a checkpoint holds it."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _SAVED}
 
     def restore(self, document: dict[str, Any]) -> None:
         """Take over what ``document`` gave."""
-        for one in fields(self):
-            setattr(self, one.name, document[one.name])
+        for name in _SAVED:
+            setattr(self, name, document[name])
