@@ -14,7 +14,7 @@ from miv.calibration.witness_fits import fit_witness_rule, held_out_witnesses, m
 from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.operating_point import OperatingPoint
-from miv.scalings import Floats
+from miv.values import Floats
 from miv.witness_sets import Mask, StatedRule, WitnessRule
 
 ROUNDS = 1000  # of the bootstrap

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.errors import MivError
+from miv.values import Floats
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 _CURVES_TOGETHER = 100  # resampled in one go: quick, and small in memory
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from miv.values import Floats
+
 BINS = 15
 _MOST_CLASSES = 4
 

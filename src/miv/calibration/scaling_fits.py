@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.errors import MivError, unknown_name
-from miv.scalings import SCALINGS, Floats, Identity, Isotonic, Platt, Scaling, Temperature, sigmoid
+from miv.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
+from miv.values import Floats, sigmoid
 
 Labels = NDArray[np.int8]
 _FOLDS = 5

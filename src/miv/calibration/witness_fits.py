@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from miv.calibration.reliability import bag_size_classes
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.witness_sets import ConformalRule, Floats, Mask, witness_score
+from miv.values import Floats
+from miv.witness_sets import ConformalRule, Mask, witness_score
 
 
 def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: float) -> ConformalRule:

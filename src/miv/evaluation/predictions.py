@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.errors import MivError
-from miv.evaluation.checks import Floats, as_borders, as_labels, as_scores, as_witnesses
+from miv.evaluation.checks import as_borders, as_labels, as_scores, as_witnesses
 from miv.exemplars import ExemplarSet
 from miv.exemplars.checks import as_integers, as_strings, check_range
+from miv.values import Floats, sigmoid
 
 # How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
 ATTENTION_TOLERANCE = 0.02
@@ -86,8 +87,7 @@ class Predictions:
     @cached_property
     def probability(self) -> Floats:
         """``(E,)`` the sigmoid of the logit."""
-        small = np.exp(-np.abs(self.logit))  # never overflows
-        return np.where(self.logit >= 0, 1.0, small) / (1.0 + small)
+        return sigmoid(self.logit)
 
     @cached_property
     def bag_sizes(self) -> NDArray[np.int64]:
