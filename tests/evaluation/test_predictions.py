@@ -37,9 +37,8 @@ def test_of_takes_the_truth_from_the_set() -> None:
 @pytest.mark.parametrize("lacking", [(), ("attention",), ("query",), ("attention", "witness", "group", "query")])
 def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) -> None:
     whole = example_predictions()
-    whole = Predictions(*(getattr(whole, name) for name in FIELDS[:-1]), query=np.arange(60) // 3)
-    kept: dict[str, Any] = {name: None if name in lacking else getattr(whole, name) for name in FIELDS}
-    predictions = Predictions(**kept)
+    kept: dict[str, Any] = {name: getattr(whole, name) for name in FIELDS} | {"query": np.arange(60) // 3}
+    predictions = Predictions(**kept | dict.fromkeys(lacking))
     predictions.save(tmp_path / "predictions.parquet")
     assert_equal(Predictions.load(tmp_path / "predictions.parquet"), predictions)
 
