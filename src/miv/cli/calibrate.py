@@ -69,6 +69,9 @@ def calibrate(
             typer.echo(f"Wrote {path}.", err=True)
     found.point.save(folder)
     typer.echo(f"The operating point is in {folder}; miv verify uses it.", err=True)
+    witnesses = found.point.measured["witnesses"]
+    if witnesses is not None and witnesses["too_few"] is not None:
+        typer.echo(f"Witnesses go by the stated rule, without a promise: {witnesses['too_few']}", err=True)
     if json:
         print_json(found.point.document())
     else:
@@ -90,7 +93,8 @@ def _answers(model: Path, exemplars: "ExemplarSet") -> "Predictions":
                 raise MivError(f"These are the {split} data of {model}: {_NOT_FOR_CALIBRATION[split]}.")
             if run.predictions(split).is_file():
                 typer.echo(f"Using the run's own answers, {run.predictions(split)}.", err=True)
-                return Predictions.load(run.predictions(split))
+                kept = Predictions.load(run.predictions(split))
+                return Predictions.of(exemplars, kept.logit, kept.attention)  # older files do not name the queries
 
     from miv.prediction import predict
     from miv.progress import RichProgress

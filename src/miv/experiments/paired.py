@@ -8,8 +8,9 @@ import numpy as np
 from scipy.stats import norm
 
 from miv.errors import MivError
-from miv.experiments.influence import Floats, influence
+from miv.experiments.influence import influence
 from miv.experiments.results import Result
+from miv.values import Floats
 
 Term = tuple[float, Sequence[Result], str]  # weight, one model's results by round, metric
 
