@@ -200,6 +200,35 @@ def test_mistakes_with_vectors_are_named(query: Any, bag: Any, message: str) -> 
         Verifier("baseline", channels=4).verify(query, bag)
 
 
+HUGE = [3e38, -3e38, 3e38]  # finite, but their distances are not
+
+
+def test_an_answer_that_is_none_is_refused_with_its_exemplar() -> None:
+    verifier = Verifier("baseline", channels=3).eval()
+    with pytest.raises(MivError, match=r"logit for exemplar 1 .*NaN or infinite.*no verdict"):
+        verifier.verify_many(vectors(3, 3), [vectors(2, 3), [[1.0, 2.0, 3.0], HUGE], vectors(1, 3)])
+    with pytest.raises(MivError, match="no verdict"):
+        verifier.verify(HUGE, [HUGE])
+    verifier.pooling.similarity.weight.data.fill_(torch.nan)
+    with pytest.raises(MivError, match="logit for exemplar 0"):
+        verifier.verify(vectors(3), vectors(2, 3))
+
+
+def test_attention_that_is_none_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier = Verifier("gabmil", channels=3).eval()
+    verify_features = verifier.verify_features
+
+    def spoilt(*given: Any) -> Any:
+        answer = verify_features(*given)
+        assert answer.attention is not None
+        answer.attention[3] = torch.nan
+        return answer
+
+    monkeypatch.setattr(verifier, "verify_features", spoilt)
+    with pytest.raises(MivError, match=r"attention for exemplar 1 "):
+        verifier.verify_many(vectors(3, 3), [vectors(2, 3), vectors(2, 3), vectors(1, 3)])
+
+
 def test_other_mistakes_are_named(images: Verifier, tmp_path: Path) -> None:
     image = pixels(8, 8)
     with pytest.raises(MivError, match="2 queries and 1 bags"):

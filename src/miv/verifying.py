@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import Bags
+from miv.errors import MivError
 from miv.feature_cache import embed_instances
 from miv.given import Gathering, as_vectors, check_bags, check_finite
 from miv.images import Fit
@@ -85,10 +86,28 @@ def _decided(verifier: "Verifier", lookup: Lookup, ptr: NDArray[np.int64], shown
         attention = torch.cat(attentions).double().cpu().numpy() if attentions else None
     if was_training:
         verifier.train()
+    _check_answers(logit, attention, ptr)
     point = verifier.operating_point
     probability = point.probability(logit)
     witness = None if attention is None else point.witnesses(probability, attention, ptr)
     return Verdicts(point.verdict(probability), probability, point.threshold, logit, ptr, attention, witness, shown)
+
+
+def _check_answers(logit: NDArray[np.float64], attention: NDArray[np.float64] | None, ptr: NDArray[np.int64]) -> None:
+    """Refuse answers that are none: a comparison with NaN is false, and would read as a verdict of no."""
+    if attention is None:
+        attention = np.zeros(0)
+    # A sum is finite only where all numbers are, and these are far from overflowing.
+    if np.isfinite(logit.sum() + attention.sum()):
+        return
+    what, number = "logit", int((~np.isfinite(logit)).argmax())
+    if np.isfinite(logit).all():
+        what, number = "attention", int(np.searchsorted(ptr, (~np.isfinite(attention)).argmax(), side="right")) - 1
+    raise MivError(
+        f"The verifier's {what} for exemplar {number} (from 0) is NaN or infinite, so there is no verdict. Either its "
+        "instances hold numbers far beyond those of the training, which overflow, or the verifier's weights are "
+        "damaged. Scale the vectors as in the training, or train again."
+    )
 
 
 def _batches(ptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

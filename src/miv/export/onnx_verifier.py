@@ -69,6 +69,11 @@ class OnnxVerifier:
         one, several = self._checked("query", query, 0), self._checked("bag", bag, 1)
         outputs = self.session.run(None, {"query": one, "bag": several})
         logit = float(outputs[0])
+        if not all(np.isfinite(output).all() for output in outputs):
+            raise ValueError(
+                "The network gave NaN or infinite numbers, so there is no verdict. Either the instances hold numbers "
+                "far beyond those of the training, which overflow, or the file's weights are damaged."
+            )
         probability = float(scaled(self._point["scaling"], logit))
         verdict = probability >= self._point["threshold"]
         attention = outputs[1] if len(outputs) > 1 else None
