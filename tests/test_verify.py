@@ -193,6 +193,12 @@ def test_a_form_that_is_none_is_refused(instances: Any) -> None:
         (vectors(4), "abcd", "Bag 0 is one feature vector"),
         (vectors(4), [["a", "b", "c", "d"]], "not numbers"),
         (vectors(4), [[1.0, 2.0], [1.0]], "not vectors of one length"),
+        (vectors(4), (row for row in vectors(2, 4)), "Bag 0: a generator was given. Expected a list"),
+        (vectors(4), 3.0, "Bag 0: a float was given"),
+        (vectors(4), np.array(3.0), "Bag 0: a ndarray was given"),
+        (vectors(4), vectors(2, 4) + 1j, "Bag 0: .*complex"),
+        (torch.ones(4) + 1j, vectors(2, 4), "The queries: .*complex"),
+        (vectors(4), torch.ones(2, 4) + 1j, "Bag 0: .*complex"),
     ],
 )
 def test_mistakes_with_vectors_are_named(query: Any, bag: Any, message: str) -> None:

@@ -23,25 +23,35 @@ def check_bags(queries: Any, bags: Any, kind: Kind) -> None:
     """Refuse what is not one bag for each query, and a bag that is one instance or none."""
     if isinstance(queries, str | PathLike | Image.Image) or isinstance(bags, str | PathLike | Image.Image):
         raise MivError("One instance was given. Expected a list of queries and a list of bags.")
-    if len(queries) != len(bags):
+    if _length(queries, "The queries") != _length(bags, "The bags"):
         raise MivError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query a bag.")
     if not len(bags):
         raise MivError("There is no exemplar. Expected at least one query and its bag.")
     for number, bag in enumerate(bags):
         if isinstance(bag, str | PathLike | Image.Image):
             raise MivError(f"Bag {number} is one {_WORDS[kind]}. Expected a list of them.")
-        if not len(bag):
+        if not _length(bag, f"Bag {number}"):
             raise MivError(f"Bag {number} is empty. Expected at least one instance; leave the exemplar out.")
+
+
+def _length(given: Any, what: str) -> int:
+    try:
+        return len(given)
+    except TypeError as error:  # a number, a generator that can be read but once, an array without a dimension
+        raise MivError(f"{what}: a {type(given).__name__} was given. Expected a list, an array or a tensor.") from error
 
 
 def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
     """Return vectors ``(N, C)`` from an array, a tensor or a list of such."""
     if isinstance(given, Tensor):
-        given = given.detach().cpu().float().numpy()
+        given = _from_tensor(given)
     elif isinstance(given, Sequence) and len(given) and isinstance(given[0], Tensor):
-        given = [vector.detach().cpu().float().numpy() for vector in given]
+        given = [_from_tensor(vector) for vector in given]
     try:
-        vectors = np.asarray(given, np.float32)
+        vectors = np.asarray(given)
+        if vectors.dtype.kind in "cmM":
+            raise TypeError(f"{vectors.dtype} are complex numbers or times")
+        vectors = vectors.astype(np.float32, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
         raise MivError(f"{place}: these are not vectors of one length, or not numbers ({error}).") from error
     if vectors.ndim != 2 or vectors.shape[1] != channels:
@@ -50,6 +60,11 @@ def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
             f"for vectors of {channels} numbers."
         )
     return vectors
+
+
+def _from_tensor(given: Tensor) -> NDArray[Any]:
+    given = given.detach().cpu()
+    return (given if given.is_complex() else given.float()).numpy()
 
 
 def check_finite(vectors: NDArray[np.float32], what: str) -> None:

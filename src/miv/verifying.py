@@ -13,6 +13,7 @@ from miv.errors import MivError
 from miv.feature_cache import embed_instances
 from miv.given import Gathering, as_vectors, check_bags, check_finite
 from miv.images import Fit
+from miv.modes import evaluating
 from miv.progress import Progress
 from miv.verdict import Shown, Verdicts
 
@@ -71,10 +72,7 @@ def _vectors(channels: int, queries: Any, bags: Sequence[Any]) -> Lookup:
 def _decided(verifier: "Verifier", lookup: Lookup, ptr: NDArray[np.int64], shown: Shown | None) -> Verdicts:
     """Pool batch by batch, and decide by the verifier's operating point."""
     logits, attentions = [], []
-    was_training = verifier.training
-    if was_training:
-        verifier.eval()
-    with torch.inference_mode():
+    with evaluating(verifier), torch.inference_mode():
         for first, last in _batches(ptr):
             query, targets = (_as_tensor(rows, verifier.pooling.norm.weight) for rows in lookup(first, last))
             borders = torch.from_numpy(ptr[first : last + 1] - ptr[first]).to(targets.device)
@@ -84,8 +82,6 @@ def _decided(verifier: "Verifier", lookup: Lookup, ptr: NDArray[np.int64], shown
                 attentions.append(answer.attention)
         logit = torch.cat(logits).double().cpu().numpy()
         attention = torch.cat(attentions).double().cpu().numpy() if attentions else None
-    if was_training:
-        verifier.train()
     _check_answers(logit, attention, ptr)
     point = verifier.operating_point
     probability = point.probability(logit)
