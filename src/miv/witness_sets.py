@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from miv.errors import MivError, unknown_name
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+# What the shares that stand for attention below were made by; see ``miv.explaining``.
+WitnessesBy = Literal["attention", "leave_one_out", "shapley", "rollout"]
 
 # Less attention than this counts as this: where all but one instance get exactly none, as with the pooling `baseline`,
 # the probability of the bag still tells its instances from those of another bag.
@@ -81,6 +84,7 @@ class ConformalRule(WitnessRule):
     Args:
         threshold: on the score.
         epsilon: the share of true witnesses that may be outside.
+        by: what gave the shares that it was calibrated on. It means nothing for others.
 
     >>> rule = ConformalRule(threshold=0.3, epsilon=0.1)
     >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
@@ -89,11 +93,14 @@ class ConformalRule(WitnessRule):
 
     threshold: float
     epsilon: float
+    by: WitnessesBy = "attention"
     name: ClassVar[str] = "conformal"
 
     def __post_init__(self) -> None:
         _check_number("threshold of the witness rule", self.threshold, 0.0, math.inf)
         _check_number("epsilon of the witness rule", self.epsilon, 0.0, 1.0)
+        if self.by not in get_args(WitnessesBy):
+            raise unknown_name("kind of shares", str(self.by), get_args(WitnessesBy))
 
     def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
         return witness_score(probability, attention, ptr) >= self.threshold

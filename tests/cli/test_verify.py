@@ -98,6 +98,23 @@ def test_a_whole_table_to_parquet_and_csv(folder: Path) -> None:
     assert {row["witness"] for row in by_instance} <= {"True", "False"}
 
 
+def test_a_pooling_without_attention_names_witnesses_and_says_by_what(folder: Path) -> None:
+    Verifier("mi_net", channels=2).save_pretrained("without")
+    one = run_json("without", "--query", "one.npy", "--bag", "three.npy")
+    assert (one["attention"], one["witnesses_by"]) == (None, "leave_one_out")
+    assert sum(one["shares"]) == pytest.approx(1)
+    assert "by shapley" in run("without", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "shapley")
+    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1], [0.5, 0.5]]}\n')
+    assert run_json("without", "--bags", "pairs.jsonl", "--out", "a.parquet")["witnesses_by"] == "leave_one_out"
+    assert pq.read_table("a.parquet").to_pylist()[0]["witnesses_by"] == "leave_one_out"
+    run("without", "--bags", "pairs.jsonl", "--out", "b.parquet", "--by-instance")
+    rows = pq.read_table("b.parquet").to_pylist()
+    assert [row["share"] for row in rows] == pytest.approx(one["shares"], abs=1e-3)
+    assert {(row["attention"], row["witnesses_by"]) for row in rows} == {(None, "leave_one_out")}
+    run("without", "--bags", "pairs.jsonl", "--out", "c.parquet", "--by-instance", "--witnesses", "none")
+    assert {(row["share"], row["witness"]) for row in pq.read_table("c.parquet").to_pylist()} == {(None, None)}
+
+
 def test_instances_by_id(folder: Path) -> None:
     Path("pairs.csv").write_text("query,bag\nq,b|c\n")
     Path("instances.csv").write_text("id,path\nq,query.png\nb,refs/b.png\nc,refs/c.png\n")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.goals import CONFIDENCE, EqualErrors, Goal, parse_goal, upper_bound
@@ -15,7 +16,7 @@ from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.operating_point import OperatingPoint
 from miv.scalings import Floats
-from miv.witness_sets import Mask, StatedRule, WitnessRule
+from miv.witness_sets import ConformalRule, Mask, StatedRule, WitnessesBy, WitnessRule
 
 ROUNDS = 1000  # of the bootstrap
 
@@ -57,6 +58,8 @@ def calibrate(
     scaling: str = "auto",
     epsilon: float = 0.1,
     *,
+    shares: ArrayLike | None = None,
+    witnesses_by: WitnessesBy = "attention",
     rounds: int = ROUNDS,
     seed: int = 0,
 ) -> Calibration:
@@ -67,6 +70,9 @@ def calibrate(
         goal: what the threshold is for, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``.
         scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto`` for the best by cross-validation.
         epsilon: the share of true witnesses that may be outside the witness sets, where witnesses are known.
+        shares: ``(T,)``, of sum 1 in each bag, that the witness rule is for instead of attention, such as those of
+            ``miv.explaining.witness_shares``.
+        witnesses_by: what gave them. The rule is refused for others.
         rounds: of the bootstrap.
         seed: of folds, halves and bootstrap.
     """
@@ -80,7 +86,9 @@ def calibrate(
     place = int(goal.pick(curve))
     goal.check(curve)
     threshold = float(curve.cuts[place])
-    rule, witnesses = _witness_rule(predictions, probability, probability >= threshold, epsilon, seed)
+    shared = predictions if shares is None else replace(predictions, attention=shares)
+    rule, witnesses = _witness_rule(shared, probability, probability >= threshold, epsilon, seed)
+    rule = replace(rule, by=witnesses_by) if isinstance(rule, ConformalRule) else rule
     measured = {
         "exemplars": len(predictions),
         "positives": curve.positives,

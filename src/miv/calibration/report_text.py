@@ -53,11 +53,11 @@ def _witnesses(point: OperatingPoint) -> list[str]:
     if not isinstance(rule, ConformalRule) or found is None:
         factor = rule.factor if isinstance(rule, StatedRule) else 0.0
         return [
-            f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention.",
-            "A stated rule without a promise: the data have no known witnesses, or the pooling no attention.",
+            f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
+            "or of the fall of the logit without them. A stated rule without a promise: no witnesses are known here.",
         ]
     lines = [
-        f"Witnesses: where probability × attention × size of the bag >= {rule.threshold:.4g};",
+        f"Witnesses: where probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
         f"at least {1 - rule.epsilon:.1%} of true witnesses are inside (conformal). Measured on held-out halves:",
     ]
     measured = found["held_out"]

@@ -1,5 +1,7 @@
 """Scores for the instances of a set, by any method and for any verifier."""
 
+from typing import get_args
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -15,10 +17,12 @@ from miv.explaining.subsets import EmptyBag, score_instances
 from miv.feature_cache import embed_instances
 from miv.modes import evaluating
 from miv.poolings.base import check_count
+from miv.poolings.msa import SelfAttentionPooling
 from miv.progress import Progress, SilentProgress
 from miv.verifier import Verifier
+from miv.witness_sets import WitnessesBy
 
-METHODS = ("attention", "leave_one_out", "shapley", "rollout")
+METHODS: tuple[str, ...] = get_args(WitnessesBy)
 _EXEMPLARS = 1024  # that are looked up together
 _MOST_EXACT = 16  # 65,536 subsets of one bag
 
@@ -93,21 +97,29 @@ def explain_features(
     >>> explain_features(verifier, torch.randn(2, 4), bags, "shapley").shape
     torch.Size([4])
     """
+    check_method(verifier, method)
     with torch.inference_mode():
         if method == "attention":
             attention = verifier.verify_features(query, bags).attention
-            if attention is None:
-                raise MivError(
-                    "This pooling has no attention to take witnesses from. Choose leave_one_out or shapley, which "
-                    "every pooling allows, or rollout for msa."
-                )
+            assert attention is not None  # noqa: S101 - by the check
             return attention
         if method == "rollout":
             return attention_rollout(verifier, query, bags)
         if method == "leave_one_out":
             return score_instances(verifier, query, bags, leave_one_out(), empty_bag)
-        if method == "shapley":
-            check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
-            check_count("permutations", permutations)
-            return score_instances(verifier, query, bags, shapley(exact_up_to, permutations, seed), empty_bag)
-    raise unknown_name("method of explaining", method, METHODS)
+        check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
+        check_count("permutations", permutations)
+        return score_instances(verifier, query, bags, shapley(exact_up_to, permutations, seed), empty_bag)
+
+
+def check_method(verifier: Verifier, method: str) -> None:
+    """Refuse a method that there is not, or that this verifier's pooling does not allow."""
+    if method not in METHODS:
+        raise unknown_name("method of explaining", method, METHODS)
+    if method == "attention" and not verifier.pooling.has_attention:
+        raise MivError(
+            "This pooling has no attention to take witnesses from. Choose leave_one_out or shapley, which "
+            "every pooling allows, or rollout for msa."
+        )
+    if method == "rollout" and not isinstance(verifier.pooling, SelfAttentionPooling):
+        raise MivError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")

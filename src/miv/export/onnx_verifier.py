@@ -30,7 +30,8 @@ class Answer:
         probability: of that, scaled as the verifier was calibrated.
         threshold: the verdict is yes where the probability is at least this.
         logit: what the network gave.
-        witnesses: indices in the bag, rising, perhaps none; ``None`` where the pooling has no attention.
+        witnesses: indices in the bag, rising, perhaps none; ``None`` where the pooling has no attention, or the
+            witness rule is for other shares.
         attention: ``(N,)``, of sum 1, or ``None``.
     """
 
@@ -78,7 +79,8 @@ class OnnxVerifier:
         verdict = probability >= self._point["threshold"]
         attention = outputs[1] if len(outputs) > 1 else None
         witnesses = None
-        if attention is not None:
+        # A rule that was calibrated on other shares than attention says nothing of attention.
+        if attention is not None and self._point["witness_rule"].get("by", "attention") == "attention":
             decided = is_witness(self._point["witness_rule"], probability, verdict, attention)
             witnesses = np.flatnonzero(decided)
         return Answer(verdict, probability, float(self._point["threshold"]), logit, witnesses, attention)

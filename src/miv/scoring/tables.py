@@ -18,7 +18,7 @@ from miv.scoring.named import Named, cell_instance, instances_of
 from miv.tasks.own.cells import SEPARATOR, parse_id, parse_list
 from miv.tasks.own.records import read_records
 from miv.tasks.own.sources import is_blank
-from miv.verdict import Verdicts
+from miv.verdict import Asked, Verdicts
 from miv.verifier import Verifier
 
 _KEPT = ("query_id", "group", "split", "label")  # columns of the table that are written again beside the verdicts
@@ -55,6 +55,7 @@ class ScoredTable:
             found["threshold"] = np.full(len(verdicts), verdicts.threshold)
             found["bag_size"] = np.diff(verdicts.ptr)
             found["witnesses"] = [[witness.index for witness in verdict.witnesses] for verdict in verdicts]
+            found["witnesses_by"] = [verdicts.witnesses_by] * len(verdicts)
             return found
         owner = np.repeat(np.arange(len(verdicts)), np.diff(verdicts.ptr))
         found = {name: [column[row] for row in owner] for name, column in found.items()}
@@ -62,6 +63,8 @@ class ScoredTable:
         found["instance"] = [name for bag in self.bags for name in bag]
         nothing = [None] * len(owner)
         found["attention"] = nothing if verdicts.attention is None else verdicts.attention
+        found["share"] = nothing if verdicts.shares is None else verdicts.shares
+        found["witnesses_by"] = [verdicts.witnesses_by] * len(owner)
         found["witness"] = nothing if verdicts.witness is None else verdicts.witness
         return found
 
@@ -87,7 +90,12 @@ def check_output(path: Path, *, overwrite: bool) -> None:
 
 
 def score_table(
-    verifier: Verifier, table: Path, instances: Path | None, resize: Fit | None, progress: Progress
+    verifier: Verifier,
+    table: Path,
+    instances: Path | None,
+    resize: Fit | None,
+    progress: Progress,
+    witnesses: Asked | None = None,
 ) -> ScoredTable:
     """Verify every row of a table.
 
@@ -97,6 +105,7 @@ def score_table(
         instances: a second table with the instances by ``id``; queries and bags then hold ids.
         resize: as for ``Verifier.verify``.
         progress: is told of reading and embedding.
+        witnesses: as for ``Verifier.verify``.
     """
     kind = verifier.backbone.kind
     known = None if instances is None else _instances_by_id(instances, kind)
@@ -114,7 +123,7 @@ def score_table(
     if not queries:
         raise MivError(f"{table}: no rows. Expected one exemplar a row.")
     given = [query.instance for query in queries], [[one.instance for one in bag] for bag in bags]
-    verdicts = verifier.verify_many(*given, resize=resize, progress=progress)
+    verdicts = verifier.verify_many(*given, resize=resize, witnesses=witnesses, progress=progress)
     columns = [name for name in _KEPT if any(not is_blank(row[name]) for row in kept)]
     return ScoredTable(
         verdicts,
@@ -148,7 +157,7 @@ def _instances_by_id(path: Path, kind: Kind) -> dict[str, Named]:
 def _array(name: str, column: Any) -> Any:
     if name == "witnesses":
         return pa.array(column, pa.list_(pa.int64()))
-    return pa.array(column, {"attention": pa.float64(), "witness": pa.bool_()}.get(name))
+    return pa.array(column, {"attention": pa.float64(), "share": pa.float64(), "witness": pa.bool_()}.get(name))
 
 
 def _csv_cells(row: tuple[Any, ...]) -> list[Any]:
