@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from miv.errors import MivError
 from miv.cli.app import print_json
+from miv.errors import MivError
 from miv.json_files import MAX_BYTES, read_json_object, write_json
 
 

@@ -116,7 +116,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.classes_[verdicts.verdict.astype(np.int64)]
 
     def witnesses(self, X: Any, bags: Any = None) -> list[NDArray[np.int64]]:  # noqa: N803
-        """For each exemplar the places of its witnesses in the bag, those with the greatest share first; possibly none."""
+        """For each exemplar the places of its witnesses in the bag, the greatest share first; possibly none."""
         verdicts = self.verify(X, bags)
         return [np.array([one.index for one in verdict.witnesses], np.int64) for verdict in verdicts]
 

@@ -39,11 +39,23 @@ def verify_many(
     """Verify exemplars given as instances; see ``Verifier.verify_many``."""
     by = witnesses_by(verifier, witnesses)
     kind = verifier.backbone.kind
-    check_bags(queries, bags, kind)
-    ptr = np.cumsum([0, *map(len, bags)])
     if kind == "features":
-        return _decided(verifier, _vectors(verifier.backbone.channels, queries, bags), ptr, by, progress, None)
+        check_bags(queries, bags, kind)
+        ptr = np.cumsum([0, *map(len, bags)])
+        return decide(verifier, _vectors(verifier.backbone.channels, queries, bags), ptr, by, progress)
     gathering = Gathering(kind, verifier.instances, resize)
+    query, bag, ptr = gather(gathering, queries, bags)
+    pool = gathering.take_new()
+    assert pool is not None  # noqa: S101 - there is a query
+    features = embed_instances(verifier.backbone, pool, np.arange(len(pool)), progress)  # (P, C)
+    return decide(verifier, among(features, query, bag, ptr), ptr, by, progress, Shown(pool, query, bag))
+
+
+def gather(
+    gathering: Gathering, queries: Any, bags: Any
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Collect images or texts: the rows of the queries ``(E,)`` and the targets ``(T,)``, and the borders."""
+    check_bags(queries, bags, gathering.kind)
     query = np.array([gathering.add(one, f"query {number}") for number, one in enumerate(queries)])
     bag = np.array(
         [
@@ -52,13 +64,14 @@ def verify_many(
             for place, one in enumerate(members)
         ]
     )
-    pool = gathering.pool()
-    features = embed_instances(verifier.backbone, pool, np.arange(len(pool)), progress)  # (P, C)
+    return query, bag, np.cumsum([0, *map(len, bags)])
 
-    def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        return features[query[first:last]], features[bag[ptr[first] : ptr[last]]]
 
-    return _decided(verifier, lookup, ptr, by, progress, Shown(pool, query, bag))
+def among(
+    features: NDArray[np.float32], query: NDArray[np.int64], bag: NDArray[np.int64], ptr: NDArray[np.int64]
+) -> Lookup:
+    """Look exemplars up among the features ``(P, C)`` of their instances."""
+    return lambda first, last: (features[query[first:last]], features[bag[ptr[first] : ptr[last]]])
 
 
 def witnesses_by(verifier: "Verifier", asked: Asked | None) -> Asked:
@@ -95,13 +108,13 @@ def _vectors(channels: int, queries: Any, bags: Sequence[Any]) -> Lookup:
     return lookup
 
 
-def _decided(
+def decide(
     verifier: "Verifier",
     lookup: Lookup,
     ptr: NDArray[np.int64],
     by: Asked,
-    progress: Progress | None,
-    shown: Shown | None,
+    progress: Progress | None = None,
+    shown: Shown | None = None,
 ) -> Verdicts:
     """Pool batch by batch, and decide by the verifier's operating point."""
     logits, attentions = [], []

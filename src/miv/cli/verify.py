@@ -1,5 +1,6 @@
 """``miv verify``: one query against one bag, or a whole table of them."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -77,16 +78,20 @@ def verify(
     refuse_unfinished(Path(model))
     verifier = Verifier.from_pretrained(model)
     if bags is not None and out is not None:
-        scored = score_table(verifier, bags, instances, resize, RichProgress(), witnesses)
-        scored.write(out, by_instance=by_instance)
-        counts = {"exemplars": len(scored.verdicts), "yes": int(scored.verdicts.verdict.sum())}
+        scored = score_table(
+            verifier,
+            bags,
+            out,
+            instances=instances,
+            by_instance=by_instance,
+            resize=resize,
+            witnesses=witnesses,
+            progress=RichProgress(),
+        )
         if json:
-            about = {"threshold": scored.verdicts.threshold, "witnesses_by": scored.verdicts.witnesses_by}
-            print_json({**counts, **about, "out": str(out)})
+            print_json({**asdict(scored), "out": str(out)})
         else:
-            print(
-                f"{counts['exemplars']:,} exemplars, {counts['yes']:,} yes (threshold {scored.verdicts.threshold:.3f})"
-            )
+            print(f"{scored.exemplars:,} exemplars, {scored.yes:,} yes (threshold {scored.threshold:.3f})")
         typer.echo(f"Wrote {out}.", err=True)
         return
     kind = verifier.backbone.kind

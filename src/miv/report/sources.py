@@ -48,7 +48,7 @@ class ReportModel:
 
     @property
     def found(self) -> NDArray[np.bool_] | None:
-        """``(T,)`` the instances that it takes for witnesses by attention; ``None`` where it has none, or decides else."""
+        """``(T,)`` what it takes for witnesses by attention; ``None`` where it has none, or decides by other shares."""
         rule = self.point.witness_rule
         if self.answers.attention is None or (isinstance(rule, ConformalRule) and rule.by != "attention"):
             return None
