@@ -25,11 +25,12 @@ def as_html(verdict: "Verdict") -> str:
     members = [_member(verdict, place, place in witnesses) for place in places]
     if verdict.size > len(places):
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
+    found = f"Bag of {verdict.size}, {found_words(verdict)}."
     is_text = verdict.shown is not None and verdict.shown.pool.kind == "text"
     layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"
     return (
         '<div style="font:14px/1.4 system-ui,sans-serif">'
-        f"<p style='margin:.3em 0'><b>{escape(headline(verdict))}</b> Bag of {verdict.size}, {found_words(verdict)}.</p>"
+        f"<p style='margin:.3em 0'><b>{escape(headline(verdict))}</b> {escape(found)}</p>"
         f"{_query(verdict)}"
         f'<div style="display:flex;gap:6px;{layout}">{"".join(members)}</div></div>'
     )
