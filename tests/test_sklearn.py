@@ -185,11 +185,11 @@ class OfRows(MIVClassifier):
         super().fit(_as_pairs(rows), y)
         return self
 
-    def verify(self, X: Any, bags: Any = None) -> Any:  # noqa: N803
+    def verify(self, X: Any, bags: Any = None, *, witnesses: Any = None) -> Any:  # noqa: N803
         from sklearn.utils.validation import check_is_fitted, validate_data
 
         check_is_fitted(self)
-        return super().verify(_as_pairs(validate_data(self, X, reset=False)))
+        return super().verify(_as_pairs(validate_data(self, X, reset=False)), witnesses=witnesses)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

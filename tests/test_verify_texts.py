@@ -74,7 +74,12 @@ def test_each_distinct_text_is_embedded_once(verifier: Verifier, monkeypatch: py
     alone = [verifier.verify(CLAIM, BAG).probability, verifier.verify(BAG[0], [CLAIM, BAG[1]]).probability]
     seen: list[int] = []
     prepare = verifier.backbone.prepare
-    monkeypatch.setattr(verifier.backbone, "prepare", lambda texts: (seen.append(len(texts)), prepare(texts))[1])
+
+    def counting(texts: Any) -> Any:
+        seen.append(len(texts))
+        return prepare(texts)
+
+    monkeypatch.setattr(verifier.backbone, "prepare", counting)
     found = verifier.verify_many([CLAIM, BAG[0]], [BAG, [CLAIM, BAG[1]]])
     assert seen[-1] == 4
     assert found.probability == pytest.approx(alone, abs=1e-5)

@@ -128,7 +128,12 @@ def test_a_table_in_parts_is_the_table_at_once(
     run("images", "--bags", "pairs.csv", "--out", f"whole-{out}", *by_instance)
     monkeypatch.setattr("miv.scoring.tables._TOGETHER", 3)
     read: list[Path] = []
-    monkeypatch.setattr("miv.given.read_image", lambda path, **form: (read.append(path), read_image(path, **form))[1])
+
+    def counting(path: Path, **form: Any) -> Any:
+        read.append(path)
+        return read_image(path, **form)
+
+    monkeypatch.setattr("miv.given.read_image", counting)
     run("images", "--bags", "pairs.csv", "--out", out, *by_instance)
     assert len(read) == 4
     whole, parts = (

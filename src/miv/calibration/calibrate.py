@@ -86,7 +86,7 @@ def calibrate(
     place = int(goal.pick(curve))
     goal.check(curve)
     threshold = float(curve.cuts[place])
-    shared = predictions if shares is None else replace(predictions, attention=shares)
+    shared = predictions if shares is None else replace(predictions, attention=np.asarray(shares, np.float64))
     rule, witnesses = _witness_rule(shared, probability, probability >= threshold, epsilon, seed)
     rule = replace(rule, by=witnesses_by) if isinstance(rule, ConformalRule) else rule
     measured = {
