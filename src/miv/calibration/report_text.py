@@ -54,7 +54,7 @@ def _witnesses(point: OperatingPoint) -> list[str]:
         factor = rule.factor if isinstance(rule, StatedRule) else 0.0
         return [
             f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
-            "or of the fall of the logit without them. A stated rule without a promise: no witnesses are known here.",
+            "or of the fall of the logit without them. A rule without a promise: the data have no known witnesses.",
         ]
     lines = [
         f"Witnesses: where probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
