@@ -17,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import estimator_checks, get_tags
 
-from miv import MIVClassifier, MivError
+from miv import MIVClassifier, MivError, Verifier
+from miv.operating_point import OperatingPoint
 from miv.sklearn import OnInstances
 from tests.training.tiny import tiny_sets
 
@@ -232,8 +233,8 @@ class OfRows(MIVClassifier):
     def fit(self, X: Any, y: Any, labels: Any = None) -> Self:  # noqa: N803
         return super().fit(_as_pairs(X), y)
 
-    def verify(self, X: Any, bags: Any = None) -> Any:  # noqa: N803
-        return super().verify(_as_pairs(X))
+    def verify(self, X: Any, bags: Any = None, *, witnesses: Any = None) -> Any:  # noqa: N803
+        return super().verify(_as_pairs(X), witnesses=witnesses)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -243,6 +244,23 @@ class OfRows(MIVClassifier):
 
 def _as_pairs(rows: Any) -> list[Any]:
     return [(np.ones(len(row)), row[None]) for row in np.asarray(rows)]
+
+
+def test_a_pooling_without_attention_names_witnesses_which_a_prediction_does_not_pay_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queries, bags, labels = exemplars(count=20)
+    model = MIVClassifier("mi_net")
+    model.verifier_, model.classes_ = Verifier("mi_net", channels=queries.shape[1]).eval(), np.unique(labels)
+    model.verifier_.operating_point = OperatingPoint(threshold=0.0)  # all are accepted, as it is not trained
+    found = model.witnesses(queries, bags)
+    assert sum(map(len, found)) >= 10
+    verdicts = model.verify(queries, bags)
+    assert verdicts.witnesses_by == "leave_one_out"
+    assert [[one.index for one in verdict.witnesses] for verdict in verdicts] == [places.tolist() for places in found]
+    monkeypatch.delattr("miv.explaining.explain_features")
+    assert model.predict_proba(queries, bags).shape == (20, 2)
+    assert model.predict(queries, bags).tolist() == [1] * 20
 
 
 OF_ROWS = [

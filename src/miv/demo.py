@@ -66,7 +66,8 @@ def _before_training(exemplars: ExemplarSet, progress: Progress) -> str:
     return (
         f"Is one of the digits in the bag by the writer of the query? {READY} comes with the package, learned on real "
         f"digits and has\nnever seen handwriting like this. On {len(exemplars)} bags: AUROC {found['auroc']:.3f}; its "
-        f"attention finds the witnesses with an i-AUROC of {found['i_auroc']:.3f}.\n\n{show_exemplar(exemplars, answers)}"
+        f"attention finds the witnesses with an i-AUROC of {found['i_auroc']:.3f}.\n\n"
+        f"{show_exemplar(exemplars, answers)}"
     )
 
 

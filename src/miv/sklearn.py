@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.given import as_vectors, check_bags, check_finite
-from miv.verdict import Verdicts
+from miv.verdict import Asked, Verdicts
 
 _SEEDS = np.iinfo(np.int32).max
 
@@ -110,21 +110,21 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any, bags: Any = None) -> NDArray[np.float64]:  # noqa: N803
         """``(E, 2)``: the probability that the bag does not hold the query's class, and that it does."""
-        probability = self.verify(X, bags).probability
+        probability = self.verify(X, bags, witnesses="none").probability
         return np.stack([1 - probability, probability], axis=1)
 
     def predict(self, X: Any, bags: Any = None) -> NDArray[Any]:  # noqa: N803
         """``(E,)``: a label for each exemplar, by the threshold of the verifier's operating point."""
-        verdicts = self.verify(X, bags)
+        verdicts = self.verify(X, bags, witnesses="none")
         return self.classes_[verdicts.verdict.astype(np.int64)]
 
     def witnesses(self, X: Any, bags: Any = None) -> list[NDArray[np.int64]]:  # noqa: N803
-        """For each exemplar the places of its witnesses in the bag, those with most attention first; possibly none."""
+        """For each exemplar the places of its witnesses in the bag, the greatest share first; possibly none."""
         verdicts = self.verify(X, bags)
         return [np.array([one.index for one in verdict.witnesses], np.int64) for verdict in verdicts]
 
-    def verify(self, X: Any, bags: Any = None) -> Verdicts:  # noqa: N803
-        """Everything at once: verdicts, probabilities, attention, witnesses."""
+    def verify(self, X: Any, bags: Any = None, *, witnesses: Asked | None = None) -> Verdicts:  # noqa: N803
+        """Everything at once: verdicts, probabilities, attention, and witnesses as ``Verifier.verify`` has them."""
         check_is_fitted(self)
         queries, bags = _exemplars(X, bags)
         if len(queries) and np.ndim(queries[0]) == 1 and len(queries[0]) != self.n_features_in_:
@@ -132,7 +132,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"X has {len(queries[0])} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input: vectors as long as those that it was fitted on."
             )
-        return self.verifier_.verify_many(queries, bags)
+        return self.verifier_.verify_many(queries, bags, witnesses=witnesses)
 
     def score(  # by keyword only, as the third place is that of the weights elsewhere in scikit-learn
         self,

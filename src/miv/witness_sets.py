@@ -2,14 +2,18 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miv.errors import unknown_name
 from miv.values import Floats, Tagged, finite_number, from_document
 
 Mask = NDArray[np.bool_]
+
+# What the shares that stand for attention below were made by; see ``miv.explaining``.
+WitnessesBy = Literal["attention", "leave_one_out", "shapley", "rollout"]
 
 # Less attention than this counts as this: where all but one instance get exactly none, as with the pooling `baseline`,
 # the probability of the bag still tells its instances from those of another bag.
@@ -73,6 +77,7 @@ class ConformalRule(WitnessRule):
     Args:
         threshold: on the score.
         epsilon: the share of true witnesses that may be outside.
+        by: what gave the shares that it was calibrated on. It means nothing for others.
 
     >>> rule = ConformalRule(threshold=0.3, epsilon=0.1)
     >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
@@ -81,6 +86,7 @@ class ConformalRule(WitnessRule):
 
     threshold: float
     epsilon: float
+    by: WitnessesBy = "attention"
     name: ClassVar[str] = "conformal"
 
     def __post_init__(self) -> None:
@@ -89,6 +95,8 @@ class ConformalRule(WitnessRule):
         object.__setattr__(
             self, "epsilon", finite_number("epsilon of the witness rule", self.epsilon, low=0.0, high=1.0)
         )
+        if self.by not in get_args(WitnessesBy):
+            raise unknown_name("kind of shares", str(self.by), get_args(WitnessesBy))
 
     def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
         return witness_score(probability, attention, ptr) >= self.threshold

@@ -95,3 +95,24 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
     assert said["measured"]["eer"]["value"] == pytest.approx((20 / (label == 0).sum() + 20 / label.sum()) / 2)
     assert said["measured"]["queries"] == len(np.unique(sets["validation"].query))
     assert (folder / "run" / VERIFIER_NAME / OPERATING_POINT_NAME).is_file()
+
+
+def test_without_attention_the_rule_is_for_the_shares_that_verify_uses(folder: Path) -> None:
+    """Those witnesses that the rule finds on the same data are as many as it promises."""
+    torch.manual_seed(0)
+    Verifier("mi_net", channels=8).save_pretrained("without")
+    said = json.loads(run("without", "data", "--json", "--scaling", "none"))
+    assert said["witness_rule"]["name"] == "conformal"
+    assert said["witness_rule"]["by"] == "leave_one_out"
+    assert "share by leave_one_out" in run("without", "data", "--scaling", "none")
+    exemplars = load_split("data", "validation")
+    values = exemplars.pool.values
+    bags = [values[exemplars.bag(number)] for number in range(len(exemplars))]
+    verdicts = Verifier.from_pretrained("without").verify_many(values[exemplars.query], bags)
+    assert verdicts.witnesses_by == "leave_one_out"
+    true = np.repeat(exemplars.label == 1, exemplars.bag_sizes) & np.asarray(exemplars.witness)
+    assert np.asarray(verdicts.witness)[true].mean() >= 0.9
+    again = json.loads(run("without", "data", "--json", "--scaling", "none", "--witnesses", "shapley"))
+    assert again["witness_rule"]["by"] == "shapley"
+    with pytest.raises(MivError, match="no attention"):
+        run("without", "data", "--witnesses", "attention")

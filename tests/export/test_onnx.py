@@ -123,6 +123,14 @@ def test_a_backbone_that_cannot_be_exported_is_refused_with_what_can_be_done(tmp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
+    export_onnx(shaken(Verifier("baseline", channels=3)), tmp_path / "verifier.onnx", bags=1)
+    exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
+    huge = np.array([3e38, -3e38, 3e38], np.float32)  # finite, but their distances are not
+    with pytest.raises(ValueError, match="NaN or infinite numbers, so there is no verdict"):
+        exported.verify(huge, np.stack([huge, -huge]))
+
+
 def test_a_file_that_disagrees_is_not_put_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "verifier.onnx"
     path.write_text("older")

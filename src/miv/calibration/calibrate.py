@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from miv.calibration.clusters import Counts, clusters_of
 from miv.calibration.error_curve import ErrorCurve
@@ -23,7 +24,7 @@ from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.operating_point import OperatingPoint
 from miv.values import Floats
-from miv.witness_sets import Mask, StatedRule, WitnessRule
+from miv.witness_sets import ConformalRule, Mask, StatedRule, WitnessesBy, WitnessRule
 
 ROUNDS = 1000  # of the bootstrap
 
@@ -65,6 +66,8 @@ def calibrate(
     scaling: str = "auto",
     epsilon: float = 0.1,
     *,
+    shares: ArrayLike | None = None,
+    witnesses_by: WitnessesBy = "attention",
     rounds: int = ROUNDS,
     seed: int = 0,
 ) -> Calibration:
@@ -76,6 +79,9 @@ def calibrate(
         goal: what the threshold is for, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``.
         scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto`` for the best by cross-validation.
         epsilon: the share of true witnesses that may be outside the witness sets, where enough witnesses are known.
+        shares: ``(T,)``, of sum 1 in each bag, that the witness rule is for instead of attention, such as those of
+            ``miv.explaining.witness_shares``.
+        witnesses_by: what gave them. The rule is refused for others.
         rounds: of the bootstrap.
         seed: of folds, halves and bootstrap.
     """
@@ -90,7 +96,9 @@ def calibrate(
     place = int(goal.pick(curve))
     goal.check(curve)
     threshold = float(curve.cuts[place])
-    rule, witnesses = _witness_rule(predictions, probability, probability >= threshold, epsilon, seed)
+    shared = predictions if shares is None else replace(predictions, attention=np.asarray(shares, np.float64))
+    rule, witnesses = _witness_rule(shared, probability, probability >= threshold, epsilon, seed)
+    rule = replace(rule, by=witnesses_by) if isinstance(rule, ConformalRule) else rule
     resampled = curve.resampled(probability, label, cluster, rounds, seed)
     measured = {
         "exemplars": len(predictions),

@@ -65,13 +65,13 @@ def _witnesses(point: OperatingPoint) -> list[str]:
     rule, found = point.witness_rule, point.measured["witnesses"]
     if not isinstance(rule, ConformalRule) or found is None:
         factor = rule.factor if isinstance(rule, StatedRule) else 0.0
-        why = "the data have no known witnesses, or the pooling no attention." if found is None else found["too_few"]
+        why = "the data have no known witnesses." if found is None else found["too_few"]
         return [
-            f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention.",
-            f"A stated rule without a promise: {why}",
+            f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
+            f"or of the fall of the logit without them. A stated rule without a promise: {why}",
         ]
     lines = [
-        f"Witnesses: where probability × attention × size of the bag >= {rule.threshold:.4g};",
+        f"Witnesses: where probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
         f"at least {1 - rule.epsilon:.1%} of true witnesses are inside (conformal). Measured on held-out halves:",
     ]
     measured = found["held_out"]

@@ -67,7 +67,7 @@ def export_onnx(
     """
     _require_libraries()
     with_backbone = has_exported_backbone(verifier, image_size, features_only=features_only)
-    verifier = copy.deepcopy(verifier).float().eval()
+    verifier = copy.deepcopy(verifier).float().cpu().eval()
     shape = image_size if with_backbone and image_size else (verifier.backbone.channels,)
     random = np.random.default_rng(seed)
     graph = VerifierGraph(verifier, with_backbone=with_backbone).eval()
