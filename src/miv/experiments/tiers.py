@@ -1,6 +1,8 @@
 """What a cell may cost. A tier decides backbone, optimiser, batches and epochs, for every model alike.
 
-Data, metrics and model selection (the epoch of the best validation accuracy) are the same in ``paper`` and ``cpu``.
+The draw of the exemplars, metrics and model selection (the epoch of the best validation accuracy) are the same in
+``paper`` and ``cpu``. What ``cpu`` changes beside cost: signatures are read at half the width and height of ``paper``, texts are
+trained in the first of the paper's two stages only, and QMNIST has a contrast stage before both.
 ``smoke`` runs on the synthetic twin of the task and says nothing about the paper.
 """
 
@@ -44,7 +46,7 @@ CPU: dict[str, dict[str, Any]] = {
     "fever": _FROZEN_TEXT,
     "claims": _FROZEN_TEXT,
 }
-# The compact CNN reads signatures at half the paper's width and height; that is its input size, not another protocol.
+# The compact CNN reads signatures at half the width and height of the tier `paper`: the same exemplars, with smaller pictures.
 CPU_TASK_OPTIONS: dict[str, dict[str, Any]] = {"signature": {"width": 128, "height": 64}}
 
 # The twins of the tier `smoke`, small enough for seconds.
