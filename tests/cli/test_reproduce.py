@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import Result as Outcome
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from miv.cli.app import app
 from miv.errors import MivError
@@ -32,7 +31,7 @@ def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     return jobs
 
 
-def run(*arguments: str) -> Outcome:
+def run(*arguments: str) -> Result:
     done = CliRunner().invoke(app, ["reproduce", *arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -91,7 +90,7 @@ def test_the_list_notes_a_refused_result_and_does_not_count_it(computed: list[Jo
     def done() -> list[int]:
         return [row["done"] for row in json.loads(listed().stdout) if row["experiment"] == "per_digit"]
 
-    def listed() -> Outcome:
+    def listed() -> Result:
         return run("qmnist", "--list", "--json")
 
     assert done() == [1]
