@@ -79,23 +79,24 @@ class Experiment:
         setups = {row.setup.name: row.setup for row in self.rows}
         return [Cell(self.task, setup, number) for number in rounds for setup in setups.values()]
 
-    def has_any(self, models: Sequence[str]) -> bool:
-        """Whether there is a row of one of the models."""
-        return any(row.model in models for row in self.rows)
+    def takes(self, model: str) -> bool:
+        """Whether there is a row of the model, or one can be added: no key instances are shown without attention."""
+        from miv.poolings import POOLINGS
+
+        has_attention = POOLINGS[model].make.has_attention  # a name that is none is refused first of all
+        others = self.name == "classification" or (self.name == "key_instance" and has_attention)
+        return others or any(row.model == model for row in self.rows)
 
     def only(self, models: Sequence[str]) -> "Experiment":
         """The experiment with some models; a pooling that the paper's table lacks becomes a row of its own there."""
-        from miv.poolings import POOLINGS
-
+        known = list(dict.fromkeys(row.model for row in self.rows))
+        lacking = [model for model in models if not self.takes(model)]
+        if lacking:
+            raise MivError(f"{self.task} {self.name} has no row of {', '.join(lacking)}. It has {', '.join(known)}.")
         rows = [row for row in self.rows if row.model in models]
-        takes_others = self.name in ("classification", "key_instance")
-        for model in [model for model in models if not self.has_any([model])]:
-            if POOLINGS[model] and takes_others:
-                rows.append(Row(model, "", Setup(model, model, task_options=self.rows[0].setup.task_options)))
-        if not rows:
-            known = ", ".join(dict.fromkeys(row.model for row in self.rows))
-            raise MivError(f"{self.task} {self.name} has no row of {', '.join(models)}. It has {known}.")
-        return replace(self, rows=tuple(rows))
+        options = self.rows[0].setup.task_options
+        added = [Row(one, "", Setup(one, one, task_options=options)) for one in models if one not in known]
+        return replace(self, rows=(*rows, *added))
 
 
 # The paper's ladder, from the attention function alone to full CAP; heads that are not said here are the tier's.
