@@ -143,12 +143,12 @@ def test_a_p_value_by_eye() -> None:
 def test_equal_models_are_called_different_no_more_often_than_the_level(rounds: int, training_noise: float) -> None:
     """Simulated: each round's difference is 0 plus noise of the exemplars (of size 1) and of the training."""
     random = np.random.default_rng(0)
-    draws = random.normal(size=(4000, rounds)) + training_noise * random.normal(size=(4000, rounds))
+    draws = random.normal(size=(1000, rounds)) + training_noise * random.normal(size=(1000, rounds))
     called = 0
     for values in draws:
         over_rounds = float(np.std(values, ddof=1)) / math.sqrt(rounds)
         called += Estimate(float(values.mean()), rounds, 1 / math.sqrt(rounds), over_rounds).p < 0.05
-    assert called / len(draws) < 0.06
+    assert called / len(draws) < 0.07  # 0.05, and three errors of a thousand draws
 
 
 def test_the_same_exemplars_in_all_rounds_are_not_more_exemplars(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import ndtr, stdtr
 
 from miv.errors import MivError
 from miv.experiments.influence import Floats, influence
@@ -62,17 +62,17 @@ class Estimate:
         """The larger of the two chances that a value goes as far beyond its truth; NaN where an error is unknown."""
         if not math.isfinite(distance) or not math.isfinite(self.over_exemplars):
             return math.nan
-        among_exemplars = _survival(distance, self.over_exemplars, math.inf)
+        among_exemplars = _survival(distance, self.over_exemplars, None)
         if self.over_rounds is None:
             return among_exemplars
         return max(among_exemplars, _survival(distance, self.over_rounds, self.rounds - 1))
 
 
-def _survival(distance: float, error: float, freedom: float) -> float:
-    """The chance of Student's law; without any error it is certain on which side a value is."""
+def _survival(distance: float, error: float, freedom: int | None) -> float:
+    """The chance by Student's law, or the normal one; without any error it is certain on which side a value is."""
     if error < _ROUNDING:
         return 0.5 if abs(distance) < _ROUNDING else float(distance < 0)
-    return float(t.sf(distance / error, freedom))
+    return float(ndtr(-distance / error) if freedom is None else stdtr(freedom, -distance / error))
 
 
 def estimate(terms: Sequence[Term]) -> Estimate | None:
