@@ -142,8 +142,8 @@ def _with_caveat(claim: Claim, evidence: Evidence) -> Claim:
     ]
     if not low:
         return claim
-    return replace(
-        claim,
-        reason=f"{claim.reason} But the AUROC of {', '.join(low)} is below the paper's: trained too little here, which "
-        "favours the claim.",
+    caveat = (
+        f"But below the paper's own AUROC: {', '.join(low)}. Perhaps there is too little training here, which would "
+        "favour the claim."
     )
+    return replace(claim, reason=f"{claim.reason} {caveat}")
