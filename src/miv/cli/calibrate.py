@@ -87,9 +87,9 @@ def calibrate(
             typer.echo(f"Wrote {path}.", err=True)
     found.point.save(folder)
     typer.echo(f"The operating point is in {folder}; miv verify uses it.", err=True)
-    witnesses = found.point.measured["witnesses"]
-    if witnesses is not None and witnesses["too_few"] is not None:
-        typer.echo(f"Witnesses go by the stated rule, without a promise: {witnesses['too_few']}", err=True)
+    witness_sets = found.point.measured["witnesses"]
+    if witness_sets is not None and witness_sets["too_few"] is not None:
+        typer.echo(f"Witnesses go by the stated rule, without a promise: {witness_sets['too_few']}", err=True)
     if json:
         print_json(found.point.document())
     else:
