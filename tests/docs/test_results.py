@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from miv.cli.app import app
+from miv.evaluation import Predictions, evaluate
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 README = (RESULTS / "README.md").read_text("utf-8")
@@ -110,3 +111,14 @@ def test_what_is_computed_and_what_is_not_is_said() -> None:
         assert row.startswith(f"| `{one['task']}` | `{one['experiment']}` | {one['paper']} | {done} |")
         reason = row.split(" | ")[4].rstrip("| ")
         assert bool(reason) == (one["done"] < one["cells"]), row
+
+
+def test_the_table_of_the_preset_best_is_that_of_its_answers() -> None:
+    figures = []
+    for number in range(3):
+        answers = Predictions.load(RESULTS / "best" / f"round-{number}" / "predictions.parquet")
+        metrics = evaluate(answers).metrics
+        figures.append([metrics[name] for name in ("auroc", "accuracy", "i_auroc", "i_ap")])
+        assert f"| {number} | " + " | ".join(f"{value:.3f}" for value in figures[-1]) in README
+    means = [f"{sum(column) / 3:.3f}" for column in zip(*figures, strict=True)]
+    assert f"| mean | **{means[0]}** | {means[1]} | **{means[2]}** | **{means[3]}** |" in README
