@@ -253,3 +253,10 @@ def test_the_hub_is_asked_once_and_in_silence(
     assert "\n" not in str(caught.value)
     assert asked == ["nobody/nothing"]
     assert capfd.readouterr() == ("", "")
+
+
+def test_whoever_may_read_the_folder_may_read_the_weights(tmp_path: Path) -> None:
+    """A web server often runs as another user than the one who trained."""
+    Verifier("baseline", channels=4).save_pretrained(tmp_path / "saved")
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in (tmp_path / "saved").iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"]

@@ -29,13 +29,18 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
         try:
-            temporary.chmod(0o777 & ~_umask())  # mkdtemp makes it private; a data set is an ordinary folder
+            make_ordinary(temporary)  # mkdtemp makes it private
             yield temporary
             _flush_tree(temporary)
             _put_in_place(temporary, folder)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def make_ordinary(path: Path) -> None:
+    """Let others read what a library wrote for its owner only, as far as the user's own habit (umask) goes."""
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from miv.backbones import create_backbone
 from miv.bags import Bags
 from miv.errors import MivError
-from miv.files import SAVING
+from miv.files import SAVING, make_ordinary
 from miv.hub import download, download_if_there, is_folder
 from miv.images import Fit
 from miv.instance_form import InstanceForm
@@ -219,6 +219,7 @@ class Verifier(
     def _save_pretrained(self, save_directory: Path) -> None:
         weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
         save_file(weights, save_directory / WEIGHTS_NAME, metadata={"format": "pt"})
+        make_ordinary(save_directory / WEIGHTS_NAME)
         self.backbone.save_files(save_directory)
         if not self.operating_point.is_default:
             self.operating_point.save(save_directory)
