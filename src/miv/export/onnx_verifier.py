@@ -69,6 +69,8 @@ class OnnxVerifier:
         one, several = self._checked("query", query, 0), self._checked("bag", bag, 1)
         outputs = self.session.run(None, {"query": one, "bag": several})
         logit = float(outputs[0])
+        if not all(np.isfinite(output).all() for output in outputs):
+            raise ValueError("The network gives NaN or infinite numbers for these instances, so there is no answer.")
         probability = float(scaled(self._point["scaling"], logit))
         verdict = probability >= self._point["threshold"]
         attention = outputs[1] if len(outputs) > 1 else None
