@@ -109,9 +109,9 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
 
     >>> create_backbone("compact_cnn", size="large").channels
     128
-    >>> create_backbone("compact_cnn", sise="large")
+    >>> create_backbone("compact_cnn", sise="large")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    miv.errors.MivError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: features, grid, shift, size.
+    miv.errors.MivError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: features, grid, ...
     """
     family, colon, name = spec.partition(":")
     takes_name = "name" in BACKBONES[family].options

@@ -64,6 +64,8 @@ PRESETS: dict[str, TrainingConfig] = {
 PRESETS["best"] = PRESETS["fast"].changed(
     CONTRAST_START
     | {
+        "backbone_options": {**CONTRAST_START["backbone_options"], "shift": 1},
+        "select_by": "auroc",
         "heads": 8,
         "batch_size": 64,
         "learning_rates": ((0, 3e-4),),
