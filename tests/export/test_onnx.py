@@ -212,7 +212,12 @@ def test_the_size_of_the_images_is_that_of_the_training(tmp_path: Path) -> None:
 def test_a_verifier_on_another_device_is_exported_from_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = []
     to_cpu = Verifier.cpu
-    monkeypatch.setattr(Verifier, "cpu", lambda verifier: moved.append(verifier) or to_cpu(verifier))
+
+    def noted(verifier: Verifier) -> Verifier:
+        moved.append(verifier)
+        return to_cpu(verifier)
+
+    monkeypatch.setattr(Verifier, "cpu", noted)
     verifier = Verifier("baseline", channels=4)
     export_onnx(verifier, tmp_path / "verifier.onnx", bags=1)
     assert len(moved) == 1

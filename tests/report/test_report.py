@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -219,13 +218,13 @@ def test_charts_say_in_words_what_they_show() -> None:
     assert "cap  50.0%, and at its threshold 50.0% accepted, 50.0% rejected" in said
 
 
-def texts_made(value: Any, change: Callable[[str], str]) -> Any:
-    """A document with its texts changed, keys as they are."""
+def texts_made(value: Any, known: tuple[str, ...], words: str) -> Any:
+    """A document with the words at the end of each text that is not one of the known."""
     if isinstance(value, dict):
-        return {key: texts_made(inner, change) for key, inner in value.items()}
+        return {key: texts_made(inner, known, words) for key, inner in value.items()}
     if isinstance(value, list):
-        return [texts_made(inner, change) for inner in value]
-    return change(value) if isinstance(value, str) else value
+        return [texts_made(inner, known, words) for inner in value]
+    return value + words if isinstance(value, str) and value not in known else value
 
 
 def test_hostile_texts_in_an_audit_stay_texts(tmp_path: Path) -> None:
@@ -236,7 +235,7 @@ def test_hostile_texts_in_an_audit_stay_texts(tmp_path: Path) -> None:
         for model in document["models"].values():
             model["unit_tests"] = {f"test {words}": {"train_auroc": 1, "test_auroc": 1, "runs": [{"test_auroc": 1}]}}
         known = (document["about"]["fingerprint"], "default", *(m["weights"] for m in document["models"].values()))
-        changed = texts_made(document, lambda text, words=words, known=known: text if text in known else text + words)
+        changed = texts_made(document, known, words)
         for model in changed["models"].values():
             model["unit_tests"][f"test {words}"]["outcome"] = words
         (tmp_path / "audit.json").write_text(json.dumps(changed))

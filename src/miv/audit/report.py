@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from miv.audit.audit import Document, audit
+from miv.audit.audit import audit
 from miv.audit.findings import findings
+from miv.audit.reasons import Document
 from miv.audit.rows import markdown_table, tables
 from miv.audit.unit_tests import run_unit_tests
 from miv.errors import MivError
@@ -46,10 +47,8 @@ class AuditReport:
         """Tables for a page."""
         blocks = [f"## {title}\n\n{markdown_table(rows)}\n\n{note}" for title, note, rows in tables(self.models)]
         said = "\n".join(f"- {sentence}" for sentence in findings(self.models))
-        return (
-            "\n\n".join([f"# Audit\n\n{heading(self.about, self.models)}", f"## What it says\n\n{said}", *blocks])
-            + "\n"
-        )
+        top = f"# Audit: {self.about['data']}, {self.about['split']}"
+        return "\n\n".join([top, heading(self.about, self.models), f"## What it says\n\n{said}", *blocks]) + "\n"
 
     def save(self, path: Path) -> None:
         """Write JSON, Markdown or text, as the name says, whole or not at all."""

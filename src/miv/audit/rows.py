@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from miv.audit.audit import Document
+from miv.audit.reasons import Document
 
 Row = dict[str, Any]
 Table = tuple[str, str, list[Row]]  # title, note, rows
@@ -103,7 +103,7 @@ def _grow_row(model: Document) -> Row:
 def _grown(model: Document, row: Document) -> float | str | None:
     """The AUROC; where not all exemplars have distractors, with that of the same ones as given."""
     if row["auroc"] is None or row["exemplars"] == model["exemplars"]:
-        return row["auroc"]  # type: ignore[no-any-return]
+        return row["auroc"]
     return f"{row['auroc']:.4f} (from {row['given']['auroc']:.4f})"
 
 
