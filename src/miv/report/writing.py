@@ -116,7 +116,7 @@ def _introduction(source: ReportSource) -> str:
 
 def _gallery_frame(source: ReportSource, shown: int) -> str:
     total = len(source.exemplars)
-    chosen = "All" if shown == total else f"{shown:,} of {total:,}"
+    chosen = f"All {total:,}" if shown == total else f"{shown:,} of {total:,}"
     return (
         f"<p>{chosen} exemplars. Most confident errors come first, then the right answers nearest to an error.</p>"
         '<form id="filters" class="filters" aria-label="Choose exemplars"></form>'

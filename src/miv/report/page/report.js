@@ -112,7 +112,7 @@
       make("p", { class: "says" }, make("span", { text: "says " + (says(m, e) ? "yes" : "no") + ", probability of yes " + percent(model.probability[e]) }),
         make("span", { class: right ? "right" : "wrong", text: right ? "✓ right" : "✗ wrong" })),
       make("div", { class: "scale", "aria-hidden": "true", title: "probability, and the threshold" }, fill, line),
-      make("p", { class: "reason", text: reason + scores }));
+      reason + scores ? make("p", { class: "reason", text: reason + scores }) : null);
   }
 
   function card(e, lead = false) {
