@@ -69,7 +69,7 @@ def exported(verifier: Verifier, exemplars: ExemplarSet, folder: Path) -> dict[s
     answers = loaded.verify_many(queries[:FEW], bags[:FEW])
     verdicts = verifier.verify_many(queries[:FEW], bags[:FEW])
     same = [
-        np.array_equal(answer.witnesses, sorted(one.index for one in verdict.witnesses))
+        answer.witnesses is not None and set(answer.witnesses) == {one.index for one in verdict.witnesses}
         for answer, verdict in zip(answers, verdicts, strict=True)
     ]
     return {

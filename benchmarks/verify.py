@@ -145,7 +145,7 @@ def classifier(exemplars: int, threads: int) -> dict[str, Any]:
         "sklearn_fit_processor_s": round(time.process_time() - processor, 1),
         "sklearn_exemplars": exemplars,
         "sklearn_threads": threads,
-        "sklearn_test_accuracy": round(model.score(*test), 4),
+        "sklearn_test_accuracy": round(model.score(*test[:2], labels=test[2]), 4),
     }
 
 

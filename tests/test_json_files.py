@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from miv.cli.app import print_json
 from miv.errors import MivError
 from miv.json_files import MAX_BYTES, read_json_object, write_json
 
@@ -32,3 +33,16 @@ def test_what_is_none_is_refused_with_the_remedy(tmp_path: Path, content: bytes 
 def test_a_folder_is_not_read_as_a_file(tmp_path: Path) -> None:
     with pytest.raises(MivError, match=r"is not a file. Do this.$"):
         read_json_object(tmp_path, "Do this.")
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_json_cannot_hold_is_refused_and_the_file_stays(
+    tmp_path: Path, number: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(tmp_path / "a.json", {"kept": 1})
+    with pytest.raises(MivError, match="NaN or infinite"):
+        write_json(tmp_path / "a.json", {"rate": number})
+    assert read_json_object(tmp_path / "a.json", "") == {"kept": 1}
+    with pytest.raises(MivError, match="NaN or infinite"):
+        print_json({"rate": [number]})
+    assert capsys.readouterr().out == ""

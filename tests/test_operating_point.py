@@ -58,6 +58,12 @@ def test_the_verdict_is_yes_at_the_threshold() -> None:
     assert point.verdict([0.74, 0.75, 0.76]).tolist() == [False, True, True]
 
 
+def test_a_threshold_may_be_one_that_no_probability_reaches() -> None:
+    never = float(np.nextafter(1, 2))
+    assert OperatingPoint(threshold=never).verdict([0.5, 1.0]).tolist() == [False, False]
+    assert OperatingPoint(threshold=0).threshold == 0.0
+
+
 def test_the_stated_rule_is_on_attention_times_the_size_of_the_bag() -> None:
     rule = StatedRule(factor=1.5)
     attention = [1.0, 0.75, 0.25, 0.4, 0.3, 0.3, 1.0]
@@ -87,6 +93,17 @@ def change(document: dict[str, Any], **changes: Any) -> str:
         (lambda d: change(d, surplus=1), "keys"),
         (lambda d: change(d, threshold="0.5"), "threshold"),
         (lambda d: change(d, threshold=float("nan")), "threshold"),
+        (lambda d: change(d, threshold=True), "threshold"),
+        (lambda d: change(d, threshold=10**400), "threshold is a number of more than 308 digits"),
+        (lambda d: change(d, threshold=50), "threshold is 50. Expected a finite number from 0 to 1"),
+        (lambda d: change(d, threshold=-3), "threshold is -3"),
+        (lambda d: change(d, scaling={"name": "temperature", "temperature": 10**400}), "temperature is a number of"),
+        (lambda d: change(d, scaling={"name": "platt", "slope": 1.0, "offset": 10**400}), "offset is a number of"),
+        (
+            lambda d: change(d, scaling={"name": "isotonic", "logits": [10**400], "probabilities": [0]}),
+            "the logits is a",
+        ),
+        (lambda d: change(d, witness_rule={"name": "attention_times_n", "factor": 10**400}), "factor of the witness"),
         (lambda d: change(d, goal=3), "goal"),
         (lambda d: change(d, scaling={"name": "plat"}), "Did you mean 'platt'"),
         (lambda d: change(d, scaling={"name": "platt", "slope": -1.0, "offset": 0.0}), "slope"),

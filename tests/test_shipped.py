@@ -58,7 +58,7 @@ def test_its_card_is_true(digits: Verifier) -> None:
     test = create_task("qmnist", raw=SHARED, download=False, round=1).build(SilentProgress())["test"]
     metrics = evaluate(predict(digits, test)).metrics
     assert (round(metrics["auroc"], 3), round(metrics["i_auroc"], 3), round(metrics["i_ap"], 3)) == (
-        0.781,
-        0.876,
-        0.844,
+        0.793,
+        0.875,
+        0.848,
     )

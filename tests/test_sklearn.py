@@ -8,14 +8,17 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+import torch
+from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError, SkipTestWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import estimator_checks, get_tags
 
-from miv import MIVClassifier, MivError
+from miv import MIVClassifier, MivError, Verifier
+from miv.operating_point import OperatingPoint
 from miv.sklearn import OnInstances
 from tests.training.tiny import tiny_sets
 
@@ -36,7 +39,7 @@ def fitted() -> MIVClassifier:
 
 def test_it_learns_from_labels_of_bags_and_finds_the_witnesses(fitted: MIVClassifier) -> None:
     queries, bags, labels = exemplars("test")
-    assert fitted.score(queries, bags, labels) > 0.85
+    assert fitted.score(queries, bags, labels=labels) > 0.85
     probability = fitted.predict_proba(queries, bags)
     assert probability.shape == (400, 2)
     assert probability.sum(axis=1) == pytest.approx(np.ones(400))
@@ -54,7 +57,7 @@ def test_pairs_and_two_arguments_are_the_same(fitted: MIVClassifier) -> None:
     queries, bags, labels = exemplars("test", 50)
     pairs = list(zip(queries, bags, strict=True))
     assert fitted.predict_proba(pairs).tolist() == fitted.predict_proba(queries, bags).tolist()
-    assert fitted.score(pairs, labels) == fitted.score(queries, bags, labels)
+    assert fitted.score(pairs, labels) == fitted.score(queries, bags, labels=labels)
     again = clone(fitted).fit(list(zip(*exemplars()[:2], strict=True)), exemplars()[2])
     assert again.predict_proba(pairs).tolist() == fitted.predict_proba(pairs).tolist()
 
@@ -78,7 +81,7 @@ def test_labels_may_be_words() -> None:
     words = np.array(["absent", "present"])[labels]
     model = MIVClassifier(**FAST).fit(queries, bags, words)
     assert model.classes_.tolist() == ["absent", "present"]
-    assert model.score(queries, bags, words) > 0.8
+    assert model.score(queries, bags, labels=words) > 0.8
 
 
 def test_cross_validation_grid_search_and_pipelines() -> None:
@@ -101,6 +104,53 @@ def test_on_instances_is_the_transformer_on_every_vector() -> None:
     for (query, bag), (scaled_query, scaled_bag) in zip(pairs, scaler.transform(pairs), strict=True):
         assert scaled_query == pytest.approx(expected.transform(query[None])[0])
         assert scaled_bag == pytest.approx(expected.transform(bag))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "sparse"])
+def test_what_the_transformer_gives_may_be_a_data_frame_or_sparse(kind: str) -> None:
+    queries, bags, _ = exemplars(count=5)
+    pairs = list(zip(queries, bags, strict=True))
+    inner = StandardScaler() if kind == "pandas" else FunctionTransformer(csr_array)
+    if kind == "pandas":
+        pytest.importorskip("pandas")
+        inner.set_output(transform="pandas")
+    expected = OnInstances(StandardScaler()).fit_transform(pairs) if kind == "pandas" else pairs
+    for (query, bag), (right_query, right_bag) in zip(OnInstances(inner).fit_transform(pairs), expected, strict=True):
+        assert query.tolist() == pytest.approx(right_query.tolist())
+        assert bag == pytest.approx(right_bag)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([], "no exemplar"),
+        ([([0.0, 1.0], [[1.0, 2.0]]), ([0.0], [[1.0, 2.0]])], "not vectors of one length"),
+        ([([0.0, 1.0], [[1.0, 2.0, 3.0]])], r"Bag 0 has the shape \(1, 3\)"),
+        ([([0.0, 1.0], [])], "Bag 0 is empty"),
+    ],
+)
+def test_on_instances_names_what_is_not_vectors(pairs: Any, message: str) -> None:
+    with pytest.raises(MivError, match=message):
+        OnInstances(StandardScaler()).fit(pairs)
+
+
+def test_scores_may_be_weighted(fitted: MIVClassifier) -> None:
+    queries, bags, labels = exemplars("test", 50)
+    pairs = list(zip(queries, bags, strict=True))
+    right = fitted.predict(pairs) == labels
+    assert 0 < right.sum() < 50
+    assert fitted.score(pairs, labels, sample_weight=right) == 1.0
+    assert fitted.score(queries, bags, labels=labels, sample_weight=~right) == 0.0
+    with pytest.raises(TypeError, match="positional"):
+        fitted.score(pairs, labels, right)  # type: ignore[call-arg]
+
+
+def test_fitting_leaves_the_generator_of_torch_as_it_was() -> None:
+    queries, bags, labels = exemplars(count=40)
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    MIVClassifier(max_epochs=1, random_state=0).fit(queries, bags, labels)
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_pickled_it_answers_the_same(fitted: MIVClassifier) -> None:
@@ -175,20 +225,16 @@ def test_scikit_learn_leaves_the_others_out_by_the_tags() -> None:
 
 
 class OfRows(MIVClassifier):
-    """Rows of numbers as exemplars, so that the checks that need rows can be run: each row is a bag of one."""
+    """Rows of numbers as exemplars, so that the checks that need rows can be run: each row is a bag of one.
+
+    It only reshapes: what the checks ask for, ``MIVClassifier`` does.
+    """
 
     def fit(self, X: Any, y: Any, labels: Any = None) -> Self:  # noqa: N803
-        from sklearn.utils.validation import validate_data
+        return super().fit(_as_pairs(X), y)
 
-        rows, y = validate_data(self, X, y)
-        super().fit(_as_pairs(rows), y)
-        return self
-
-    def verify(self, X: Any, bags: Any = None) -> Any:  # noqa: N803
-        from sklearn.utils.validation import check_is_fitted, validate_data
-
-        check_is_fitted(self)
-        return super().verify(_as_pairs(validate_data(self, X, reset=False)))
+    def verify(self, X: Any, bags: Any = None, *, witnesses: Any = None) -> Any:  # noqa: N803
+        return super().verify(_as_pairs(X), witnesses=witnesses)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -197,7 +243,24 @@ class OfRows(MIVClassifier):
 
 
 def _as_pairs(rows: Any) -> list[Any]:
-    return [(np.ones(len(row)), row[None]) for row in np.asarray(rows, np.float64)]
+    return [(np.ones(len(row)), row[None]) for row in np.asarray(rows)]
+
+
+def test_a_pooling_without_attention_names_witnesses_which_a_prediction_does_not_pay_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queries, bags, labels = exemplars(count=20)
+    model = MIVClassifier("mi_net")
+    model.verifier_, model.classes_ = Verifier("mi_net", channels=queries.shape[1]).eval(), np.unique(labels)
+    model.verifier_.operating_point = OperatingPoint(threshold=0.0)  # all are accepted, as it is not trained
+    found = model.witnesses(queries, bags)
+    assert sum(map(len, found)) >= 10
+    verdicts = model.verify(queries, bags)
+    assert verdicts.witnesses_by == "leave_one_out"
+    assert [[one.index for one in verdict.witnesses] for verdict in verdicts] == [places.tolist() for places in found]
+    monkeypatch.delattr("miv.explaining.explain_features")
+    assert model.predict_proba(queries, bags).shape == (20, 2)
+    assert model.predict(queries, bags).tolist() == [1] * 20
 
 
 OF_ROWS = [

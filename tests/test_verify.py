@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from miv import Bags, MivError, Verifier
+from miv.explaining import explain_features
 from miv.operating_point import OperatingPoint
 from miv.prediction import predict
 from miv.progress import SilentProgress
 from miv.tasks import create_task
 from miv.training.run import Machine, train
 from miv.verdict import Verdict
+from miv.witness_sets import ConformalRule
 from tests.training.tiny import IMAGES, tiny_sets
 
 FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
@@ -59,9 +61,10 @@ def test_many_are_as_one_by_one(sizes: list[int], pooling: str) -> None:
     for one, other in zip(together, alone, strict=True):
         assert one.probability == pytest.approx(other.probability, abs=1e-5)
         assert one.size == other.size
-        if one.attention is None or other.attention is None:
-            assert one.witnesses == other.witnesses == ()
-        else:
+        assert one.shares == pytest.approx(other.shares, abs=2e-3)  # a share is of what may be a small fall
+        assert one.witnesses_by == other.witnesses_by == ("leave_one_out" if pooling == "mi_net" else "attention")
+        assert (one.attention is None) == (pooling == "mi_net")
+        if one.attention is not None:
             assert one.attention == pytest.approx(other.attention, abs=1e-5)
 
 
@@ -193,11 +196,46 @@ def test_a_form_that_is_none_is_refused(instances: Any) -> None:
         (vectors(4), "abcd", "Bag 0 is one feature vector"),
         (vectors(4), [["a", "b", "c", "d"]], "not numbers"),
         (vectors(4), [[1.0, 2.0], [1.0]], "not vectors of one length"),
+        (vectors(4), (row for row in vectors(2, 4)), "Bag 0: a generator was given. Expected a list"),
+        (vectors(4), 3.0, "Bag 0: a float was given"),
+        (vectors(4), np.array(3.0), "Bag 0: a ndarray was given"),
+        (vectors(4), vectors(2, 4) + 1j, "Bag 0: .*complex"),
+        (torch.ones(4) + 1j, vectors(2, 4), "The queries: .*complex"),
+        (vectors(4), torch.ones(2, 4) + 1j, "Bag 0: .*complex"),
     ],
 )
 def test_mistakes_with_vectors_are_named(query: Any, bag: Any, message: str) -> None:
     with pytest.raises(MivError, match=message):
         Verifier("baseline", channels=4).verify(query, bag)
+
+
+HUGE = [3e38, -3e38, 3e38]  # finite, but their distances are not
+
+
+def test_an_answer_that_is_none_is_refused_with_its_exemplar() -> None:
+    verifier = Verifier("baseline", channels=3).eval()
+    with pytest.raises(MivError, match=r"logit for exemplar 1 .*NaN or infinite.*no verdict"):
+        verifier.verify_many(vectors(3, 3), [vectors(2, 3), [[1.0, 2.0, 3.0], HUGE], vectors(1, 3)])
+    with pytest.raises(MivError, match="no verdict"):
+        verifier.verify(HUGE, [HUGE])
+    verifier.pooling.similarity.weight.data.fill_(torch.nan)
+    with pytest.raises(MivError, match="logit for exemplar 0"):
+        verifier.verify(vectors(3), vectors(2, 3))
+
+
+def test_attention_that_is_none_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier = Verifier("gabmil", channels=3).eval()
+    verify_features = verifier.verify_features
+
+    def spoilt(*given: Any) -> Any:
+        answer = verify_features(*given)
+        assert answer.attention is not None
+        answer.attention[3] = torch.nan
+        return answer
+
+    monkeypatch.setattr(verifier, "verify_features", spoilt)
+    with pytest.raises(MivError, match=r"attention for exemplar 1 "):
+        verifier.verify_many(vectors(3, 3), [vectors(2, 3), vectors(2, 3), vectors(1, 3)])
 
 
 def test_other_mistakes_are_named(images: Verifier, tmp_path: Path) -> None:
@@ -232,12 +270,76 @@ def test_how_a_verdict_reads() -> None:
     lines = str(verdict).splitlines()
     assert lines[0] == f"{'Yes' if verdict else 'No'}: probability {verdict.probability:.3f}, threshold 0.500."
     assert lines[1].startswith("Bag of 30, ")
+    assert lines[1].endswith("by attention:")
     assert len(lines) == 23  # twenty rows of the bag
-    assert lines[-1] == "  and 10 with less attention"
+    assert lines[-1] == "  and 10 with smaller shares"
     without = Verifier("mi_net", channels=4).eval().verify(vectors(4), vectors(3, 4, seed=1))
-    assert "no attention" in str(without)
-    assert "no attention" in without._repr_html_()
+    assert str(without).splitlines()[1].endswith("by leave-one-out:")
+    assert "by leave-one-out." in without._repr_html_()
     assert Verdict.document(without)["attention"] is None
+    assert sum(Verdict.document(without)["shares"]) == pytest.approx(1)
+    verdict_only = Verifier("mi_net", channels=4).eval().verify(vectors(4), vectors(3, 4, seed=1), witnesses="none")
+    assert (verdict_only.witnesses, verdict_only.witnesses_by, verdict_only.shares) == ((), "none", None)
+    assert str(verdict_only).splitlines()[1:] == ["Bag of 3, witnesses not asked for."]
+    assert "witnesses not asked for." in verdict_only._repr_html_()
+
+
+def test_without_attention_the_witnesses_are_those_that_the_logit_falls_without() -> None:
+    """Each instance left out by hand, through ``forward``."""
+    torch.manual_seed(0)
+    verifier = Verifier("mi_net", channels=4).eval()
+    for weight in verifier.parameters():
+        weight.data += 0.3 * torch.randn_like(weight)
+    queries, bags = vectors(3, 4), [vectors(size, 4, seed=size) for size in (5, 1, 3)]
+    verifier.operating_point = OperatingPoint(threshold=0.0)
+    found = verifier.verify_many(queries, bags)
+
+    def logit(query: Any, bag: Any) -> float:
+        with torch.no_grad():
+            return float(verifier(torch.from_numpy(query)[None], Bags.from_list([torch.from_numpy(bag)])).logit)
+
+    for query, bag, verdict in zip(queries, bags, found, strict=True):
+        whole = logit(query, bag)
+        without = [logit(query, np.delete(bag, place, axis=0)) for place in range(len(bag))] if len(bag) > 1 else [0.0]
+        falls = np.maximum(whole - np.array(without), 0)
+        expected = falls / falls.sum() if falls.sum() and len(bag) > 1 else np.full(len(bag), 1 / len(bag))
+        assert verdict.shares == pytest.approx(expected, abs=1e-4)
+        enough = [place for place in np.argsort(-expected) if expected[place] * len(bag) >= min(1.5, len(bag))]
+        assert [witness.index for witness in verdict.witnesses] == enough
+        assert verdict.attention is None
+    assert any(len(verdict.witnesses) for verdict in found)
+
+
+@pytest.mark.parametrize("method", ["leave_one_out", "shapley", "rollout"])
+def test_witnesses_by_what_was_asked_for(method: Any) -> None:
+    torch.manual_seed(0)
+    verifier = Verifier("msa", channels=4).eval()
+    query, bag = vectors(4), vectors(5, 4, seed=1)
+    verdict = verifier.verify(query, bag, witnesses=method)
+    scores = explain_features(verifier, torch.from_numpy(query)[None], Bags.from_list([torch.from_numpy(bag)]), method)
+    positive = scores.double().clamp(min=0)
+    assert verdict.shares == pytest.approx((positive / positive.sum()).numpy(), abs=1e-5)
+    assert verdict.witnesses_by == verdict.document()["witnesses_by"] == method
+
+
+def test_equal_instances_share_evenly_though_roundings_differ() -> None:
+    verifier = Verifier("bi_lstm", channels=4).eval()
+    verifier.pooling.similarity.weight.data.zero_()  # every bag has the same logit
+    assert verifier.verify(vectors(4), vectors(4, 4)).shares == pytest.approx([0.25] * 4)
+
+
+def test_a_rule_is_used_for_the_shares_that_it_was_calibrated_on_and_refused_for_others() -> None:
+    verifier = Verifier("cap_dba_l2", channels=4).eval()
+    query, bag = vectors(4), vectors(5, 4, seed=1)
+    verifier.operating_point = OperatingPoint(witness_rule=ConformalRule(0.4, 0.1, by="leave_one_out"))
+    assert verifier.verify(query, bag).witnesses_by == "leave_one_out"
+    with pytest.raises(MivError, match=r"by attention.*calibrated on leave_one_out.*--witnesses attention"):
+        verifier.verify(query, bag, witnesses="attention")
+    assert verifier.verify(query, bag, witnesses="none").witnesses == ()
+    with pytest.raises(MivError, match="no attention"):
+        Verifier("mi_net", channels=4).verify(query, bag, witnesses="attention")
+    with pytest.raises(MivError, match="Did you mean 'shapley'"):
+        verifier.verify(query, bag, witnesses="shaply")  # type: ignore[arg-type]
 
 
 def test_a_notebook_shows_the_images_and_frames_the_witnesses(images: Verifier) -> None:

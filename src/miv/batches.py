@@ -91,9 +91,10 @@ def prepared(backbone: Backbone, values: NDArray[np.generic]) -> Lookup:
     return lambda rows: backbone.prepare(values[rows])
 
 
-def embedded(features: NDArray[np.float32]) -> Lookup:
-    """Look instances up among features ``(P, C)`` that were made already."""
-    return lambda rows: torch.from_numpy(features[rows])  # an index array copies, also from a mapped file
+def embedded(features: NDArray[np.float32], dtype: torch.dtype = torch.float32) -> Lookup:
+    """Look instances up among features ``(P, C)`` that were made already, in the dtype of a verifier's weights."""
+    # An index array copies, also from a mapped file.
+    return lambda rows: torch.from_numpy(features[rows]).to(dtype)
 
 
 def embed(backbone: Backbone, instances: Tensor, bucket: int) -> Tensor:

@@ -8,6 +8,10 @@ class MivError(ValueError):
     """What was given, what was expected, what to do. The command line prints it without a traceback."""
 
 
+class StoppedByUser(MivError):  # noqa: N818 - nothing went wrong
+    """Ctrl-C: what was done is saved, and the same command goes on."""
+
+
 def unknown_name(what: str, given: str, known: Iterable[str]) -> MivError:
     """Return the error for a name that is not among the known ones, with the nearest as a suggestion.
 

@@ -18,6 +18,7 @@ from miv.backbones import Backbone
 from miv.batches import embed
 from miv.exemplars import InstancePool
 from miv.files import whole_file
+from miv.modes import evaluating
 from miv.progress import Progress, SilentProgress
 
 _FORMAT = "miv-features-1"
@@ -60,9 +61,8 @@ def embed_instances(
     backbone.check(pool)
     features = np.zeros((len(pool), backbone.channels), np.float32)
     device = next((weight.device for weight in backbone.parameters()), torch.device("cpu"))
-    was_training = backbone.training
-    backbone.eval()
-    with torch.inference_mode(), (progress or SilentProgress()).step("Embedding", total=len(chosen)) as advance:
+    step = (progress or SilentProgress()).step("Embedding", total=len(chosen))
+    with evaluating(backbone), torch.inference_mode(), step as advance:
         together = _rows_together(backbone, pool)
         for start in range(0, len(chosen), together):
             rows = chosen[start : start + together]
@@ -70,7 +70,6 @@ def embed_instances(
             embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), bucket)
             features[rows] = embedded.float().cpu().numpy()
             advance(len(rows))
-    backbone.train(was_training)
     return features
 
 

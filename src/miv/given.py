@@ -23,25 +23,35 @@ def check_bags(queries: Any, bags: Any, kind: Kind) -> None:
     """Refuse what is not one bag for each query, and a bag that is one instance or none."""
     if isinstance(queries, str | PathLike | Image.Image) or isinstance(bags, str | PathLike | Image.Image):
         raise MivError("One instance was given. Expected a list of queries and a list of bags.")
-    if len(queries) != len(bags):
+    if _length(queries, "The queries") != _length(bags, "The bags"):
         raise MivError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query a bag.")
     if not len(bags):
         raise MivError("There is no exemplar. Expected at least one query and its bag.")
     for number, bag in enumerate(bags):
         if isinstance(bag, str | PathLike | Image.Image):
             raise MivError(f"Bag {number} is one {_WORDS[kind]}. Expected a list of them.")
-        if not len(bag):
+        if not _length(bag, f"Bag {number}"):
             raise MivError(f"Bag {number} is empty. Expected at least one instance; leave the exemplar out.")
+
+
+def _length(given: Any, what: str) -> int:
+    try:
+        return len(given)
+    except TypeError as error:  # a number, a generator that can be read but once, an array without a dimension
+        raise MivError(f"{what}: a {type(given).__name__} was given. Expected a list, an array or a tensor.") from error
 
 
 def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
     """Return vectors ``(N, C)`` from an array, a tensor or a list of such."""
     if isinstance(given, Tensor):
-        given = given.detach().cpu().float().numpy()
+        given = _from_tensor(given)
     elif isinstance(given, Sequence) and len(given) and isinstance(given[0], Tensor):
-        given = [vector.detach().cpu().float().numpy() for vector in given]
+        given = [_from_tensor(vector) for vector in given]
     try:
-        vectors = np.asarray(given, np.float32)
+        vectors = np.asarray(given)
+        if vectors.dtype.kind in "cmM":
+            raise TypeError(f"{vectors.dtype} are complex numbers or times")
+        vectors = vectors.astype(np.float32, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
         raise MivError(f"{place}: these are not vectors of one length, or not numbers ({error}).") from error
     if vectors.ndim != 2 or vectors.shape[1] != channels:
@@ -50,6 +60,11 @@ def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
             f"for vectors of {channels} numbers."
         )
     return vectors
+
+
+def _from_tensor(given: Tensor) -> NDArray[Any]:
+    given = given.detach().cpu()
+    return (given if given.is_complex() else given.float()).numpy()
 
 
 def check_finite(vectors: NDArray[np.float32], what: str) -> None:
@@ -74,35 +89,43 @@ class Gathering:
     def __init__(self, kind: Kind, form: InstanceForm | None, resize: Fit | None) -> None:
         if resize not in (None, "stretch", "crop", "pad"):
             raise MivError(f"resize is {resize!r}. Expected stretch, crop or pad.")
-        self._kind, self._form, self._resize = kind, form, resize
-        self._values: list[Any] = []
+        self.kind, self._form, self._resize = kind, form, resize
+        self._values: list[Any] = []  # those that were not taken yet
+        self._count = 0
+        self._shape: tuple[int, ...] | None = None
         self._row_of: dict[bytes | str, int] = {}
 
     def add(self, given: Any, place: str) -> int:
-        """Return the row of an instance in the pool."""
-        name = str(given) if isinstance(given, str | PathLike) else None
+        """Return the row of an instance among all that are distinct."""
+        name = str(given) if self.kind == "image" and isinstance(given, str | PathLike) else None
         if name is not None and name in self._row_of:
             return self._row_of[name]
-        value: Any = self._text(given, place) if self._kind == "text" else self._image(given, place)
+        value: Any = self._text(given, place) if self.kind == "text" else self._image(given, place)
         if isinstance(value, str):
             content = value.encode("utf-8", "surrogatepass")
         else:  # the same bytes may be a wide image and a high one
             content = repr(value.shape).encode() + value.tobytes()
-        row = self._row_of.setdefault(hashlib.blake2b(content, digest_size=16).digest(), len(self._values))
-        if row == len(self._values):
-            if not isinstance(value, str) and self._values and value.shape != self._values[0].shape:
-                raise MivError(f"{place}: {_size(value)}, but the first image has {_size(self._values[0])}.")
+        row = self._row_of.setdefault(hashlib.blake2b(content, digest_size=16).digest(), self._count)
+        if row == self._count:
+            if not isinstance(value, str):
+                self._shape = self._shape or value.shape
+                if value.shape != self._shape:
+                    raise MivError(f"{place}: {_size(value.shape)}, but the first image has {_size(self._shape)}.")
             self._values.append(value)
+            self._count += 1
         if name is not None:
             self._row_of[name] = row
         return row
 
-    def pool(self) -> InstancePool:
-        """All distinct instances so far."""
-        if self._kind == "image":
-            return InstancePool("image", np.stack(self._values))
-        values = np.empty(len(self._values), object)
-        values[:] = self._values
+    def take_new(self) -> InstancePool | None:
+        """Return the distinct instances since this was last called, which are then forgotten but for their rows."""
+        taken, self._values = self._values, []
+        if not taken:
+            return None
+        if self.kind == "image":
+            return InstancePool("image", np.stack(taken))
+        values = np.empty(len(taken), object)
+        values[:] = taken
         return InstancePool("text", values)
 
     def _text(self, given: Any, place: str) -> str:
@@ -153,10 +176,10 @@ class Gathering:
         form = self._form
         wanted = "" if form is None else f"{form.height} × {form.width} {'colour' if form.mode == 'RGB' else 'grey'}"
         return MivError(
-            f"{place}: {_size(pixels)}. The verifier was trained on {wanted} pixels. Bring it to that form, or let it "
-            "be resized: resize='stretch', 'crop' or 'pad' (--resize)."
+            f"{place}: {_size(pixels.shape)}. The verifier was trained on {wanted} pixels. Bring it to that form, or "
+            "let it be resized: resize='stretch', 'crop' or 'pad' (--resize)."
         )
 
 
-def _size(pixels: NDArray[Any]) -> str:
-    return f"{pixels.shape[0]} × {pixels.shape[1]} {'colour' if pixels.ndim == 3 else 'grey'} pixels"
+def _size(shape: tuple[int, ...]) -> str:
+    return f"{shape[0]} × {shape[1]} {'colour' if len(shape) == 3 else 'grey'} pixels"

@@ -1,4 +1,4 @@
-"""Small JSON files: read with a message that says what to do, written whole."""
+"""JSON: small files read with a message that says what to do, written whole; and text for both files and pipes."""
 
 import json
 from pathlib import Path
@@ -31,5 +31,14 @@ def read_json_object(path: Path, remedy: str) -> dict[str, Any]:
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
     """Write a JSON object, whole."""
+    text = json_text(document) + "\n"
     with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
+
+
+def json_text(document: Any) -> str:
+    """Return a document as JSON that every reader takes: what Python writes for NaN is none."""
+    try:
+        return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    except ValueError as error:
+        raise MivError(f"The result holds a number that is NaN or infinite, which JSON has not ({error}).") from error

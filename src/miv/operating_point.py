@@ -1,6 +1,5 @@
 """Where a verifier says yes: how logits become probabilities, the threshold, and the rule for witnesses."""
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.errors import MivError
 from miv.json_files import read_json_object, write_json
-from miv.scalings import Floats, Identity, Scaling, scaling_from
+from miv.scalings import Identity, Scaling, scaling_from
+from miv.values import Floats, finite_number
 from miv.witness_sets import StatedRule, WitnessRule, rule_from
 
 OPERATING_POINT_NAME = "operating_point.json"
 _FORMAT, _FORMAT_VERSION = "miv-operating-point", 1
 _KEYS = {"format", "format_version", "goal", "threshold", "scaling", "witness_rule", "measured"}
+_ALWAYS_NO = float(np.nextafter(1.0, 2.0))  # the least threshold that no probability reaches
 _REMEDY = "Calibrate again with `miv calibrate`, or remove the file to go without."
 
 
@@ -25,7 +26,7 @@ class OperatingPoint:
 
     Args:
         scaling: makes probabilities of logits.
-        threshold: the verdict is yes where the probability is at least this.
+        threshold: the verdict is yes where the probability is at least this; from 0 to the next number after 1.
         goal: what the threshold was chosen for, in words.
         witness_rule: which instances of a bag are its witnesses.
         measured: what was measured on validation data when it was chosen, as plain values.
@@ -45,9 +46,7 @@ class OperatingPoint:
     measured: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        number = self.threshold
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            raise MivError(f"The threshold is {number!r}. Expected a probability.")
+        object.__setattr__(self, "threshold", finite_number("threshold", self.threshold, low=0.0, high=_ALWAYS_NO))
         if not isinstance(self.goal, str) or not isinstance(self.measured, dict):
             raise MivError("The goal is not a text, or what was measured is not an object.")
 

@@ -8,6 +8,7 @@ from miv.batches import embedded, make_batch
 from miv.evaluation import Predictions
 from miv.exemplars import ExemplarSet
 from miv.feature_cache import embed_instances
+from miv.modes import evaluating
 from miv.processes import Share
 from miv.progress import Progress
 from miv.verifier import Verifier
@@ -24,7 +25,7 @@ def predict(
     """Verify every exemplar of a set; with several processes each takes a share, and all get the whole.
 
     Args:
-        verifier: is left in the mode, training or not, in which it is.
+        verifier: is left in the mode, training or not, in which it is, each of its parts.
         exemplars: the set.
         features: ``(P, C)`` of the pool, where they are known; otherwise the instances that occur are embedded.
         progress: is told how far the embedding is.
@@ -36,17 +37,14 @@ def predict(
         features = embed_instances(verifier.backbone, exemplars.pool, used, progress)
     logit = np.zeros(len(exemplars), np.float32)
     attention = np.zeros(len(exemplars.bag_index), np.float32)
-    device = next(verifier.pooling.parameters()).device
-    was_training = verifier.training
-    verifier.eval()
-    with torch.inference_mode():
+    weight = verifier.pooling.norm.weight
+    with evaluating(verifier), torch.inference_mode():
         for start in range(0, len(mine), _EXEMPLARS):
             chosen = mine[start : start + _EXEMPLARS]
-            batch = make_batch(exemplars, chosen, embedded(features)).to(device)
+            batch = make_batch(exemplars, chosen, embedded(features, weight.dtype)).to(weight.device)
             answer = verifier.verify_features(*batch.queries_and_bags())
-            logit[chosen] = answer.logit.cpu().numpy()
+            logit[chosen] = answer.logit.float().cpu().numpy()
             if answer.attention is not None:  # the chosen exemplars follow each other, and so do their bags
                 first, last = exemplars.bag_ptr[chosen[0]], exemplars.bag_ptr[chosen[-1] + 1]
-                attention[first:last] = answer.attention.cpu().numpy()
-    verifier.train(was_training)
+                attention[first:last] = answer.attention.float().cpu().numpy()
     return Predictions.of(exemplars, share.sum(logit), share.sum(attention) if verifier.pooling.has_attention else None)

@@ -1,30 +1,22 @@
 """From logits to probabilities: scalings that never change the order of two exemplars."""
 
-import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MivError
+from miv.values import Floats, Tagged, finite_number, from_document, sigmoid
 
-Floats = NDArray[np.float64]
 
-
-class Scaling(ABC):
+class Scaling(Tagged, ABC):
     """A rising function from logits to probabilities."""
-
-    name: ClassVar[str]
 
     @abstractmethod
     def probability(self, logit: ArrayLike) -> Floats:
         """Return the probabilities of logits, in the shape of these."""
-
-    def document(self) -> dict[str, Any]:
-        """Return the name and the parameters as plain values, for JSON."""
-        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]  # every scaling is a dataclass
 
 
 @dataclass(frozen=True)
@@ -53,7 +45,7 @@ class Temperature(Scaling):
     name: ClassVar[str] = "temperature"
 
     def __post_init__(self) -> None:
-        _check_above_zero("temperature", self.temperature)
+        object.__setattr__(self, "temperature", finite_number("temperature", self.temperature, above=0.0))
 
     def probability(self, logit: ArrayLike) -> Floats:
         return sigmoid(np.asarray(logit, np.float64) / self.temperature)
@@ -72,9 +64,8 @@ class Platt(Scaling):
     name: ClassVar[str] = "platt"
 
     def __post_init__(self) -> None:
-        _check_above_zero("slope", self.slope)
-        if not _is_finite(self.offset):
-            raise MivError(f"The offset is {self.offset!r}. Expected a finite number.")
+        object.__setattr__(self, "slope", finite_number("slope", self.slope, above=0.0))
+        object.__setattr__(self, "offset", finite_number("offset", self.offset))
 
     def probability(self, logit: ArrayLike) -> Floats:
         return sigmoid(self.slope * np.asarray(logit, np.float64) + self.offset)
@@ -98,11 +89,10 @@ class Isotonic(Scaling):
 
     def __post_init__(self) -> None:
         for field in ("logits", "probabilities"):
-            points = getattr(self, field)
-            rises = all(_is_finite(point) for point in points) and all(np.diff(points) > 0)
-            if len(points) < 1 or not rises:
+            points = tuple(finite_number(f"point among the {field}", point) for point in getattr(self, field))
+            if len(points) < 1 or not all(np.diff(points) > 0):
                 raise MivError(f"The {field} of an isotonic scaling do not rise: {str(points)[:80]}.")
-            object.__setattr__(self, field, tuple(float(point) for point in points))  # JSON gives lists
+            object.__setattr__(self, field, points)  # JSON gives lists
         if len(self.logits) != len(self.probabilities):
             raise MivError(f"There are {len(self.logits)} logits and {len(self.probabilities)} probabilities.")
         if not 0 <= self.probabilities[0] <= self.probabilities[-1] <= 1:
@@ -117,29 +107,4 @@ SCALINGS: dict[str, type[Scaling]] = {kind.name: kind for kind in (Identity, Tem
 
 def scaling_from(document: object) -> Scaling:
     """Return the scaling that ``Scaling.document`` described; refuse anything else."""
-    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
-        raise MivError(f"The scaling is {str(document)[:80]!r}. Expected an object with a name.")
-    parameters = dict(document)
-    name = parameters.pop("name")
-    if name not in SCALINGS:
-        raise unknown_name("scaling", name, SCALINGS)
-    try:
-        return SCALINGS[name](**parameters)
-    except TypeError as error:  # a parameter too few, too many, or of another type
-        raise MivError(f"The parameters of the scaling {name!r} do not fit: {error}.") from error
-
-
-def sigmoid(logit: ArrayLike) -> Floats:
-    """Return 1 / (1 + exp(-z)) in float64 without overflow."""
-    z = np.asarray(logit, np.float64)
-    small = np.exp(-np.abs(z))
-    return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small))
-
-
-def _is_finite(number: object) -> bool:
-    return isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
-
-
-def _check_above_zero(name: str, number: object) -> None:
-    if not _is_finite(number) or number <= 0:  # type: ignore[operator]
-        raise MivError(f"The {name} is {number!r}. Expected a finite number above 0.")
+    return from_document(document, SCALINGS, "scaling")

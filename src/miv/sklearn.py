@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.metrics import accuracy_score
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.given import as_vectors, check_bags, check_finite
-from miv.verdict import Verdicts
+from miv.verdict import Asked, Verdicts
 
 _SEEDS = np.iinfo(np.int32).max
 
@@ -102,34 +103,49 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         exemplars = _exemplar_set(queries, bags, label)
         self.n_features_in_ = int(exemplars.pool.values.shape[1])
-        self.verifier_ = self._train(exemplars)
+        # The seed is for the weights of this verifier, not for what the caller draws next.
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            self.verifier_ = self._train(exemplars)
         return self
 
     def predict_proba(self, X: Any, bags: Any = None) -> NDArray[np.float64]:  # noqa: N803
         """``(E, 2)``: the probability that the bag does not hold the query's class, and that it does."""
-        probability = self.verify(X, bags).probability
+        probability = self.verify(X, bags, witnesses="none").probability
         return np.stack([1 - probability, probability], axis=1)
 
     def predict(self, X: Any, bags: Any = None) -> NDArray[Any]:  # noqa: N803
         """``(E,)``: a label for each exemplar, by the threshold of the verifier's operating point."""
-        verdicts = self.verify(X, bags)
+        verdicts = self.verify(X, bags, witnesses="none")
         return self.classes_[verdicts.verdict.astype(np.int64)]
 
     def witnesses(self, X: Any, bags: Any = None) -> list[NDArray[np.int64]]:  # noqa: N803
-        """For each exemplar the places of its witnesses in the bag, those with most attention first; possibly none."""
+        """For each exemplar the places of its witnesses in the bag, the greatest share first; possibly none."""
         verdicts = self.verify(X, bags)
         return [np.array([one.index for one in verdict.witnesses], np.int64) for verdict in verdicts]
 
-    def verify(self, X: Any, bags: Any = None) -> Verdicts:  # noqa: N803
-        """Everything at once: verdicts, probabilities, attention, witnesses."""
+    def verify(self, X: Any, bags: Any = None, *, witnesses: Asked | None = None) -> Verdicts:  # noqa: N803
+        """Everything at once: verdicts, probabilities, attention, and witnesses as ``Verifier.verify`` has them."""
         check_is_fitted(self)
-        return self.verifier_.verify_many(*_exemplars(X, bags))
+        queries, bags = _exemplars(X, bags)
+        if len(queries) and np.ndim(queries[0]) == 1 and len(queries[0]) != self.n_features_in_:
+            raise MivError(
+                f"X has {len(queries[0])} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input: vectors as long as those that it was fitted on."
+            )
+        return self.verifier_.verify_many(queries, bags, witnesses=witnesses)
 
-    def score(self, X: Any, y: Any, labels: ArrayLike | None = None) -> float:  # noqa: N803
-        """Accuracy: ``score(X, y)`` or ``score(queries, bags, labels)``."""
+    def score(  # by keyword only, as the third place is that of the weights elsewhere in scikit-learn
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        *,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Accuracy, weighted where there are weights: ``score(X, y)`` or ``score(queries, bags, labels=labels)``."""
         if labels is None:
-            return float(accuracy_score(y, self.predict(X)))
-        return float(accuracy_score(labels, self.predict(X, y)))
+            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        return float(accuracy_score(labels, self.predict(X, y), sample_weight=sample_weight))
 
     def _train(self, exemplars: ExemplarSet) -> Any:
         from miv.training.presets import preset
@@ -200,8 +216,7 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Fit the transformer on all vectors."""
-        queries, bags = _exemplars(X, None)
-        vectors = np.concatenate([np.asarray(queries), *map(np.asarray, bags)])
+        vectors, _ = _vectors(X)
         self.n_features_in_ = vectors.shape[1]
         self.transformer_ = clone(self.transformer).fit(vectors)
         return self
@@ -209,11 +224,11 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:  # noqa: N803
         """Transform all vectors, in one call."""
         check_is_fitted(self)
-        queries, bags = _exemplars(X, None)
-        vectors = self.transformer_.transform(np.concatenate([np.asarray(queries), *map(np.asarray, bags)]))
-        borders = len(queries) + np.cumsum([0, *map(len, bags)])
+        given, borders = _vectors(X)
+        made = self.transformer_.transform(given)
+        vectors = np.asarray(made.toarray() if hasattr(made, "toarray") else made)  # a sparse matrix, or a data frame
         members = [vectors[first:last] for first, last in pairwise(borders)]
-        return list(zip(vectors[: len(queries)], members, strict=True))
+        return list(zip(vectors[: borders[0]], members, strict=True))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -234,14 +249,27 @@ def _exemplars(first: Any, bags: Any) -> tuple[Any, Any]:
     return [query for query, _ in first], [bag for _, bag in first]
 
 
-def _exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarSet:
-    """One row a vector, as it comes: to look for equal ones costs more than it saves where nothing is embedded."""
+def _vectors(pairs: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """All vectors of the pairs, queries first, in their own kind of number; and the borders ``(E + 1,)`` of bags."""
+    queries, bags = _exemplars(pairs, None)
+    _checked(queries, bags)
+    vectors = np.concatenate([np.asarray(queries), *map(np.asarray, bags)])
+    return vectors, len(queries) + np.cumsum([0, *map(len, bags)])
+
+
+def _checked(queries: Any, bags: Any) -> list[NDArray[np.float32]]:
+    """The queries ``(E, C)``, and then each bag ``(N, C)``."""
     check_bags(queries, bags, "features")
     first = np.shape(queries[0])
     if len(first) != 1 or not first[0]:
         raise MivError(f"Query 0 has the shape {first}. Expected a vector (C,).")
     parts = [as_vectors(queries, first[0], "The queries")]
-    parts += [as_vectors(bag, first[0], f"Bag {number}") for number, bag in enumerate(bags)]
+    return parts + [as_vectors(bag, first[0], f"Bag {number}") for number, bag in enumerate(bags)]
+
+
+def _exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarSet:
+    """One row a vector, as it comes: to look for equal ones costs more than it saves where nothing is embedded."""
+    parts = _checked(queries, bags)
     check_finite(parts[0], "The queries")
     values = np.concatenate(parts)
     check_finite(values, "The queries and bags")

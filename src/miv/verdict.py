@@ -1,18 +1,22 @@
-"""What a verifier decides of an exemplar, and how that looks in a terminal and in a notebook."""
+"""What a verifier decides of an exemplar, and of many. How that looks is in ``verdict_text`` and ``verdict_html``."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miv.exemplars.pool import InstancePool
+from miv.witness_sets import WitnessesBy
+
+# By what witnesses are asked for; "none" where only the verdicts matter, which saves the work.
+Asked = WitnessesBy | Literal["none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """An instance that shows why: its place in the bag, from 0, and its share of the attention."""
+    """An instance that shows why: its place in the bag, from 0, and its share."""
 
     index: int
     score: float
@@ -33,9 +37,11 @@ class Verdict:
 
     Args:
         verdict: whether the bag holds something of the query's class.
-        probability: that it does, calibrated where the verifier is.
+        probability: that it does, calibrated where the verifier is; that of a ``Verification`` never is.
         threshold: from which probability on the verdict is yes.
-        witnesses: the instances that show it, those with most attention first; possibly none.
+        witnesses: the instances that show it, those with the greatest share first; possibly none.
+        witnesses_by: what gave the shares; ``none`` where witnesses were not asked for.
+        shares: ``(N,)``, of sum 1, by which the witnesses were chosen; ``None`` where they were not asked for.
         attention: ``(N,)``, of sum 1; ``None`` where the pooling has none.
         size: ``N``.
         shown: the query and the bag, where they are images or texts.
@@ -47,6 +53,8 @@ class Verdict:
     probability: float
     threshold: float
     witnesses: tuple[Witness, ...]
+    witnesses_by: Asked
+    shares: NDArray[np.float64] | None = field(repr=False)
     attention: NDArray[np.float64] | None = field(repr=False)
     size: int
     shown: Shown | None = field(default=None, repr=False)
@@ -71,6 +79,8 @@ class Verdict:
             "probability": self.probability,
             "threshold": self.threshold,
             "witnesses": [asdict(witness) for witness in self.witnesses],
+            "witnesses_by": self.witnesses_by,
+            "shares": None if self.shares is None else self.shares.tolist(),
             "attention": None if self.attention is None else self.attention.tolist(),
         }
 
@@ -81,12 +91,14 @@ class Verdicts(Sequence[Verdict]):
 
     Args:
         verdict: ``(E,)`` bool.
-        probability: ``(E,)``.
+        probability: ``(E,)``, calibrated where the verifier is.
         threshold: from which probability on a verdict is yes.
         logit: ``(E,)``, before calibration.
         ptr: ``(E + 1,)``, the borders between the bags.
+        witnesses_by: what gave the shares; ``none`` where witnesses were not asked for.
+        shares: ``(T,)``, of sum 1 in each bag, by which the witnesses were chosen; ``None`` where they were not.
+        witness: ``(T,)`` bool, which targets are witnesses; ``None`` where they were not asked for.
         attention: ``(T,)``, of sum 1 in each bag; ``None`` where the pooling has none.
-        witness: ``(T,)`` bool, which targets are witnesses; ``None`` where the pooling has no attention.
         shown: the instances, where they are images or texts.
     """
 
@@ -95,8 +107,10 @@ class Verdicts(Sequence[Verdict]):
     threshold: float
     logit: NDArray[np.float64]
     ptr: NDArray[np.int64]
-    attention: NDArray[np.float64] | None = None
+    witnesses_by: Asked
+    shares: NDArray[np.float64] | None = None
     witness: NDArray[np.bool_] | None = None
+    attention: NDArray[np.float64] | None = None
     shown: Shown | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -114,7 +128,6 @@ class Verdicts(Sequence[Verdict]):
             raise IndexError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
         exemplar %= len(self)
         first, last = int(self.ptr[exemplar]), int(self.ptr[exemplar + 1])
-        attention = None if self.attention is None else self.attention[first:last]
         shown = self.shown
         if shown is not None:
             shown = Shown(shown.pool, shown.query[exemplar : exemplar + 1], shown.bag[first:last])
@@ -123,7 +136,9 @@ class Verdicts(Sequence[Verdict]):
             float(self.probability[exemplar]),
             self.threshold,
             self._witnesses(first, last),
-            attention,
+            self.witnesses_by,
+            None if self.shares is None else self.shares[first:last],
+            None if self.attention is None else self.attention[first:last],
             last - first,
             shown,
         )
@@ -132,10 +147,10 @@ class Verdicts(Sequence[Verdict]):
         return (self[exemplar] for exemplar in range(len(self)))
 
     def _witnesses(self, first: int, last: int) -> tuple[Witness, ...]:
-        if self.witness is None or self.attention is None:
+        if self.witness is None or self.shares is None:
             return ()
-        attention = self.attention[first:last]
+        shares = self.shares[first:last]
         places = self.witness[first:last].nonzero()[0]
         if len(places) > 1:
-            places = places[np.argsort(-attention[places], kind="stable")]
-        return tuple(Witness(int(place), float(attention[place])) for place in places)
+            places = places[np.argsort(-shares[places], kind="stable")]
+        return tuple(Witness(int(place), float(shares[place])) for place in places)

@@ -22,7 +22,7 @@ from miv.operating_point import OPERATING_POINT_NAME, OperatingPoint
 from miv.poolings import create_pooling
 from miv.progress import Progress
 from miv.shipped import shipped_folder
-from miv.verdict import Verdict, Verdicts
+from miv.verdict import Asked, Verdict, Verdicts
 from miv.verifying import verify_many
 
 _MODEL_CARD = """---
@@ -38,7 +38,8 @@ class Verification:
 
     Args:
         logit: ``(B,)``; from 0 on the bag is taken to hold something of the query's class.
-        probability: ``(B,)``, the sigmoid of the logit.
+        probability: ``(B,)``, the sigmoid of the logit, whatever the operating point; a ``Verdict`` has the
+            calibrated one.
         attention: ``(T,)``, the mean over heads, of sum 1 in each bag; ``None`` where the pooling has none.
         attention_by_head: ``(T, h)``, or ``None``.
         query_vector: ``(B, C)``, the query's side of the twins.
@@ -158,7 +159,7 @@ class Verifier(
             ptr=bags.ptr,
         )
 
-    def verify(self, query: Any, bag: Any, *, resize: Fit | None = None) -> Verdict:
+    def verify(self, query: Any, bag: Any, *, resize: Fit | None = None, witnesses: Asked | None = None) -> Verdict:
         """Does the bag hold something of the query's class, and which of its instances show it?
 
         Args:
@@ -167,16 +168,25 @@ class Verifier(
             bag: several of the same: a list, or an array with a row an instance.
             resize: how an image of another size is brought to that of the training: ``stretch`` it, ``crop`` its
                 middle, or ``pad`` it with black. Without it such an image is refused.
+            witnesses: by what they are chosen: ``attention``, ``leave_one_out``, ``shapley`` or ``rollout`` (see
+                ``miv.explaining``), or ``none`` for the verdict alone. By default as the witness rule was calibrated;
+                without that by attention where the pooling has it, else by leave-one-out.
 
         >>> verifier = Verifier("baseline", channels=2)
         >>> verdict = verifier.verify([1.0, 0.0], [[0.0, 1.0], [1.0, 0.1], [0.5, 0.5]])
         >>> verdict.size, verdict.threshold, verdict.attention.shape
         (3, 0.5, (3,))
         """
-        return self.verify_many([query], [bag], resize=resize)[0]
+        return self.verify_many([query], [bag], resize=resize, witnesses=witnesses)[0]
 
     def verify_many(
-        self, queries: Any, bags: Any, *, resize: Fit | None = None, progress: Progress | None = None
+        self,
+        queries: Any,
+        bags: Any,
+        *,
+        resize: Fit | None = None,
+        witnesses: Asked | None = None,
+        progress: Progress | None = None,
     ) -> Verdicts:
         """Verify many exemplars at once, far faster than one by one, as each distinct image or text is embedded once.
 
@@ -184,9 +194,10 @@ class Verifier(
             queries: ``E`` queries, each as ``verify`` takes one.
             bags: ``E`` bags.
             resize: as for ``verify``.
-            progress: is told how far the embedding is.
+            witnesses: as for ``verify``.
+            progress: is told how far embedding and explaining are.
         """
-        return verify_many(self, queries, bags, resize, progress)
+        return verify_many(self, queries, bags, resize, witnesses, progress)
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Save as a folder of ``config.json``, ``model.safetensors`` and what the backbone adds, each file whole."""

@@ -1,27 +1,27 @@
 """Which instances are the witnesses? Rules that decide, whatever the size of the bag."""
 
-import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miv.errors import MivError, unknown_name
+from miv.errors import unknown_name
+from miv.values import Floats, Tagged, finite_number, from_document
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+# What the shares that stand for attention below were made by; see ``miv.explaining``.
+WitnessesBy = Literal["attention", "leave_one_out", "shapley", "rollout"]
 
 # Less attention than this counts as this: where all but one instance get exactly none, as with the pooling `baseline`,
 # the probability of the bag still tells its instances from those of another bag.
 _LEAST = 1e-9
 
 
-class WitnessRule(ABC):
+class WitnessRule(Tagged, ABC):
     """Decides for every instance of every bag; a bag may end up with no witness."""
-
-    name: ClassVar[str]
 
     @abstractmethod
     def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
@@ -36,10 +36,6 @@ class WitnessRule(ABC):
         Returns:
             ``(T,)`` bool.
         """
-
-    def document(self) -> dict[str, Any]:
-        """Return the name and the parameters as plain values, for JSON."""
-        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]  # every rule is a dataclass
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class StatedRule(WitnessRule):
     name: ClassVar[str] = "attention_times_n"
 
     def __post_init__(self) -> None:
-        _check_number("factor", self.factor, 0.0, math.inf)
+        object.__setattr__(self, "factor", finite_number("factor of the witness rule", self.factor, low=0.0))
 
     def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
         sizes = np.diff(np.asarray(ptr))  # (B,)
@@ -81,6 +77,7 @@ class ConformalRule(WitnessRule):
     Args:
         threshold: on the score.
         epsilon: the share of true witnesses that may be outside.
+        by: what gave the shares that it was calibrated on. It means nothing for others.
 
     >>> rule = ConformalRule(threshold=0.3, epsilon=0.1)
     >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
@@ -89,11 +86,17 @@ class ConformalRule(WitnessRule):
 
     threshold: float
     epsilon: float
+    by: WitnessesBy = "attention"
     name: ClassVar[str] = "conformal"
 
     def __post_init__(self) -> None:
-        _check_number("threshold of the witness rule", self.threshold, 0.0, math.inf)
-        _check_number("epsilon of the witness rule", self.epsilon, 0.0, 1.0)
+        threshold = finite_number("threshold of the witness rule", self.threshold, low=0.0)
+        object.__setattr__(self, "threshold", threshold)
+        object.__setattr__(
+            self, "epsilon", finite_number("epsilon of the witness rule", self.epsilon, low=0.0, high=1.0)
+        )
+        if self.by not in get_args(WitnessesBy):
+            raise unknown_name("kind of shares", str(self.by), get_args(WitnessesBy))
 
     def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
         return witness_score(probability, attention, ptr) >= self.threshold
@@ -119,19 +122,4 @@ RULES: dict[str, type[WitnessRule]] = {kind.name: kind for kind in (StatedRule, 
 
 def rule_from(document: object) -> WitnessRule:
     """Return the rule that ``WitnessRule.document`` described; refuse anything else."""
-    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
-        raise MivError(f"The witness rule is {str(document)[:80]!r}. Expected an object with a name.")
-    parameters = dict(document)
-    name = parameters.pop("name")
-    if name not in RULES:
-        raise unknown_name("witness rule", name, RULES)
-    try:
-        return RULES[name](**parameters)
-    except TypeError as error:  # a parameter too few, or too many
-        raise MivError(f"The parameters of the witness rule {name!r} do not fit: {error}.") from error
-
-
-def _check_number(name: str, number: object, low: float, high: float) -> None:
-    is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
-    if not is_number or not low <= number <= high:  # type: ignore[operator]
-        raise MivError(f"The {name} is {number!r}. Expected a finite number from {low:g} to {high:g}.")
+    return from_document(document, RULES, "witness rule")

@@ -72,7 +72,7 @@ def test_a_verifier_that_always_says_yes_follows_nothing(exemplars: ExemplarSet)
 
 def test_the_verdict_is_that_of_the_operating_point(exemplars: ExemplarSet) -> None:
     verifier = perfect_verifier()
-    verifier.operating_point = OperatingPoint(threshold=1.1)  # always no
+    verifier.operating_point = OperatingPoint(threshold=float(np.nextafter(1, 2)))  # always no
     found = audit(verifier, exemplars)
     assert found["reasons"]["verdict_wrong_witness_right"] == GIVEN / 2
     assert found["delete_witnesses"] is None

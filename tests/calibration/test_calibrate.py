@@ -8,6 +8,7 @@ from tests.evaluation.examples import example_predictions
 
 from miv.calibration import calibrate, expected_calibration_error
 from miv.calibration.reliability import bag_size_classes, reliability_points
+from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.witness_sets import ConformalRule, StatedRule
 
@@ -43,6 +44,22 @@ def test_known_witnesses_give_a_promise_and_unknown_ones_the_stated_rule() -> No
     found = calibrate(without, rounds=5)
     assert found.point.witness_rule == StatedRule()
     assert "no known witnesses" in found.text()
+
+
+def test_too_few_witnesses_leave_the_threshold_and_say_the_numbers() -> None:
+    few = ANSWERS.take(np.arange(60))
+    found = calibrate(few, "eer", epsilon=0.02, rounds=5)
+    assert found.point.witness_rule == StatedRule()
+    assert found.point.threshold == calibrate(few, "eer", epsilon=0.5, rounds=5).point.threshold
+    assert "98.0% of witnesses inside cannot be promised with" in found.point.measured["witnesses"]["too_few"]
+    assert "A stated rule without a promise: 98.0% of witnesses" in found.text()
+
+
+@pytest.mark.parametrize("goal", ["eer", "cost=1:1"])
+def test_a_verifier_that_is_wrong_throughout_gets_no_operating_point(goal: str) -> None:
+    turned = Predictions(-5 * ANSWERS.logit, ANSWERS.label, ANSWERS.ptr)
+    with pytest.raises(MivError, match=r"[Tt]rain a better"):
+        calibrate(turned, goal, rounds=5)
 
 
 def test_scaling_lowers_the_calibration_error_of_a_verifier_that_is_too_sure() -> None:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from miv.calibration.error_curve import ErrorCurve
-from miv.calibration.goals import parse_goal, upper_bound
+from miv.calibration.evidence import upper_bound
+from miv.calibration.goals import parse_goal
 from miv.errors import MivError
 
 
@@ -118,6 +119,32 @@ def test_a_rate_that_only_no_to_everything_reaches_is_refused() -> None:
         parse_goal("frr=0.05").check(curve)
 
 
+def test_answers_no_better_than_a_coin_have_no_threshold_of_equal_errors() -> None:
+    label = np.repeat([1, 0], [100, 100]).astype(np.int8)  # every negative scores above every positive
+    with pytest.raises(MivError, match=r"equal error rate is 1, no better than tossing a coin"):
+        parse_goal("eer").check(ErrorCurve.of(np.linspace(0, 1, 200), label))
+    with pytest.raises(MivError, match=r"equal error rate is 0\.5"):
+        parse_goal("eer").check(ErrorCurve.of(np.full(200, 0.3), label))
+
+
+@pytest.mark.parametrize(("goal", "answer"), [("cost=1:3", "yes"), ("cost=3:1", "no")])
+def test_a_threshold_that_answers_everything_alike_is_refused(goal: str, answer: str) -> None:
+    label = np.repeat([1, 0], [100, 100]).astype(np.int8)
+    with pytest.raises(MivError, match=f"would answer {answer} to all 200 exemplars"):
+        parse_goal(goal).check(ErrorCurve.of(np.linspace(0, 1, 200), label))
+
+
+def test_costs_that_so_few_negatives_cannot_bear_out_are_refused() -> None:
+    """No negative of 200 is accepted, but up to 0.0149 may be, which costs 1000 · 1/2 · 0.0149; always no costs 1/2."""
+    label = np.repeat([0, 1], [200, 200]).astype(np.int8)
+    probability = np.concatenate([np.linspace(0, 0.5, 200), np.linspace(0.4, 1, 200)])
+    curve = ErrorCurve.of(probability, label)
+    parse_goal("cost=10:1").check(curve)
+    assert curve.false_accepts[int(parse_goal("cost=1000:1").pick(curve))] == 0
+    with pytest.raises(MivError, match=r"too few.*accepts 0 of 200 .*up to 0\.015 .*no to everything costs 0\.5"):
+        parse_goal("cost=1000:1").check(curve)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "eer=1", "far", "far=", "far=x", "far=0", "far=1", "far=nan", "cost=1", "cost=0:1", "cost=1:1:1", "fat=0.1"],
@@ -127,13 +154,15 @@ def test_a_goal_that_makes_no_sense_is_refused(text: str) -> None:
         parse_goal(text)
 
 
-def test_resampled_curves_keep_the_numbers_and_scatter_around_the_truth() -> None:
+def test_resampled_curves_scatter_around_the_truth() -> None:
     random = np.random.default_rng(0)
     label = np.repeat([0, 1], [300, 200]).astype(np.int8)
-    curve = ErrorCurve.of(random.normal(label, 1), label)
-    batches = list(curve.resampled(250, seed=0))
+    score = random.normal(label, 1)
+    curve = ErrorCurve.of(score, label)
+    batches = list(curve.resampled(score, label, np.arange(500), 250, seed=0))
     assert [len(batch.false_accepts) for batch in batches] == [100, 100, 50]
-    assert all((batch.negatives, batch.positives) == (300, 200) for batch in batches)
+    assert all((batch.negatives + batch.positives == 500).all() for batch in batches)
+    assert all((batch.false_accepts[:, 0] == batch.negatives).all() for batch in batches)
     middle = len(curve.cuts) // 2
     rates = np.concatenate([batch.false_accept_rate[:, middle] for batch in batches])
     truth = curve.false_accept_rate[middle]

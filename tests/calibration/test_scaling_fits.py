@@ -10,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 
 from miv.calibration.scaling_fits import choose_scaling, fit_scaling, log_loss
 from miv.errors import MivError
-from miv.scalings import SCALINGS, Isotonic, Platt, Temperature, sigmoid
+from miv.scalings import SCALINGS, Isotonic, Platt, Temperature
+from miv.values import sigmoid
 
 
 def labelled(

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from miv import Verifier
 from miv.cli.app import app
 from miv.errors import MivError
+from miv.evaluation import Predictions
 from miv.exemplars import load_split, save_splits
 from miv.model_files import VERIFIER_NAME
 from miv.operating_point import OPERATING_POINT_NAME
@@ -48,6 +49,13 @@ def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:
     assert "threshold" in run("model", "data/validation")  # again, on one set, and as a table
 
 
+def test_too_few_witnesses_are_said_and_leave_the_threshold(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["calibrate", "model", "data", "--epsilon", "0.001"])
+    assert done.exit_code == 0
+    assert "without a promise: 99.9% of witnesses inside cannot be promised with" in done.stderr
+    assert Verifier.from_pretrained("model").operating_point.witness_rule.name == "attention_times_n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -77,8 +85,34 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
     Path("data/test").rename("other")
     with pytest.raises(MivError, match="These are the test data of run"):
         run("run", "other")
-    answers = predict(Verifier.from_pretrained("run"), sets["validation"])
-    answers.save("run/predictions/validation.parquet")
+    # Answers that the verifier would not give, kept by a version that did not name queries: 20 wrong of each class.
+    label = sets["validation"].label
+    wrong = np.concatenate([np.flatnonzero(label == value)[:20] for value in (0, 1)])
+    logit = np.where(label == 1, 2.0, -2.0)
+    logit[wrong] *= -1
+    Predictions(logit, label, sets["validation"].bag_ptr).save("run/predictions/validation.parquet")
     said = json.loads(run("run", "data", "--json"))
-    assert np.isclose(said["measured"]["eer"]["value"], 0, atol=0.5)
+    assert said["measured"]["eer"]["value"] == pytest.approx((20 / (label == 0).sum() + 20 / label.sum()) / 2)
+    assert said["measured"]["queries"] == len(np.unique(sets["validation"].query))
     assert (folder / "run" / VERIFIER_NAME / OPERATING_POINT_NAME).is_file()
+
+
+def test_without_attention_the_rule_is_for_the_shares_that_verify_uses(folder: Path) -> None:
+    """Those witnesses that the rule finds on the same data are as many as it promises."""
+    torch.manual_seed(0)
+    Verifier("mi_net", channels=8).save_pretrained("without")
+    said = json.loads(run("without", "data", "--json", "--scaling", "none"))
+    assert said["witness_rule"]["name"] == "conformal"
+    assert said["witness_rule"]["by"] == "leave_one_out"
+    assert "share by leave_one_out" in run("without", "data", "--scaling", "none")
+    exemplars = load_split("data", "validation")
+    values = exemplars.pool.values
+    bags = [values[exemplars.bag(number)] for number in range(len(exemplars))]
+    verdicts = Verifier.from_pretrained("without").verify_many(values[exemplars.query], bags)
+    assert verdicts.witnesses_by == "leave_one_out"
+    true = np.repeat(exemplars.label == 1, exemplars.bag_sizes) & np.asarray(exemplars.witness)
+    assert np.asarray(verdicts.witness)[true].mean() >= 0.9
+    again = json.loads(run("without", "data", "--json", "--scaling", "none", "--witnesses", "shapley"))
+    assert again["witness_rule"]["by"] == "shapley"
+    with pytest.raises(MivError, match="no attention"):
+        run("without", "data", "--witnesses", "attention")

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from miv import MivError, Verifier
 from miv.cli.app import app
+from miv.images import read_image
 
 FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
 
@@ -96,6 +97,66 @@ def test_a_whole_table_to_parquet_and_csv(folder: Path) -> None:
     assert verdict.attention is not None
     assert [float(row["attention"]) for row in by_instance[:2]] == pytest.approx(verdict.attention.tolist(), abs=1e-5)
     assert {row["witness"] for row in by_instance} <= {"True", "False"}
+
+
+def test_a_pooling_without_attention_names_witnesses_and_says_by_what(folder: Path) -> None:
+    Verifier("mi_net", channels=2).save_pretrained("without")
+    one = run_json("without", "--query", "one.npy", "--bag", "three.npy")
+    assert (one["attention"], one["witnesses_by"]) == (None, "leave_one_out")
+    assert sum(one["shares"]) == pytest.approx(1)
+    assert "by shapley" in run("without", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "shapley")
+    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1], [0.5, 0.5]]}\n')
+    assert run_json("without", "--bags", "pairs.jsonl", "--out", "a.parquet")["witnesses_by"] == "leave_one_out"
+    assert pq.read_table("a.parquet").to_pylist()[0]["witnesses_by"] == "leave_one_out"
+    run("without", "--bags", "pairs.jsonl", "--out", "b.parquet", "--by-instance")
+    rows = pq.read_table("b.parquet").to_pylist()
+    assert [row["share"] for row in rows] == pytest.approx(one["shares"], abs=1e-3)
+    assert {(row["attention"], row["witnesses_by"]) for row in rows} == {(None, "leave_one_out")}
+    run("without", "--bags", "pairs.jsonl", "--out", "c.parquet", "--by-instance", "--witnesses", "none")
+    assert {(row["share"], row["witness"]) for row in pq.read_table("c.parquet").to_pylist()} == {(None, None)}
+
+
+@pytest.mark.parametrize("by_instance", [(), ("--by-instance",)])
+@pytest.mark.parametrize("out", ["out.parquet", "out.csv"])
+def test_a_table_in_parts_is_the_table_at_once(
+    folder: Path, out: str, by_instance: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each image is read once, though it is in several parts."""
+    names = ["query.png", "refs/b.png", "refs/c.png", "refs/d.png"]
+    rows = [f"{names[number % 4]},{names[(number + 1) % 4]}|{names[(number + 2) % 4]},{number}" for number in range(7)]
+    Path("pairs.csv").write_text("query,bag,group\n" + "\n".join(rows) + "\n")
+    run("images", "--bags", "pairs.csv", "--out", f"whole-{out}", *by_instance)
+    monkeypatch.setattr("miv.scoring.tables._TOGETHER", 3)
+    read: list[Path] = []
+
+    def counting(path: Path, **form: Any) -> Any:
+        read.append(path)
+        return read_image(path, **form)
+
+    monkeypatch.setattr("miv.given.read_image", counting)
+    run("images", "--bags", "pairs.csv", "--out", out, *by_instance)
+    assert len(read) == 4
+    whole, parts = (
+        pq.read_table(path).to_pylist()
+        if out.endswith("parquet")
+        else list(csv.DictReader(Path(path).read_text().splitlines()))
+        for path in (f"whole-{out}", out)
+    )
+    assert len(parts) == (14 if by_instance else 7)
+    for one, other in zip(whole, parts, strict=True):
+        for name in ("probability", "attention", "share"):
+            assert float(one.pop(name, 0)) == pytest.approx(float(other.pop(name, 0)), abs=1e-6)
+        assert one == other
+
+
+def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("pairs.csv").write_text("query,bag\n" + "query.png,refs/b.png|refs/c.png\n" * 3 + "query.png,refs/x.png\n")
+    monkeypatch.setattr("miv.scoring.tables._TOGETHER", 3)
+    Path("out.csv").write_text("kept")
+    with pytest.raises(MivError, match=r"pairs.csv, in its rows 3 to 4 .*refs/x.png: this image does not exist"):
+        run("images", "--bags", "pairs.csv", "--out", "out.csv", "--overwrite")
+    assert Path("out.csv").read_text() == "kept"
+    assert not list(Path().glob(".*.part"))
 
 
 def test_instances_by_id(folder: Path) -> None:

@@ -14,7 +14,7 @@ from tests.evaluation.examples import example_predictions
 from miv import ExemplarSet, InstancePool, MivError
 from miv.evaluation import Predictions
 
-FIELDS = ("logit", "label", "ptr", "attention", "witness", "group")
+FIELDS = ("logit", "label", "ptr", "attention", "witness", "group", "query")
 
 
 def assert_equal(one: Predictions, other: Predictions) -> None:
@@ -31,14 +31,14 @@ def test_of_takes_the_truth_from_the_set() -> None:
     pool = InstancePool("features", np.zeros((3, 2), np.float32))
     exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], [1], witnesses=[[False, True]], groups=["a"])
     found = Predictions.of(exemplars, logit=[0.3], attention=[0.5, 0.5])
-    assert_equal(found, Predictions([0.3], [1], [0, 2], [0.5, 0.5], [False, True], ["a"]))
+    assert_equal(found, Predictions([0.3], [1], [0, 2], [0.5, 0.5], [False, True], ["a"], [0]))
 
 
-@pytest.mark.parametrize("lacking", [(), ("attention",), ("attention", "witness", "group")])
+@pytest.mark.parametrize("lacking", [(), ("attention",), ("query",), ("attention", "witness", "group", "query")])
 def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) -> None:
     whole = example_predictions()
-    kept: dict[str, Any] = {name: None if name in lacking else getattr(whole, name) for name in FIELDS}
-    predictions = Predictions(**kept)
+    kept: dict[str, Any] = {name: getattr(whole, name) for name in FIELDS} | {"query": np.arange(60) // 3}
+    predictions = Predictions(**kept | dict.fromkeys(lacking))
     predictions.save(tmp_path / "predictions.parquet")
     assert_equal(Predictions.load(tmp_path / "predictions.parquet"), predictions)
 
@@ -54,6 +54,8 @@ def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) 
         ({"attention": [-0.5, 1.5, 1.0]}, r"attention\[0\] is -0.5"),
         ({"witness": [1, 0, 1]}, "Expected True and False"),
         ({"group": [1, 2]}, "Expected an array of strings"),
+        ({"query": [0.5, 1.0]}, "query is float64"),
+        ({"query": [0]}, "query has 1 entries. Expected 2"),
     ],
 )
 def test_wrong_input_is_refused(change: dict[str, Any], message: str) -> None:

@@ -27,8 +27,8 @@ def files_of(job: Job, answers: Predictions, folder: Path, test: str = "") -> di
         "versions": {},
     }
     measured = evaluate(answers).document()
-    document = result_document(job, about, {"validation": measured, "test": measured}, {})
-    return {RESULT: document, PREDICTIONS: path.read_bytes(), METRICS: CURVE}
+    files = {PREDICTIONS: path.read_bytes(), METRICS: CURVE}
+    return {RESULT: result_document(job, about, {"validation": measured, "test": measured}, {}, files), **files}
 
 
 def finish(job: Job, answers: Predictions, results: Path, test: str = "") -> Result:

@@ -2,6 +2,7 @@
 
 import csv
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from miv.experiments.jobs import Job
 from miv.experiments.published import published, published_digit, published_step, read_published
 from miv.experiments.tiers import TIERS, find_tier
 from miv.poolings import create_pooling
+from miv.training.config import TrainingConfig
 from miv.training.presets import preset
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared"))
@@ -96,15 +98,20 @@ def test_published_figures_by_eye() -> None:
     assert published_digit("6", "fn") == 0.103
 
 
-def test_tiers_change_cost_and_not_the_protocol() -> None:
-    protocol = ("frozen_stage", "heads")
-    for cell in [
-        cell for name in ("classification", "ablation") for cell in find_experiments("qmnist", name)[0].cells([1])
-    ]:
+@pytest.mark.parametrize("task", EXPERIMENTS)
+def test_tiers_change_cost_and_of_the_protocol_only_what_they_say(task: str) -> None:
+    """Smaller pictures of signatures, no second stage for texts, a contrast stage for QMNIST; nothing else."""
+    protocol = ("frozen_stage", "heads", "select_by")
+    smaller = {"signature": {"width": 128, "height": 64}}.get(task, {})
+    for cell in [cell for name in ("classification", "ablation") for cell in EXPERIMENTS[task][name].cells([1])]:
         paper, cpu = find_tier("paper"), find_tier("cpu")
-        assert paper.data(cell) == cpu.data(cell)
-        assert cpu.data(cell)[1]["round"] == 1
-        exact = preset("qmnist", cell.setup.pooling)
+        name, options = paper.data(cell)
+        assert cpu.data(cell) == (name, {**options, **smaller})
+        assert options["round"] == 1
+        exact = preset("fever" if task == "claims" else task, cell.setup.pooling)
+        assert cpu.settings(cell).full_stage == (task not in ("fever", "claims"))
+        assert (cpu.settings(cell).contrast_epochs > 0) == (task == "qmnist")
+        assert (paper.settings(cell).full_stage, paper.settings(cell).contrast_epochs) == (True, 0)
         assert paper.settings(cell) == exact.changed({"pooling_options": cell.setup.pooling_options, "seed": 1})
         for name in protocol:
             assert getattr(paper.settings(cell), name) == getattr(cpu.settings(cell), name)
@@ -133,11 +140,33 @@ def test_a_job_survives_being_told_to_another_process() -> None:
     assert job.description["config"]["pooling_options"] == LADDER["+attention"]
 
 
+def test_a_description_holds_every_setting_and_option_also_at_its_default() -> None:
+    described = Job(find_experiments("qmnist", "classification")[0].cells([2])[0], "cpu").description
+    assert described["data"]["options"] == {
+        "draw": "geometric",
+        "mean_bag": None,
+        "exemplars": None,
+        "round": 2,
+        "seed": 0,
+    }
+    assert described["config"]["contrast_temperature"] == 0.1
+    assert set(described["config"]) == {one.name for one in fields(TrainingConfig)}
+
+
+def test_cells_of_a_round_share_a_contrast_stage() -> None:
+    first, second = ([Job(cell, "cpu") for cell in EXPERIMENTS["qmnist"]["ablation"].cells([n])] for n in (0, 1))
+    assert len({job.shared_stage for job in first}) == 1
+    assert first[0].shared_stage != second[0].shared_stage
+    assert Job(EXPERIMENTS["claims"]["ablation"].cells([0])[0], "cpu").shared_stage is None
+
+
 def test_models_are_chosen_and_a_pooling_of_ones_own_gets_a_row() -> None:
     table = find_experiments("qmnist", "classification")[0]
     assert [row.model for row in table.only(["cap_ma", "baseline"]).rows] == ["baseline", "cap_ma"]
     with pytest.raises(MivError, match=r"no pooling 'cap_vena'\. Did you mean 'cap_vema'"):
         table.only(["cap_vena"])
+    with pytest.raises(MivError, match=r"no row of msa\. It has baseline"):  # no attention, so no key instances
+        find_experiments("qmnist", "key_instance")[0].only(["baseline", "msa"])
     with pytest.raises(MivError, match="It has cap_vema, cap_dba_l1"):
         find_experiments("qmnist", "headed")[0].only(["gabmil"])
     with pytest.raises(MivError, match="Did you mean 'classification'"):

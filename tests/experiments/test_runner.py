@@ -4,20 +4,25 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
-from miv.errors import MivError
+from miv.errors import MivError, StoppedByUser
 from miv.experiments import runner, worker
+from miv.experiments.clock import Cost, cost_of
 from miv.experiments.grids import EXPERIMENTS, Cell, Setup
 from miv.experiments.jobs import Job, Places
-from miv.experiments.results import RESULT, find_result, write_result
+from miv.experiments.ray_runner import check_address, compute_remotely
+from miv.experiments.results import METRICS, PREDICTIONS, RESULT, Result, find_result, write_result
 from miv.experiments.runner import run_jobs
 from tests.experiments.examples import answers_of, files_of, finish, job_of
 
@@ -99,7 +104,7 @@ def test_ctrl_c_tells_the_cells_to_save_and_stop(
 
     thread = threading.Thread(target=stop_when_ready)
     thread.start()
-    with pytest.raises(runner.StoppedByUser, match="The same command goes on"):
+    with pytest.raises(StoppedByUser, match="The same command goes on"):
         run_jobs([job_of()], places, 1, print)
     thread.join()
     assert saved.exists()
@@ -126,7 +131,25 @@ def test_a_cell_that_another_command_computes_is_waited_for(
     assert run_jobs([job], places, 1, said.append) == []
     thread.join()
     assert started.read_text() == ""
-    assert said[-1] == f"Done by another command: {job}."
+    waiting = f"Waiting for {job}: another process computes it and holds {job.lock(places.work)}."
+    assert said[1:] == [waiting, f"Done by another command: {job}."]
+
+
+def test_a_cell_that_would_only_wait_for_a_shared_stage_comes_after_others(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [job_of("baseline"), job_of("gabmil"), job_of("pma"), job_of("msa", 1)]
+    pretend(jobs[0], places, tmp_path, monkeypatch)
+    said: list[str] = []
+    assert run_jobs(jobs, places, 2, said.append) == []
+    started = [line.split(";")[0] for line in said if line.startswith("Started")]
+    assert started[:2] == ["Started qmnist baseline round 0", "Started qmnist msa round 1"]
+    assert len(started) == 4
+    shutil.rmtree(places.results)
+    said.clear()
+    assert run_jobs(jobs[:2], places, 2, said.append) == []
+    shares = "It shares a contrast stage with a running cell, and waits until that is there."
+    assert [line.endswith(shares) for line in said if line.startswith("Started")] == [False, True]
 
 
 def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(
@@ -150,7 +173,7 @@ def test_a_result_that_was_computed_otherwise_is_refused_and_stays(places: Place
     job = job_of()
     result = finish(job, ANSWERS, places.results)
     document = json.loads((result.folder / RESULT).read_text())
-    document["description"]["config"]["max_epochs"] = 7
+    document["config"]["max_epochs"] = 7
     (result.folder / RESULT).write_text(json.dumps(document))
     before = (result.folder / RESULT).read_bytes()
     with pytest.raises(MivError, match=r"max_epochs was 7 and is \d+\. It is neither used nor replaced"):
@@ -165,13 +188,129 @@ def test_a_result_that_was_computed_otherwise_is_refused_and_stays(places: Place
         find_result(job, places.results)
 
 
-def test_a_setting_that_is_new_and_at_its_default_changes_nothing(places: Places) -> None:
-    """A result from before a setting came stays one, as its absence means the default."""
-    job = job_of()
-    result = finish(job, ANSWERS, places.results)
-    description = json.loads((result.folder / RESULT).read_text())["description"]
-    assert "precision" not in description["config"]
-    assert find_result(job, places.results) is not None
+def change(result: Result, edit: Callable[[dict[str, Any]], object]) -> None:
+    document = json.loads((result.folder / RESULT).read_text())
+    edit(document)
+    (result.folder / RESULT).write_text(json.dumps(document))
+
+
+def as_before(document: dict[str, Any]) -> None:
+    """As the first cells were written: no hashes, no times of stages, options only where they differ."""
+    for name in ("sha256", "stage_seconds"):
+        del document[name]
+    document["description"]["data"]["options"] = {"round": document["description"]["round"]}
+    document["description"]["config"] = {"max_epochs": 1}
+    del document["config"]["select_by"]  # a setting that is younger than these cells
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda document: document["config"].update(contrast_temperature=0.5), "temperature was 0.5 and is 0.1"),
+        (lambda document: document["description"]["data"]["options"].update(draw="uniform"), "draw was 'uniform' and"),
+        (lambda document: document["config"].update(of_old=3), "of_old was 3 and is None"),
+    ],
+)
+def test_a_default_that_changed_is_seen(places: Places, edit: Callable[[dict[str, Any]], object], message: str) -> None:
+    """Neither setting is named by the tier: the cell was computed with what was the default then."""
+    result = finish(job_of(), ANSWERS, places.results)
+    change(result, edit)
+    with pytest.raises(MivError, match=message):
+        find_result(job_of(), places.results)
+
+
+def test_a_cell_from_before_a_setting_came_stays_valid(places: Places) -> None:
+    result = finish(job_of(), ANSWERS, places.results)
+    change(result, as_before)
+    assert "select_by" not in result.folder.joinpath(RESULT).read_text()
+    assert find_result(job_of(), places.results) is not None
+    change(result, lambda document: document["config"].update(contrast_temperature=0.5))
+    with pytest.raises(MivError, match="computed otherwise"):
+        find_result(job_of(), places.results)
+
+
+@pytest.mark.parametrize("older", [False, True])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / PREDICTIONS).unlink(),
+        lambda folder: (folder / METRICS).unlink(),
+        lambda folder: (folder / PREDICTIONS).write_bytes((folder / PREDICTIONS).read_bytes()[:-20]),
+        lambda folder: answers_of([1.0, -1.0], [1, 0]).save(folder / PREDICTIONS),
+        lambda folder: answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 1, 0]).save(folder / PREDICTIONS),
+        lambda folder: (folder / RESULT).write_text((folder / RESULT).read_text().replace('"metrics"', '"metric"')),
+        lambda folder: (folder / RESULT).write_text((folder / RESULT).read_text().replace('"auroc"', '"area"')),
+        lambda folder: (folder / RESULT).write_text((folder / RESULT).read_text()[:-20]),
+    ],
+)
+def test_a_damaged_cell_is_not_done_and_the_remedy_is_said(
+    places: Places, damage: Callable[[Path], object], older: bool
+) -> None:
+    result = finish(job_of(), ANSWERS, places.results)
+    if older:
+        change(result, as_before)
+    damage(result.folder)
+    with pytest.raises(MivError, match="Remove the folder, and the cell is computed again"):
+        find_result(job_of(), places.results)
+    shutil.rmtree(result.folder)
+    assert find_result(job_of(), places.results) is None
+
+
+def test_two_that_computed_the_same_cell_leave_the_first(places: Places, tmp_path: Path) -> None:
+    """Each in its own folder of work, so neither knew of the other; the second comes while the first is writing."""
+    job, others = job_of(), answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 1, 0])
+    files = files_of(job, others, tmp_path)
+    places.results.mkdir()
+    with FileLock(places.results / ".lock", thread_local=False):
+        second = threading.Thread(target=write_result, args=(job, places.results, files))
+        second.start()
+        second.join(0.3)
+        assert second.is_alive()
+        folder = job.result_folder(places.results)
+        folder.mkdir(parents=True)
+        for name, content in files_of(job, ANSWERS, tmp_path).items():
+            (folder / name).write_bytes(content)
+    second.join()
+    found = find_result(job, places.results)
+    assert found is not None
+    assert found.metrics["auroc"] == 0.5
+
+
+def test_the_stage_that_cells_share_is_not_a_cost_of_each(tmp_path: Path) -> None:
+    document = {"seconds": 1700.0, "stage_seconds": {"contrast": 1300.0, "frozen": 300.0, "all": 100.0}}
+    result = Result(job_of(), tmp_path, document)
+    assert cost_of(result) == Cost(400.0, 1300.0)
+    assert cost_of(result, spent=1850.0) == Cost(550.0, 1300.0)  # with data and answers
+    assert cost_of(result, spent=30.0) == Cost(400.0, 1300.0)  # it went on with a training
+    assert cost_of(Result(job_of(), tmp_path, {"seconds": 1700.0})) is None  # nobody timed its stages
+    assert cost_of(Result(job_of(task="claims"), tmp_path, {"seconds": 80.0})) == Cost(80.0)
+
+
+def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"  # bound, and nobody listens
+        for one in (address, f"ray://{address}", "127.0.0.1:ray"):
+            with pytest.raises(MivError, match=f"no Ray cluster to be reached at '{one}'"):
+                check_address(one)
+        free.listen()
+        check_address(address)
+    check_address("auto")
+
+
+def test_what_a_remote_cell_says_is_in_its_log(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute(*_: object) -> None:
+        print("epoch 1", file=sys.stderr)
+        raise MivError("No room.")
+
+    monkeypatch.setattr("miv.experiments.cells.compute", compute)
+    monkeypatch.setattr("miv.training.run.set_threads", lambda *_: None)
+    monkeypatch.setattr("miv.memory.keep_memory", lambda: None)
+    with pytest.raises(MivError, match="No room"):
+        compute_remotely(job_of().document(), vars(places), 1)
+    log = job_of().log(places.work).read_text()
+    assert log.startswith("epoch 1\n")
+    assert log.endswith("MivError: No room.\n")
 
 
 def real_command(places: Places, *more: str) -> list[str]:
@@ -209,6 +348,7 @@ def test_each_cell_is_a_ray_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     places = Places(tmp_path / "results", tmp_path / "work", tmp_path / "cache")
     done = subprocess.run(real_command(places, "--ray", "local"), check=True, capture_output=True, text=True)
     assert "1 go to Ray" in done.stderr
+    assert "frozen epoch" in next(places.work.rglob("*.log")).read_text()
     assert "synthetic twin" in done.stdout
     again = subprocess.run(real_command(places, "--ray", "local"), check=True, capture_output=True, text=True)
     assert "Ray" not in again.stderr

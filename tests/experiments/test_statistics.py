@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from miv.errors import MivError
 from miv.evaluation import Predictions, classification_metrics, evaluate, witness_scores
 from miv.experiments.influence import influence
-from miv.experiments.paired import difference, estimate, holm
+from miv.experiments.paired import Estimate, difference, estimate, holm
 from tests.experiments.examples import answers_of, finish, job_of
 
 scores = st.lists(st.integers(-3, 3).map(float), min_size=4, max_size=12)
@@ -122,6 +122,33 @@ def test_rounds_are_paired_and_give_the_error(tmp_path: Path) -> None:
     assert gap is not None
     assert (gap.value, gap.rounds) == (0.25, 1)
     assert difference(ours, [], "accuracy") is None
+
+
+def test_a_p_value_by_eye() -> None:
+    """0.0145 with an error of 0.0033 over three rounds: 4.39 errors, which Student's law with 2 degrees forgives."""
+    few_rounds = Estimate(0.0145, 3, 0.0030, 0.0033)
+    assert few_rounds.p == pytest.approx(0.048, abs=0.001)
+    assert few_rounds.p_above(0.0) == few_rounds.p / 2
+    assert few_rounds.p_below(0.0) > 0.5
+    assert few_rounds.p_below(0.02) == pytest.approx(t.sf(0.0055 / 0.0033, 2))
+    few_exemplars = Estimate(0.0145, 3, 0.0145, 0.0001)
+    assert few_exemplars.p == pytest.approx(0.317, abs=0.001)  # one error of the normal law
+    assert math.isnan(Estimate(0.1, 1, math.nan, None).p)
+    certain = Estimate(0.1, 2, 0.0, 0.0)
+    assert (certain.p, certain.p_above(0.05), certain.p_above(0.1), certain.p_above(0.2)) == (0.0, 0.0, 0.5, 1.0)
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 5])
+@pytest.mark.parametrize("training_noise", [0.0, 1.0, 5.0])
+def test_equal_models_are_called_different_no_more_often_than_the_level(rounds: int, training_noise: float) -> None:
+    """Simulated: each round's difference is 0 plus noise of the exemplars (of size 1) and of the training."""
+    random = np.random.default_rng(0)
+    draws = random.normal(size=(1000, rounds)) + training_noise * random.normal(size=(1000, rounds))
+    called = 0
+    for values in draws:
+        over_rounds = float(np.std(values, ddof=1)) / math.sqrt(rounds)
+        called += Estimate(float(values.mean()), rounds, 1 / math.sqrt(rounds), over_rounds).p < 0.05
+    assert called / len(draws) < 0.07  # 0.05, and three errors of a thousand draws
 
 
 def test_the_same_exemplars_in_all_rounds_are_not_more_exemplars(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from itertools import permutations
 from math import factorial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from miv.errors import MivError
 from miv.evaluation import evaluate, witness_metrics
 from miv.explaining import attention_rollout, explain, explain_features
 from miv.explaining import subsets as subsets_module
+from miv.explaining.shapley import shapley
+from miv.explaining.subsets import score_instances
 from miv.poolings.msa import SelfAttentionPooling
 from miv.prediction import predict
 from tests.training.tiny import tiny_sets
@@ -104,6 +107,63 @@ def test_sampled_shapley_comes_near_the_exact_one_with_more_orders() -> None:
     few, many = error(4), error(2000)
     assert many < 0.2 * few
     assert many < 0.02 * float(exact.abs().mean())
+
+
+class Game:
+    """A verifier of numbers: the greatest of a bag counts, and each of them a little; the logit is moved as a whole."""
+
+    def __init__(self, moved: float) -> None:
+        self.moved = moved
+
+    def verify_features(self, query: Any, bags: Bags) -> Any:
+        values = bags.values[:, 0]
+        logit = torch.stack([part.max() + 0.3 * part.sum() for part in bags.split(values)])
+        return SimpleNamespace(logit=logit + self.moved)
+
+
+@pytest.mark.parametrize("moved", [-5.0, 3.0])
+def test_a_sample_does_not_depend_on_the_logit_of_nothing(moved: float) -> None:
+    """All logits moved by b, all scores move by b / N: the order of the instances is the same."""
+    torch.manual_seed(0)
+    bags = Bags.from_list([torch.randn(12, 1)])
+
+    def scores(moved: float, exact_up_to: int) -> Any:
+        planner = shapley(exact_up_to, permutations=32, seed=0)
+        return score_instances(Game(moved), torch.zeros(1, 1), bags, planner)  # type: ignore[arg-type]
+
+    np.testing.assert_allclose(scores(moved, 1), scores(0.0, 1) + moved / 12, atol=1e-5)
+    np.testing.assert_allclose(scores(moved, 1), scores(moved, 12), atol=0.15)
+
+
+def test_a_bag_has_the_same_sample_whatever_is_beside_it() -> None:
+    verifier, (query, bags) = some_verifier("mi_net"), some_bags((6, 4, 6))
+    together = explain_features(verifier, query, bags, "shapley", exact_up_to=1, permutations=4)
+    for place, part in enumerate(bags.split(together)):
+        alone = Bags.from_list([bags.split(bags.values)[place]])
+        found = explain_features(verifier, query[place : place + 1], alone, "shapley", exact_up_to=1, permutations=4)
+        np.testing.assert_allclose(found, part, atol=1e-5)
+
+
+def test_a_verifier_of_less_precision_is_explained_and_evaluated_too() -> None:
+    verifier, exemplars = some_verifier("gabmil").bfloat16(), tiny_sets("features", 20)["test"]
+    answers = predict(verifier, exemplars)
+    np.testing.assert_allclose(answers.logit, predict(some_verifier("gabmil"), exemplars).logit, atol=0.2)
+    assert np.isfinite(explain(verifier, exemplars, "leave_one_out")).all()
+
+
+def test_an_error_leaves_every_part_in_its_mode() -> None:
+    verifier, exemplars = some_verifier("mi_net").train(), tiny_sets("features", 20)["test"]
+    verifier.backbone.eval()
+    for work in (
+        lambda: explain(verifier, exemplars, "rollout"),  # msa only
+        lambda: predict(verifier, exemplars, np.zeros((1, 8), np.float32)),  # fewer rows than the pool has
+        lambda: verifier.verify(np.full(8, np.nan), np.zeros((2, 8))),
+    ):
+        with pytest.raises((MivError, IndexError)):
+            work()
+        assert verifier.training
+        assert verifier.pooling.training
+        assert not verifier.backbone.training
 
 
 def test_one_pair_of_opposite_orders_is_exact_for_two_instances() -> None:

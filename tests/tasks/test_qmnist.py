@@ -325,14 +325,14 @@ def test_the_paper_s_figures(number: int) -> None:
 @real_data
 @pytest.mark.parametrize(
     ("mean_bag", "table"),
-    [  # paper, Table 4: mean and median number of witnesses, mean and median ratio
+    [  # paper, Table 5: mean and median number of witnesses, mean and median ratio
         (10, [2.742, 3.0, 0.288, 0.273]),
         (20, [3.699, 4.0, 0.187, 0.182]),
         (50, [3.273, 3.0, 0.066, 0.061]),
     ],
 )
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_table_4(mean_bag: int, table: list[float], number: int) -> None:
+def test_table_5(mean_bag: int, table: list[float], number: int) -> None:
     task = Qmnist(raw=SHARED, download=False, round=number, mean_bag=mean_bag)
     train = task.build(SilentProgress())["train"]
     assert train.witness is not None

@@ -1,3 +1,4 @@
+import json
 import math
 from pathlib import Path
 
@@ -6,11 +7,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lightning.pytorch import Trainer
 
 from miv import MivError, Verifier
 from miv.batches import make_batch
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.training.contrast import contrast_losses
+from miv.training.keeper import Keeper
 from miv.training.run import Machine, complete, create_verifier, train
 from tests.training.tiny import IMAGES, run_tiny, tiny_sets
 
@@ -75,6 +78,33 @@ def test_runs_with_other_poolings_share_the_stage(tmp_path: Path, capfd: pytest.
     assert (tmp_path / "other" / "metrics.csv").read_text().count("\ncontrast") == 2
     run_tiny("image", tmp_path / "longer", contrast_epochs=3)
     assert "contrast epoch" in capfd.readouterr().err
+
+
+def test_a_stage_that_was_killed_gives_way_to_one_that_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    save = Keeper._save
+
+    def save_and_die(keeper: Keeper, trainer: Trainer) -> None:
+        save(keeper, trainer)
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Keeper, "_save", save_and_die)
+        with pytest.raises(KilledError):
+            run_tiny("image", tmp_path / "killed", contrast_epochs=3)
+    assert (tmp_path / "killed" / "checkpoints" / "contrast" / "last.ckpt").is_file()
+    run_tiny("image", tmp_path / "other", contrast_epochs=3, pooling="gabmil")
+    capfd.readouterr()
+    run_tiny("image", tmp_path / "killed", contrast_epochs=3)
+    assert "contrast epoch" not in capfd.readouterr().err
+    assert (tmp_path / "killed" / "metrics.csv").read_text().count("\ncontrast") == 3
+    about = json.loads((tmp_path / "killed" / "run.json").read_text())
+    assert list(about["stage_seconds"]) == ["contrast", "frozen", "all"]
+    assert about["seconds"] == pytest.approx(sum(about["stage_seconds"].values()), abs=0.2)
 
 
 def test_the_weights_of_its_last_epoch_are_kept(tmp_path: Path) -> None:

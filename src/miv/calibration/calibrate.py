@@ -1,21 +1,30 @@
 """From the answers on validation data to an operating point, with how sure each of its figures is."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from miv.calibration.clusters import Counts, clusters_of
 from miv.calibration.error_curve import ErrorCurve
-from miv.calibration.goals import CONFIDENCE, EqualErrors, Goal, parse_goal, upper_bound
+from miv.calibration.evidence import CONFIDENCE
+from miv.calibration.goals import EqualErrors, Goal, parse_goal
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, resampled_calibration_error
 from miv.calibration.scaling_fits import choose_scaling
-from miv.calibration.witness_fits import fit_witness_rule, held_out_witnesses, measure_witness_sets
+from miv.calibration.witness_fits import (
+    TooFewWitnessesError,
+    fit_witness_rule,
+    held_out_witnesses,
+    measure_witness_sets,
+)
 from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.operating_point import OperatingPoint
-from miv.scalings import Floats
-from miv.witness_sets import Mask, StatedRule, WitnessRule
+from miv.values import Floats
+from miv.witness_sets import ConformalRule, Mask, StatedRule, WitnessesBy, WitnessRule
 
 ROUNDS = 1000  # of the bootstrap
 
@@ -57,16 +66,22 @@ def calibrate(
     scaling: str = "auto",
     epsilon: float = 0.1,
     *,
+    shares: ArrayLike | None = None,
+    witnesses_by: WitnessesBy = "attention",
     rounds: int = ROUNDS,
     seed: int = 0,
 ) -> Calibration:
     """Choose a scaling, a threshold and a witness rule on the answers for validation data.
 
     Args:
-        predictions: of a verifier on exemplars that it was not trained on, and that nothing will be tested on.
+        predictions: of a verifier on exemplars that it was not trained on, and that nothing will be tested on. Where
+            they have no ``query``, all exemplars are taken as independent.
         goal: what the threshold is for, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``.
         scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto`` for the best by cross-validation.
-        epsilon: the share of true witnesses that may be outside the witness sets, where witnesses are known.
+        epsilon: the share of true witnesses that may be outside the witness sets, where enough witnesses are known.
+        shares: ``(T,)``, of sum 1 in each bag, that the witness rule is for instead of attention, such as those of
+            ``miv.explaining.witness_shares``.
+        witnesses_by: what gave them. The rule is refused for others.
         rounds: of the bootstrap.
         seed: of folds, halves and bootstrap.
     """
@@ -74,24 +89,29 @@ def calibrate(
     if len(predictions) == 0:
         raise MivError("There are no predictions. Expected those on validation data.")
     logit, label = predictions.logit, predictions.label
-    chosen = choose_scaling(logit, label, scaling, seed)
+    cluster = clusters_of(predictions)
+    chosen = choose_scaling(logit, label, scaling, seed, cluster)
     probability = chosen.scaling.probability(logit)
-    curve = ErrorCurve.of(probability, label)
+    curve = ErrorCurve.of(probability, label, cluster)
     place = int(goal.pick(curve))
     goal.check(curve)
     threshold = float(curve.cuts[place])
-    rule, witnesses = _witness_rule(predictions, probability, probability >= threshold, epsilon, seed)
+    shared = predictions if shares is None else replace(predictions, attention=np.asarray(shares, np.float64))
+    rule, witnesses = _witness_rule(shared, probability, probability >= threshold, epsilon, seed)
+    rule = replace(rule, by=witnesses_by) if isinstance(rule, ConformalRule) else rule
+    resampled = curve.resampled(probability, label, cluster, rounds, seed)
     measured = {
         "exemplars": len(predictions),
-        "positives": curve.positives,
-        "negatives": curve.negatives,
+        "positives": int(curve.positives),
+        "negatives": int(curve.negatives),
+        "queries": None if predictions.query is None else int(cluster.max()) + 1,  # None: taken as independent
         "confidence": CONFIDENCE,
         "bootstrap_rounds": rounds,
-        **_rates(curve, goal, place, rounds, seed),
+        **_rates(curve, goal, place, resampled),
         "log_loss": chosen.log_loss,
         "ece": {
-            "before": _calibration_error(predictions, predictions.probability, rounds, seed),
-            "after": _calibration_error(predictions, chosen.held_out, rounds, seed),
+            "before": _calibration_error(predictions, predictions.probability, cluster, rounds, seed),
+            "after": _calibration_error(predictions, chosen.held_out, cluster, rounds, seed),
         },
         "by_bag_size": _by_bag_size(predictions, chosen.held_out, probability >= threshold),
         "witnesses": witnesses,
@@ -101,39 +121,37 @@ def calibrate(
     )
 
 
-def _rates(curve: ErrorCurve, goal: Goal, place: int, rounds: int, seed: int) -> dict[str, Any]:
+def _rates(curve: ErrorCurve, goal: Goal, place: int, resampled: Iterator[ErrorCurve]) -> dict[str, Any]:
     """The threshold, the errors at it and the equal error rate, each with its interval.
 
     The threshold and the equal error rate are found anew in each round; the errors are those of the one threshold.
     """
     found: dict[str, list[Floats]] = {"threshold": [], "false_accept_rate": [], "false_reject_rate": [], "eer": []}
-    for batch in curve.resampled(rounds, seed):
+    for batch in resampled:
         found["threshold"].append(batch.cuts[goal.pick(batch)])
         found["false_accept_rate"].append(batch.false_accept_rate[:, place])
         found["false_reject_rate"].append(batch.false_reject_rate[:, place])
-        found["eer"].append(_equal_error_rate(batch))
+        found["eer"].append(EqualErrors().rate(batch))
     values = {
         "threshold": float(curve.cuts[place]),
         "false_accept_rate": float(curve.false_accept_rate[place]),
         "false_reject_rate": float(curve.false_reject_rate[place]),
-        "eer": float(_equal_error_rate(curve)),
+        "eer": float(EqualErrors().rate(curve)),
     }
     rates: dict[str, Any] = {name: _interval(value, np.concatenate(found[name])) for name, value in values.items()}
     # Resampling no errors gives none ever; the exact bound says what may be true all the same.
-    for name, errors, of in (
-        ("false_accept_rate", curve.false_accepts[place], curve.negatives),
-        ("false_reject_rate", curve.false_rejects[place], curve.positives),
+    for name, errors, evidence in (
+        ("false_accept_rate", curve.false_accepts[place], curve.of_negatives),
+        ("false_reject_rate", curve.false_rejects[place], curve.of_positives),
     ):
-        rates[name] |= {"errors": int(errors), "at_most": float(upper_bound(np.asarray(errors), of))}
+        rates[name] |= {
+            "errors": int(errors),
+            "effective_exemplars": float(evidence.effective(errors)),
+            "at_most": float(evidence.upper_bound(errors)),
+        }
     wrong = int(curve.false_accepts[place] + curve.false_rejects[place])
-    rates["accuracy"] = 1 - wrong / (curve.negatives + curve.positives)
+    rates["accuracy"] = 1 - wrong / int(curve.negatives + curve.positives)
     return rates
-
-
-def _equal_error_rate(curve: ErrorCurve) -> Floats:
-    """``(...)`` the mean of both rates at the cut where they are nearest."""
-    both = (curve.false_accept_rate + curve.false_reject_rate) / 2
-    return np.asarray(np.take_along_axis(both, EqualErrors().pick(curve)[..., None], -1)[..., 0])
 
 
 def _interval(value: float, resampled: Floats) -> dict[str, Any]:
@@ -141,10 +159,12 @@ def _interval(value: float, resampled: Floats) -> dict[str, Any]:
     return {"value": value, "low": float(low), "high": float(high)}
 
 
-def _calibration_error(predictions: Predictions, probability: Floats, rounds: int, seed: int) -> dict[str, Any]:
+def _calibration_error(
+    predictions: Predictions, probability: Floats, cluster: Counts, rounds: int, seed: int
+) -> dict[str, Any]:
     label = predictions.label
     value = expected_calibration_error(label, probability)
-    resampled = resampled_calibration_error(label, probability, rounds, seed)
+    resampled = resampled_calibration_error(label, probability, cluster, rounds, seed)
     # Scatter adds to this error and takes nothing off it, and resampling adds scatter: only the spread is used.
     return _interval(value, np.maximum(resampled - resampled.mean() + value, 0))
 
@@ -171,18 +191,21 @@ def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask) -> 
 def _witness_rule(
     predictions: Predictions, probability: Floats, accepted: Mask, epsilon: float, seed: int
 ) -> tuple[WitnessRule, dict[str, Any] | None]:
-    """Calibrate the rule where there are attention and known witnesses, and measure it beside the stated rule."""
+    """Calibrate the rule where there are attention and enough known witnesses; measure it beside the stated rule."""
     stated = StatedRule()
     if predictions.attention is None or predictions.witness is None or not _has_witnesses(predictions):
         return stated, None
-    rule = fit_witness_rule(predictions, probability, epsilon)
-    held_out = held_out_witnesses(predictions, probability, epsilon, seed)
     by_stated = stated.witnesses(probability, accepted, predictions.attention, predictions.ptr)
-    return rule, {
-        "epsilon": epsilon,
-        "held_out": None if held_out is None else measure_witness_sets(predictions, held_out),
-        "stated_rule": measure_witness_sets(predictions, by_stated),
-    }
+    measured: dict[str, Any] = {"epsilon": epsilon, "held_out": None, "too_few": None}
+    measured["stated_rule"] = measure_witness_sets(predictions, by_stated)
+    try:
+        rule = fit_witness_rule(predictions, probability, epsilon)
+    except TooFewWitnessesError as error:  # the threshold does not depend on them
+        return stated, {**measured, "too_few": str(error)}
+    held_out = held_out_witnesses(predictions, probability, epsilon, seed)
+    if held_out is not None:
+        measured["held_out"] = measure_witness_sets(predictions, held_out)
+    return rule, measured
 
 
 def _has_witnesses(predictions: Predictions) -> bool:

@@ -1,16 +1,14 @@
 """Every threshold that makes a difference, with the errors it makes; and the same for resampled exemplars."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from miv.calibration.clusters import Counts, Labels, draws_of
+from miv.calibration.evidence import Evidence
 from miv.errors import MivError
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
-_CURVES_TOGETHER = 100  # resampled in one go: quick, and small in memory
+from miv.values import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,8 +19,10 @@ class ErrorCurve:
         cuts: ``(J,)`` thresholds, rising; an exemplar is accepted where its probability is at least the cut.
         false_accepts: ``(..., J)`` negatives that are accepted; falls along the cuts.
         false_rejects: ``(..., J)`` positives that are rejected; rises along the cuts.
-        negatives: how many there are.
-        positives: how many there are.
+        negatives: ``(...)`` how many there are.
+        positives: ``(...)`` how many there are.
+        of_negatives: how sure a false-accept rate is, by the exemplars as they are, not resampled.
+        of_positives: the same of a false-reject rate.
 
     >>> curve = ErrorCurve.of(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
     >>> curve.cuts.round(2).tolist()
@@ -34,49 +34,63 @@ class ErrorCurve:
     cuts: Floats
     false_accepts: Counts
     false_rejects: Counts
-    negatives: int
-    positives: int
+    negatives: Counts
+    positives: Counts
+    of_negatives: Evidence
+    of_positives: Evidence
 
     @classmethod
-    def of(cls, probability: Floats, label: NDArray[np.int8]) -> "ErrorCurve":
-        """Count the errors of every threshold that tells two of the probabilities ``(E,)`` apart."""
-        levels, place = np.unique(probability, return_inverse=True)
-        negatives = np.bincount(place[label == 0], minlength=len(levels))
-        positives = np.bincount(place[label == 1], minlength=len(levels))
-        if not negatives.any() or not positives.any():
+    def of(cls, probability: Floats, label: Labels, cluster: Counts | None = None) -> "ErrorCurve":
+        """Count the errors of every threshold that tells two of the probabilities ``(E,)`` apart.
+
+        Args:
+            probability: ``(E,)``.
+            label: ``(E,)``.
+            cluster: ``(E,)``, the same number for exemplars that depend on each other; without it all are independent.
+        """
+        if not 0 < (label == 1).sum() < len(label):
             raise MivError(f"All {len(label)} labels are the same. A threshold needs positives and negatives.")
-        return cls._counted(_cuts(levels), negatives, positives)
-
-    @classmethod
-    def _counted(cls, cuts: Floats, negatives: Counts, positives: Counts) -> "ErrorCurve":
-        """``negatives`` and ``positives`` are ``(..., J - 1)``, how many have each of the distinct probabilities."""
-        none = np.zeros((*negatives.shape[:-1], 1), np.int64)
-        below = np.concatenate([none, negatives.cumsum(-1)], -1)  # (..., J) negatives that are rejected
-        false_rejects = np.concatenate([none, positives.cumsum(-1)], -1)
-        total = int(below.flat[-1])
-        return cls(cuts, total - below, false_rejects, total, int(false_rejects.flat[-1]))
+        cluster = np.arange(len(label)) if cluster is None else cluster
+        negative = label == 0
+        levels, place = np.unique(probability, return_inverse=True)
+        return cls(
+            _cuts(levels),
+            *_counted(*(np.bincount(place[label == value], minlength=len(levels)) for value in (0, 1))),
+            Evidence.of(probability[negative], cluster[negative]),
+            Evidence.of(-probability[~negative], cluster[~negative]),
+        )
 
     @property
     def false_accept_rate(self) -> Floats:
         """``(..., J)``."""
-        return np.asarray(self.false_accepts / self.negatives)
+        return np.asarray(self.false_accepts / self.negatives[..., None])
 
     @property
     def false_reject_rate(self) -> Floats:
         """``(..., J)``."""
-        return np.asarray(self.false_rejects / self.positives)
+        return np.asarray(self.false_rejects / self.positives[..., None])
 
-    def resampled(self, rounds: int, seed: int) -> "Iterator[ErrorCurve]":
-        """Draw positives and negatives anew with replacement, and give the curves ``(R, J)`` in batches."""
-        random = np.random.default_rng(seed)
-        negatives, positives = -np.diff(self.false_accepts), np.diff(self.false_rejects)
-        for start in range(0, rounds, _CURVES_TOGETHER):
-            size = min(_CURVES_TOGETHER, rounds - start)
-            yield self._counted(
-                self.cuts,
-                random.multinomial(self.negatives, negatives / self.negatives, size),
-                random.multinomial(self.positives, positives / self.positives, size),
-            )
+    def resampled(
+        self, probability: Floats, label: Labels, cluster: Counts, rounds: int, seed: int
+    ) -> "Iterator[ErrorCurve]":
+        """Draw the clusters of the same exemplars anew, and give the curves ``(R, J)`` in batches."""
+        order = np.argsort(probability, kind="stable")
+        first = np.unique(probability[order], return_index=True)[1]  # (J - 1,) where each level begins
+        of_class = [(label == value)[order] for value in (0, 1)]
+        for drawn in draws_of(label, cluster, rounds, seed):
+            times = drawn[:, cluster[order]]  # (R, E)
+            counted = _counted(*(np.add.reduceat(times * of, first, axis=1) for of in of_class))
+            accepts, rejects, negatives, positives = counted
+            yield replace(self, false_accepts=accepts, false_rejects=rejects, negatives=negatives, positives=positives)
+
+
+def _counted(negatives: Counts, positives: Counts) -> tuple[Counts, Counts, Counts, Counts]:
+    """From how many have each distinct probability, ``(..., J - 1)``, to the errors at the cuts, and the sums."""
+    none = np.zeros((*negatives.shape[:-1], 1), np.int64)
+    true_rejects = np.concatenate([none, negatives.cumsum(-1)], -1)  # (..., J)
+    false_rejects = np.concatenate([none, positives.cumsum(-1)], -1)
+    total = true_rejects[..., -1:]
+    return total - true_rejects, false_rejects, np.asarray(total[..., 0]), np.asarray(false_rejects[..., -1])
 
 
 def _cuts(levels: Floats) -> Floats:

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.calibration.error_curve import ErrorCurve
+from miv.calibration.evidence import CONFIDENCE, Evidence
 from miv.errors import MivError
+from miv.values import Floats
 
-CONFIDENCE = 0.95
 FORMS = "eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR] such as cost=10:1:0.2"
 Places = NDArray[np.int64]
 
@@ -27,8 +28,16 @@ class Goal(ABC):
     def pick(self, curve: ErrorCurve) -> Places:
         """Return the place of the cut, ``()`` or, for a batch of resampled curves, ``(R,)``."""
 
-    def check(self, curve: ErrorCurve) -> None:  # noqa: B027  # most goals ask for nothing more than a curve
+    def check(self, curve: ErrorCurve) -> None:
         """Refuse where the data cannot support the goal, or the verifier cannot reach it."""
+        place = int(self.pick(curve))
+        exemplars = int(curve.negatives + curve.positives)
+        accepted = int(curve.false_accepts[place] + curve.positives - curve.false_rejects[place])
+        if accepted in (0, exemplars):
+            raise MivError(
+                f"The threshold for {self.words} would answer {'yes' if accepted else 'no'} to all {exemplars:,} "
+                "exemplars, which needs no verifier. Train a better one, or choose another goal."
+            )
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,20 @@ class EqualErrors(Goal):
 
     def pick(self, curve: ErrorCurve) -> Places:
         return np.asarray(np.abs(curve.false_accept_rate - curve.false_reject_rate).argmin(-1))
+
+    def rate(self, curve: ErrorCurve) -> Floats:
+        """``(...)`` the mean of both rates at the cut where they are nearest."""
+        both = (curve.false_accept_rate + curve.false_reject_rate) / 2
+        return np.asarray(np.take_along_axis(both, self.pick(curve)[..., None], -1)[..., 0])
+
+    def check(self, curve: ErrorCurve) -> None:
+        rate = float(self.rate(curve))
+        if rate >= 0.5:
+            raise MivError(
+                f"The equal error rate is {rate:.2g}, no better than tossing a coin. Expected less than 0.5; train a "
+                "better verifier, and see that 1 is the label of bags that hold something of the query's class."
+            )
+        super().check(curve)
 
 
 @dataclass(frozen=True)
@@ -70,18 +93,39 @@ class LeastCost(Goal):
         return f"least cost, where {costs} and the share of positives is {of}"
 
     def pick(self, curve: ErrorCurve) -> Places:
-        share = curve.positives / (curve.positives + curve.negatives) if self.prior is None else self.prior
-        accepts = self.false_accept * (1 - share) * curve.false_accept_rate
-        return np.asarray((accepts + self.false_reject * share * curve.false_reject_rate).argmin(-1))
+        accept, reject = self._prices(curve)
+        cost = accept[..., None] * curve.false_accept_rate + reject[..., None] * curve.false_reject_rate
+        return np.asarray(cost.argmin(-1))
+
+    def check(self, curve: ErrorCurve) -> None:
+        super().check(curve)
+        place = int(self.pick(curve))
+        accept, reject = (float(price) for price in self._prices(curve))
+        accepts, rejects = curve.false_accepts[place], curve.false_rejects[place]
+        rates = float(curve.of_negatives.upper_bound(accepts)), float(curve.of_positives.upper_bound(rejects))
+        highest, alike = accept * rates[0] + reject * rates[1], min(accept, reject)
+        if highest >= alike:
+            raise MivError(
+                f"The data are too few for {self.words}. The best threshold accepts {accepts:,} of {curve.negatives:,} "
+                f"negatives and rejects {rejects:,} of {curve.positives:,} positives, but the true rates may be up to "
+                f"{rates[0]:.2g} and {rates[1]:.2g} ({CONFIDENCE:.0%} confidence each), at which an exemplar costs "
+                f"{highest:.3g}; the answer {'no' if reject <= accept else 'yes'} to everything costs {alike:.3g}. "
+                "Give more data, or costs that are nearer to each other."
+            )
+
+    def _prices(self, curve: ErrorCurve) -> tuple[Floats, Floats]:
+        """``(...)`` what it costs an exemplar in the mean to accept all negatives, and to reject all positives."""
+        share = curve.positives / (curve.positives + curve.negatives) if self.prior is None else np.array(self.prior)
+        return np.asarray(self.false_accept * (1 - share)), np.asarray(self.false_reject * share)
 
 
 @dataclass(frozen=True)
 class _AtMost(Goal):
     """One kind of error at most so often, with 95 % confidence, and as few of the other kind as that allows.
 
-    Where the threshold stands beside the ``k + 1``-th most extreme of ``n`` exemplars, the true error rate is below
-    the Clopper–Pearson bound for ``k`` errors of ``n`` with that confidence (Wilks 1941). ``k`` is the most errors for
-    which this bound is not above the rate.
+    Where the threshold stands beside the ``k + 1``-th most extreme of ``n`` independent exemplars, the true error rate
+    is below the Clopper–Pearson bound for ``k`` errors of ``n`` with that confidence (Wilks 1941). Exemplars of one
+    query count as fewer, see ``Evidence``. ``k`` is the most errors for which the bound is not above the rate.
     """
 
     rate: float
@@ -90,17 +134,22 @@ class _AtMost(Goal):
         if not 0 < self.rate < 1:
             raise MivError(f"The rate is {self.rate:g}. Expected a number between 0 and 1, such as 0.01.")
 
-    def errors_allowed(self, exemplars: int, kind: str) -> int:
+    def errors_allowed(self, evidence: Evidence, kind: str) -> int:
         """Return ``k``; refuse where even no error at all would not be evidence enough."""
-        errors = np.arange(math.floor(self.rate * exemplars) + 1)
-        allowed = int(np.searchsorted(upper_bound(errors, exemplars), self.rate, side="right")) - 1
+        errors = np.arange(math.floor(self.rate * evidence.exemplars) + 1)
+        allowed = int(np.searchsorted(evidence.upper_bound(errors), self.rate, side="right")) - 1
         if allowed < 0:
             needed = math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-self.rate))
-            bound = float(upper_bound(np.array([0]), exemplars)[0])
+            bound = float(evidence.upper_bound(np.asarray(0)))
+            given, more = f"{evidence.exemplars:,} {kind}", "more data"
+            if evidence.clusters < evidence.exemplars:
+                count = float(evidence.effective(np.asarray(0)))
+                given += f" of {evidence.clusters:,} queries, which count as {count:,.0f} independent ones"
+                kind, more = f"independent {kind}", "data with more queries"
             raise MivError(
-                f"{self.words} cannot be shown with {exemplars:,} {kind}: even if none of them were answered wrongly, "
+                f"{self.words} cannot be shown with {given}: even if none of them were answered wrongly, "
                 f"the true rate could be up to {bound:.2g} ({CONFIDENCE:.0%} confidence). Expected at least {needed:,} "
-                f"{kind}; give more data, or ask for a rate of {bound:.2g} or more."
+                f"{kind}; give {more}, or ask for a rate of {bound:.2g} or more."
             )
         return allowed
 
@@ -113,8 +162,10 @@ class FalseAcceptsAtMost(_AtMost):
         return f"false-accept rate <= {self.rate:g}"
 
     def pick(self, curve: ErrorCurve) -> Places:
-        allowed = self.errors_allowed(curve.negatives, "negatives")
-        return np.asarray((curve.false_accepts > allowed).sum(-1))  # the lowest cut with so few, as they fall
+        allowed = self.errors_allowed(curve.of_negatives, "negatives")
+        # As shares, as resampled curves have other numbers: the lowest cut with so few, as they fall.
+        over = curve.false_accepts * curve.of_negatives.exemplars > allowed * curve.negatives[..., None]
+        return np.asarray(over.sum(-1))
 
     def check(self, curve: ErrorCurve) -> None:
         if int(curve.false_rejects[self.pick(curve)]) == curve.positives:
@@ -122,6 +173,7 @@ class FalseAcceptsAtMost(_AtMost):
                 f"No threshold with a {self.words} accepts any of the {curve.positives:,} positives: too many "
                 "negatives score higher than all of them. Train a better verifier, or allow a higher rate."
             )
+        super().check(curve)
 
 
 class FalseRejectsAtMost(_AtMost):
@@ -132,8 +184,9 @@ class FalseRejectsAtMost(_AtMost):
         return f"false-reject rate <= {self.rate:g}"
 
     def pick(self, curve: ErrorCurve) -> Places:
-        allowed = self.errors_allowed(curve.positives, "positives")
-        return np.asarray((curve.false_rejects <= allowed).sum(-1) - 1)  # the highest cut with so few, as they rise
+        allowed = self.errors_allowed(curve.of_positives, "positives")
+        within = curve.false_rejects * curve.of_positives.exemplars <= allowed * curve.positives[..., None]
+        return np.asarray(within.sum(-1) - 1)  # the highest cut with so few, as they rise
 
     def check(self, curve: ErrorCurve) -> None:
         if int(curve.false_accepts[self.pick(curve)]) == curve.negatives:
@@ -141,14 +194,7 @@ class FalseRejectsAtMost(_AtMost):
                 f"No threshold with a {self.words} rejects any of the {curve.negatives:,} negatives: too many "
                 "positives score lower than all of them. Train a better verifier, or allow a higher rate."
             )
-
-
-def upper_bound(errors: NDArray[np.int64], exemplars: int) -> NDArray[np.float64]:
-    """Return the one-sided Clopper–Pearson bounds: how high the true rate may be after so many errors."""
-    from scipy.special import betaincinv  # the quantile of scipy.stats.beta, which takes a second to import
-
-    some = np.minimum(errors, exemplars - 1)
-    return np.where(errors < exemplars, betaincinv(some + 1.0, exemplars - some, CONFIDENCE), 1.0)
+        super().check(curve)
 
 
 def parse_goal(text: str) -> Goal:

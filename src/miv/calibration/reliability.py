@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from miv.calibration.clusters import Counts, Labels, draws_of
+from miv.values import Floats
+
 BINS = 15
 _MOST_CLASSES = 4
 
 
-def expected_calibration_error(label: NDArray[np.int8], probability: Floats) -> float:
+def expected_calibration_error(label: Labels, probability: Floats) -> float:
     r"""Return :math:`\sum_b \frac{n_b}{E} |\bar y_b - \bar p_b|` over 15 bins of equal width (Guo et al. 2017).
 
     >>> expected_calibration_error(np.array([1, 1, 0, 0]), np.array([0.9, 0.9, 0.1, 0.1])).__round__(3)
@@ -20,14 +22,13 @@ def expected_calibration_error(label: NDArray[np.int8], probability: Floats) -> 
     return float(np.abs(gaps).sum() / len(label))
 
 
-def resampled_calibration_error(label: NDArray[np.int8], probability: Floats, rounds: int, seed: int) -> Floats:
-    """Return ``(rounds,)`` the error of exemplars drawn anew with replacement."""
-    gaps = np.zeros((len(label), BINS))
-    gaps[np.arange(len(label)), _bin(probability)] = label - probability
-    random = np.random.default_rng(seed)
-    even = np.full(len(label), 1 / len(label))
-    batches = [random.multinomial(len(label), even, size) @ gaps for size in _sizes(rounds)]  # each (R, BINS)
-    return np.asarray(np.abs(np.concatenate(batches)).sum(1) / len(label))
+def resampled_calibration_error(label: Labels, probability: Floats, cluster: Counts, rounds: int, seed: int) -> Floats:
+    """Return ``(rounds,)`` the error of clusters ``(E,)`` of exemplars drawn anew with replacement."""
+    sizes = np.bincount(cluster)  # (G,)
+    gaps = np.zeros((len(sizes), BINS))
+    np.add.at(gaps, (cluster, _bin(probability)), label - probability)
+    errors = [np.abs(drawn @ gaps).sum(1) / (drawn @ sizes) for drawn in draws_of(label, cluster, rounds, seed)]
+    return np.concatenate(errors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class ReliabilityPoints:
     exemplars: NDArray[np.int64]
 
 
-def reliability_points(label: NDArray[np.int8], probability: Floats, bins: int = 10) -> ReliabilityPoints:
+def reliability_points(label: Labels, probability: Floats, bins: int = 10) -> ReliabilityPoints:
     """Group exemplars by probability into bins of equally many, as far as ties allow."""
     inner = np.quantile(probability, np.linspace(0, 1, bins + 1)[1:-1])
     place = np.searchsorted(inner, probability, side="right")
@@ -70,7 +71,3 @@ def bag_size_classes(sizes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.in
 
 def _bin(probability: Floats) -> NDArray[np.int64]:
     return np.minimum((probability * BINS).astype(np.int64), BINS - 1)
-
-
-def _sizes(rounds: int, together: int = 100) -> list[int]:
-    return [min(together, rounds - start) for start in range(0, rounds, together)]

@@ -16,6 +16,7 @@ def calibration_text(point: OperatingPoint) -> str:
             f"threshold  {point.threshold:.4f}  ({sure} interval {_span(m['threshold'])})",
             f"scaling    {_parameters(point.scaling.document())}",
             f"data       {m['exemplars']:,} exemplars: {m['positives']:,} positive, {m['negatives']:,} negative",
+            f"queries    {_queries(m)}",
         ],
         _rates(m, sure),
         _losses(m),
@@ -39,8 +40,20 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
     rows.append(["equal error", _figure(m["eer"]["value"]), _span(m["eer"]), ""])
     for when in ("before", "after"):
         rows.append([f"ECE {when}", _figure(m["ece"][when]["value"]), _span(m["ece"][when]), ""])
-    note = f"at most: the true rate is below this with {sure} confidence (Clopper–Pearson)."
-    return [*_table(rows), note]
+    notes = [f"at most: the true rate is below this with {sure} confidence (Clopper–Pearson)."]
+    if m["queries"] not in (None, m["exemplars"]):
+        negatives, positives = (m[name]["effective_exemplars"] for name in ("false_accept_rate", "false_reject_rate"))
+        notes.append(
+            f"Exemplars of one query are wrong together: {m['negatives']:,} negatives count as {negatives:,.0f}, "
+            f"{m['positives']:,} positives as {positives:,.0f}."
+        )
+    return [*_table(rows), *notes]
+
+
+def _queries(m: dict[str, Any]) -> str:
+    if m["queries"] is None:
+        return "not known: all exemplars are taken as independent"
+    return f"{m['queries']:,}; intervals and folds keep the exemplars of a query together"
 
 
 def _losses(m: dict[str, Any]) -> list[str]:
@@ -52,12 +65,13 @@ def _witnesses(point: OperatingPoint) -> list[str]:
     rule, found = point.witness_rule, point.measured["witnesses"]
     if not isinstance(rule, ConformalRule) or found is None:
         factor = rule.factor if isinstance(rule, StatedRule) else 0.0
+        why = "the data have no known witnesses." if found is None else found["too_few"]
         return [
-            f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention.",
-            "A stated rule without a promise: the data have no known witnesses, or the pooling no attention.",
+            f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
+            f"or of the fall of the logit without them. A stated rule without a promise: {why}",
         ]
     lines = [
-        f"Witnesses: where probability × attention × size of the bag >= {rule.threshold:.4g};",
+        f"Witnesses: where probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
         f"at least {1 - rule.epsilon:.1%} of true witnesses are inside (conformal). Measured on held-out halves:",
     ]
     measured = found["held_out"]

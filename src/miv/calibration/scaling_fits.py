@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from miv.errors import MivError, unknown_name
-from miv.scalings import SCALINGS, Floats, Identity, Isotonic, Platt, Scaling, Temperature, sigmoid
+from miv.calibration.clusters import Counts, Labels, folds_of
+from miv.errors import unknown_name
+from miv.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
+from miv.values import Floats, sigmoid
 
-Labels = NDArray[np.int8]
 _FOLDS = 5
 _LEAST_PROBABILITY = 1e-15  # a logit of 40 is a probability of 1, whose log loss would be infinite
 
@@ -28,14 +28,17 @@ class ScalingChoice:
     log_loss: dict[str, float]
 
 
-def choose_scaling(logit: Floats, label: Labels, name: str = "auto", seed: int = 0) -> ScalingChoice:
+def choose_scaling(
+    logit: Floats, label: Labels, name: str = "auto", seed: int = 0, cluster: Counts | None = None
+) -> ScalingChoice:
     """Fit the scaling of that name, or with ``auto`` the one of the least cross-validated log loss.
 
-    Of several that are equally good the simplest is taken, in the order none, temperature, platt, isotonic.
+    Exemplars of the same ``cluster`` ``(E,)`` are in the same fold; without it all are independent. Of several that are
+    equally good the simplest is taken, in the order none, temperature, platt, isotonic.
     """
     if name != "auto" and name not in SCALINGS:
         raise unknown_name("scaling", name, ["auto", *SCALINGS])
-    folds = _folds(label, seed)
+    folds = folds_of(label, np.arange(len(label)) if cluster is None else cluster, _FOLDS, seed)
     held_out: dict[str, Floats] = {}
     for candidate in SCALINGS:
         held_out[candidate] = np.zeros(len(logit))
@@ -107,20 +110,3 @@ def _fit_isotonic(logit: Floats, label: Labels) -> Isotonic:
     if logit.max() > points[-1][0]:
         points.append((float(logit.max()), (1 + points[-1][1]) / 2))
     return Isotonic(*zip(*points, strict=True))
-
-
-def _folds(label: Labels, seed: int) -> NDArray[np.int64]:
-    """Return ``(E,)`` the fold of each exemplar; every fold has its share of positives."""
-    from sklearn.model_selection import StratifiedKFold
-
-    rarest = int(np.bincount(label, minlength=2).min())
-    if rarest < 2:
-        raise MivError(
-            f"Of {len(label)} exemplars {int(label.sum())} are positive. Expected at least two positives and two "
-            "negatives to calibrate on; give a larger validation set."
-        )
-    fold = np.zeros(len(label), np.int64)
-    splitter = StratifiedKFold(min(_FOLDS, rarest), shuffle=True, random_state=seed)
-    for number, (_, outside) in enumerate(splitter.split(label, label)):
-        fold[outside] = number
-    return fold

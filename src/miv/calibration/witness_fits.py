@@ -6,49 +6,58 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.calibration.clusters import clusters_of, folds_of
 from miv.calibration.reliability import bag_size_classes
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.witness_sets import ConformalRule, Floats, Mask, witness_score
+from miv.values import Floats
+from miv.witness_sets import ConformalRule, Mask, witness_score
+
+
+class TooFewWitnessesError(MivError):
+    """There are too few known witnesses for a promise."""
 
 
 def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: float) -> ConformalRule:
     r"""Find the highest threshold that leaves few enough witnesses of positive exemplars below it.
 
-    Witnesses of one bag depend on each other, so the promise rests on exemplars that could come in any order, by
-    conformal risk control (Angelopoulos et al. 2024): with :math:`W` witnesses in all, and at most :math:`w` in a
-    bag, :math:`m` of them may be missed, where
+    Witnesses of one bag depend on each other, and so do bags that are asked about the same query; the promise rests on
+    queries that could come in any order, by conformal risk control (Angelopoulos et al. 2024): with :math:`W` witnesses
+    in all, and at most :math:`w` of a query (of a bag, where queries are not known), :math:`m` may be missed, where
 
     .. math:: m + (1 - \varepsilon) \, w \le \varepsilon \, W .
 
     Then, in the mean over calibration and new data, at most the share :math:`\varepsilon` of new witnesses is missed.
-    With one witness a bag this is split conformal prediction with its usual correction for a finite sample.
+    The control asks for a bound :math:`w` that is known beforehand; here it is the highest number in the data, so a
+    query with more witnesses than any of these is left aside. With one witness a query this is split conformal
+    prediction with its usual correction for a finite sample.
     """
     scores, most = _witness_scores(predictions, probability)
     missed = _misses_allowed(len(scores), most, epsilon)
     if missed < 0:
         needed = math.ceil((1 - epsilon) * most / epsilon)
-        raise MivError(
+        together = "in one bag" if predictions.query is None else "of one query"
+        raise TooFewWitnessesError(
             f"{1 - epsilon:.1%} of witnesses inside cannot be promised with {len(scores):,} known witnesses, of which "
-            f"up to {most} are in one bag. Expected at least {needed:,}; give more data, or a larger --epsilon."
+            f"up to {most} are {together}. Expected at least {needed:,}; give more data, or a larger --epsilon."
         )
     return ConformalRule(float(np.partition(scores, missed)[missed]), epsilon)
 
 
 def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: float, seed: int = 0) -> Mask | None:
-    """Decide for each half of the exemplars by a rule fitted to the other half: ``(T,)`` bool.
+    """Decide for each half of the queries by a rule fitted to the other half: ``(T,)`` bool.
 
     ``None`` without attention, or where a half has too few witnesses to fit a rule to.
     """
     if predictions.attention is None:
         return None
-    half = _halves(predictions.label, seed)
+    half = folds_of(predictions.label, clusters_of(predictions), 2, seed)
     decided = np.zeros(int(predictions.ptr[-1]), bool)
     for part in (0, 1):
         chosen = np.flatnonzero(half == part)
         try:
             rule = fit_witness_rule(predictions.take(chosen), probability[chosen], epsilon)
-        except MivError:
+        except TooFewWitnessesError:
             return None
         inside = witness_score(probability, predictions.attention, predictions.ptr) >= rule.threshold
         elsewhere = np.repeat(half != part, predictions.bag_sizes)
@@ -85,12 +94,12 @@ def _measure(predictions: Predictions, decided: Mask, of: Mask) -> dict[str, Any
 
 
 def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floats, int]:
-    """The scores of the witnesses of positive exemplars, and the most that one bag has."""
+    """The scores of the witnesses of positive exemplars, and the most that one query has."""
     if predictions.attention is None:
         raise MivError("The predictions have no attention. A witness rule is calibrated on attention.")
     true = _of_bags(predictions, predictions.label == 1) & _known(predictions)
-    in_bag = np.add.reduceat(true.astype(np.int64), predictions.ptr[:-1]) if len(predictions) else np.zeros(1)
-    return witness_score(probability, predictions.attention, predictions.ptr)[true], max(1, int(in_bag.max()))
+    of_query = np.bincount(np.repeat(clusters_of(predictions), predictions.bag_sizes), true, minlength=1)
+    return witness_score(probability, predictions.attention, predictions.ptr)[true], max(1, int(of_query.max()))
 
 
 def _misses_allowed(witnesses: int, most: int, epsilon: float) -> int:
@@ -108,16 +117,6 @@ def _known(predictions: Predictions) -> Mask:
 
 def _of_bags(predictions: Predictions, exemplars: Mask) -> Mask:
     return np.repeat(exemplars, predictions.bag_sizes)
-
-
-def _halves(label: NDArray[np.int8], seed: int) -> NDArray[np.int64]:
-    """``(E,)`` 0 or 1 at random, half of the positives and half of the negatives each."""
-    random = np.random.default_rng(seed)
-    half = np.zeros(len(label), np.int64)
-    for value in (0, 1):
-        places = random.permutation(np.flatnonzero(label == value))
-        half[places[: len(places) // 2]] = 1
-    return half
 
 
 def _mean(values: NDArray[Any]) -> float | None:

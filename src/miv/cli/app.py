@@ -1,6 +1,5 @@
 """The command line's frame: commands, version, and errors without tracebacks."""
 
-import json
 import sys
 from typing import Annotated, Any
 
@@ -8,6 +7,7 @@ import typer
 
 from miv import __version__
 from miv.errors import MivError
+from miv.json_files import json_text
 
 app = typer.Typer(
     name="miv",
@@ -23,7 +23,7 @@ OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what
 
 def print_json(document: Any) -> None:
     """Write a result to standard output as JSON; everything that is not a result goes to standard error."""
-    print(json.dumps(document, ensure_ascii=False, indent=2))
+    print(json_text(document))
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,7 +1,7 @@
 """``miv calibrate``: the threshold, the scaling and the witness rule of a verifier, chosen on validation data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,6 +11,7 @@ from miv.errors import MivError
 if TYPE_CHECKING:
     from miv.evaluation import Predictions
     from miv.exemplars import ExemplarSet
+    from miv.verifier import Verifier
 
 _NOT_FOR_CALIBRATION = {
     "train": "the verifier has learnt from it, and is surer there than anywhere else",
@@ -28,6 +29,14 @@ def calibrate(
     ] = "eer",
     scaling: Annotated[str, typer.Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
     epsilon: Annotated[float, typer.Option(help="The share of true witnesses that may be missed.")] = 0.1,
+    witnesses: Annotated[
+        Literal["attention", "leave_one_out", "shapley", "rollout"] | None,
+        typer.Option(
+            help="The shares that the witness rule is for. Without it attention where the pooling has it, else "
+            "leave_one_out.",
+            show_default=False,
+        ),
+    ] = None,
     plots: Annotated[
         Path | None,
         typer.Option(help="Also draw ROC, DET and reliability curves into this folder.", show_default=False),
@@ -45,9 +54,12 @@ def calibrate(
     from miv.calibration import parse_goal
     from miv.exemplars import load_split
     from miv.exemplars.folder import is_set
+    from miv.explaining import check_method, witness_shares
     from miv.hub import is_folder
     from miv.model_files import find_verifier
+    from miv.progress import RichProgress
     from miv.training.run_folder import refuse_unfinished
+    from miv.verifier import Verifier
 
     if not is_folder(str(model)):
         raise MivError(
@@ -60,7 +72,13 @@ def calibrate(
         raise MivError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Give validation data.")
     refuse_unfinished(model)
     exemplars = load_split(data, split)
-    found = choose(_answers(model, exemplars), wanted, scaling, epsilon)
+    verifier = Verifier.from_pretrained(model)
+    by = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
+    check_method(verifier, by)
+    answers, shares = _answers(model, verifier, exemplars), None
+    if by != "attention" and exemplars.witness is not None:
+        shares = witness_shares(verifier, exemplars, answers.logit, by, RichProgress())
+    found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by)
     measured = {"data": {"name": name, "fingerprint": exemplars.fingerprint}, **found.point.measured}
     found = found.with_measured(measured)
     folder = find_verifier(model)
@@ -69,13 +87,16 @@ def calibrate(
             typer.echo(f"Wrote {path}.", err=True)
     found.point.save(folder)
     typer.echo(f"The operating point is in {folder}; miv verify uses it.", err=True)
+    witness_sets = found.point.measured["witnesses"]
+    if witness_sets is not None and witness_sets["too_few"] is not None:
+        typer.echo(f"Witnesses go by the stated rule, without a promise: {witness_sets['too_few']}", err=True)
     if json:
         print_json(found.point.document())
     else:
         print(found.text())
 
 
-def _answers(model: Path, exemplars: "ExemplarSet") -> "Predictions":
+def _answers(model: Path, verifier: "Verifier", exemplars: "ExemplarSet") -> "Predictions":
     """The verifier's answers: those that its run has kept, where they are on the same data, or new ones."""
     from miv.evaluation import Predictions
     from miv.training.run_folder import RunFolder
@@ -90,10 +111,10 @@ def _answers(model: Path, exemplars: "ExemplarSet") -> "Predictions":
                 raise MivError(f"These are the {split} data of {model}: {_NOT_FOR_CALIBRATION[split]}.")
             if run.predictions(split).is_file():
                 typer.echo(f"Using the run's own answers, {run.predictions(split)}.", err=True)
-                return Predictions.load(run.predictions(split))
+                kept = Predictions.load(run.predictions(split))
+                return Predictions.of(exemplars, kept.logit, kept.attention)  # older files do not name the queries
 
     from miv.prediction import predict
     from miv.progress import RichProgress
-    from miv.verifier import Verifier
 
-    return predict(Verifier.from_pretrained(model), exemplars, progress=RichProgress())
+    return predict(verifier, exemplars, progress=RichProgress())

@@ -12,7 +12,7 @@ from miv.cli.app import app
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")] = Path("demo"),
 ) -> None:
-    """Invent handwriting, train two verifiers on it, and show what they see.
+    """Invent handwriting, verify it with miv/digits, train two more verifiers, and show what they see.
 
     Takes under three minutes on two cores. What is in the folder already is not done again.
     """
@@ -21,4 +21,5 @@ def demo(
     from miv.progress import RichProgress
 
     keep_memory()
-    print(run_demo(out, RichProgress()))
+    for part in run_demo(out, RichProgress()):
+        print(part, end="\n\n", flush=True)

@@ -1,21 +1,17 @@
 """``miv reproduce``: the paper's tables and figures, computed where they are missing, beside what was published."""
 
-import sys
-from io import StringIO
-from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from miv.cache_folder import cache_folder
-from miv.cli.app import JsonOption, app, print_json
-from miv.errors import MivError, unknown_name
+from miv.cli.app import JsonOption, app
+from miv.errors import MivError, StoppedByUser, unknown_name
 
 if TYPE_CHECKING:
     from miv.experiments.grids import Experiment
     from miv.experiments.jobs import Job, Places
-    from miv.experiments.report import Section
 
 FORMATS = ("terminal", "markdown", "html")
 
@@ -31,12 +27,8 @@ def reproduce(
     ] = False,
     tier: Annotated[str, typer.Option(help="paper, cpu or smoke: what a cell may cost.")] = "cpu",
     rounds: Annotated[
-        str | None,
-        typer.Option(
-            help="How many rounds, such as 3, or which, such as 0,2 (one alone: 2,).",
-            show_default="what is there where the first round is complete, else 3",
-        ),
-    ] = None,
+        str, typer.Option(help="How many rounds, such as 3, or which, such as 0,2 (one alone: 2,).")
+    ] = "3",
     models: Annotated[
         str | None, typer.Option(help="Only these models, such as baseline,cap_vema.", show_default=False)
     ] = None,
@@ -52,7 +44,14 @@ def reproduce(
     encoder: Annotated[
         str, typer.Option(help="Encoder of sentences: minilm, a folder, or a name on the hub.")
     ] = "minilm",
-    parallel: Annotated[int, typer.Option(min=1, help="Cells that run side by side, each on its share of cores.")] = 1,
+    parallel: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Cells that run side by side, each on its share of cores and GPUs.",
+            show_default="1; with --ray one a GPU, or one a core",
+        ),
+    ] = None,
     ray: Annotated[
         str | None, typer.Option(help="Address of a Ray cluster, or local: each cell is a task.", show_default=False)
     ] = None,
@@ -70,37 +69,37 @@ def reproduce(
 
     Example: miv reproduce qmnist classification --tier cpu --raw data/qmnist --parallel 2
     """
-    from miv.experiments.grids import EXPERIMENTS, ROUNDS, find_experiments
-    from miv.experiments.jobs import Places
+    from miv.experiments.jobs import Job, Places
     from miv.experiments.tiers import find_tier
 
     find_tier(tier)
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
+    if json and form != "terminal":
+        raise MivError(f"--json and --format {form} are two forms of one report. Give one of them.")
     places = Places(results, work or cache_folder() / "experiments", cache_folder(), raw)
-    numbers = parse_rounds(rounds or str(ROUNDS))
+    numbers = parse_rounds(rounds)
     if task is None and not list_all:
         raise MivError("Say what to reproduce, such as `miv reproduce qmnist classification`; --list shows all.")
-    chosen = (
-        [one for name in EXPERIMENTS for one in find_experiments(name)]
-        if task is None
-        else find_experiments(task, experiment)
-    )
-    if models is not None:
-        wanted = [name.strip() for name in models.split(",")]
-        chosen = [one.only(wanted) for one in chosen if experiment is not None or one.has_any(wanted)]
-    jobs = {one: _jobs(one, tier, encoder, numbers) for one in chosen}
+    chosen = _choose(task, experiment, models)
+    jobs = {one: [Job(cell, tier, encoder) for cell in one.cells(numbers)] for one in chosen}
     if list_all:
-        _list(jobs, places, json)
+        from miv.cli.reproduce_output import show_list
+
+        show_list(jobs, places, json)
         return
-    everything = list(dict.fromkeys(job for some in jobs.values() for job in some))
-    if not report_only and not (rounds is None and _has_first_round(everything, places)):
+    if not report_only:
+        everything = list(dict.fromkeys(job for some in jobs.values() for job in some))
         _compute(everything, places, parallel, ray)
+    from miv.cli.reproduce_output import write_json_report, write_report
     from miv.experiments.report import build_section
     from miv.experiments.verdict import Evidence
 
     sections = [build_section(one, Evidence(one.task, tier, tuple(numbers), results, encoder)) for one in chosen]
-    _report(sections, form, out, plots, json)
+    if json:
+        write_json_report(sections, out, plots)
+    else:
+        write_report(sections, form, out, plots)
 
 
 def parse_rounds(text: str) -> list[int]:
@@ -119,111 +118,40 @@ def parse_rounds(text: str) -> list[int]:
     return list(range(int(text)))
 
 
-def _jobs(experiment: "Experiment", tier: str, encoder: str, rounds: list[int]) -> "list[Job]":
-    from miv.experiments.jobs import Job
+def _choose(task: str | None, experiment: str | None, models: str | None) -> "list[Experiment]":
+    """The experiments that were asked for, with the models that were asked for."""
+    from miv.experiments.grids import EXPERIMENTS, find_experiments
 
-    return [Job(cell, tier, encoder) for cell in experiment.cells(rounds)]
-
-
-def _has_first_round(jobs: "list[Job]", places: "Places") -> bool:
-    """Whether there is a whole table to show; who wants the rest of the rounds computed says how many."""
-    from miv.experiments.runner import missing_jobs
-
-    missing = missing_jobs(jobs, places.results)
-    if any(job.cell.round == 0 for job in missing):
-        return False
-    if missing:
-        typer.echo(
-            f"{len(jobs) - len(missing)} of {len(jobs)} cells are there; --rounds 3 computes the rest.", err=True
-        )
-    return True
+    chosen = [one for name in EXPERIMENTS for one in find_experiments(name)]
+    if task is not None:
+        chosen = find_experiments(task, experiment)
+    if models is None:
+        return chosen
+    wanted = list(dict.fromkeys(name for part in models.split(",") if (name := part.strip())))
+    if not wanted:
+        raise MivError(f"--models is {models!r}. Expected names from `miv poolings`, such as baseline,cap_vema.")
+    if experiment is not None:
+        return [one.only(wanted) for one in chosen]
+    taken = {one: [model for model in wanted if one.takes(model)] for one in chosen}
+    return [one.only(some) for one, some in taken.items() if some]
 
 
-def _compute(jobs: "list[Job]", places: "Places", parallel: int, ray: str | None) -> None:
+def _compute(jobs: "list[Job]", places: "Places", parallel: int | None, ray: str | None) -> None:
     from miv.experiments.cells import check_raw
-    from miv.experiments.runner import StoppedByUser, missing_jobs, run_jobs, say_on_error_stream
+    from miv.experiments.outcomes import say_on_error_stream, split_jobs
+    from miv.experiments.runner import run_jobs
 
-    for job in missing_jobs(jobs, places.results)[:1]:  # before 27 cells fail one by one
-        check_raw(job, places.raw)
+    check_raw(split_jobs(jobs, places.results)[1], places.raw)  # before 27 cells fail one by one
     try:
         if ray is None:
-            failures = run_jobs(jobs, places, parallel, say_on_error_stream)
+            failures = run_jobs(jobs, places, parallel or 1, say_on_error_stream)
         else:
             from miv.experiments.ray_runner import run_on_ray
 
-            failures = run_on_ray(jobs, places, ray, say_on_error_stream)
+            failures = run_on_ray(jobs, places, ray, say_on_error_stream, parallel)
     except StoppedByUser as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None
     if failures:
         listing = "\n".join(f"  {failure.job}: {failure.reason}\n    log: {failure.log}" for failure in failures)
         raise MivError(f"{len(failures)} of {len(jobs)} cells failed; the others are done.\n{listing}")
-
-
-def _report(sections: "list[Section]", form: str, out: Path | None, plots: Path | None, json: bool) -> None:
-    """Write the report to a file or to standard output; pictures go to a folder, or into the HTML."""
-    from tempfile import TemporaryDirectory
-
-    from miv.experiments.render import html_page, key, markdown, print_terminal
-
-    if json:
-        _write(dumps([section.document() for section in sections], ensure_ascii=False, indent=2) + "\n", out)
-        return
-    with TemporaryDirectory() as temporary:
-        folder = plots or (Path(temporary) if form == "html" else None)
-        drawn: dict[str, list[Path]] = {}
-        if folder is not None:
-            from miv.experiments.plots import write_plots
-
-            drawn = {key(section): write_plots(section, folder) for section in sections}
-        if form == "html":
-            _write(html_page(sections, drawn), out)
-        elif form == "markdown":
-            _write(markdown(sections, drawn, Path.cwd() if out is None else out.parent), out)
-        else:
-            from rich.console import Console
-
-            wide = None if sys.stdout.isatty() and out is None else 160  # a file shall not depend on the terminal
-            console = Console(width=wide, highlight=False, file=None if out is None else StringIO(), record=True)
-            print_terminal(sections, console)
-            if out is not None:
-                _write(console.export_text(), out)
-
-
-def _write(text: str, out: Path | None) -> None:
-    if out is None:
-        print(text, end="")
-        return
-    from miv.files import whole_file
-
-    with whole_file(out) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    typer.echo(f"Wrote {out}.", err=True)
-
-
-def _list(jobs: "dict[Experiment, list[Job]]", places: "Places", json: bool) -> None:
-    from miv.experiments.cells import raw_folder
-    from miv.experiments.results import RESULT
-
-    rows: list[dict[str, Any]] = []
-    for experiment, some in jobs.items():
-        raw = raw_folder(some[0], places.raw)
-        # That a result is of another setting is for the report to say; a list must always be had.
-        done = sum((job.result_folder(places.results) / RESULT).is_file() for job in some)
-        rows.append(
-            {
-                "task": experiment.task,
-                "experiment": experiment.name,
-                "paper": experiment.source,
-                "cells": len(some),
-                "done": done,
-                "raw": "none needed" if raw is None else str(raw),
-                "shows": experiment.title,
-            }
-        )
-    if json:
-        print_json(rows)
-        return
-    from miv.training.compare import table
-
-    print(table(rows))

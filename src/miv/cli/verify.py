@@ -1,5 +1,6 @@
 """``miv verify``: one query against one bag, or a whole table of them."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -43,6 +44,14 @@ def verify(
         Literal["stretch", "crop", "pad"] | None,
         typer.Option(help="Bring images of another size to that of the training: stretched, cropped, or padded."),
     ] = None,
+    witnesses: Annotated[
+        Literal["attention", "leave_one_out", "shapley", "rollout", "none"] | None,
+        typer.Option(
+            help="By what witnesses are chosen. Without it as calibrated, else by attention where the pooling has it, "
+            "else by leave_one_out, which verifies a bag of N another N times; none saves that.",
+            show_default=False,
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Say whether a bag holds something of the query's class, and which of its instances show it.
@@ -69,20 +78,26 @@ def verify(
     refuse_unfinished(Path(model))
     verifier = Verifier.from_pretrained(model)
     if bags is not None and out is not None:
-        scored = score_table(verifier, bags, instances, resize, RichProgress())
-        scored.write(out, by_instance=by_instance)
-        counts = {"exemplars": len(scored.verdicts), "yes": int(scored.verdicts.verdict.sum())}
+        scored = score_table(
+            verifier,
+            bags,
+            out,
+            instances=instances,
+            by_instance=by_instance,
+            resize=resize,
+            witnesses=witnesses,
+            progress=RichProgress(),
+        )
         if json:
-            print_json({**counts, "threshold": scored.verdicts.threshold, "out": str(out)})
+            print_json({**asdict(scored), "out": str(out)})
         else:
-            print(
-                f"{counts['exemplars']:,} exemplars, {counts['yes']:,} yes (threshold {scored.verdicts.threshold:.3f})"
-            )
+            print(f"{scored.exemplars:,} exemplars, {scored.yes:,} yes (threshold {scored.threshold:.3f})")
         typer.echo(f"Wrote {out}.", err=True)
         return
     kind = verifier.backbone.kind
     members = named_bag(names, kind)
-    verdict = verifier.verify(named_query(query or "", kind), [member.instance for member in members], resize=resize)
+    instance = named_query(query or "", kind)
+    verdict = verifier.verify(instance, [member.instance for member in members], resize=resize, witnesses=witnesses)
     called = [member.name for member in members]
     if json:
         print_json({"query": query, "bag": called, **verdict.document()})

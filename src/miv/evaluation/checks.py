@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.errors import MivError
 from miv.exemplars.checks import check_length, describe
-
-Floats = NDArray[np.float64]
+from miv.values import Floats
 
 
 def as_scores(name: str, given: ArrayLike, length: int | None = None) -> Floats:

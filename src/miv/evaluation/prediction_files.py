@@ -18,6 +18,7 @@ _COLUMNS = {
     "attention": pa.large_list(pa.float64()),
     "witness": pa.large_list(pa.bool_()),
     "group": pa.string(),
+    "query": pa.int64(),
 }
 _REQUIRED = ("logit", "label", "bag_size")
 
@@ -39,6 +40,8 @@ def write_predictions(predictions: Predictions, path: Path) -> None:
             data["group"] = pa.array(predictions.group, pa.string())
         except UnicodeEncodeError as error:
             raise MivError(f"A group has half a surrogate pair: {error}. Expected text that UTF-8 can hold.") from error
+    if predictions.query is not None:
+        data["query"] = pa.array(predictions.query)
     with whole_file(path) as temporary:
         pq.write_table(pa.table(data), temporary, compression="zstd", write_page_checksum=True)
 
@@ -74,7 +77,7 @@ def _check_columns(path: Path, schema: Any) -> None:
     if wrong or lacking or len(given) != len(schema):
         listing = ", ".join(f"{field.name} ({field.type})" for field in schema)
         expected = ", ".join(f"{name} ({kind})" for name, kind in _COLUMNS.items())
-        raise MivError(f"{path} has the columns {listing}. Expected {expected}, the last three where known.")
+        raise MivError(f"{path} has the columns {listing}. Expected {expected}, the last four where known.")
 
 
 def _as_array(path: Path, name: str, column: Any) -> tuple[Any, Any]:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.errors import MivError
-from miv.evaluation.checks import Floats, as_borders, as_labels, as_scores, as_witnesses
+from miv.evaluation.checks import as_borders, as_labels, as_scores, as_witnesses
 from miv.exemplars import ExemplarSet
 from miv.exemplars.checks import as_integers, as_strings, check_range
+from miv.values import Floats, sigmoid
 
 # How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
 ATTENTION_TOLERANCE = 0.02
@@ -28,6 +29,7 @@ class Predictions:
         attention: ``(T,)``, not negative, of sum 1 in each bag; ``None`` where the pooling has none.
         witness: ``(T,)`` bool, where that is known.
         group: ``(E,)`` strings to break results down by, where there are any.
+        query: ``(E,)``, the same number for exemplars that ask about the same instance, where that is known.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 5], attention=[0.9, 0.1, 0.2, 0.3, 0.5])
     >>> len(answers), answers.bag_sizes.tolist(), answers.probability.round(2).tolist()
@@ -40,6 +42,7 @@ class Predictions:
     attention: Floats | None = None
     witness: NDArray[np.bool_] | None = None
     group: NDArray[Any] | None = None
+    query: NDArray[np.int64] | None = None
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Predictions:
         attention: ArrayLike | None = None,
         witness: ArrayLike | None = None,
         group: ArrayLike | None = None,
+        query: ArrayLike | None = None,
     ) -> None:
         checked: dict[str, Any] = {"logit": as_scores("logit", logit)}
         exemplars = len(checked["logit"])
@@ -58,6 +62,7 @@ class Predictions:
         checked["attention"] = None if attention is None else as_scores("attention", attention, members)
         checked["witness"] = None if witness is None else as_witnesses(witness, members)
         checked["group"] = None if group is None else as_strings("group", np.asarray(group), exemplars)
+        checked["query"] = None if query is None else as_integers("query", np.asarray(query), exemplars)
         for name, array in checked.items():
             object.__setattr__(self, name, array)
         self._check_attention()
@@ -65,7 +70,8 @@ class Predictions:
     @classmethod
     def of(cls, exemplars: ExemplarSet, logit: ArrayLike, attention: ArrayLike | None = None) -> "Predictions":
         """Put the answers for a whole set, in its order, beside what the set says is true."""
-        return cls(logit, exemplars.label, exemplars.bag_ptr, attention, exemplars.witness, exemplars.group)
+        known = (exemplars.witness, exemplars.group, exemplars.query)
+        return cls(logit, exemplars.label, exemplars.bag_ptr, attention, *known)
 
     @classmethod
     def load(cls, path: Path | str) -> "Predictions":
@@ -86,8 +92,7 @@ class Predictions:
     @cached_property
     def probability(self) -> Floats:
         """``(E,)`` the sigmoid of the logit."""
-        small = np.exp(-np.abs(self.logit))  # never overflows
-        return np.where(self.logit >= 0, 1.0, small) / (1.0 + small)
+        return sigmoid(self.logit)
 
     @cached_property
     def bag_sizes(self) -> NDArray[np.int64]:
@@ -109,6 +114,7 @@ class Predictions:
             None if self.attention is None else self.attention[members],
             None if self.witness is None else self.witness[members],
             None if self.group is None else self.group[chosen],
+            None if self.query is None else self.query[chosen],
         )
 
     def _check_attention(self) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.errors import MivError, unknown_name
-from miv.evaluation.checks import Floats, as_borders, as_labels, as_scores, as_witnesses
+from miv.evaluation.checks import as_borders, as_labels, as_scores, as_witnesses
+from miv.values import Floats
 
 UndefinedWitness = Literal["skip", "nan", "error"]
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 from filelock import FileLock
@@ -24,14 +25,11 @@ def compute(job: Job, places: Places, progress: Progress) -> dict[str, bytes]:
     if config.backbone is not None:
         config = config.changed({"backbone": resolve_backbone(config.backbone)})
     run = RunFolder(job.work_folder(places.work))
-    if not (run.exists() and run.read()["done"]):
+    if not run.is_done():
         machine = Machine(places.cache / "features", accelerator="auto")
         train(sets, config, run.path, machine, data=job.description["data"]["task"], resume=True, progress=progress)
-    return {
-        RESULT: result_document(job, run.read(), run.read_evaluation(), _machine()),
-        PREDICTIONS: run.predictions("test").read_bytes(),
-        METRICS: run.metrics.read_bytes(),
-    }
+    files = {PREDICTIONS: run.predictions("test").read_bytes(), METRICS: run.metrics.read_bytes()}
+    return {RESULT: result_document(job, run.read(), run.read_evaluation(), _machine(), files), **files}
 
 
 def raw_folder(job: Job, given: Path | None) -> Path | None:
@@ -41,16 +39,21 @@ def raw_folder(job: Job, given: Path | None) -> Path | None:
     return (given or Path(expected["raw"])) if "raw" in expected else None
 
 
-def check_raw(job: Job, given: Path | None) -> None:
-    """Refuse to begin where the raw files are missing and no task can download them."""
-    raw = raw_folder(job, given)
-    task, _ = job.tier.data(job.cell)
+def check_raw(missing: Sequence[Job], given: Path | None) -> None:
+    """Refuse to begin without the raw files; they are downloaded only into a folder that was named."""
+    if not missing:
+        return
+    task, _ = missing[0].tier.data(missing[0].cell)
+    raw = raw_folder(missing[0], given)
     downloads = any(option.name == "download" for option in task_options(task))
-    if raw is not None and not raw.is_dir() and not downloads:
-        raise MivError(
-            f"There is no folder {raw}, where the raw files of {task} are expected; docs/tasks.md says which. "
-            "Name another by --raw, or show what is computed already by --report-only."
-        )
+    if raw is None or raw.is_dir() or (downloads and given is not None):
+        return
+    fetched = "; what it lacks is downloaded into it" if downloads else ""
+    raise MivError(
+        f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task} to compute them "
+        f"from. Either name that folder by --raw (docs/tasks.md says what is in it{fetched}), or show the cells that "
+        "are finished by --report-only."
+    )
 
 
 def _open_sets(job: Job, places: Places, progress: Progress) -> dict[str, ExemplarSet]:

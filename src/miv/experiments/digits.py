@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from miv.experiments.published import published_digit
+from miv.experiments.ranking import order, order_text
 from miv.experiments.results import Result
 from miv.experiments.tables import Table
 
@@ -37,7 +38,7 @@ def paper_shares() -> Shares:
 
 def accuracy(shares: Shares) -> dict[str, float]:
     """The share of right answers by digit."""
-    return {digit: kinds["tp"] + kinds["tn"] for digit, kinds in shares.items()}
+    return {digit: round(kinds["tp"] + kinds["tn"], 9) for digit, kinds in shares.items()}  # equal sums are equal
 
 
 def digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
@@ -46,16 +47,13 @@ def digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
     if not ours:
         return []
     rows = []
+    our_accuracy, paper_accuracy = accuracy(ours), accuracy(paper)
     for digit, kinds in ours.items():
-        cells = []
-        for kind in (*KINDS, "accuracy"):
-            value = kinds["tp"] + kinds["tn"] if kind == "accuracy" else kinds[kind]
-            theirs = paper.get(digit)
-            beside = ""
-            if theirs is not None:
-                beside = f" ({theirs['tp'] + theirs['tn'] if kind == 'accuracy' else theirs[kind]:.3f})"
-            cells.append(f"{value:.3f}{beside}")
-        rows.append([digit, *cells])
+        values = [*(kinds[kind] for kind in KINDS), our_accuracy[digit]]
+        beside = [""] * len(values)
+        if digit in paper:
+            beside = [f" ({share:.3f})" for share in (*(paper[digit][k] for k in KINDS), paper_accuracy[digit])]
+        rows.append([digit, *(f"{value:.3f}{theirs}" for value, theirs in zip(values, beside, strict=True))])
     title = f"Shares by digit, mean of {len(results)} rounds" + (", in brackets the paper's" if paper else "")
     return [Table(title, ["digit", *(kind.upper() for kind in KINDS), "accuracy"], rows)]
 
@@ -67,11 +65,8 @@ def digit_sentences(results: Sequence[Result]) -> list[str]:
     if len(common) < 3:
         return []
     correlation = spearmanr([ours[digit] for digit in common], [paper[digit] for digit in common]).statistic
-
-    def order(shares: dict[str, float]) -> str:
-        return " > ".join(sorted(common, key=lambda digit: -shares[digit]))
-
+    easiest_first = [order_text(order({digit: shares[digit] for digit in common})) for shares in (ours, paper)]
     return [
-        f"From the easiest digit to the hardest: ours {order(ours)}; the paper's {order(paper)}. "
+        f"From the easiest digit to the hardest: ours {easiest_first[0]}; the paper's {easiest_first[1]}. "
         f"Spearman's rho of the accuracies {correlation:.2f}."
     ]

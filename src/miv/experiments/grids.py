@@ -74,28 +74,34 @@ class Experiment:
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
 
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether rows are read as steps from one to the next, so that figures have to be of the same rounds."""
+        return self.name in ("ablation", "headed", "layernorm", "size_study")
+
     def cells(self, rounds: Iterable[int] = range(ROUNDS)) -> list[Cell]:
         """The cells, each once, a round after the other: so the whole table is there as early as can be."""
         setups = {row.setup.name: row.setup for row in self.rows}
         return [Cell(self.task, setup, number) for number in rounds for setup in setups.values()]
 
-    def has_any(self, models: Sequence[str]) -> bool:
-        """Whether there is a row of one of the models."""
-        return any(row.model in models for row in self.rows)
+    def takes(self, model: str) -> bool:
+        """Whether there is a row of the model, or one can be added: no key instances are shown without attention."""
+        from miv.poolings import POOLINGS
+
+        has_attention = POOLINGS[model].make.has_attention  # a name that is none is refused first of all
+        others = self.name == "classification" or (self.name == "key_instance" and has_attention)
+        return others or any(row.model == model for row in self.rows)
 
     def only(self, models: Sequence[str]) -> "Experiment":
         """The experiment with some models; a pooling that the paper's table lacks becomes a row of its own there."""
-        from miv.poolings import POOLINGS
-
+        known = list(dict.fromkeys(row.model for row in self.rows))
+        lacking = [model for model in models if not self.takes(model)]
+        if lacking:
+            raise MivError(f"{self.task} {self.name} has no row of {', '.join(lacking)}. It has {', '.join(known)}.")
         rows = [row for row in self.rows if row.model in models]
-        takes_others = self.name in ("classification", "key_instance")
-        for model in [model for model in models if not self.has_any([model])]:
-            if POOLINGS[model] and takes_others:
-                rows.append(Row(model, "", Setup(model, model, task_options=self.rows[0].setup.task_options)))
-        if not rows:
-            known = ", ".join(dict.fromkeys(row.model for row in self.rows))
-            raise MivError(f"{self.task} {self.name} has no row of {', '.join(models)}. It has {known}.")
-        return replace(self, rows=tuple(rows))
+        options = self.rows[0].setup.task_options
+        added = [Row(one, "", Setup(one, one, task_options=options)) for one in models if one not in known]
+        return replace(self, rows=(*rows, *added))
 
 
 # The paper's ladder, from the attention function alone to full CAP; heads that are not said here are the tier's.
@@ -116,7 +122,8 @@ HEADED: dict[str, dict[str, Any]] = {"multi_head": {}, "non_headed": {"heads": 1
 SIZES = {10: (8_000, 16_000, 24_000, 32_000, 40_000), 20: (8_000, 16_000, 24_000), 50: (8_000, 16_000, 24_000)}
 SIZE_MODELS = ("baseline", "gabmil", "pma", "msa", "cap_vema", "cap_dba_l1")
 
-# Where each is in the paper: classification, key instances, ablation, headed, LayerNorm.
+# Where each is in the paper: classification, key instances, ablation, headed, LayerNorm. Table 1 has no figures. Table
+# 5, the witnesses in bags of the size study, needs no model: docs/tasks.md has it, measured from the sets themselves.
 _SOURCES = {
     "qmnist": ("Table 2", "Table 4", "Table 10", "Figure 10", "Table 13"),
     "signature": ("Table 6", "Table 7", "Table 11", "Figure 11", "Table 14"),

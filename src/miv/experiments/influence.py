@@ -14,8 +14,7 @@ from scipy.stats import rankdata
 
 from miv.errors import MivError
 from miv.evaluation import Predictions, witness_scores
-
-Floats = NDArray[np.float64]
+from miv.values import Floats
 
 
 def influence(predictions: Predictions, metric: str) -> Floats:

@@ -1,4 +1,4 @@
-"""A job: a cell under a tier, with all that decides its outcome, and where its parts are on disk."""
+"""A job: a cell under a tier, with all that is asked for, and where its parts are on disk."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ from typing import Any
 
 from miv.experiments.grids import Cell, Setup
 from miv.experiments.tiers import MINILM, Tier, find_tier
+from miv.tasks import task_options
 from miv.training.config import TrainingConfig
 
 
@@ -27,6 +28,15 @@ class Places:
     work: Path
     cache: Path
     raw: Path | None = None
+
+
+def default_options(task: str) -> dict[str, Any]:
+    """The defaults of the options that decide what a task builds, so not of where its raw files are.
+
+    >>> default_options("digits-twin")["writers"]
+    120
+    """
+    return {one.name: one.default for one in task_options(task) if one.name not in ("raw", "download")}
 
 
 @dataclass(frozen=True)
@@ -48,17 +58,18 @@ class Job:
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """All that decides the outcome, as JSON holds it; settings that are at their default are left out."""
+        """All that is asked for, as JSON holds it: each setting and option with its value, also one at its default.
+
+        Of code, raw files and an encoder's weights it knows nothing; ``result.json`` has versions and hashes of data.
+        """
         task, options = self.tier.data(self.cell)
-        defaults = TrainingConfig().document()
-        config = {name: value for name, value in self.settings.document().items() if value != defaults[name]}
         description = {
             "task": self.cell.task,
             "name": self.cell.setup.name,
             "round": self.cell.round,
             "tier": self.tier_name,
-            "data": {"task": task, "options": options},
-            "config": config,
+            "data": {"task": task, "options": {**default_options(task), **options}},
+            "config": self.settings.document(),
         }
         return dict(json.loads(json.dumps(description)))
 
@@ -66,6 +77,11 @@ class Job:
     def digest(self) -> str:
         """The hash of the description."""
         return hashlib.sha256(json.dumps(self.description, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def shared_stage(self) -> str | None:
+        """What cells that share a contrast stage have in common: within a tier, their data; ``None`` without one."""
+        return json.dumps(self.description["data"], sort_keys=True) if self.settings.contrast_epochs else None
 
     def result_folder(self, results: Path) -> Path:
         """Where the finished cell is kept."""

@@ -5,24 +5,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr, stdtr
 
 from miv.errors import MivError
-from miv.experiments.influence import Floats, influence
+from miv.experiments.influence import influence
 from miv.experiments.results import Result
+from miv.values import Floats
 
 Term = tuple[float, Sequence[Result], str]  # weight, one model's results by round, metric
+_ROUNDING = 1e-12  # what sums of floating point numbers are off by, and more
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure, or a sum of figures, over rounds.
+    r"""A figure, or a sum of figures, over ``R`` rounds, and how surely it is on one side of a bound.
+
+    Neither error knows all of the other, so a value is beyond a bound only where it is by both: with the distance
+    :math:`d` to the bound,
+
+    .. math:: p = \max\{ P(Z > d / SE_{exemplars}),\ P(T_{R-1} > d / SE_{rounds}) \}
+
+    where :math:`Z` is normal, as there are thousands of exemplars, and :math:`T` Student's, as there are few rounds.
 
     Args:
         value: the mean over rounds.
         rounds: how many.
-        over_exemplars: standard error as exemplars are drawn anew, the trained models staying as they are.
-        over_rounds: standard error over rounds, in which data and weights are drawn anew; ``None`` of one round.
+        over_exemplars: standard error as exemplars are drawn anew, the trained models staying as they are. It takes
+            exemplars for independent, also those of several rounds; in QMNIST all rounds test on the same writers.
+        over_rounds: standard error over rounds, in which exemplars and weights are drawn anew; ``None`` of one round.
+            What rounds share (the writers of QMNIST, the test file of FEVER) stays as it is.
     """
 
     value: float
@@ -37,20 +48,39 @@ class Estimate:
 
     @property
     def p(self) -> float:
-        """Two-sided, that the value is 0; by the larger of the two errors, as neither knows all of the other."""
-        error = max(self.over_exemplars, self.over_rounds or 0.0)
-        if not math.isfinite(error) or not math.isfinite(self.value):
+        """Two-sided, that the value is 0."""
+        return 2 * self._tail(abs(self.value))
+
+    def p_above(self, bound: float) -> float:
+        """One-sided, that the value is at most ``bound``: small where it is surely above it."""
+        return self._tail(self.value - bound)
+
+    def p_below(self, bound: float) -> float:
+        """One-sided, that the value is at least ``bound``: small where it is surely below it."""
+        return self._tail(bound - self.value)
+
+    def _tail(self, distance: float) -> float:
+        """The larger of the two chances that a value goes as far beyond its truth; NaN where an error is unknown."""
+        if not math.isfinite(distance) or not math.isfinite(self.over_exemplars):
             return math.nan
-        if error == 0:
-            return 1.0 if self.value == 0 else 0.0
-        return float(2 * norm.sf(abs(self.value) / error))
+        among_exemplars = _survival(distance, self.over_exemplars, None)
+        if self.over_rounds is None:
+            return among_exemplars
+        return max(among_exemplars, _survival(distance, self.over_rounds, self.rounds - 1))
+
+
+def _survival(distance: float, error: float, freedom: int | None) -> float:
+    """The chance by Student's law, or the normal one; without any error it is certain on which side a value is."""
+    if error < _ROUNDING:
+        return 0.5 if abs(distance) < _ROUNDING else float(distance < 0)
+    return float(ndtr(-distance / error) if freedom is None else stdtr(freedom, -distance / error))
 
 
 def estimate(terms: Sequence[Term]) -> Estimate | None:
     """The weighted sum of metrics over the rounds that all terms have; ``None`` where there is no such round.
 
     One term is a figure, two with the weights 1 and -1 a paired difference, four a difference of gaps. Rounds with the
-    very same test exemplars count these once, not as so many more exemplars.
+    very same test exemplars count these once, not as so many more exemplars. Other exemplars count as independent.
     """
     by_round = [(weight, {result.job.cell.round: result for result in some}, metric) for weight, some, metric in terms]
     rounds = sorted(set.intersection(*(set(found) for _, found, _ in by_round)))

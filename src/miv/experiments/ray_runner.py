@@ -1,62 +1,120 @@
 """Runs cells on a Ray cluster: each cell is a task, and its finished files come back to this machine."""
 
-import time
+import math
+import socket
+import traceback
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MivError
+from miv.errors import MivError, StoppedByUser
+from miv.experiments.clock import Clock
 from miv.experiments.jobs import Job, Places
-from miv.experiments.results import find_result, write_result
-from miv.experiments.runner import Clock, Failure, Say, StoppedByUser, duration, known_seconds, missing_jobs
+from miv.experiments.outcomes import Failure, Say, report_done, report_failure, split_jobs
+from miv.experiments.results import write_result
 
 LOCAL = "local"  # as an address: this machine alone
+_REACH_SECONDS = 10.0
 
 
-def run_on_ray(jobs: Sequence[Job], places: Places, address: str, say: Say, cores: int = 1) -> list[Failure]:
-    """Compute what is missing on the cluster at ``address`` and return what failed.
+@dataclass(frozen=True)
+class Share:
+    """What a cell gets of a cluster.
 
-    Workers need this package and the raw files under the same path, such as a shared folder. With ``places.work`` in a
-    shared folder too, a cell whose machine goes away goes on elsewhere from its last checkpoint. Ray starts lost tasks
-    anew by itself.
+    Args:
+        cells: that run at a time.
+        cores: of each.
+        gpus: of each; a part of one where cells share it.
     """
-    waiting = missing_jobs(jobs, places.results)
+
+    cells: int
+    cores: int
+    gpus: float
+
+    @classmethod
+    def of(cls, machines: Sequence[dict[str, float]], parallel: int | None) -> "Share":
+        """The share of each of ``parallel`` cells; by default a cell has a GPU, or without any GPU a core.
+
+        A cell runs on one machine, so it gets no more cores than the largest has.
+
+        >>> Share.of([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0, "GPU": 2.0}], None)
+        Share(cells=4, cores=4, gpus=1.0)
+        >>> Share.of([{"CPU": 8.0}, {"CPU": 4.0}], 1)
+        Share(cells=1, cores=8, gpus=0.0)
+        """
+        cores, gpus = (sum(machine.get(kind, 0.0) for machine in machines) for kind in ("CPU", "GPU"))
+        cells = parallel or int(gpus) or max(1, int(cores))
+        largest = max((int(machine.get("CPU", 0.0)) for machine in machines), default=1)
+        part = math.floor(min(1.0, gpus / cells) * 1000) / 1000  # Ray keeps four decimals
+        return cls(cells, max(1, min(largest, int(cores) // cells)), part)
+
+
+def run_on_ray(
+    jobs: Sequence[Job], places: Places, address: str, say: Say, parallel: int | None = None
+) -> list[Failure]:
+    """Compute what is missing on the cluster at ``address``, ``parallel`` cells at a time, and return what failed.
+
+    Workers need this package, and raw files and cache under the same path, such as a shared folder. With
+    ``places.work`` in a shared folder too, a cell whose machine goes away goes on elsewhere from its last checkpoint,
+    and logs can be read here. Ray starts lost tasks anew by itself.
+    """
+    done, waiting = split_jobs(jobs, places.results)
     if not waiting:
         return []
+    places = Places(**{name: path and path.absolute() for name, path in vars(places).items()})  # workers run elsewhere
     ray = _import_ray()
     began_here = not ray.is_initialized()
     if began_here:
-        ray.init(address=None if address == LOCAL else address, log_to_driver=False, configure_logging=False)
-    clock = Clock(
-        len(waiting), max(1, int(ray.cluster_resources().get("CPU", 1)) // cores), known_seconds(jobs, places.results)
-    )
-    say(f"{len(jobs) - len(waiting)} of {len(jobs)} cells are done; {len(waiting)} go to Ray{clock.estimate()}.")
-    remote = ray.remote(num_cpus=cores, max_retries=3)(compute_remotely)
-    tasks = {remote.remote(job.document(), vars(places), cores): job for job in waiting}
+        _connect(ray, address, say)
+    try:
+        share = Share.of([one["Resources"] for one in ray.nodes() if one["Alive"]], parallel)
+        clock = Clock.of(waiting, done, share.cells)
+        say(
+            f"{len(done)} of {len(jobs)} cells are done; {len(waiting)} go to Ray, {share.cells} at a time, each with "
+            f"{share.cores} cores and {share.gpus:g} GPUs{clock.estimate()}."
+        )
+        return _run(ray, waiting, places, share, clock, say)
+    finally:
+        if began_here:
+            ray.shutdown()
+
+
+def _run(ray: Any, waiting: list[Job], places: Places, share: Share, clock: Clock, say: Say) -> list[Failure]:
+    remote = ray.remote(num_cpus=share.cores, num_gpus=share.gpus, max_retries=3)(compute_remotely)
+    tasks: dict[Any, Job] = {}
     failures: list[Failure] = []
     try:
-        while tasks:
+        while waiting or tasks:
+            while waiting and len(tasks) < share.cells:
+                job = waiting.pop(0)
+                tasks[remote.remote(job.document(), vars(places), share.cores)] = job
+                say(f"Sent    {job}; log: {job.log(places.work)} where it runs.")
             ready, _ = ray.wait(list(tasks), num_returns=1, timeout=1.0)
             for task in ready:
                 job = tasks.pop(task)
-                _take(ray, task, job, places, clock, failures, say)
+                try:
+                    write_result(job, places.results, ray.get(task))
+                except (ray.exceptions.RayError, MivError) as error:
+                    reason = str(getattr(error, "cause", None) or error).strip().splitlines()[-1][:500]
+                    failures.append(report_failure(job, reason, places.work, clock, say))
+                else:
+                    report_done(job, places.results, 0.0, clock, say)
     except KeyboardInterrupt:
         for task in tasks:
             ray.cancel(task, force=True)
         raise StoppedByUser("Stopped; finished cells are kept. The same command goes on.") from None
-    finally:
-        if began_here:
-            ray.shutdown()
     return failures
 
 
 def compute_remotely(document: dict[str, Any], places: dict[str, Path | None], cores: int) -> dict[str, bytes]:
-    """Compute a job on whatever machine this runs on."""
+    """Compute a job on whatever machine this runs on; what it says goes to the job's log there."""
     from filelock import FileLock
 
     from miv.experiments.cells import compute
     from miv.memory import keep_memory
-    from miv.progress import SilentProgress
+    from miv.progress import RichProgress
     from miv.training.run import set_threads
 
     keep_memory()
@@ -64,24 +122,45 @@ def compute_remotely(document: dict[str, Any], places: dict[str, Path | None], c
     job, paths = Job.of(document), Places(**places)  # type: ignore[arg-type]
     lock = job.lock(paths.work)
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(lock):
-        return compute(job, paths, SilentProgress())
+    with (
+        FileLock(lock),
+        job.log(paths.work).open("a", encoding="utf-8", buffering=1) as log,
+        redirect_stdout(log),
+        redirect_stderr(log),
+    ):
+        try:
+            return compute(job, paths, RichProgress())
+        except BaseException:
+            traceback.print_exc(file=log)
+            raise
 
 
-def _take(ray: Any, task: Any, job: Job, places: Places, clock: Clock, failures: list[Failure], say: Say) -> None:
-    began = time.monotonic()
-    try:
-        write_result(job, places.results, ray.get(task))
-    except (ray.exceptions.RayError, MivError) as error:
-        reason = str(getattr(error, "cause", None) or error).strip().splitlines()[-1][:500]
-        failures.append(Failure(job, reason, job.log(places.work)))
-        clock.ended(None)
-        say(f"FAILED  {job}: {reason}")
+def check_address(address: str) -> None:
+    """Refuse the address of a cluster where nobody answers; Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon:  # local, auto, or a name that Ray knows
         return
-    result = find_result(job, places.results)
-    seconds = float(result.document["seconds"]) if result is not None else time.monotonic() - began
-    clock.ended(seconds)
-    say(f"Done    {job} in {duration(seconds)}; {clock.left} to go{clock.estimate()}.")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS):
+            pass
+    except (OSError, ValueError, OverflowError) as error:
+        raise _unreachable(address, str(error)) from error
+
+
+def _connect(ray: Any, address: str, say: Say) -> None:
+    check_address(address)
+    say(f"Connecting to Ray at {address}.")
+    try:
+        ray.init(address=None if address == LOCAL else address, log_to_driver=False, configure_logging=False)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise _unreachable(address, str(error).strip().splitlines()[0].rstrip(".")) from error
+
+
+def _unreachable(address: str, reason: str) -> MivError:
+    return MivError(
+        f"There is no Ray cluster to be reached at {address!r}: {reason}. Expected host:port or ray://host:port of one "
+        "that `ray start --head` began, auto for the one on this machine, or local to begin one here."
+    )
 
 
 def _import_ray() -> Any:

@@ -1,5 +1,6 @@
 """Finished cells on disk: ``result.json``, the answers on test, the metrics by epoch. No weights."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,15 +8,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.experiments.jobs import Job
+from miv.experiments.jobs import Job, default_options
+from miv.experiments.result_checks import FORMAT, METRICS, PREDICTIONS, REMEDY, RESULT, check_document, check_files
 from miv.files import whole_folder
 from miv.json_files import read_json_object
 from miv.training.config import TrainingConfig
 
-FORMAT = "miv-result"
-RESULT, PREDICTIONS, METRICS = "result.json", "predictions.parquet", "metrics.csv"
+__all__ = ["METRICS", "PREDICTIONS", "RESULT", "Result", "find_result", "result_document", "write_result"]
+
+_LOCK = ".lock"  # in the folder of results, held for a moment by whoever adds a cell
 
 
 @dataclass(frozen=True)
@@ -45,33 +50,41 @@ class Result:
 
 
 def find_result(job: Job, results: Path) -> Result | None:
-    """The finished cell, if it is there; one that was computed otherwise is refused."""
+    """The finished cell, if it is there; one that is damaged, or was computed otherwise, is refused."""
     folder = job.result_folder(results)
     if not (folder / RESULT).is_file():
         return None
-    document = read_json_object(folder / RESULT, "Remove the folder, and the cell is computed again.")
-    if document.get("format") != FORMAT or not isinstance(document.get("description"), dict):
-        raise MivError(f"{folder / RESULT} is not a result: its format is not {FORMAT!r}. Move it away.")
-    difference = _difference(document["description"], job.description)
+    document = read_json_object(folder / RESULT, REMEDY)
+    check_document(folder / RESULT, document)
+    difference = _difference({**document["description"], "config": document["config"]}, job.description)
     if difference:
         raise MivError(
             f"{folder} was computed otherwise than is asked for now: {difference}. It is neither used nor replaced. "
             "Ask for what it was, move it away, or choose another folder by --results."
         )
+    check_files(folder, document)
     return Result(job, folder, document)
 
 
 def write_result(job: Job, results: Path, files: Mapping[str, bytes]) -> Path:
     """Put a finished cell in its place, whole or not at all; one that is there already stays as it is."""
     folder = job.result_folder(results)
-    if find_result(job, results) is None:
-        with whole_folder(folder) as temporary:
-            for name, content in files.items():
-                (temporary / name).write_bytes(content)
+    results.mkdir(parents=True, exist_ok=True)
+    with FileLock(results / _LOCK):  # another command may have computed the same in a folder of work of its own
+        if find_result(job, results) is None:
+            with whole_folder(folder) as temporary:
+                for name, content in files.items():
+                    (temporary / name).write_bytes(content)
     return folder
 
 
-def result_document(job: Job, about: dict[str, Any], evaluations: dict[str, Any], machine: dict[str, Any]) -> bytes:
+def result_document(
+    job: Job,
+    about: dict[str, Any],
+    evaluations: dict[str, Any],
+    machine: dict[str, Any],
+    files: Mapping[str, bytes],
+) -> bytes:
     """``result.json``: what was asked for, what came out, and on what it rests.
 
     Args:
@@ -79,36 +92,50 @@ def result_document(job: Job, about: dict[str, Any], evaluations: dict[str, Any]
         about: the ``run.json`` of the training.
         evaluations: its ``evaluation.json``.
         machine: what it ran on.
+        files: the other files of the cell, by name.
     """
+    asked = dict(job.description)
     document = {
         "format": FORMAT,
         "version": 1,
         "hash": job.digest,
-        "description": job.description,
+        "config": asked.pop("config"),
+        "description": asked,
         "twin": job.tier.is_twin,
         "metrics": evaluations,
         "best": about["best"],
         "seconds": about["seconds"],
+        "stage_seconds": about.get("stage_seconds"),  # a run that ended before these were kept has none
         "seed": about["seed"],
         "data": about["data"]["fingerprints"],
-        "config": job.settings.document(),
         "versions": about["versions"],
         "machine": machine,
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
     return (json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
 
 
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """In what the descriptions differ, in words; empty where they do not."""
-    defaults = TrainingConfig().document()
-    parts = []
-    for name in sorted({*found, *wanted} - {"config", "data"}):
-        if found.get(name) != wanted.get(name):
-            parts.append(f"{name} was {found.get(name)!r} and is {wanted.get(name)!r}")
-    before, now = {**defaults, **found.get("config", {})}, {**defaults, **wanted["config"]}
-    for name in sorted({*before, *now}):
-        if before.get(name) != now.get(name):
-            parts.append(f"{name} was {before.get(name)!r} and is {now.get(name)!r}")
-    if found.get("data") != wanted["data"]:
-        parts.append(f"the data were {found.get('data')} and are {wanted['data']}")
+    """In what the descriptions differ, in words; empty where they do not.
+
+    A setting that is younger than the cell was what is its default now. So was, in cells that did not keep them yet, an
+    option of the task.
+    """
+    names = sorted({*found, *wanted} - {"config", "data"})
+    parts = _differences({name: found.get(name) for name in names}, {name: wanted.get(name) for name in names})
+    parts += _differences({**TrainingConfig().document(), **found["config"]}, wanted["config"])
+    before, now = found["data"], wanted["data"]
+    if before["task"] != now["task"]:
+        parts.append(f"the data were of {before['task']} and are of {now['task']}")
+    else:
+        parts += _differences({**default_options(now["task"]), **before["options"]}, now["options"])
     return "; ".join(parts)
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    names = sorted({*before, *now})
+    return [
+        f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
+        for name in names
+        if before.get(name) != now.get(name)
+    ]

@@ -1,6 +1,8 @@
 """What a cell may cost. A tier decides backbone, optimiser, batches and epochs, for every model alike.
 
-Data, metrics and model selection (the epoch of the best validation accuracy) are the same in ``paper`` and ``cpu``.
+The draw of the exemplars, metrics and model selection (the epoch of the best validation accuracy) are the same in
+``paper`` and ``cpu``. What ``cpu`` changes beside cost: pictures of signatures have half the width and height, texts
+are trained in the first of the paper's two stages only, and QMNIST has a contrast stage before both.
 ``smoke`` runs on the synthetic twin of the task and says nothing about the paper.
 """
 
@@ -44,7 +46,7 @@ CPU: dict[str, dict[str, Any]] = {
     "fever": _FROZEN_TEXT,
     "claims": _FROZEN_TEXT,
 }
-# The compact CNN reads signatures at half the paper's width and height; that is its input size, not another protocol.
+# The same exemplars with smaller pictures: half the width and height of the tier `paper`.
 CPU_TASK_OPTIONS: dict[str, dict[str, Any]] = {"signature": {"width": 128, "height": 64}}
 
 # The twins of the tier `smoke`, small enough for seconds.
@@ -120,9 +122,9 @@ class Tier:
             )
         if self.name == "cpu" and task == "signature":
             remarks.append(
-                "The backbone is a compact CNN from random weights, trained for fewer epochs, where the paper trains a "
-                "pretrained network; every model is treated alike. Differences between models can be compared with "
-                "the paper's, the level of a figure less so."
+                "The backbone is a compact CNN from random weights, trained for fewer epochs on pictures of half the "
+                "width and height, where the paper trains a pretrained network; every model is treated alike. "
+                "Differences between models can be compared with the paper's, the level of a figure less so."
             )
         if task == "claims":
             remarks.append(
@@ -136,7 +138,7 @@ TIERS: Mapping[str, Tier] = {
     tier.name: tier
     for tier in (
         Tier("paper", "the paper's settings, for GPUs"),
-        Tier("cpu", "compact CNN or frozen encoder, fewer epochs; the same protocol"),
+        Tier("cpu", "compact CNN or frozen encoder, fewer epochs; the same draw of exemplars"),
         Tier("smoke", "seconds, on synthetic twins; says nothing about the paper", is_twin=True),
     )
 }

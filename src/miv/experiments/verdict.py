@@ -1,12 +1,10 @@
-"""Ours beside the paper's: differences, whether they are within two standard errors, and the order of the models."""
+"""Ours beside the paper's: differences, whether they are within two standard errors, and paired tests."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-
-from scipy.stats import kendalltau, spearmanr
 
 from miv.experiments.grids import Cell, Experiment, Row, Setup
 from miv.experiments.jobs import Job
@@ -36,13 +34,19 @@ class Evidence:
     def _found(self) -> dict[str, list[Result]]:
         return {}
 
-    def of(self, setup: Setup) -> list[Result]:
-        """The results of a setup, one a round as far as they are there."""
+    def of(self, setup: Setup, rounds: Collection[int] | None = None) -> list[Result]:
+        """The results of a setup, one a round as far as they are there; of some rounds only, where these are given."""
         if setup.name not in self._found:
             jobs = [Job(Cell(self.task, setup, number), self.tier_name, self.encoder) for number in self.rounds]
             found = [find_result(job, self.results) for job in jobs]
             self._found[setup.name] = [result for result in found if result is not None]
-        return self._found[setup.name]
+        every = self._found[setup.name]
+        return every if rounds is None else [result for result in every if result.job.cell.round in rounds]
+
+    def common_rounds(self, rows: Sequence[Row]) -> tuple[int, ...]:
+        """The rounds that all rows have, of those that have any: only in these may rows be set in an order."""
+        there = [{result.job.cell.round for result in self.of(row.setup)} for row in rows if self.of(row.setup)]
+        return tuple(sorted(set.intersection(*there))) if there else ()
 
     @property
     def may_judge(self) -> bool:
@@ -80,11 +84,12 @@ class Verdict:
 
 
 def verdicts(experiment: Experiment, evidence: Evidence) -> list[Verdict]:
-    """A verdict for each row and metric of an experiment."""
+    """A verdict for each row and metric of an experiment: of all rounds that a row has, of steps those they share."""
+    rounds = evidence.common_rounds(experiment.rows) if experiment.is_stepwise else None
     found = []
     for row in experiment.rows:
         for metric in experiment.metrics:
-            ours = estimate([(1.0, evidence.of(row.setup), metric)]) if evidence.of(row.setup) else None
+            ours = estimate([(1.0, evidence.of(row.setup, rounds), metric)])
             paper = published(experiment, row, metric) if evidence.may_judge else None
             word = compare(ours, paper) if evidence.may_compare_figures else ""
             found.append(Verdict(row, metric, ours, paper, word))
@@ -104,41 +109,6 @@ def compare(ours: Estimate | None, paper: Published | None) -> str:
     error = math.hypot(ours.standard_error, paper.standard_error or 0.0, ROUNDING)
     gap = ours.value - paper.mean
     return WITHIN if abs(gap) <= 2 * error else ABOVE if gap > 0 else BELOW
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The order of the models by a metric, best first, ours and the paper's, among those that both have.
-
-    Args:
-        metric: by which.
-        ours: our order.
-        paper: the paper's.
-        kendall: rank correlation, 1 the same order, -1 the opposite; NaN with fewer than three models.
-        spearman: likewise.
-    """
-
-    metric: str
-    ours: tuple[str, ...]
-    paper: tuple[str, ...]
-    kendall: float
-    spearman: float
-
-
-def ranking(found: Iterable[Verdict], metric: str) -> Ranking | None:
-    """Rank the models that both have figures of; ``None`` where there are fewer than two."""
-    pairs = {v.row.model: (v.ours.value, v.paper.mean) for v in found if v.metric == metric and v.ours and v.paper}
-    if len(pairs) < 2:
-        return None
-    ours, theirs = zip(*pairs.values(), strict=True)
-    enough = len(pairs) > 2 and len(set(ours)) > 1 and len(set(theirs)) > 1
-    return Ranking(
-        metric,
-        tuple(sorted(pairs, key=lambda model: -pairs[model][0])),
-        tuple(sorted(pairs, key=lambda model: -pairs[model][1])),
-        float(kendalltau(ours, theirs).statistic) if enough else math.nan,
-        float(spearmanr(ours, theirs).statistic) if enough else math.nan,
-    )
 
 
 @dataclass(frozen=True)

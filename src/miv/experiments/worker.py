@@ -8,7 +8,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from miv.errors import MivError
+from miv.errors import MivError, StoppedByUser
 from miv.experiments.jobs import Job, Places
 from miv.experiments.results import find_result, write_result
 
@@ -49,7 +49,7 @@ def _compute(job: Job, places: Places, threads: int) -> int:
     from miv.experiments.cells import compute
     from miv.memory import keep_memory
     from miv.progress import RichProgress
-    from miv.training.run import StoppedByUser, set_threads
+    from miv.training.run import set_threads
 
     keep_memory()
     set_threads(threads, 1)

@@ -1,6 +1,15 @@
 """Which instances made the verdict? Scores for every pooling, also those without attention."""
 
-from miv.explaining.explain import METHODS, explain, explain_features
+from miv.explaining.explain import METHODS, check_method, explain, explain_features
 from miv.explaining.rollout import attention_rollout
+from miv.explaining.shares import as_shares, witness_shares
 
-__all__ = ["METHODS", "attention_rollout", "explain", "explain_features"]
+__all__ = [
+    "METHODS",
+    "as_shares",
+    "attention_rollout",
+    "check_method",
+    "explain",
+    "explain_features",
+    "witness_shares",
+]

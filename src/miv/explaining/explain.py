@@ -1,5 +1,7 @@
 """Scores for the instances of a set, by any method and for any verifier."""
 
+from typing import get_args
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,11 +15,14 @@ from miv.explaining.rollout import attention_rollout
 from miv.explaining.shapley import leave_one_out, shapley
 from miv.explaining.subsets import EmptyBag, score_instances
 from miv.feature_cache import embed_instances
+from miv.modes import evaluating
 from miv.poolings.base import check_count
+from miv.poolings.msa import SelfAttentionPooling
 from miv.progress import Progress, SilentProgress
 from miv.verifier import Verifier
+from miv.witness_sets import WitnessesBy
 
-METHODS = ("attention", "leave_one_out", "shapley", "rollout")
+METHODS: tuple[str, ...] = get_args(WitnessesBy)
 _EXEMPLARS = 1024  # that are looked up together
 _MOST_EXACT = 16  # 65,536 subsets of one bag
 
@@ -44,7 +49,7 @@ def explain(
         features: ``(P, C)`` of the pool, where they are known; otherwise the instances that occur are embedded.
         exact_up_to: the largest bag whose Shapley values are exact, of ``2 ** N`` subsets.
         permutations: of larger bags, for their sampled Shapley values; see ``miv.explaining.shapley``.
-        seed: start of the random numbers of the sample.
+        seed: of the sample, in which the scores of a bag do not depend on the other bags.
         empty_bag: the verdict on nothing; see ``miv.explaining.subsets.score_instances``.
         progress: is told how far it is.
     """
@@ -52,14 +57,13 @@ def explain(
     if features is None:
         features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
     scores = np.zeros(len(exemplars.bag_index))
-    device = next(verifier.pooling.parameters()).device
-    generator = torch.Generator().manual_seed(seed)
-    was_training = verifier.training
-    verifier.eval()
-    with torch.inference_mode(), progress.step(f"Explaining by {method}", total=len(exemplars)) as advance:
+    weight = verifier.pooling.norm.weight
+    step = progress.step(f"Explaining by {method}", total=len(exemplars))
+    with evaluating(verifier), torch.inference_mode(), step as advance:
         for start in range(0, len(exemplars), _EXEMPLARS):
             chosen = np.arange(start, min(start + _EXEMPLARS, len(exemplars)))
-            query, bags = make_batch(exemplars, chosen, embedded(features)).to(device).queries_and_bags()
+            batch = make_batch(exemplars, chosen, embedded(features, weight.dtype)).to(weight.device)
+            query, bags = batch.queries_and_bags()
             found = explain_features(
                 verifier,
                 query,
@@ -67,12 +71,11 @@ def explain(
                 method,
                 exact_up_to=exact_up_to,
                 permutations=permutations,
-                generator=generator,
+                seed=seed,
                 empty_bag=empty_bag,
             )
             scores[exemplars.bag_ptr[chosen[0]] : exemplars.bag_ptr[chosen[-1] + 1]] = found.double().cpu().numpy()
             advance(len(chosen))
-    verifier.train(was_training)
     return scores
 
 
@@ -84,7 +87,7 @@ def explain_features(
     *,
     exact_up_to: int = 8,
     permutations: int = 32,
-    generator: torch.Generator | None = None,
+    seed: int = 0,
     empty_bag: EmptyBag = "undecided",
 ) -> Tensor:
     """Do as ``explain`` from features, queries ``(B, C)`` and bags of ``(T, C)``, to scores ``(T,)``.
@@ -94,22 +97,29 @@ def explain_features(
     >>> explain_features(verifier, torch.randn(2, 4), bags, "shapley").shape
     torch.Size([4])
     """
+    check_method(verifier, method)
     with torch.inference_mode():
         if method == "attention":
             attention = verifier.verify_features(query, bags).attention
-            if attention is None:
-                raise MivError(
-                    "This pooling has no attention to take witnesses from. Choose leave_one_out or shapley, which "
-                    "every pooling allows, or rollout for msa."
-                )
+            assert attention is not None  # noqa: S101 - by the check
             return attention
         if method == "rollout":
             return attention_rollout(verifier, query, bags)
         if method == "leave_one_out":
             return score_instances(verifier, query, bags, leave_one_out(), empty_bag)
-        if method == "shapley":
-            check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
-            check_count("permutations", permutations)
-            planner = shapley(exact_up_to, permutations, generator or torch.Generator().manual_seed(0))
-            return score_instances(verifier, query, bags, planner, empty_bag)
-    raise unknown_name("method of explaining", method, METHODS)
+        check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
+        check_count("permutations", permutations)
+        return score_instances(verifier, query, bags, shapley(exact_up_to, permutations, seed), empty_bag)
+
+
+def check_method(verifier: Verifier, method: str) -> None:
+    """Refuse a method that there is not, or that this verifier's pooling does not allow."""
+    if method not in METHODS:
+        raise unknown_name("method of explaining", method, METHODS)
+    if method == "attention" and not verifier.pooling.has_attention:
+        raise MivError(
+            "This pooling has no attention to take witnesses from. Choose leave_one_out or shapley, which "
+            "every pooling allows, or rollout for msa."
+        )
+    if method == "rollout" and not isinstance(verifier.pooling, SelfAttentionPooling):
+        raise MivError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")

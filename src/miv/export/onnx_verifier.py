@@ -30,7 +30,8 @@ class Answer:
         probability: of that, scaled as the verifier was calibrated.
         threshold: the verdict is yes where the probability is at least this.
         logit: what the network gave.
-        witnesses: indices in the bag, rising, perhaps none; ``None`` where the pooling has no attention.
+        witnesses: indices in the bag, rising, perhaps none; ``None`` where the pooling has no attention, or the
+            witness rule is for other shares.
         attention: ``(N,)``, of sum 1, or ``None``.
     """
 
@@ -70,12 +71,16 @@ class OnnxVerifier:
         outputs = self.session.run(None, {"query": one, "bag": several})
         logit = float(outputs[0])
         if not all(np.isfinite(output).all() for output in outputs):
-            raise ValueError("The network gives NaN or infinite numbers for these instances, so there is no answer.")
+            raise ValueError(
+                "The network gave NaN or infinite numbers, so there is no verdict. Either the instances hold numbers "
+                "far beyond those of the training, which overflow, or the file's weights are damaged."
+            )
         probability = float(scaled(self._point["scaling"], logit))
         verdict = probability >= self._point["threshold"]
         attention = outputs[1] if len(outputs) > 1 else None
         witnesses = None
-        if attention is not None:
+        # A rule that was calibrated on other shares than attention says nothing of attention.
+        if attention is not None and self._point["witness_rule"].get("by", "attention") == "attention":
             decided = is_witness(self._point["witness_rule"], probability, verdict, attention)
             witnesses = np.flatnonzero(decided)
         return Answer(verdict, probability, float(self._point["threshold"]), logit, witnesses, attention)

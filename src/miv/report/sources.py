@@ -13,6 +13,7 @@ from miv.exemplars import ExemplarSet, load_splits
 from miv.operating_point import OperatingPoint
 from miv.progress import Progress, SilentProgress
 from miv.training.run_folder import RunFolder, refuse_unfinished
+from miv.witness_sets import ConformalRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +50,9 @@ class ReportModel:
 
     @property
     def found(self) -> NDArray[np.bool_] | None:
-        """``(T,)`` the instances that it takes for witnesses; ``None`` where it has no attention."""
-        if self.answers.attention is None:
+        """``(T,)`` what it takes for witnesses by attention; ``None`` where it has none, or decides by other shares."""
+        rule = self.point.witness_rule
+        if self.answers.attention is None or (isinstance(rule, ConformalRule) and rule.by != "attention"):
             return None
         return self.point.witnesses(self.probability, self.answers.attention, self.answers.ptr)
 

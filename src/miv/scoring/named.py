@@ -43,7 +43,7 @@ def named_bag(names: list[str], kind: Kind) -> list[Named]:
         if _is_folder(path):
             files = _files(path, kind)
             found += [one for file in files for one in _instances(str(file), Path(), kind, "--bag")]
-        elif path.suffix.lower() in TABLE_SUFFIXES:
+        elif path.suffix.lower() in TABLE_SUFFIXES and (kind != "text" or _is_file(path)):
             for place, record in read_records(path, required=[]):
                 found += instances_of(record, path.parent, kind, place)
         else:
@@ -84,7 +84,7 @@ def _instances(given: Any, folder: Path, kind: Kind, place: str, is_path: bool =
         yield Named(given, path)
     elif kind == "text":
         # A text may well end in ".txt"; only where there is such a file is it meant.
-        as_file = is_path or (is_file and len(given) < 1000 and path.is_file())
+        as_file = is_path or (is_file and _is_file(path))
         yield Named(given, read_text_file(path)) if as_file else Named("", check_text(given, place))
     elif is_file:
         vectors = read_vectors_file(path)
@@ -107,6 +107,13 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def _files(folder: Path, kind: Kind) -> list[Path]:
     """The instances in a folder, by name; what is hidden or of another kind is not looked at."""
     suffixes = _SUFFIXES[kind]
@@ -116,5 +123,8 @@ def _files(folder: Path, kind: Kind) -> list[Path]:
         if entry.suffix.lower() in suffixes and not entry.name.startswith(".") and entry.is_file()
     ]
     if not files:
-        raise MivError(f"The folder {folder} holds no instance for this verifier ({', '.join(sorted(suffixes))}).")
+        hint = " If these words are meant themselves, put them in a table with the column text." * (kind == "text")
+        raise MivError(
+            f"The folder {folder} holds no instance for this verifier ({', '.join(sorted(suffixes))}).{hint}"
+        )
     return files

@@ -1,127 +1,126 @@
 """A table of exemplars in, a table of verdicts out: one row an exemplar, or one row an instance."""
 
-import csv
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from miv.errors import MivError
 from miv.exemplars import Kind
-from miv.files import whole_file
 from miv.images import Fit
 from miv.progress import Progress
 from miv.scoring.named import Named, cell_instance, instances_of
-from miv.tasks.own.cells import SEPARATOR, parse_id, parse_list
+from miv.scoring.writing import table_writer
+from miv.tasks.own.cells import parse_id, parse_list
 from miv.tasks.own.records import read_records
 from miv.tasks.own.sources import is_blank
-from miv.verdict import Verdicts
+from miv.verdict import Asked, Verdicts
 from miv.verifier import Verifier
+from miv.verifying_parts import VerifyingParts
 
 _KEPT = ("query_id", "group", "split", "label")  # columns of the table that are written again beside the verdicts
-_OUTPUTS = (".parquet", ".csv")
+_TOGETHER = 1024  # instances that are read before they are verified and written: of 224 × 224 in colour 150 MB
 
 
 @dataclass(frozen=True)
-class ScoredTable:
-    """The verdicts on the rows of a table, with what the rows were called.
+class Scored:
+    """What came of a table: its exemplars, how many are accepted, from which probability on, and witnesses by what."""
 
-    Args:
-        verdicts: one a row.
-        query: of each row the name of its query, empty for a vector.
-        bags: of each row the names of its instances.
-        kept: further columns of the table, as texts.
-    """
-
-    verdicts: Verdicts
-    query: list[str]
-    bags: list[list[str]]
-    kept: dict[str, list[str | None]]
-
-    def columns(self, *, by_instance: bool) -> dict[str, Any]:
-        """Return what is written, by column, with a row an exemplar or a row an instance."""
-        verdicts = self.verdicts
-        found: dict[str, Any] = {
-            "exemplar": np.arange(len(verdicts)),
-            "query": self.query,
-            **self.kept,
-            "verdict": verdicts.verdict,
-            "probability": verdicts.probability,
-        }
-        if not by_instance:
-            found["threshold"] = np.full(len(verdicts), verdicts.threshold)
-            found["bag_size"] = np.diff(verdicts.ptr)
-            found["witnesses"] = [[witness.index for witness in verdict.witnesses] for verdict in verdicts]
-            return found
-        owner = np.repeat(np.arange(len(verdicts)), np.diff(verdicts.ptr))
-        found = {name: [column[row] for row in owner] for name, column in found.items()}
-        found["place"] = np.arange(len(owner)) - verdicts.ptr[owner]
-        found["instance"] = [name for bag in self.bags for name in bag]
-        nothing = [None] * len(owner)
-        found["attention"] = nothing if verdicts.attention is None else verdicts.attention
-        found["witness"] = nothing if verdicts.witness is None else verdicts.witness
-        return found
-
-    def write(self, path: Path, *, by_instance: bool) -> None:
-        """Write a .parquet or .csv file, whole or not at all; in CSV, witnesses are separated by ``|``."""
-        columns = self.columns(by_instance=by_instance)
-        with whole_file(path) as temporary:
-            if path.suffix.lower() == ".parquet":
-                pq.write_table(pa.table({name: _array(name, column) for name, column in columns.items()}), temporary)
-            else:
-                with temporary.open("w", newline="", encoding="utf-8") as file:
-                    writer = csv.writer(file)
-                    writer.writerow(columns)
-                    writer.writerows(map(_csv_cells, zip(*columns.values(), strict=True)))
+    exemplars: int
+    yes: int
+    threshold: float
+    witnesses_by: Asked
 
 
-def check_output(path: Path, *, overwrite: bool) -> None:
-    """Refuse, before the work, a name that cannot be written, or what would be lost."""
-    if path.suffix.lower() not in _OUTPUTS:
-        raise MivError(f"The output {path} ends in {path.suffix!r}. Expected {' or '.join(_OUTPUTS)}.")
-    if path.exists() and not overwrite:
-        raise MivError(f"{path} is there already. Choose another name for --out, or replace it with --overwrite.")
+class _Row(NamedTuple):
+    """A row of the table: its query and bag, and further columns as texts."""
+
+    query: Named
+    bag: list[Named]
+    kept: dict[str, str | None]
 
 
 def score_table(
-    verifier: Verifier, table: Path, instances: Path | None, resize: Fit | None, progress: Progress
-) -> ScoredTable:
-    """Verify every row of a table.
+    verifier: Verifier,
+    table: Path,
+    out: Path,
+    *,
+    instances: Path | None = None,
+    by_instance: bool = False,
+    resize: Fit | None = None,
+    witnesses: Asked | None = None,
+    progress: Progress,
+) -> Scored:
+    """Verify every row of a table, and write the verdicts as they come; the file is there whole or not at all.
 
     Args:
         verifier: the verifier.
         table: CSV, JSON lines or Parquet with ``query`` and ``bag`` as for ``miv data from-table``; it needs no label.
+        out: the .parquet or .csv file to write; see ``miv.scoring.writing``.
         instances: a second table with the instances by ``id``; queries and bags then hold ids.
+        by_instance: write a row an instance, not a row an exemplar.
         resize: as for ``Verifier.verify``.
-        progress: is told of reading and embedding.
+        witnesses: as for ``Verifier.verify``.
+        progress: is told of reading and verifying.
     """
-    kind = verifier.backbone.kind
+    kind, verifying = verifier.backbone.kind, VerifyingParts(verifier, resize, witnesses)
     known = None if instances is None else _instances_by_id(instances, kind)
-    queries, bags, kept = [], [], []
+    count, kept = _survey(table, progress)
+    yes = done = 0
+    writer, step = table_writer(out, _schema(kept, by_instance)), progress.step("Verifying", total=count)
+    with writer as write, step as advance:
+        for rows in _parts(table, known, kind, kept):
+            given = [row.query.instance for row in rows], [[one.instance for one in row.bag] for row in rows]
+            try:
+                verdicts = verifying.verify(*given)
+            except MivError as error:
+                where = f"in its rows {done + 1:,} to {done + len(rows):,} (here counted from 0)"
+                raise MivError(f"{table}, {where}: {error}") from error
+            write(_columns(rows, verdicts, done, kept, by_instance))
+            yes, done = yes + int(verdicts.verdict.sum()), done + len(rows)
+            advance(len(rows))
+    return Scored(done, yes, verifier.operating_point.threshold, verifying.by)
+
+
+def _survey(table: Path, progress: Progress) -> tuple[int, list[str]]:
+    """Read a table once, before the long work: how many rows it has, and which columns are written again."""
+    count, kept = 0, set()
     with progress.step("Reading exemplars") as advance:
         for place, record in read_records(table, required=["query", "bag"]):
-            members = parse_list(record["bag"], "bag", place)
-            if not members:
-                raise MivError(f"{place}: the bag is empty. Expected at least one instance; else remove the row.")
-            cells = [_looked_up(cell, known, table.parent, kind, place) for cell in (record["query"], *members)]
-            queries.append(cells[0])
-            bags.append(cells[1:])
-            kept.append({name: record.get(name) for name in _KEPT})
+            _members(record, place)
+            kept |= {name for name in _KEPT if not is_blank(record.get(name))}
+            count += 1
             advance(1)
-    if not queries:
+    if not count:
         raise MivError(f"{table}: no rows. Expected one exemplar a row.")
-    given = [query.instance for query in queries], [[one.instance for one in bag] for bag in bags]
-    verdicts = verifier.verify_many(*given, resize=resize, progress=progress)
-    columns = [name for name in _KEPT if any(not is_blank(row[name]) for row in kept)]
-    return ScoredTable(
-        verdicts,
-        [query.name for query in queries],
-        [[one.name for one in bag] for bag in bags],
-        {name: [None if row[name] is None else str(row[name]) for row in kept] for name in columns},
-    )
+    return count, [name for name in _KEPT if name in kept]
+
+
+def _parts(table: Path, known: dict[str, Named] | None, kind: Kind, kept: list[str]) -> Iterator[list[_Row]]:
+    """The rows of the table, as many at a time as are verified together."""
+    rows: list[_Row] = []
+    size = 0
+    for place, record in read_records(table, required=["query", "bag"]):
+        cells = (record["query"], *_members(record, place))
+        query, *bag = (_looked_up(cell, known, table.parent, kind, place) for cell in cells)
+        texts = {name: None if record.get(name) is None else str(record[name]) for name in kept}
+        rows.append(_Row(query, bag, texts))
+        size += len(bag)
+        if size >= _TOGETHER:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
+
+
+def _members(record: dict[str, Any], place: str) -> list[Any]:
+    members = parse_list(record["bag"], "bag", place)
+    if not members:
+        raise MivError(f"{place}: the bag is empty. Expected at least one instance; else remove the row.")
+    return members
 
 
 def _looked_up(cell: Any, known: dict[str, Named] | None, folder: Path, kind: Kind, place: str) -> Named:
@@ -145,11 +144,41 @@ def _instances_by_id(path: Path, kind: Kind) -> dict[str, Named]:
     return known
 
 
-def _array(name: str, column: Any) -> Any:
-    if name == "witnesses":
-        return pa.array(column, pa.list_(pa.int64()))
-    return pa.array(column, {"attention": pa.float64(), "witness": pa.bool_()}.get(name))
+def _schema(kept: list[str], by_instance: bool) -> Any:
+    texts = [(name, pa.string()) for name in ("query", *kept)]
+    fields = [("exemplar", pa.int64()), *texts, ("verdict", pa.bool_()), ("probability", pa.float64())]
+    if by_instance:
+        fields += [("place", pa.int64()), ("instance", pa.string()), ("attention", pa.float64())]
+        fields += [("share", pa.float64()), ("witnesses_by", pa.string()), ("witness", pa.bool_())]
+    else:
+        fields += [("threshold", pa.float64()), ("bag_size", pa.int64()), ("witnesses", pa.list_(pa.int64()))]
+        fields += [("witnesses_by", pa.string())]
+    return pa.schema(fields)
 
 
-def _csv_cells(row: tuple[Any, ...]) -> list[Any]:
-    return [SEPARATOR.join(map(str, cell)) if isinstance(cell, list) else cell for cell in row]
+def _columns(rows: list[_Row], verdicts: Verdicts, first: int, kept: list[str], by_instance: bool) -> dict[str, Any]:
+    """What is written of one part, whose first exemplar has that number."""
+    exemplars, sizes = len(verdicts), np.diff(verdicts.ptr)
+    found: dict[str, Any] = {
+        "exemplar": np.arange(first, first + exemplars),
+        "query": np.array([row.query.name for row in rows], object),
+        **{name: np.array([row.kept[name] for row in rows], object) for name in kept},
+        "verdict": verdicts.verdict,
+        "probability": verdicts.probability,
+    }
+    if not by_instance:
+        found["threshold"] = np.full(exemplars, verdicts.threshold)
+        found["bag_size"] = sizes
+        found["witnesses"] = [[witness.index for witness in verdict.witnesses] for verdict in verdicts]
+        return {**found, "witnesses_by": [verdicts.witnesses_by] * exemplars}
+    targets = int(verdicts.ptr[-1])
+    nothing = [None] * targets
+    return {
+        **{name: np.repeat(column, sizes) for name, column in found.items()},
+        "place": np.arange(targets) - np.repeat(verdicts.ptr[:-1], sizes),
+        "instance": [one.name for row in rows for one in row.bag],
+        "attention": nothing if verdicts.attention is None else verdicts.attention,
+        "share": nothing if verdicts.shares is None else verdicts.shares,
+        "witnesses_by": [verdicts.witnesses_by] * targets,
+        "witness": nothing if verdicts.witness is None else verdicts.witness,
+    }

@@ -17,7 +17,7 @@ from miv.tasks.writer_bags import Draw, Plan, Recipe, Stock, draw_bags, hold_out
 
 # The size study draws its exemplars from a larger pool: four sets with more queries and more and more writers
 # a bag, and three of the main set with the uniform draw. These are the sets of the authors' released code for
-# 10,000 to 24,000 exemplars; their witnesses have the statistics of the paper's Table 4.
+# 10,000 to 24,000 exemplars; their witnesses have the statistics of the paper's Table 5.
 _SIZE_STUDY = (
     Recipe(queries=5, fewest=3, most=5, lent=15, draw="uniform"),
     Recipe(queries=5, fewest=6, most=8, lent=10, draw="uniform"),

@@ -9,13 +9,16 @@ from dataclasses import fields
 from pathlib import Path
 
 import torch
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from miv import __version__
 from miv.backbones import Backbone
 from miv.exemplars import ExemplarSet
 from miv.files import whole_folder
+from miv.progress import Progress
 from miv.training.config import TrainingConfig
+from miv.training.keeper import LAST
+from miv.training.stages import read_state
 
 # The settings that do not reach this stage; all others are part of the key, also those that are still to come.
 _ELSEWHERE = (
@@ -27,22 +30,47 @@ _ELSEWHERE = (
 
 @contextmanager
 def contrast_once(
-    folder: Path, cache: Path, config: TrainingConfig, backbone: Backbone, sets: dict[str, ExemplarSet]
+    folder: Path,
+    cache: Path,
+    config: TrainingConfig,
+    backbone: Backbone,
+    sets: dict[str, ExemplarSet],
+    progress: Progress,
 ) -> Iterator[None]:
     """Put a finished stage from the cache into ``folder`` before the block, or into the cache from there after it.
 
-    A process that needs a stage on which another is at work waits for it.
+    One that was begun in ``folder`` gives way to a finished one, and one that is over stays: later stages rest on it.
+    A process that needs a stage on which another is at work says so, and waits for it.
     """
     kept = cache / "contrast" / _key(config, backbone, sets)
     kept.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(kept.with_suffix(".lock")):  # ends with the process, however it ends
-        if kept.is_dir() and not folder.exists():
+    with _waiting_for(kept.with_suffix(".lock"), progress):
+        if kept.is_dir() and not _is_over(folder, config):
             with whole_folder(folder) as temporary:
                 shutil.copytree(kept, temporary, dirs_exist_ok=True)
         yield
         if not kept.is_dir():
             with whole_folder(kept) as temporary:
                 shutil.copytree(folder, temporary, dirs_exist_ok=True)
+
+
+@contextmanager
+def _waiting_for(path: Path, progress: Progress) -> Iterator[None]:
+    lock = FileLock(path)  # ends with the process, however it ends
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        with progress.step(f"Waiting for the contrast stage that another process computes ({path})"):
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _is_over(folder: Path, config: TrainingConfig) -> bool:
+    state = read_state(folder / LAST, config.for_stage("contrast"))
+    return state is not None and state.is_over(config.contrast_epochs, config.contrast_epochs)
 
 
 def _key(config: TrainingConfig, backbone: Backbone, sets: dict[str, ExemplarSet]) -> str:

@@ -13,7 +13,6 @@ import numpy as np
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
-from miv.errors import MivError
 from miv.files import whole_file
 from miv.processes import Share
 from miv.training.state import StageState
@@ -100,10 +99,6 @@ class Stopped(BaseException):
     Not a ``KeyboardInterrupt``, at which Lightning ends the process with code 1; and not an ``Exception``, as it may
     come up anywhere and no library shall take it for an error of its own.
     """
-
-
-class StoppedByUser(MivError):  # noqa: N818 - nothing went wrong
-    """Ctrl-C: what was done is saved."""
 
 
 def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -15,6 +15,7 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.strategies import DDPStrategy
 
+from miv.cores import available_cores
 from miv.errors import MivError, unknown_name
 
 
@@ -85,15 +86,9 @@ class Machine:
 def set_threads(threads: int, processes: int) -> None:
     """Let this process use so many threads; 0 shares the cores among the processes of the machine."""
     if threads or processes > 1:
-        threads = threads or max(1, _cores() // processes)
+        threads = threads or max(1, available_cores() // processes)
         torch.set_num_threads(threads)
         os.environ["OMP_NUM_THREADS"] = str(threads)  # without it Lightning has an opinion of its own
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def is_first_process() -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from miv.backbones.base import check_kind
-from miv.errors import MivError
+from miv.errors import MivError, StoppedByUser
 from miv.evaluation import Evaluation, evaluate
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.feature_cache import embed_pool
@@ -20,7 +20,7 @@ from miv.processes import Share
 from miv.progress import Progress, SilentProgress
 from miv.training.config import TrainingConfig
 from miv.training.contrast_cache import contrast_once
-from miv.training.keeper import BEST, StoppedByUser
+from miv.training.keeper import BEST
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.run_folder import RunFolder
 from miv.training.stages import CONTRAST, Stage, run_stage
@@ -78,7 +78,7 @@ def train(
         return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress)
     states: dict[str, StageState] = {}
     for stage in stages_of(config, verifier):
-        shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets)
+        shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, progress)
         verifier.to(device)  # Lightning leaves it in main memory
@@ -90,7 +90,7 @@ def train(
     if Share.of_this_process().rank == 0:
         with whole_folder(run.verifier) as temporary:
             verifier.save_pretrained(temporary)
-        seconds = sum(state.seconds for state in states.values())
+        seconds = {name: state.seconds for name, state in states.items()}
         run.finish(seconds, {"stage": best, "epoch": _best_epoch(states, best)})
     return evaluations
 

@@ -142,9 +142,13 @@ class RunFolder:
             words += ["--raw", text] if name == "raw" else ["--task-option", f"{name}={text}"]
         return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
 
-    def finish(self, seconds: float, best: dict[str, Any]) -> None:
-        """Mark the run as done."""
-        write_json(self.about, {**self.read(), "done": True, "seconds": round(seconds, 1), "best": best})
+    def finish(self, seconds: dict[str, float], best: dict[str, Any]) -> None:
+        """Mark the run as done, after so many seconds in each stage."""
+        took = {
+            "seconds": round(sum(seconds.values()), 1),
+            "stage_seconds": {stage: round(one, 1) for stage, one in seconds.items()},
+        }
+        write_json(self.about, {**self.read(), "done": True, **took, "best": best})
 
 
 def refuse_unfinished(path: Path) -> None:

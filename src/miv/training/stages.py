@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from miv.errors import MivError
+from miv.errors import MivError, StoppedByUser
 from miv.exemplars import ExemplarSet
 from miv.feature_cache import embed_pool
 from miv.processes import Share
 from miv.progress import Progress
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule
-from miv.training.keeper import BEST, LAST, Keeper, Stopped, StoppedByUser, write_metrics
+from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.machine import Machine
 from miv.training.module import Features, StageData, StageModule
 from miv.training.progress import EpochProgress

@@ -1,0 +1,93 @@
+"""What ``miv reproduce`` writes: the report in one of its forms, or the list of experiments."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from json import dumps
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import typer
+
+from miv.cli.app import print_json
+from miv.errors import MivError
+from miv.experiments.cells import raw_folder
+from miv.experiments.grids import Experiment
+from miv.experiments.jobs import Job, Places
+from miv.experiments.render import html_page, key, markdown, print_terminal
+from miv.experiments.report import Section
+from miv.experiments.results import find_result
+from miv.files import whole_file
+
+
+def write_report(sections: Sequence[Section], form: str, out: Path | None, plots: Path | None) -> None:
+    """Write the report to a file or to standard output; pictures go to a folder, or into the HTML."""
+    with TemporaryDirectory() as temporary:
+        drawn = _draw(sections, plots or (Path(temporary) if form == "html" else None))
+        if form == "html":
+            _write(html_page(sections, drawn), out)
+        elif form == "markdown":
+            _write(markdown(sections, drawn, Path.cwd() if out is None else out.parent), out)
+        else:
+            from rich.console import Console
+
+            wide = None if sys.stdout.isatty() and out is None else 160  # a file shall not depend on the terminal
+            console = Console(width=wide, highlight=False, file=None if out is None else StringIO(), record=True)
+            print_terminal(sections, console)
+            if out is not None:
+                _write(console.export_text(), out)
+
+
+def write_json_report(sections: Sequence[Section], out: Path | None, plots: Path | None) -> None:
+    """Write the report as one JSON document; pictures go to a folder where one is named."""
+    _draw(sections, plots)
+    _write(dumps([section.document() for section in sections], ensure_ascii=False, indent=2) + "\n", out)
+
+
+def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: Places, json: bool) -> None:
+    """Print every experiment, and how many of its cells are done; results that are refused are noted beside it."""
+    accepted: dict[Job, bool] = {}
+    for job in dict.fromkeys(job for some in jobs.values() for job in some):
+        try:
+            accepted[job] = find_result(job, places.results) is not None
+        except MivError as error:
+            typer.echo(f"Not counted: {error}", err=True)
+            accepted[job] = False
+    rows: list[dict[str, Any]] = []
+    for experiment, some in jobs.items():
+        raw = raw_folder(some[0], places.raw)
+        rows.append(
+            {
+                "task": experiment.task,
+                "experiment": experiment.name,
+                "paper": experiment.source,
+                "cells": len(some),
+                "done": sum(accepted[job] for job in some),
+                "raw": "none needed" if raw is None else str(raw),
+                "shows": experiment.title,
+            }
+        )
+    if json:
+        print_json(rows)
+        return
+    from miv.training.compare import table
+
+    print(table(rows))
+
+
+def _draw(sections: Sequence[Section], folder: Path | None) -> dict[str, list[Path]]:
+    if folder is None:
+        return {}
+    from miv.experiments.plots import write_plots
+
+    return {key(section): write_plots(section, folder) for section in sections}
+
+
+def _write(text: str, out: Path | None) -> None:
+    if out is None:
+        print(text, end="")
+        return
+    with whole_file(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    typer.echo(f"Wrote {out}.", err=True)

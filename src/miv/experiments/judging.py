@@ -1,0 +1,131 @@
+"""How a claim is judged: by what its contrasts would have to show, and what they do show."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from miv.experiments.contrasts import Compared, Contrast, compare_all, p_text
+from miv.experiments.paired import Estimate, holm
+from miv.experiments.verdict import Evidence
+
+Judgement = Literal["holds", "does not hold", "cannot be told"]
+HOLDS: Judgement = "holds"
+FAILS: Judgement = "does not hold"
+UNKNOWN: Judgement = "cannot be told"
+LEVEL = 0.05
+
+# What counts as no difference. The smallest lead that the paper calls sizeable is 0.022 (CAP-VEMA on FEVER, AUROC).
+MARGIN = 0.02
+
+_NAMED = 4  # contrasts that a reason names
+_LISTED = 12  # contrasts that a claim lists
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper and what came of it.
+
+    Args:
+        name: short.
+        statement: what the paper says, and by what it is judged.
+        judgement: what our figures say.
+        reason: in a sentence.
+        numbers: what it rests on, a line each.
+    """
+
+    name: str
+    statement: str
+    judgement: Judgement
+    reason: str
+    numbers: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What every contrast of a claim has to show.
+
+    Args:
+        all_are: what they are where the claim holds, in words.
+        shown: the p-value of which a small one shows it of a contrast.
+        refuted: the p-value of which a small one shows the opposite.
+        is_refuted: what such a contrast is, in words.
+        p_of_what: what ``shown`` is a p-value of, where that is not a difference of 0.
+    """
+
+    all_are: str
+    shown: Callable[[Estimate], float]
+    refuted: Callable[[Estimate], float]
+    is_refuted: str
+    p_of_what: str = ""
+
+    def line(self, one: Compared) -> str:
+        """A contrast, its value and its p-values."""
+        if not self.p_of_what:
+            return str(one)
+        return f"{str(one).removesuffix(')')}; {p_text(self.shown(one.value))} {self.p_of_what})"
+
+
+ABOVE = Question(
+    all_are="above 0",
+    shown=lambda value: value.p if value.value > 0 else 1.0,
+    refuted=lambda value: value.p if value.value < 0 else 1.0,
+    is_refuted="significantly below 0",
+)
+NOT_BELOW = Question(
+    all_are=f"above −{MARGIN}",
+    shown=lambda value: value.p_above(-MARGIN),
+    refuted=lambda value: value.p if value.value < 0 else 1.0,
+    is_refuted="significantly below 0",
+    p_of_what=f"for −{MARGIN} or less",
+)
+WITHIN = Question(
+    all_are=f"between −{MARGIN} and {MARGIN}",
+    shown=lambda value: max(value.p_above(-MARGIN), value.p_below(MARGIN)),  # two one-sided tests
+    refuted=lambda value: min(1.0, 2 * min(value.p_above(MARGIN), value.p_below(-MARGIN))),
+    is_refuted=f"significantly more than {MARGIN}",
+    p_of_what=f"for {MARGIN} or more to either side",
+)
+
+
+def judge(name: str, statement: str, evidence: Evidence, contrasts: Sequence[Contrast], question: Question) -> Claim:
+    """Judge a claim that says the same of all its contrasts.
+
+    That all are as said needs each to be significant, and no correction: it is less likely that all pass by accident
+    than that one does. That one is otherwise needs Holm's, as among many one looks so by accident. Of one round the
+    error knows nothing of other trainings; it can decide neither.
+    """
+    compared = compare_all(evidence, contrasts)
+    if isinstance(compared, str):
+        return Claim(name, statement, UNKNOWN, compared)
+    listed = (
+        sorted(compared, key=lambda one: -question.shown(one.value))[:_LISTED] if len(compared) > _LISTED else compared
+    )
+    numbers = [question.line(one) for one in listed]
+    if len(compared) > _LISTED:
+        numbers.insert(0, f"The {_LISTED} of {len(compared)} that show it least:")
+    return Claim(name, statement, *_judge(compared, question), numbers)
+
+
+def _judge(compared: Sequence[Compared], question: Question) -> tuple[Judgement, str]:
+    corrected = holm([question.refuted(one.value) for one in compared])
+    refuting = [one for one, p in zip(compared, corrected, strict=True) if p < LEVEL]
+    firmly = [one for one in refuting if one.value.rounds > 1]
+    if firmly:
+        return FAILS, f"{question.is_refuted.capitalize()}: {_names(firmly)}."
+    if refuting:
+        return UNKNOWN, f"There is one round only of what is {question.is_refuted} in it: {_names(refuting)}."
+    unshown = [one for one in compared if not question.shown(one.value) < LEVEL]
+    if unshown:
+        return UNKNOWN, f"Not shown to be {question.all_are}: {_names(unshown)}."
+    single = [one for one in compared if one.value.rounds == 1]
+    if single:
+        return UNKNOWN, (
+            f"All are {question.all_are} (p < {LEVEL}), but there is one round only of {_names(single)}. Its error "
+            "is over exemplars and knows nothing of other trainings."
+        )
+    return HOLDS, f"All are {question.all_are} (p < {LEVEL} each)."
+
+
+def _names(some: Sequence[Compared]) -> str:
+    more = f" and {len(some) - _NAMED} more" if len(some) > _NAMED else ""
+    return "; ".join(one.what for one in some[:_NAMED]) + more

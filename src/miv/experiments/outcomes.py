@@ -1,0 +1,51 @@
+"""What has come of cells so far, and what is said when one ends."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from miv.errors import MivError
+from miv.experiments.clock import Clock, cost_of, duration
+from miv.experiments.jobs import Job
+from miv.experiments.results import Result, find_result
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that came to nothing, and where its last words are."""
+
+    job: Job
+    reason: str
+    log: Path
+
+
+def split_jobs(jobs: Sequence[Job], results: Path) -> tuple[list[Result], list[Job]]:
+    """The results that there are, and the jobs without one; a result that was computed otherwise is refused."""
+    found = {job: find_result(job, results) for job in jobs}
+    return [one for one in found.values() if one is not None], [job for job, one in found.items() if one is None]
+
+
+def report_done(job: Job, results: Path, seconds: float, clock: Clock, say: Say) -> None:
+    """Say what came of a cell whose process took so many seconds (0: not known), and what remains."""
+    result = find_result(job, results)
+    if result is None:
+        raise MivError(f"{job} ended well, but {job.result_folder(results)} is not there. Was it removed?")
+    clock.ended(job.shared_stage, cost_of(result, seconds))
+    figures = "  ".join(f"{name} {result.metrics[name]:.3f}" for name in ("auroc", "i_auroc") if name in result.metrics)
+    took = duration(seconds or float(result.document["seconds"]))
+    say(f"Done    {job}: {figures}  in {took}; {clock.left} to go{clock.estimate()}.")
+
+
+def report_failure(job: Job, reason: str, work: Path, clock: Clock, say: Say) -> Failure:
+    """Say that a cell came to nothing, and why."""
+    clock.ended(job.shared_stage, None)
+    say(f"FAILED  {job}: {reason}")
+    return Failure(job, reason, job.log(work))
+
+
+def say_on_error_stream(text: str) -> None:
+    """Print a line of progress."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,72 @@
+"""Numbers that are checked before they are believed, and small dataclasses as JSON objects that carry their name."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miv.errors import MivError, unknown_name
+
+Floats = NDArray[np.float64]
+
+
+def sigmoid(logit: ArrayLike) -> Floats:
+    """Return 1 / (1 + exp(-z)) in float64 without overflow."""
+    z = np.asarray(logit, np.float64)
+    small = np.exp(-np.abs(z))
+    return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small))
+
+
+def finite_number(
+    what: str, given: object, *, low: float = -math.inf, high: float = math.inf, above: float = -math.inf
+) -> float:
+    """Return a number from ``low`` to ``high``, and above ``above``, as a float; refuse anything else.
+
+    >>> finite_number("threshold", 1, low=0.0, high=1.0)
+    1.0
+    >>> finite_number("threshold", 50, low=0.0, high=1.0)
+    Traceback (most recent call last):
+    miv.errors.MivError: The threshold is 50. Expected a finite number from 0 to 1.
+    """
+    shown = repr(given)[:80]
+    number = math.nan
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        try:
+            number = float(given)
+        except OverflowError:  # JSON allows whole numbers of any length
+            shown = "a number of more than 308 digits"
+    if math.isfinite(number) and low <= number <= high and number > above:
+        return number
+    bounds = [f" from {low:g}"] if low > -math.inf else [f" above {above:g}"] if above > -math.inf else []
+    bounds += [f" to {high:g}"] if high < math.inf else []
+    raise MivError(f"The {what} is {shown}. Expected a finite number{''.join(bounds)}.")
+
+
+class Tagged:
+    """A dataclass with a name, by which it is found again among its like."""
+
+    name: ClassVar[str]
+
+    def document(self) -> dict[str, Any]:
+        """Return the name and the parameters as plain values, for JSON."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]  # every subclass is a dataclass
+
+
+Kind = TypeVar("Kind", bound=Tagged)
+
+
+def from_document(document: object, kinds: Mapping[str, type[Kind]], what: str) -> Kind:
+    """Return the object that ``Tagged.document`` described, one of ``kinds``; refuse anything else."""
+    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
+        raise MivError(f"The {what} is {str(document)[:80]!r}. Expected an object with a name.")
+    parameters = dict(document)
+    name = parameters.pop("name")
+    if name not in kinds:
+        raise unknown_name(what, name, kinds)
+    try:
+        return kinds[name](**parameters)
+    except TypeError as error:  # a parameter too few, too many, or of another type
+        raise MivError(f"The parameters of the {what} {name!r} do not fit: {error}.") from error

@@ -1,0 +1,35 @@
+"""``miv demo``, on fewer writers and with one epoch a stage."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import miv.demo
+from miv.cli.app import app
+from miv.training.config import TrainingConfig
+
+
+def test_it_verifies_then_trains_and_ends_with_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = miv.demo.settings
+
+    def short(pooling: str) -> TrainingConfig:
+        stages = {"contrast_epochs": 1, "max_epochs": 1, "patience": 1, "frozen_max_epochs": 1}
+        return full(pooling).changed({**stages, "contrast_batch_size": 8})
+
+    monkeypatch.setattr(miv.demo, "settings", short)
+    monkeypatch.setattr(miv.demo, "TASK", {"writers": 12, "held_out_writers": 12, "copies": 3})
+    shown = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
+    assert shown.exit_code == 0, shown.output
+    before, after = shown.output.split("Two models that learned just now")
+    assert "miv/digits comes with the package" in before
+    assert "◀ witness" in before
+    assert "baseline" in after
+    assert "cap_dba_l2" in after
+    assert (tmp_path / "demo" / "report.html").read_text().startswith("<!doctype html>")
+    verifiers = sorted((tmp_path / "demo" / "runs").glob("*/verifier/model.safetensors"))
+    ages = [path.stat().st_mtime_ns for path in verifiers]
+    assert len(ages) == 2
+    again = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
+    assert again.exit_code == 0, again.output
+    assert [path.stat().st_mtime_ns for path in verifiers] == ages, "what is there already is not done again"

@@ -1,0 +1,99 @@
+"""``miv reproduce``: what it computes, what it refuses, and what it writes where; no training here."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from miv.cli.app import app
+from miv.errors import MivError
+from miv.experiments import runner
+from miv.experiments.jobs import Job
+from tests.experiments.examples import answers_of, finish, job_of
+
+ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, False])
+
+
+@pytest.fixture
+def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """The jobs that the command computes, which it only pretends to do; round 0 of CAP-VEMA is there."""
+    monkeypatch.chdir(tmp_path)  # no raw files here
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    finish(job_of("cap_vema"), ANSWERS, Path("docs/results"))
+    jobs: list[Job] = []
+
+    def run_jobs(asked: list[Job], *_: object) -> list[object]:
+        jobs.extend(asked)
+        return []
+
+    monkeypatch.setattr(runner, "run_jobs", run_jobs)
+    return jobs
+
+
+def run(*arguments: str) -> Result:
+    done = CliRunner().invoke(app, ["reproduce", *arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def test_what_is_missing_of_three_rounds_is_computed(computed: list[Job]) -> None:
+    Path("data/qmnist").mkdir(parents=True)
+    run("qmnist", "per_digit")
+    assert [str(job) for job in computed] == [f"qmnist cap_vema round {number}" for number in range(3)]
+
+
+def test_without_raw_files_the_two_ways_are_named(computed: list[Job]) -> None:
+    with pytest.raises(MivError, match=r"^2 cells are missing, .* no folder data/qmnist .*--raw .*--report-only"):
+        run("qmnist", "per_digit")
+    assert computed == []
+    assert "1 of 3 cells are done" in " ".join(run("qmnist", "per_digit", "--report-only").stdout.split())
+    run("qmnist", "per_digit", "--raw", "data/qmnist")  # named, so it may be downloaded into
+    assert len(computed) == 3
+
+
+def test_where_nothing_is_missing_no_raw_files_are_needed(computed: list[Job]) -> None:
+    for number in (1, 2):
+        finish(job_of("cap_vema", number), ANSWERS, Path("docs/results"))
+    assert "Table 3" in run("qmnist", "per_digit").stdout
+
+
+def test_a_model_that_no_experiment_has_is_named(computed: list[Job]) -> None:
+    with pytest.raises(MivError, match=r"no pooling 'cap_vena'\. Did you mean 'cap_vema'"):
+        run("qmnist", "--models", "cap_vena")
+    with pytest.raises(MivError, match="Expected names from `miv poolings`"):
+        run("qmnist", "--models", " ,")
+    with pytest.raises(MivError, match="no row of msa"):
+        run("qmnist", "key_instance", "--models", "baseline,msa")
+
+
+@pytest.mark.parametrize(
+    ("model", "tables"),
+    [("cap_ma", ["classification", "key_instance"]), ("mi_net", ["classification"])],  # the second has no attention
+)
+def test_without_an_experiment_a_model_gets_its_row_wherever_it_can(
+    model: str, tables: list[str], computed: list[Job]
+) -> None:
+    sections = json.loads(run("qmnist", "--models", model, "--report-only", "--json").stdout)
+    assert [section["experiment"] for section in sections] == tables
+
+
+def test_json_draws_the_plots_and_is_no_other_format(computed: list[Job]) -> None:
+    run("qmnist", "per_digit", "--report-only", "--json", "--plots", "pictures")
+    assert list(Path("pictures").glob("*.svg"))
+    with pytest.raises(MivError, match="--json and --format html"):
+        run("qmnist", "per_digit", "--report-only", "--json", "--format", "html")
+
+
+def test_the_list_notes_a_refused_result_and_does_not_count_it(computed: list[Job]) -> None:
+    def done() -> list[int]:
+        return [row["done"] for row in json.loads(listed().stdout) if row["experiment"] == "per_digit"]
+
+    def listed() -> Result:
+        return run("qmnist", "--list", "--json")
+
+    assert done() == [1]
+    (job_of("cap_vema").result_folder(Path("docs/results")) / "predictions.parquet").unlink()
+    assert done() == [0]
+    assert listed().stderr.count("Not counted: ") == 1
