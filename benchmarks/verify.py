@@ -8,15 +8,23 @@ beside it.
 ``many_over_loop``: exemplars a second of ``verify_many`` / of a loop of ``verify``, at the sizes of QMNIST with the
 compact CNN (bags of 14, C = 128), one thread. The gain is what a call costs besides arithmetic, so it shrinks as the
 arithmetic grows: at most ``verify_over_matmul`` or so for bags of 50 and C = 512, which stands beside it with others.
+``onnx_over_torch``: ``OnnxVerifier.verify`` / ``Verifier.verify`` on the same ready features (bag of 50, C = 512,
+cap_dba_l2), one thread each: p50 of processor time; below 1 the exported file is the quicker. Beside it the same for
+other sizes. Reported, with no target: an export is for machines without PyTorch. Left out where the libraries of the
+export are not there.
 ``sklearn_fit_s``: seconds of the clock in which ``MIVClassifier`` trains on 10,000 exemplars (C = 384, bags of 5 to 15)
 with its default settings on so many threads, with the processor time and the load of the machine beside it.
 """
 
 import argparse
+import functools
 import json
 import os
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -26,7 +34,7 @@ from miv import MIVClassifier, Verifier
 from miv.poolings.cap import CrossAttentionPooling
 
 SIZES = {"bag_5_c_64": (5, 64), "bag_14_c_128": (14, 128), "bag_10_c_384": (10, 384), "bag_50_c_512": (50, 512)}
-HEADLINE = "bag_14_c_128"
+HEADLINE, LARGEST = "bag_14_c_128", "bag_50_c_512"
 
 
 def p50(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, tuple[float, float]]:
@@ -88,6 +96,28 @@ def throughput(exemplars: int, repeats: int) -> dict[str, Any]:
     return {"many_over_loop": gains[HEADLINE], "many_over_loop_by_size": gains}
 
 
+def exported(repeats: int) -> dict[str, Any]:
+    if not all(map(find_spec, ("onnx", "onnxruntime", "onnxscript"))):
+        return {}
+    from miv.export import export_onnx
+    from miv.export.onnx_verifier import OnnxVerifier
+
+    ratios = {}
+    for name, (size, channels) in SIZES.items():
+        verifier = Verifier("cap_dba_l2", channels=channels).eval()
+        query, bag = vectors(channels), vectors(size, channels)
+        with TemporaryDirectory() as folder:
+            export_onnx(verifier, Path(folder) / "verifier.onnx", bags=3)
+            onnx = OnnxVerifier(Path(folder) / "verifier.onnx", threads=1)
+        calls: dict[str, Callable[[], object]] = {
+            "onnx": functools.partial(onnx.verify, query, bag),
+            "torch": functools.partial(verifier.verify, query, bag),
+        }
+        found = p50(calls, repeats)
+        ratios[name] = round(found["onnx"][0] / found["torch"][0], 2)
+    return {"onnx_over_torch": ratios[LARGEST], "onnx_over_torch_by_size": ratios}
+
+
 def classes_of_vectors(exemplars: int, channels: int, seed: int) -> tuple[Any, list[Any], Any]:
     """Bags of 5 to 15 vectors around 200 centres; in every other one a vector of the query's centre."""
     random = np.random.default_rng(seed)
@@ -130,6 +160,7 @@ def main() -> None:
     torch.set_num_threads(1)
     figures: dict[str, Any] = {"load_before": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
     figures |= latency(50 if quick else 500)
+    figures |= exported(50 if quick else 500)
     figures |= throughput(100 if quick else 300, 3 if quick else 7)
     print(json.dumps(figures), flush=True)
     figures |= classifier(1000 if quick else 10_000, given.threads)

@@ -61,6 +61,15 @@ def whole_file(path: Path) -> Iterator[Path]:
             raise
 
 
+def refuse_existing(path: Path, *, overwrite: bool) -> None:
+    """Refuse, before the work, to write where something lies already, unless it may be replaced."""
+    with said_plainly(path):
+        if path.is_dir():
+            raise MivError(f"{path} is a folder. Expected the name of a file to write.")
+        if path.exists() and not overwrite:
+            raise MivError(f"{path} is there already. Choose another name, or replace it with --overwrite.")
+
+
 def remove_unfinished(folder: Path) -> None:
     """Remove what a killed process had begun to write in a folder; nobody else may be writing there."""
     found = [path for pattern in (".*.part", ".*.old", f"{SAVING}*") for path in folder.rglob(pattern)]

@@ -1,5 +1,7 @@
 """Reading a verifier's ``config.json`` and ``model.safetensors`` without believing them unchecked."""
 
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,20 @@ def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
     _check_unsaved(path, weights, outline)
     # Copied to memory of torch's own, which is aligned as a file's is not: otherwise sums differ in their last bit.
     return {name: tensor.clone() for name, tensor in weights.items()}
+
+
+def hash_of_weights(weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 over the names, dtypes, shapes and values of weights."""
+    digest = hashlib.sha256()
+    add_weights(digest, weights)
+    return digest.hexdigest()
+
+
+def add_weights(digest: "hashlib._Hash", weights: Mapping[str, Tensor]) -> None:
+    """Add the names, dtypes, shapes and values of weights to a hash."""
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
 
 
 def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tensor]) -> None:

@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 from miv import Verifier
 from miv.audit import audit, audit_models
-from miv.audit.audit import reasons
+from miv.audit.reasons import reasons
 from miv.cli.app import app
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.exemplars import ExemplarSet, save_splits
+from miv.exemplars import ExemplarSet, InstancePool, save_splits
+from miv.model_files import hash_of_weights
 from miv.operating_point import OperatingPoint
 from tests.training.tiny import tiny_sets
 
@@ -101,12 +102,68 @@ def test_it_needs_witnesses(exemplars: ExemplarSet) -> None:
         audit(perfect_verifier(), blind)
 
 
+def without_classes(exemplars: ExemplarSet) -> ExemplarSet:
+    pool = InstancePool(exemplars.pool.kind, exemplars.pool.values)
+    e = exemplars
+    return ExemplarSet(pool, e.query, e.bag_ptr, e.bag_index, e.label, e.witness, e.group)
+
+
+def test_what_is_not_known_of_the_classes_is_not_said(exemplars: ExemplarSet) -> None:
+    for given, asked, come in (
+        (exemplars, "Asked for another class, the yes", "never of the query's class"),
+        (without_classes(exemplars), "Asked with another query, of a class that is not known", "may be of the query's"),
+    ):
+        models = {"good": perfect_verifier()}
+        page = audit_models(models, given, {"data": "tiny", "split": "test"}, unit_tests=False).markdown()
+        assert asked in page
+        assert come in page
+        assert ("Asked for another class" in page) == ("never of the query's class" in page) == (given is exemplars)
+
+
+def test_a_set_of_positives_alone_can_be_audited_and_saved(exemplars: ExemplarSet, tmp_path: Path) -> None:
+    positives = exemplars.subset(np.flatnonzero(exemplars.label == 1))
+    models = {"good": perfect_verifier(), "bad": yes_to_all()}
+    report = audit_models(models, positives, {"data": "tiny", "split": "test"}, unit_tests=False)
+    for suffix in ("json", "md", "txt"):
+        report.save(tmp_path / f"audit.{suffix}")
+    document = json.loads((tmp_path / "audit.json").read_text())
+    assert document["models"]["good"]["metrics"]["auroc"] is None
+    assert document["models"]["good"]["metrics"]["accuracy"] == 1
+    assert document["models"]["good"]["sensitivity"][3]["given"] is None  # no negative bag to take distractors from
+    assert "| good | – | 100% |" in (tmp_path / "audit.md").read_text()
+
+
+def test_grown_bags_are_compared_with_the_same_exemplars_as_given() -> None:
+    """Distractors come from negative bags of the same group, of which group b has none; there the verifier errs."""
+    values = np.eye(4, dtype=np.float32)[[0, 0, 1, 2, 3, 3]]
+    pool = InstancePool("features", values, np.array(list("aabcdd"), object))
+    queries, bags = [0, 0, 2, 4, 4], [[1, 2], [2, 3], [3, 4], [2, 3], [5, 2]]
+    witnesses = [[True, False], [False] * 2, [False] * 2, [True, False], [True, False]]  # the fourth is not alike
+    labels, groups = [1, 0, 0, 1, 1], ["a", "a", "a", "b", "b"]
+    exemplars = ExemplarSet.from_lists(pool, queries, bags, labels, witnesses, groups)
+    verifier = Verifier("baseline", channels=4)
+    verifier.pooling.similarity.weight.data = torch.ones(4)
+    found = audit(verifier.eval(), exemplars)
+    grown = next(row for row in found["sensitivity"] if row["change"] == "distractors" and row["times"] == 4)
+    assert (grown["exemplars"], found["exemplars"]) == (2, 5)  # the third has all that there is in its bag
+    assert found["metrics"]["auroc"] < 1
+    assert grown["given"]["auroc"] == 1  # of the first two alone
+    assert grown["auroc"] == 1
+    report = audit_models({"one": verifier}, exemplars, {"data": "tiny", "split": "test"}, unit_tests=False)
+    assert "AUROC of one goes from 1.000 to 1.000." in report.markdown()
+    assert "distractors ×4 (2 of 5 exemplars)" in report.markdown()
+    assert "1.0000 (from 1.0000)" in report.markdown()
+
+
 def test_a_report_of_two_models(exemplars: ExemplarSet) -> None:
     models = {"good": perfect_verifier(), "bad": yes_to_all()}
     report = audit_models(models, exemplars, {"data": "tiny", "split": "test"}, most=20, unit_tests=False)
     document = report.document()
     json.dumps(document, allow_nan=False)
     assert document["models"]["good"]["exemplars"] == 20
+    assert document["about"]["fingerprint"] == exemplars.fingerprint  # of the whole set, though 20 were looked at
+    assert document["models"]["good"]["weights"] == hash_of_weights(perfect_verifier().state_dict())
+    assert document["models"]["good"]["weights"] != document["models"]["bad"]["weights"]
     page = report.markdown()
     assert "| good | 1.0000 | 1.0000 | attention |" in page
     assert "good looks first at a witness in 100%; bad in 0%." in page
@@ -131,9 +188,12 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(printed["models"]) == ["good", "bad"]
     assert json.loads(Path("audit.json").read_text()) == printed
     assert Path("audit.md").read_text().startswith("# Audit")
-    assert "leave_one_out" in run("good", "data", "--no-unit-tests", "--witnesses", "leave_one_out")
+    again = ["--out", "audit.md", "--overwrite", "--witnesses", "leave_one_out"]
+    assert "leave_one_out" in run("good", "data", "--no-unit-tests", *again)
+    assert "leave_one_out" in Path("audit.md").read_text()
     for arguments, message in (
         (["good", "data", "--out", "audit.pdf"], "ends with '.pdf'"),
+        (["good", "data", "--no-unit-tests", "--out", "audit.md"], "is there already"),
         (["good", "data", "--witnesses", "shaply"], "Did you mean 'shapley'"),
         (["good", "good", "data"], "given twice"),
         (["good", "data", "--split", "tset"], "Did you mean 'test'"),

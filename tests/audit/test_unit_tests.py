@@ -6,7 +6,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from miv.audit.unit_tests import CHANNELS, MARKED, SIZE, UNIT_TESTS, Law, draw, run_unit_tests
+from miv.audit.unit_tests import CHANNELS, MARKED, SIZE, UNIT_TESTS, Law, draw, judge, run_unit_tests
 
 Array = NDArray[Any]
 BY_NAME = {test.name: test for test in UNIT_TESTS}
@@ -49,18 +49,39 @@ def test_the_outcome_follows_from_the_seed_and_leaves_other_random_numbers_alone
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    first, again = (run_unit_tests("gabmil", tests=UNIT_TESTS[:1], steps=3, seed=1) for _ in range(2))
+    first, again = (run_unit_tests("gabmil", tests=UNIT_TESTS[:1], steps=3, seed=1, seeds=2) for _ in range(2))
     assert first == again
+    runs = first["poison"]["runs"]
+    assert [run["seed"] for run in runs] == [1, 2]
+    assert runs[0]["test_auroc"] != runs[1]["test_auroc"]
+    assert first["poison"]["test_auroc"] == pytest.approx((runs[0]["test_auroc"] + runs[1]["test_auroc"]) / 2)
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.mark.parametrize(
+    ("train", "test", "outcome"),
+    [
+        ((0.90, 0.92), (0.87, 0.93), "pass"),
+        ((1.00, 1.00), (0.97, 0.78), "weak"),  # one of two did not learn the rule
+        ((1.00, 1.00), (0.60, 0.30), "fail"),  # 0.45 in the mean
+        ((0.63, 0.65), (0.63, 0.65), "not learnt"),  # as good in the test, but of nothing
+    ],
+)
+def test_outcomes(train: tuple[float, ...], test: tuple[float, ...], outcome: str) -> None:
+    assert judge([{"train_auroc": a, "test_auroc": b} for a, b in zip(train, test, strict=True)]) == outcome
+
+
 def test_the_heads_of_a_model_need_not_divide_the_channels() -> None:
-    assert run_unit_tests("cap_dba_l2", {"heads": 3}, tests=UNIT_TESTS[:1], steps=1)["poison"]["outcome"]
+    assert run_unit_tests("cap_dba_l2", {"heads": 3}, tests=UNIT_TESTS[:1], steps=1, seeds=1)["poison"]["outcome"]
 
 
 @pytest.mark.slow
 def test_the_greatest_likeness_passes_and_blind_attention_is_poisoned() -> None:
     """The baseline cannot hold an instance against a bag; gated attention, which does not see the query, does."""
-    assert run_unit_tests("baseline")["poison"]["outcome"] == "pass"
-    assert run_unit_tests("baseline")["false_frequency"]["outcome"] == "pass"
+    found = run_unit_tests("baseline")
+    assert {name: one["outcome"] for name, one in found.items()} == {
+        "poison": "pass",
+        "threshold": "not learnt",  # it cannot count
+        "false_frequency": "pass",
+    }
     assert run_unit_tests("gabmil")["poison"]["outcome"] == "fail"

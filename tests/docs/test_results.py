@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from miv.audit import AuditReport
+from miv.audit.rows import markdown_table, tables
 from miv.cli.app import app
 from miv.evaluation import Predictions, evaluate
 
@@ -122,3 +124,20 @@ def test_the_table_of_the_preset_best_is_that_of_its_answers() -> None:
         assert f"| {number} | " + " | ".join(f"{value:.3f}" for value in figures[-1]) in README
     means = [f"{sum(column) / 3:.3f}" for column in zip(*figures, strict=True)]
     assert f"| mean | **{means[0]}** | {means[1]} | **{means[2]}** | **{means[3]}** |" in README
+
+
+def kept_audit(data: str) -> AuditReport:
+    document = json.loads((RESULTS / f"audit-{data}.json").read_text(encoding="utf-8"))
+    return AuditReport(document["about"], document["models"])
+
+
+@pytest.mark.parametrize("data", ["qmnist", "twins"])
+def test_the_page_of_an_audit_is_made_of_its_figures(data: str) -> None:
+    assert (RESULTS / f"audit-{data}.md").read_text(encoding="utf-8") == kept_audit(data).markdown()
+
+
+def test_the_summary_of_the_audits_has_the_tables_of_their_figures() -> None:
+    page = (RESULTS / "audit.md").read_text(encoding="utf-8")
+    for data, title in (("qmnist", "In short"), ("twins", "In short"), ("twins", "Unit tests of the pooling")):
+        rows = next(rows for name, _, rows in tables(kept_audit(data).models) if name == title)
+        assert markdown_table(rows) in page, f"{title} of {data}"

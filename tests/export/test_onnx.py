@@ -1,13 +1,17 @@
 """An exported verifier gives what the verifier gives, for every pooling and bags of every size."""
 
+import copy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from miv import Bags, MivError, Verifier, list_poolings
 from miv.operating_point import OperatingPoint
@@ -17,7 +21,8 @@ from miv.witness_sets import ConformalRule, StatedRule, WitnessRule
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
-from miv.export import export_onnx, onnx_file, onnx_verifier
+from miv.export import ExportCheck, export_onnx, onnx_verifier
+from miv.export.graph import VerifierGraph
 from miv.export.onnx_verifier import OnnxVerifier, scaled
 
 CHANNELS = 12
@@ -131,11 +136,90 @@ def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
         exported.verify(huge, np.stack([huge, -huge]))
 
 
-def test_a_file_that_disagrees_is_not_put_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verifier_of_nan_is_not_written(tmp_path: Path) -> None:
+    verifier = Verifier("baseline", channels=4)
+    for parameter in verifier.parameters():
+        parameter.data.fill_(float("nan"))
+    with pytest.raises(MivError, match="the verifier itself gives a logit of nan; nothing was written"):
+        export_onnx(verifier, tmp_path / "verifier.onnx", bags=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def shifted(value: float) -> Callable[[VerifierGraph], nn.Module]:
+    """The graph with one weight of its similarity changed by that much."""
+
+    def change(graph: VerifierGraph) -> nn.Module:
+        graph = copy.deepcopy(graph)
+        graph.pooling.similarity.weight.data[0] += value
+        return graph
+
+    return change
+
+
+class LogitOnly(nn.Module):
+    """The graph without its second output."""
+
+    def __init__(self, graph: VerifierGraph) -> None:
+        super().__init__()
+        self.whole = graph
+
+    def forward(self, query: torch.Tensor, bag: torch.Tensor) -> torch.Tensor:
+        return self.whole(query, bag)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (shifted(0.01), r"differs from PyTorch by .*nothing was written"),
+        (shifted(float("nan")), "ONNX Runtime gives no answer: The network gave NaN"),
+        (LogitOnly, "ONNX Runtime gives no attention, PyTorch attention of shape"),
+    ],
+    ids=["other weights", "NaN", "no attention"],
+)
+def test_a_graph_that_disagrees_is_not_put_in_place(
+    change: Callable[[VerifierGraph], nn.Module], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "verifier.onnx"
     path.write_text("older")
-    monkeypatch.setattr(onnx_file, "TOLERANCE", -1.0)
-    with pytest.raises(MivError, match="nothing was written"):
-        export_onnx(Verifier("baseline", channels=4), path, bags=2)
+    export = torch.onnx.export
+
+    def export_changed(graph: VerifierGraph, *arguments: Any, **options: Any) -> Any:
+        if change is LogitOnly:
+            options["output_names"] = ["logit"]
+        return export(change(graph), *arguments, **options)
+
+    monkeypatch.setattr(torch.onnx, "export", export_changed)
+    with pytest.raises(MivError, match=message):
+        export_onnx(shaken(Verifier("cap_dba_l2", channels=4)), path, bags=3)
     assert path.read_text() == "older"
     assert [file.name for file in tmp_path.iterdir()] == ["verifier.onnx"]
+
+
+def test_a_check_of_nan_is_not_a_good_one() -> None:
+    assert np.isnan(ExportCheck([1], 0.0, float("nan")).worst)
+
+
+def test_the_size_of_the_images_is_that_of_the_training(tmp_path: Path) -> None:
+    form = {"kind": "image", "height": 9, "width": 8, "mode": "L"}
+    verifier = Verifier("baseline", "compact_cnn", instances=form)
+    with pytest.raises(MivError, match=r"to be \(8, 9\), but the verifier was trained on \(9, 8\)"):
+        export_onnx(verifier, tmp_path / "verifier.onnx", image_size=(8, 9))
+    with pytest.raises(MivError, match="the file takes features"):
+        export_onnx(verifier, tmp_path / "verifier.onnx", image_size=(9, 8), features_only=True)
+    export_onnx(verifier, tmp_path / "verifier.onnx", bags=1)
+    assert OnnxVerifier(tmp_path / "verifier.onnx").shape == (9, 8)
+
+
+def test_a_verifier_on_another_device_is_exported_from_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = []
+    to_cpu = Verifier.cpu
+
+    def noted(verifier: Verifier) -> Verifier:
+        moved.append(verifier)
+        return to_cpu(verifier)
+
+    monkeypatch.setattr(Verifier, "cpu", noted)
+    verifier = Verifier("baseline", channels=4)
+    export_onnx(verifier, tmp_path / "verifier.onnx", bags=1)
+    assert len(moved) == 1
+    assert moved[0] is not verifier  # what was given stays where it is

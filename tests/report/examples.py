@@ -1,13 +1,18 @@
 """Tiny sources for reports: two models on four exemplars of each kind of instance."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from miv import Verifier
+from miv.audit import AuditReport, audit_models
 from miv.evaluation import Predictions
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.operating_point import OperatingPoint
+from miv.prediction import predict
 from miv.report import ReportModel, ReportSource
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;"
@@ -35,3 +40,20 @@ def source(kind: str = "image", hostile: str = "", witnesses: bool = True, model
         ReportModel(f"bi_lstm {hostile}", second, OperatingPoint(), {"pooling": "bi_lstm"}, {"seed": 3}, None),
     ]
     return ReportSource(f"data {hostile}", "test", exemplars, made[:models])
+
+
+def audited(folder: Path, hostile: str = "", unit_tests: bool = False) -> tuple[ReportSource, AuditReport]:
+    """Two verifiers in folders, their answers, and an audit of them under other names, in another order."""
+    torch.manual_seed(0)
+    given = source("features", hostile)
+    models, verifiers = [], {}
+    for pooling in ("baseline", "mi_net"):
+        verifier = Verifier(pooling, channels=6).eval()
+        verifier.save_pretrained(folder / pooling)
+        answers = predict(verifier, given.exemplars, given.exemplars.pool.values)
+        name = f"{pooling} {hostile}"
+        models.append(ReportModel(name, answers, OperatingPoint(), {}, {}, None, folder / pooling))
+        verifiers[f"runs/{pooling} {hostile}"] = verifier
+    about = {"data": f"sets/tiny {hostile}", "split": "test"}
+    report = audit_models(dict(reversed(verifiers.items())), given.exemplars, about, unit_tests=unit_tests)
+    return ReportSource("tiny", "test", given.exemplars, models), report

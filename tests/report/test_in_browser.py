@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from tests.report.examples import HOSTILE, source
+from tests.report.examples import HOSTILE, audited, source
 
-from miv.report import write_report
+from miv.evaluation import Predictions
+from miv.exemplars import ExemplarSet
+from miv.operating_point import OperatingPoint
+from miv.report import ReportModel, ReportSource, write_report
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -71,7 +75,8 @@ def test_filters_and_keys(browser: Any, tmp_path: Path) -> None:
     assert "No exemplar fits" in page.locator("#count").inner_text()
     page.click("button[type=reset]")
     page.wait_for_function("document.querySelectorAll('#cards article').length === 4")
-    page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
+    page.reload()
+    page.wait_for_selector("#cards article")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the results"
     names = []
@@ -82,6 +87,49 @@ def test_filters_and_keys(browser: Any, tmp_path: Path) -> None:
             "e.getAttribute('aria-label') || '')(document.activeElement)"
         ))  # fmt: skip
     assert all(names)
+    assert said == []
+
+
+@pytest.mark.parametrize("width", [1600, 390])
+def test_a_table_is_a_stop_of_the_tab_key_while_it_scrolls(browser: Any, width: int, tmp_path: Path) -> None:
+    write_report(source(), tmp_path / "report.html")
+    page, said = opened(browser, tmp_path / "report.html", width)
+    page.evaluate("for (const more of document.querySelectorAll('details')) more.open = true")
+    scrolled = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+    page.wait_for_function(f"document.querySelectorAll('.scroll[tabindex]').length === {scrolled}")
+    stops = page.locator(".scroll[tabindex='0']")
+    assert (stops.count() > 0) == (width == 390)
+    for number in range(stops.count()):
+        assert stops.nth(number).get_attribute("role") == "region"
+        assert stops.nth(number).get_attribute("aria-label")
+    page.set_viewport_size({"width": 1600, "height": 800})
+    page.wait_for_function("document.querySelectorAll('.scroll[tabindex]').length === 0")
+    assert said == []
+
+
+def test_an_audit_fits_the_screen(browser: Any, tmp_path: Path) -> None:
+    given, report = audited(tmp_path, HOSTILE)
+    report.save(tmp_path / "audit.json")
+    write_report(given, tmp_path / "report.html", audit=tmp_path / "audit.json")
+    page, said = opened(browser, tmp_path / "report.html", 390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("#reasons table").count() >= 5
+    assert said == []
+
+
+def test_of_a_long_bag_the_page_says_what_it_does_not_show(browser: Any, tmp_path: Path) -> None:
+    """Forty witnesses of fifty instances; the model looks most at one that is none."""
+    pool = source("features").exemplars.pool
+    exemplars = ExemplarSet.from_lists(pool, [0], [[1] * 50], [1], [np.arange(50) < 40])
+    attention = np.where(np.arange(50) == 49, 0.1, 0.9 / 49)
+    answers = Predictions.of(exemplars, [1.0], attention)
+    model = ReportModel("one", answers, OperatingPoint(), {}, {}, None)
+    write_report(ReportSource("data", "test", exemplars, [model]), tmp_path / "report.html")
+    page, said = opened(browser, tmp_path / "report.html")
+    card = page.locator("#cards article").first
+    assert "40 witnesses · bag of 50" in card.inner_text()
+    assert card.locator(".more").inner_text() == "and 18 more, 9 witnesses among them"
+    assert "not for the right reason" in card.locator(".reason").inner_text()
     assert said == []
 
 

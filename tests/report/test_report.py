@@ -5,22 +5,28 @@ import hashlib
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from tests.report.examples import HOSTILE, source
+from tests.report.examples import HOSTILE, audited, source
 from tests.training.tiny import run_tiny, tiny_sets
 
 from miv import MivError
+from miv.audit.reasons import reasons
 from miv.evaluation import Predictions
+from miv.exemplars import ExemplarSet
 from miv.operating_point import OperatingPoint
 from miv.report import ReportModel, ReportSource, open_runs, write_report
+from miv.report.calibration_section import calibration_section
 from miv.report.choosing import SHOWN_MEMBERS, choose_exemplars, error_confidence, shown_members, telling_exemplar
 from miv.report.gallery import gallery
+from miv.report.sections import curves, results
 
 
 class Page(HTMLParser):
@@ -132,14 +138,139 @@ def test_of_a_long_bag_witnesses_and_the_highest_attention_are_shown() -> None:
     given = source("features")
     witness = np.zeros(size, bool)
     witness[-1] = True
-    from miv.exemplars import ExemplarSet
-
     bag = ExemplarSet.from_lists(given.exemplars.pool, [0], [[1] * size], [1], [witness])
     attention = np.linspace(2, 0, size) / size
     model = ReportModel("one", Predictions.of(bag, [1.0], attention), OperatingPoint(), {}, {}, None)
     long = ReportSource("data", "test", bag, [model])
     assert shown_members(long, 0).tolist() == [*range(SHOWN_MEMBERS - 1), size - 1]
     assert gallery(long, 5)["size"] == [size]
+
+
+def test_a_page_that_cannot_show_all_witnesses_still_knows_them_and_where_each_model_looked() -> None:
+    """Forty witnesses of fifty, and two models that look most at two others, which stand last."""
+    given = source("features")
+    witness = np.arange(50) < 40
+    bag = ExemplarSet.from_lists(given.exemplars.pool, [0], [[1] * 50], [1], [witness])
+    models = []
+    for top in (48, 49):
+        attention = np.full(50, 0.9 / 49)
+        attention[top] = 0.1
+        models.append(ReportModel(str(top), Predictions.of(bag, [1.0], attention), OperatingPoint(), {}, {}, None))
+    data = gallery(ReportSource("data", "test", bag, models), 5)
+    assert data["place"] == [*range(SHOWN_MEMBERS - 2), 48, 49]
+    assert (data["witnesses"], sum(data["witness"])) == ([40], SHOWN_MEMBERS - 2)
+    assert [model["looked_right"] for model in data["models"]] == [[0], [0]]
+
+
+def test_the_gallery_judges_reasons_as_the_table_does() -> None:
+    """Bags of twenty have attentions that are equal in thousandths, and differ."""
+    random = np.random.default_rng(0)
+    exemplars = 100
+    pool = source("features").exemplars.pool
+    witness = random.random((exemplars, 20)) < 0.3
+    given = ExemplarSet.from_lists(pool, [0] * exemplars, [[1] * 20] * exemplars, [1] * exemplars, list(witness))
+    attention = random.dirichlet(np.full(20, 200.0), exemplars).ravel()
+    answers = Predictions.of(given, random.normal(size=exemplars), attention)
+    one = ReportSource("data", "test", given, [ReportModel("one", answers, OperatingPoint(), {}, {}, None)])
+    model = gallery(one, exemplars)["models"][0]
+    shown = sum(yes and looked == 1 for yes, looked in zip(model["verdict"], model["looked_right"], strict=True))
+    assert shown == reasons(answers, one.models[0].verdict, witness.ravel(), attention)["verdict_right_witness_right"]
+    by_hand = 0
+    for number in range(exemplars):
+        row = attention[20 * number : 20 * number + 20]
+        by_hand += bool(answers.logit[number] >= 0 and witness[number][row.argmax()])
+    assert shown == by_hand
+
+
+@pytest.mark.parametrize(("logits", "threshold"), [([2.0, -1.0, -3.0, 1.0], 0.8), ([0.0, -1.0, -3.0, -1.0], 0.5)])
+def test_one_page_has_one_decision_rule(logits: list[float], threshold: float) -> None:
+    """Only the first of the labels 1, 0, 1, 0 gets a yes: one false reject, so three of four are right."""
+    exemplars = source().exemplars
+    answers = Predictions.of(exemplars, logits)
+    model = ReportModel("one", answers, OperatingPoint(threshold=threshold), {}, {}, None)
+    page = results(ReportSource("data", "test", exemplars, [model]))
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", page)]
+    assert cells[1:5] == ["0.750", "0.733", "0.0% (0 of 2)", "50.0% (1 of 2)"]  # accuracy, F1 and the errors
+    assert cells[5:] == ["1", "1.000", "3", "0.667"]  # exemplars and accuracy of each group
+
+
+def test_ten_models_can_be_told_apart_in_every_chart() -> None:
+    given = source(witnesses=False)
+    models = [replace(given.models[0], name=f"model {number}") for number in range(12)]
+    page = curves(ReportSource("data", "test", given.exemplars, models))
+    charts = page.split("<svg")[1:]
+    assert len(charts) == 2
+    for one in charts:
+        drawn = re.findall(r'<path class="line (m\d)"', one)
+        assert len(set(drawn[:10])) == 10
+        letters = re.findall(r'<text class="letter (m\d)" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">(.)<', one)
+        assert [letter for *_, letter in letters] == list("ABCDEFGHIJKL")
+        assert [style for style, *_ in letters] == drawn
+        assert len({place[1:3] for place in letters}) == 12  # equal curves, and yet no letter hides another
+    style = files("miv.report").joinpath("page", "report.css").read_text(encoding="utf-8")
+    assert len(set(re.findall(r"\.line\.m\d \{ stroke-dasharray: ([\d ]+);", style))) == 9  # the first is not dashed
+
+
+def test_charts_say_in_words_what_they_show() -> None:
+    page = calibration_section(source())
+    said = next(label for label in re.findall('aria-label="(.*?)"', page) if "trade-off" in label)
+    # Of the first model: probabilities 0.88 and 0.05 of positives, 0.27 and 0.73 of negatives, threshold 0.5.
+    assert "cap  50.0%, and at its threshold 50.0% accepted, 50.0% rejected" in said
+
+
+def texts_made(value: Any, known: tuple[str, ...], words: str) -> Any:
+    """A document with the words at the end of each text that is not one of the known."""
+    if isinstance(value, dict):
+        return {key: texts_made(inner, known, words) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [texts_made(inner, known, words) for inner in value]
+    return value + words if isinstance(value, str) and value not in known else value
+
+
+def test_hostile_texts_in_an_audit_stay_texts(tmp_path: Path) -> None:
+    pages = []
+    for words in (HOSTILE, "harmless"):
+        given, report = audited(tmp_path, words)
+        document = report.document()
+        for model in document["models"].values():
+            model["unit_tests"] = {f"test {words}": {"train_auroc": 1, "test_auroc": 1, "runs": [{"test_auroc": 1}]}}
+        known = (document["about"]["fingerprint"], "default", *(m["weights"] for m in document["models"].values()))
+        changed = texts_made(document, known, words)
+        for model in changed["models"].values():
+            model["unit_tests"][f"test {words}"]["outcome"] = words
+        (tmp_path / "audit.json").write_text(json.dumps(changed))
+        pages.append(written(given, tmp_path, audit=tmp_path / "audit.json"))
+    hostile, harmless = pages
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in harmless.tags]
+    assert not any(name.startswith("on") for _, attributes in hostile.tags for name in attributes)
+
+
+def test_an_audit_is_shown_under_the_names_and_letters_of_the_report(tmp_path: Path) -> None:
+    given, report = audited(tmp_path)
+    report.save(tmp_path / "audit.json")
+    write_report(given, tmp_path / "report.html", audit=tmp_path / "audit.json")
+    page = (tmp_path / "report.html").read_text()
+    assert "sets/tiny , test: 4 exemplars, 2 positive, 2.0 instances in a bag. Seed 0." in page
+    shown = page[page.index(">In short<") :]
+    names = [re.sub("<.*?>", "", name).strip() for name in re.findall('<th scope="row">(.*?)</th>', shown)][:2]
+    assert names == ["A baseline", "B mi_net"]  # audited in the other order, as runs/mi_net and runs/baseline
+
+
+def test_an_audit_of_something_else_is_refused(tmp_path: Path) -> None:
+    given, report = audited(tmp_path)
+    report.save(tmp_path / "audit.json")
+    others = given.exemplars.subset([0, 1, 2])
+    answers = [replace(model, answers=model.answers.take([0, 1, 2])) for model in given.models]
+    calibrated = [replace(model, point=OperatingPoint(threshold=0.7)) for model in given.models]
+    for changed, message in (
+        (ReportSource("tiny", "test", others, answers), "an audit of other exemplars than those of tiny, split test"),
+        (replace(given, models=given.models[:1]), "audits runs/mi_net , which is none of the models"),
+        (replace(given, models=calibrated), "before it was calibrated anew"),
+        (source("features"), "which is none of the models"),  # the same data, but not these verifiers
+    ):
+        with pytest.raises(MivError, match=message):
+            write_report(changed, tmp_path / "report.html", audit=tmp_path / "audit.json")
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_the_telling_exemplar_is_one_where_models_disagree() -> None:
@@ -182,8 +313,14 @@ def test_what_cannot_be_written_is_refused_and_what_was_there_stays(tmp_path: Pa
     audit = tmp_path / "audit.json"
     audit.write_text('{"models": {"one": {}}}')
     (tmp_path / "report.html").write_text("older")
+    given, report = audited(tmp_path)
     with pytest.raises(MivError, match="is not an audit"):
-        write_report(source(), tmp_path / "report.html", audit=audit)
+        write_report(given, tmp_path / "report.html", audit=audit)
+    damaged = report.document()
+    damaged["models"]["runs/baseline "]["mean_bag"] = 10**400
+    audit.write_text(json.dumps(damaged))
+    with pytest.raises(MivError, match="is not an audit: OverflowError"):
+        write_report(given, tmp_path / "report.html", audit=audit)
     with pytest.raises(MivError, match=r"ends in \.html"):
         write_report(source(), tmp_path / "report.pdf")
     with pytest.raises(MivError, match="Expected 1 to 20,000"):

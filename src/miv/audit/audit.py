@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.audit.changes import (
+    Changed,
     add_distractors,
     delete_as_many_others,
     keep_members,
     repeat_members,
     swap_queries,
 )
+from miv.audit.reasons import Document, Mask, reasons, share
 from miv.errors import MivError
 from miv.evaluation import Predictions, auroc, evaluate
 from miv.exemplars import ExemplarSet
@@ -21,9 +23,6 @@ from miv.feature_cache import embed_instances
 from miv.prediction import predict
 from miv.progress import Progress, SilentProgress
 from miv.verifier import Verifier
-
-Document = dict[str, Any]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def audit(
             "mean_bag": float(exemplars.bag_sizes.mean()),
             "classes_known": exemplars.pool.classes is not None,
             "witnesses_by": method,
-            "metrics": evaluate(answers, score=scores).metrics,
+            "metrics": {name: _number(value) for name, value in evaluate(answers, score=scores).metrics.items()},
             "reasons": reasons(answers, yes, np.asarray(exemplars.witness), scores),
         }
         document |= delete(subject, answers, yes, random)
@@ -96,32 +95,9 @@ def audit(
         advance(1)
         document["sensitivity"] = []
         for row in _SENSITIVITY:
-            document["sensitivity"].append(sensitivity(subject, *row, np.random.default_rng(seed)))
+            document["sensitivity"].append(sensitivity(subject, answers, *row, np.random.default_rng(seed)))
             advance(1)
     return document
-
-
-def reasons(answers: Predictions, yes: Mask, witness: Mask, scores: NDArray[np.float64]) -> Document:
-    """Verdict right or wrong × witness right or wrong, of the positives that have a witness and another instance.
-
-    The witness is right where the instance of the highest score is one; where several share it, all have to be.
-    """
-    first = answers.ptr[:-1]
-    top = scores == np.repeat(np.maximum.reduceat(scores, first), answers.bag_sizes)  # (T,)
-    looked_right = ~np.logical_or.reduceat(top & ~witness, first)
-    count = np.add.reduceat(witness.astype(np.int64), first)
-    counted = (answers.label == 1) & (count > 0) & (count < answers.bag_sizes)
-    right = counted & yes
-    return {
-        "positives": int(counted.sum()),
-        "verdict_right_witness_right": int((right & looked_right).sum()),
-        "verdict_right_witness_wrong": int((right & ~looked_right).sum()),
-        "verdict_wrong_witness_right": int((counted & ~yes & looked_right).sum()),
-        "verdict_wrong_witness_wrong": int((counted & ~yes & ~looked_right).sum()),
-        "right_reason": share(looked_right[right]),
-        "right_reason_chance": float((count / answers.bag_sizes)[right].mean()) if right.any() else None,
-        "negatives_right": share(~yes[answers.label == 0]),
-    }
 
 
 def delete(subject: Subject, answers: Predictions, yes: Mask, random: np.random.Generator) -> Document:
@@ -165,39 +141,35 @@ _SENSITIVITY = (
 )
 
 
-def sensitivity(subject: Subject, name: str, times: int, how: str, random: np.random.Generator) -> Document:
-    """What becomes of the answers when bags grow: by the same instances again, or by distractors."""
+def sensitivity(
+    subject: Subject, given: Predictions, name: str, times: int, how: str, random: np.random.Generator
+) -> Document:
+    """What becomes of the answers when bags grow: by the same instances again, or by distractors.
+
+    Not every exemplar has distractors, so ``given`` in the result is what was said of the same exemplars before.
+    """
     exemplars = subject.exemplars
-    changed: ExemplarSet | None = exemplars
+    changed: Changed | None = Changed(exemplars, np.arange(len(exemplars)))
     if how == "repeat":
-        changed = repeat_members(exemplars, times)
+        changed = Changed(repeat_members(exemplars, times), np.arange(len(exemplars)))
     elif how:
         changed = add_distractors(exemplars, times, how == "others", random)
     row: Document = {"change": name, "times": times}
     if changed is None:
-        return row | dict.fromkeys(("exemplars", "auroc", "yes_positives", "yes_negatives", "i_auroc"))
-    answers = subject.answers(changed)
+        return row | dict.fromkeys(("exemplars", "auroc", "yes_positives", "yes_negatives", "i_auroc", "given"))
+    now = _figures(subject, subject.answers(changed.exemplars))
+    return row | {"exemplars": len(changed.places), **now, "given": _figures(subject, given.take(changed.places))}
+
+
+def _figures(subject: Subject, answers: Predictions) -> Document:
     yes = subject.yes(answers)
     ranked = evaluate(answers).metrics.get("i_auroc")
-    return row | {
-        "exemplars": len(changed),
+    return {
         "auroc": _number(auroc(answers.label, answers.logit)),
         "yes_positives": share(yes[answers.label == 1]),
         "yes_negatives": share(yes[answers.label == 0]),
         "i_auroc": None if ranked is None else _number(ranked),
     }
-
-
-def share(hits: Mask) -> Document | None:
-    """How many of how many, with Wilson's interval of 95%; ``None`` of nothing."""
-    from scipy.stats import binomtest
-
-    if len(hits) == 0:
-        return None
-    count = int(hits.sum())
-    interval = binomtest(count, len(hits)).proportion_ci(method="wilson")
-    low, high = float(interval.low), float(interval.high)
-    return {"share": count / len(hits), "count": count, "of": len(hits), "low": low, "high": high}
 
 
 def _number(value: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,13 @@ from numpy.typing import NDArray
 from miv.exemplars import ExemplarSet
 
 Random = np.random.Generator
+
+
+class Changed(NamedTuple):
+    """Changed exemplars, and the places ``(E',)`` of those they were made of in the set that was given."""
+
+    exemplars: ExemplarSet
+    places: NDArray[np.int64]
 
 
 def keep_members(exemplars: ExemplarSet, kept: NDArray[np.bool_]) -> ExemplarSet:
@@ -100,7 +108,7 @@ def swap_queries(exemplars: ExemplarSet, chosen: NDArray[np.int64], random: Rand
     )
 
 
-def add_distractors(exemplars: ExemplarSet, times: int, other_groups: bool, random: Random) -> ExemplarSet | None:
+def add_distractors(exemplars: ExemplarSet, times: int, other_groups: bool, random: Random) -> Changed | None:
     """Make each bag so many times as large with members of negative bags, of its own group or of the others.
 
     Never of the query's class, where classes are known, and never one that the bag has already. An exemplar for
@@ -123,7 +131,7 @@ def add_distractors(exemplars: ExemplarSet, times: int, other_groups: bool, rand
         if len(fitting):
             kept.append(exemplar)
             added.append(random.choice(fitting, wanted, replace=wanted > len(fitting)))
-    return add_members(exemplars.subset(np.array(kept)), added) if kept else None
+    return Changed(add_members(exemplars.subset(np.array(kept)), added), np.array(kept)) if kept else None
 
 
 def groups_of(exemplars: ExemplarSet) -> NDArray[np.object_]:

@@ -28,8 +28,10 @@ def findings(models: Models) -> list[str]:
     swapped = _shares(models, lambda model: (model["swap_query"] or {}).get("turned_to_no"))
     if swapped:
         best, worst = _ends(swapped)
+        known = all(model["classes_known"] for model in models.values())
+        asked = "Asked for another class" if known else "Asked with another query, of a class that is not known"
         said.append(
-            f"Asked for another class, the yes of {best} turns to no in {swapped[best]:.0%}"
+            f"{asked}, the yes of {best} turns to no in {swapped[best]:.0%}"
             + (f", that of {worst} in {swapped[worst]:.0%}." if worst != best else ".")
         )
     said += _growing(models)
@@ -40,10 +42,9 @@ def findings(models: Models) -> list[str]:
 def _growing(models: Models) -> list[str]:
     lost = {}
     for name, model in models.items():
-        auroc = {(row["change"], row["times"]): row["auroc"] for row in model["sensitivity"]}
-        given, grown = auroc.get(("as given", 1)), auroc.get(("distractors", 4))
-        if given is not None and grown is not None:
-            lost[name] = (given, grown)
+        grown = next((row for row in model["sensitivity"] if (row["change"], row["times"]) == ("distractors", 4)), None)
+        if grown is not None and grown["auroc"] is not None:
+            lost[name] = (grown["given"]["auroc"], grown["auroc"])
     if not lost:
         return []
     worst, best = _ends({name: given - grown for name, (given, grown) in lost.items()})

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from miv.audit.audit import Document, audit
+from miv.audit.audit import audit
 from miv.audit.findings import findings
+from miv.audit.reasons import Document
 from miv.audit.rows import markdown_table, tables
 from miv.audit.unit_tests import run_unit_tests
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet
 from miv.files import whole_file
+from miv.model_files import hash_of_weights
 from miv.progress import Progress, SilentProgress
 from miv.training.compare import table as text_table
 from miv.verifier import Verifier
@@ -24,8 +26,9 @@ class AuditReport:
     """What was asked, and what was found of each model.
 
     Args:
-        about: the data, the split, the seed.
-        models: by name, what ``audit`` found, and ``pooling`` and ``unit_tests`` besides.
+        about: the data and their fingerprint, the split, the seed.
+        models: by name, what ``audit`` found, and besides ``pooling``, ``goal`` and ``threshold`` of the operating
+            point, the hash of the ``weights``, and ``unit_tests``.
     """
 
     about: dict[str, Any]
@@ -38,13 +41,14 @@ class AuditReport:
     def text(self) -> str:
         """Tables for a terminal."""
         blocks = [f"{title}\n\n{text_table(rows)}\n\n{note}" for title, note, rows in tables(self.models)]
-        return "\n\n".join([self._heading(), *blocks, "\n".join(findings(self.models))])
+        return "\n\n".join([heading(self.about, self.models), *blocks, "\n".join(findings(self.models))])
 
     def markdown(self) -> str:
         """Tables for a page."""
         blocks = [f"## {title}\n\n{markdown_table(rows)}\n\n{note}" for title, note, rows in tables(self.models)]
         said = "\n".join(f"- {sentence}" for sentence in findings(self.models))
-        return "\n\n".join([f"# Audit\n\n{self._heading()}", f"## What it says\n\n{said}", *blocks]) + "\n"
+        top = f"# Audit: {self.about['data']}, {self.about['split']}"
+        return "\n\n".join([top, heading(self.about, self.models), f"## What it says\n\n{said}", *blocks]) + "\n"
 
     def save(self, path: Path) -> None:
         """Write JSON, Markdown or text, as the name says, whole or not at all."""
@@ -56,12 +60,12 @@ class AuditReport:
         with whole_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
-    def _heading(self) -> str:
-        one = next(iter(self.models.values()))
-        counts = (
-            f"{one['exemplars']:,} exemplars, {one['positives']:,} positive, {one['mean_bag']:.1f} instances in a bag"
-        )
-        return f"{self.about['data']}, {self.about['split']}: {counts}. Seed {self.about['seed']}."
+
+def heading(about: dict[str, Any], models: dict[str, Document]) -> str:
+    """Which exemplars were looked at."""
+    one = next(iter(models.values()))
+    counts = f"{one['exemplars']:,} exemplars, {one['positives']:,} positive, {one['mean_bag']:.1f} instances in a bag"
+    return f"{about['data']}, {about['split']}: {counts}. Seed {about['seed']}."
 
 
 def audit_models(
@@ -81,7 +85,9 @@ def audit_models(
     tested: dict[str, Document] = {}
     for name, verifier in models.items():
         made_of = verifier.configuration
-        model: Document = {"pooling": made_of["pooling"], "goal": verifier.operating_point.goal}
+        point = verifier.operating_point
+        model: Document = {"pooling": made_of["pooling"], "goal": point.goal, "threshold": point.threshold}
+        model["weights"] = hash_of_weights(verifier.state_dict())
         model |= audit(verifier, exemplars, witnesses=witnesses, most=most, seed=seed, progress=progress)
         if unit_tests:
             pooling, options = made_of["pooling"], made_of["pooling_options"]
@@ -90,7 +96,7 @@ def audit_models(
                 tested[key] = run_unit_tests(pooling, options, seed=seed, progress=progress)
             model["unit_tests"] = tested[key]
         found[name] = model
-    return AuditReport({**about, "seed": seed}, found)
+    return AuditReport({**about, "fingerprint": exemplars.fingerprint, "seed": seed}, found)
 
 
 def check_suffix(path: Path) -> None:

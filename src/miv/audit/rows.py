@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from miv.audit.audit import Document
+from miv.audit.reasons import Document
 
 Row = dict[str, Any]
 Table = tuple[str, str, list[Row]]  # title, note, rows
@@ -15,15 +15,22 @@ def tables(models: dict[str, Document]) -> list[Table]:
     def rows(make: Callable[[Document], Row]) -> list[Row]:
         return [{"model": name, **make(model)} for name, model in models.items()]
 
+    known = all(model["classes_known"] for model in models.values())
     made = [
+        ("In short", _SHORT, summary_rows(models)),
         ("Right for the right reason", _REASONS, rows(_reason_row)),
-        ("Does the verdict follow?", _FOLLOWS, rows(_follow_row)),
-        ("AUROC as bags grow", _GROW, rows(_grow_row)),
+        ("Does the verdict follow?", _FOLLOWS.format(asked=_ASKED[known]), rows(_follow_row)),
+        ("AUROC as bags grow", _GROW.format(distractors=_DISTRACTORS[known]), rows(_grow_row)),
         ("Yes to positives / to negatives as bags grow", _YES, rows(_yes_row)),
     ]
     if all("unit_tests" in model for model in models.values()):
         made.append(("Unit tests of the pooling", _UNITS, rows(_unit_row)))
     return made
+
+
+def summary_rows(models: dict[str, Document]) -> list[Row]:
+    """One table of the figures that tell most, a row a model."""
+    return [{"model": name, **_summary_row(model)} for name, model in models.items()]
 
 
 def markdown_table(rows: list[Row]) -> str:
@@ -42,7 +49,25 @@ def markdown_table(rows: list[Row]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return f"{value:.4f}" if isinstance(value, float) else str(value).replace("|", r"\|")
+
+
+def _summary_row(model: Document) -> Row:
+    grown = next((row for row in model["sensitivity"] if (row["change"], row["times"]) == ("distractors", 4)), None)
+    row: Row = {
+        "AUROC": model["metrics"]["auroc"],
+        "right reason": _percent(model["reasons"]["right_reason"]),
+        "by chance": _chance(model),
+    }
+    for title, name in _CHANGES.items():
+        row[f"{title}: no"] = None if model[name] is None else _percent(model[name]["turned_to_no"])
+    row["AUROC, bags ×4 by distractors"] = None if grown is None else _grown(model, grown)
+    return row
+
+
+def _chance(model: Document) -> str | None:
+    chance = model["reasons"]["right_reason_chance"]
+    return None if chance is None else _percent({"share": chance})
 
 
 def _reason_row(model: Document) -> Row:
@@ -56,19 +81,14 @@ def _reason_row(model: Document) -> Row:
         "no, witness": table["verdict_wrong_witness_right"],
         "no, other": table["verdict_wrong_witness_wrong"],
         "right reason": _percent(table["right_reason"]),
-        "by chance": _percent({"share": table["right_reason_chance"]} if table["right_reason_chance"] else None),
+        "by chance": _chance(model),
         "no to negatives": _percent(table["negatives_right"]),
     }
 
 
 def _follow_row(model: Document) -> Row:
-    changes = {
-        "witnesses deleted": "delete_witnesses",
-        "others deleted": "delete_others",
-        "query swapped": "swap_query",
-    }
     row: Row = {}
-    for title, name in changes.items():
+    for title, name in _CHANGES.items():
         found = model[name]
         row[f"{title}: no"] = None if found is None else _interval(found["turned_to_no"])
         if found is not None and "logit_change" in found:
@@ -77,25 +97,46 @@ def _follow_row(model: Document) -> Row:
 
 
 def _grow_row(model: Document) -> Row:
-    return {_title(row): row["auroc"] for row in model["sensitivity"]}
+    return {_title(model, row): _grown(model, row) for row in model["sensitivity"]}
+
+
+def _grown(model: Document, row: Document) -> float | str | None:
+    """The AUROC; where not all exemplars have distractors, with that of the same ones as given."""
+    if row["auroc"] is None or row["exemplars"] == model["exemplars"]:
+        return row["auroc"]
+    return f"{row['auroc']:.4f} (from {row['given']['auroc']:.4f})"
 
 
 def _yes_row(model: Document) -> Row:
-    return {
-        _title(row): f"{_percent(row['yes_positives'])} / {_percent(row['yes_negatives'])}"
-        for row in model["sensitivity"]
-    }
+    made: Row = {}
+    for row in model["sensitivity"]:
+        if row["exemplars"] is None:
+            made[_title(model, row)] = None
+            continue
+        partly = row["exemplars"] < model["exemplars"]
+        made[_title(model, row)] = _yeses(row) + (f" (from {_yeses(row['given'])})" if partly else "")
+    return made
+
+
+def _yeses(row: Document) -> str:
+    return f"{_percent(row['yes_positives'])} / {_percent(row['yes_negatives'])}"
 
 
 def _unit_row(model: Document) -> Row:
     row: Row = {}
     for name, found in model["unit_tests"].items():
-        row[name.replace("_", " ")] = f"{found['outcome']} ({found['train_auroc']:.2f} → {found['test_auroc']:.2f})"
+        tests = [run["test_auroc"] for run in found["runs"]]
+        row[name.replace("_", " ")] = (
+            f"{found['outcome']} ({found['train_auroc']:.2f} → {found['test_auroc']:.2f} "
+            f"[{min(tests):.2f}, {max(tests):.2f}])"
+        )
     return row
 
 
-def _title(row: Document) -> str:
-    return row["change"] if row["times"] == 1 else f"{row['change']} ×{row['times']}"
+def _title(model: Document, row: Document) -> str:
+    title = row["change"] if row["times"] == 1 else f"{row['change']} ×{row['times']}"
+    count, of = row["exemplars"], model["exemplars"]
+    return title if count in (None, of) else f"{title} ({count:,} of {of:,} exemplars)"
 
 
 def _percent(found: Document | None) -> str:
@@ -106,20 +147,38 @@ def _interval(found: Document) -> str:
     return f"{_percent(found)} [{100 * found['low']:.0f}, {100 * found['high']:.0f}]"
 
 
+_CHANGES = {
+    "witnesses deleted": "delete_witnesses",
+    "others deleted": "delete_others",
+    "query swapped": "swap_query",
+}
+_SHORT = (
+    "Where did it look, and does the verdict follow? Each figure stands below with its counts or interval. *Right "
+    "reason* should be far above *by chance*; a yes deserves to turn to no where the witnesses are deleted or the "
+    "query is swapped, and to stay where as many others are deleted."
+)
 _REASONS = (
     "Positives by verdict (yes is right) and by whether the instance of the highest score is a witness. *Right reason* "
     "is the share of the yeses that are for a witness; *by chance* the share of witnesses in those bags."
 )
+_ASKED = {True: "asked for another class", False: "asked with another query (whose class is not known)"}
 _FOLLOWS = (
     "Of positives that got a yes, how many turn to no, with an interval of 95%, and how far the logit moves. Without "
-    "its witnesses, or asked for another class, a bag deserves a no; without as many others, still a yes."
+    "its witnesses, or {asked}, a bag deserves a no; without as many others, still a yes."
 )
+_DISTRACTORS = {
+    True: "never of the query's class",
+    False: "and may be of the query's class, as classes are not known",
+}
 _GROW = (
     "*Repeated* bags hold the same instances several times; *distractors* come from negative bags of the same group, "
-    "never of the query's class. A verifier that decides by presence changes little."
+    "{distractors}. A verifier that decides by presence changes little. Where only some exemplars have distractors, "
+    "*from* is the figure of these same ones as given."
 )
 _YES = "The same changes. More yeses to negatives are false alarms that come with size alone."
 _UNITS = (
-    "AUROC under the law of training → under that of the test, for a pooling that is trained from nothing. *fail* is a "
-    "test AUROC below 0.5: the pooling took the shortcut. *not learnt*: it learnt neither rule nor shortcut."
+    "AUROC under the law of training → under that of the test, the mean of several trainings from nothing, and the "
+    "lowest and highest of the latter. *fail*: a test AUROC below 0.5, the pooling took the shortcut. *pass*: in every "
+    "training the test AUROC is at most 0.05 below that of training; else *weak*. *not learnt*: an AUROC below 0.7 in "
+    "training, so there is nothing to judge."
 )

@@ -3,8 +3,8 @@
 After the algorithmic unit tests of Raff and Holt (2023), "Reproducibility in Multiple Instance Learning: A Case For
 Algorithmic Unit Tests", with a query: each exemplar has a class of its own, of which the query is one instance and
 the witnesses are others. A training law offers a shortcut beside the witnesses; under the test law the shortcut
-points the wrong way. A pooling that learnt the rule does well under both, one that took the shortcut has a test AUROC
-below one half.
+points the wrong way. A pooling that learnt the rule does as well under both, one that took the shortcut has a test
+AUROC below one half. What a training comes to depends on its seed, so there are several.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,9 @@ MARKED = 8  # channels that say nothing of the class; only poison has something 
 CHANNELS = 32
 STEPS, BATCH, RATE = 600, 64, 3e-3
 MEASURED = 2000  # exemplars, freshly drawn under each law
-LEARNT = 0.6  # AUROC under the training law below which there is nothing to judge
+SEEDS = 3  # trainings of each test
+LEARNT = 0.7  # mean AUROC under the training law below which there is nothing to judge
+NEAR = 0.05  # how far a test AUROC may be below that of training and still pass
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,10 @@ def run_unit_tests(
     tests: Sequence[UnitTest] = UNIT_TESTS,
     steps: int = STEPS,
     seed: int = 0,
+    seeds: int = SEEDS,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Train a new verifier with a pooling for each test, on features that are drawn on the spot.
+    """Train new verifiers with a pooling for each test, on features that are drawn on the spot.
 
     Args:
         pooling: a name from ``miv.list_poolings()``.
@@ -119,18 +122,39 @@ def run_unit_tests(
         tests: which tests.
         steps: of training, each on a fresh batch.
         seed: start of the random numbers.
+        seeds: how many trainings, from ``seed`` on.
         progress: is told how far it is.
 
     Returns:
-        By test ``train_auroc`` and ``test_auroc``, of fresh exemplars under the law of training and of the test, and
-        the ``outcome``: ``pass``, ``fail`` (test AUROC below 0.5), or ``not learnt`` (train AUROC below 0.6).
+        By test ``train_auroc`` and ``test_auroc``, of fresh exemplars under the law of training and of the test, the
+        mean over the trainings; each of them under ``runs``; and the ``outcome`` of ``judge``.
     """
     found: dict[str, dict[str, Any]] = {}
-    with (progress or SilentProgress()).step(f"Unit tests of {pooling}", total=len(tests)) as advance:
+    with (progress or SilentProgress()).step(f"Unit tests of {pooling}", total=len(tests) * seeds) as advance:
         for test in tests:
-            found[test.name] = _run(pooling, pooling_options or {}, test, steps, seed)
-            advance(1)
+            runs = []
+            for number in range(seed, seed + seeds):
+                runs.append(_run(pooling, pooling_options or {}, test, steps, number))
+                advance(1)
+            means = {name: sum(run[name] for run in runs) / seeds for name in ("train_auroc", "test_auroc")}
+            found[test.name] = {**means, "outcome": judge(runs), "runs": runs}
     return found
+
+
+def judge(runs: Sequence[dict[str, Any]]) -> str:
+    """The outcome of a test, from the ``train_auroc`` and ``test_auroc`` of each training.
+
+    ``not learnt`` where even under the law of training the mean is below 0.7; ``fail`` where the mean of the test is
+    below 0.5; ``pass`` where no training lost more than 0.05; else ``weak``.
+
+    >>> judge([{"train_auroc": 0.99, "test_auroc": 0.96}, {"train_auroc": 0.99, "test_auroc": 0.70}])
+    'weak'
+    """
+    if sum(run["train_auroc"] for run in runs) < LEARNT * len(runs):
+        return "not learnt"
+    if sum(run["test_auroc"] for run in runs) < 0.5 * len(runs):
+        return "fail"
+    return "pass" if all(run["test_auroc"] >= run["train_auroc"] - NEAR for run in runs) else "weak"
 
 
 def _run(pooling: str, options: dict[str, Any], test: UnitTest, steps: int, seed: int) -> dict[str, Any]:
@@ -148,10 +172,9 @@ def _run(pooling: str, options: dict[str, Any], test: UnitTest, steps: int, seed
             loss.backward()
             optimiser.step()
     verifier.eval()
-    measured = {}
+    measured: dict[str, Any] = {"seed": seed}
     with torch.inference_mode():
         for name, law in (("train_auroc", test.train), ("test_auroc", test.test)):
             query, bags, label = draw(law, MEASURED, channels, generator)
             measured[name] = auroc(label.numpy(), verifier.verify_features(query, bags).logit.numpy())
-    judged = "pass" if measured["test_auroc"] >= 0.5 else "fail"
-    return {**measured, "outcome": "not learnt" if measured["train_auroc"] < LEARNT else judged}
+    return measured

@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from miv.errors import MivError
 from miv.exemplars.pool import InstancePool, Kind
+from miv.model_files import add_weights
 from miv.registry import Registry
 
 
@@ -92,10 +93,7 @@ class Backbone(nn.Module):
         """SHA-256 over configuration and weights: equal where equal instances get equal features."""
         made_of = {"class": type(self).__qualname__, **self.configuration()}
         digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode())
-        for name, tensor in sorted(self.state_dict().items()):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            values = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(values.view(torch.uint8).numpy().data)
+        add_weights(digest, self.state_dict())
         return digest.hexdigest()
 
 

@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what is to be written where it is there.")]
 
 
 def print_json(document: Any) -> None:

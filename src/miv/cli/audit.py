@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from miv.cli.app import JsonOption, app, print_json
+from miv.cli.app import JsonOption, OverwriteOption, app, print_json
 from miv.errors import MivError, unknown_name
+from miv.files import refuse_existing
 
 
 @app.command("audit")
@@ -33,6 +34,7 @@ def audit(
         list[Path] | None,
         typer.Option(help="Also write to this .md, .json or .txt file; may be given again.", show_default=False),
     ] = None,
+    overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
     """Ask whether a model is right for the right reason; several models share the tables.
@@ -53,6 +55,7 @@ def audit(
         raise unknown_name("method of explaining", witnesses, METHODS)
     for path in out or []:
         check_suffix(path)
+        refuse_existing(path, overwrite=overwrite)
     found = load_split(data, split)
     if len(set(models)) < len(models):
         raise MivError("A model is given twice. Name each once.")

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from miv.cli.app import app
+from miv.cli.app import OverwriteOption, app
+from miv.files import refuse_existing
 
 
 @app.command("report")
@@ -21,6 +22,7 @@ def report(
     ] = None,
     exemplars: Annotated[int, typer.Option(help="How many exemplars the gallery holds at most.")] = 2000,
     title: Annotated[str, typer.Option(help="Of the page.", show_default="the data and the split")] = "",
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Write what runs answered as one HTML page that needs no other file and no network.
 
@@ -31,8 +33,10 @@ def report(
     """
     from miv.cache_folder import cache_folder
     from miv.progress import RichProgress
-    from miv.report import open_runs, write_report
+    from miv.report import check_report, open_runs, write_report
 
+    check_report(out, exemplars, audit)
+    refuse_existing(out, overwrite=overwrite)
     source = open_runs(runs, split=split, data=data, cache=cache_folder(), progress=RichProgress())
     write_report(source, out, exemplars=exemplars, title=title, audit=audit)
     size = out.stat().st_size / 1e6

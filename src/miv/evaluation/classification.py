@@ -49,7 +49,8 @@ def classification_metrics(
 
     Args:
         label: ``(E,)``, 0 or 1.
-        probability: ``(E,)``; above ``threshold``, and not at it, the answer is yes. For logits the threshold is 0.
+        probability: ``(E,)``; at ``threshold`` or above it the answer is yes, as with an operating point. For
+            logits the threshold is 0.
         threshold: between no and yes.
         undefined: what AUROC is where all labels are the same: ``nan`` or ``error``.
         zero_division: what the precision of a class is that was never predicted, and the recall of one that never
@@ -67,7 +68,7 @@ def classification_metrics(
     label = as_labels(label, len(score))
     if len(label) == 0:
         raise MivError("There is no exemplar. Expected at least one.")
-    answer = (score > threshold).astype(np.int8)
+    answer = (score >= threshold).astype(np.int8)
     precision, recall, f1, _ = precision_recall_fscore_support(
         label, answer, average="macro", zero_division=_ZERO_DIVISION[zero_division]
     )

@@ -31,18 +31,26 @@ class VerifierGraph(nn.Module):
         return (logit,) if twins.attention is None else (logit, twins.attention.mean(dim=1))
 
 
-def has_exported_backbone(verifier: Verifier, image_size: tuple[int, int] | None, *, features_only: bool) -> bool:
-    """Whether images go in, and not features; refuse a backbone that cannot be exported."""
+def instance_shape(verifier: Verifier, image_size: tuple[int, int] | None, *, features_only: bool) -> tuple[int, ...]:
+    """``(H, W)`` where images go in, ``(C,)`` where features do; refuse what cannot be exported."""
     backbone = str(verifier.configuration["backbone"])
-    embeds = backbone != "features" and not features_only
-    if embeds and backbone not in EXPORTED_BACKBONES:
+    if backbone == "features" or features_only:
+        if image_size is not None:
+            raise MivError("There is a size of images, but the file takes features. Leave out --image-size.")
+        return (verifier.backbone.channels,)
+    if backbone not in EXPORTED_BACKBONES:
         raise MivError(
             f"The backbone {backbone!r} cannot be exported: how it prepares its instances (tokenizer, resize) is no "
             "part of a graph. Use --features-only: the file then takes the features of that backbone, which its own "
             f"tools can export. Backbones that can be: {', '.join(EXPORTED_BACKBONES)}."
         )
-    if embeds and image_size is None:
-        raise MivError("The size of the images is missing. Say it as height x width: --image-size 28x28.")
-    if not embeds and image_size is not None:
-        raise MivError("There is a size of images, but the file takes features. Leave out --image-size.")
-    return embeds
+    if verifier.instances is None:
+        if image_size is None:
+            raise MivError("The size of the images is missing. Say it as height x width: --image-size 28x28.")
+        return image_size
+    size = verifier.instances.size
+    if image_size not in (None, size):
+        raise MivError(
+            f"The images are to be {image_size}, but the verifier was trained on {size}. Leave the size out."
+        )
+    return size

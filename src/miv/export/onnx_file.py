@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from miv import __version__
 from miv.bags import Bags
 from miv.errors import MivError
-from miv.export.graph import VerifierGraph, has_exported_backbone
+from miv.export.graph import VerifierGraph, instance_shape
 from miv.export.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
 from miv.files import whole_file
 from miv.verifier import Verifier
 
 TOLERANCE = 1e-4
 LARGEST_CHECKED_BAG = 200
+_OTHER_VERSIONS = "Other versions of torch, onnxscript or onnxruntime may do better."
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class ExportCheck:
 
     @property
     def worst(self) -> float:
-        """The greater of the two."""
-        return max(self.logit, self.attention or 0.0)
+        """The greater of the two; NaN where one of them is."""
+        return float(np.max([self.logit, self.attention or 0.0]))  # max() of Python passes over a NaN
 
 
 def export_onnx(
@@ -61,14 +62,17 @@ def export_onnx(
         verifier: with its operating point, which goes into the file's metadata.
         path: of the file, which is put in place only if it gives what PyTorch gives, within 1e-4.
         features_only: leave the backbone out; the file then takes features.
-        image_size: ``(height, width)`` of the images, with the backbone ``compact_cnn``.
+        image_size: ``(height, width)`` of the images, with the backbone ``compact_cnn``; only for a verifier that does
+            not know the form of the images on which it was trained.
         bags: how many random bags are compared; the first have 1, 2 and 200 instances, the others sizes between.
         seed: of these bags.
     """
+    if bags < 1:
+        raise MivError(f"bags is {bags}. Expected at least one to compare.")
     _require_libraries()
-    with_backbone = has_exported_backbone(verifier, image_size, features_only=features_only)
-    verifier = copy.deepcopy(verifier).float().cpu().eval()
-    shape = image_size if with_backbone and image_size else (verifier.backbone.channels,)
+    shape = instance_shape(verifier, image_size, features_only=features_only)
+    with_backbone = len(shape) == 2
+    verifier = copy.deepcopy(verifier).cpu().float().eval()
     random = np.random.default_rng(seed)
     graph = VerifierGraph(verifier, with_backbone=with_backbone).eval()
     program = _traced(graph, *_instances(random, shape, 7))
@@ -79,7 +83,7 @@ def export_onnx(
         if not check.worst <= TOLERANCE:
             raise MivError(
                 f"ONNX Runtime differs from PyTorch by {check.worst:.2g}, which is above {TOLERANCE:g}; nothing was "
-                "written. Other versions of torch, onnxscript or onnxruntime may do better."
+                f"written. {_OTHER_VERSIONS}"
             )
     return check
 
@@ -151,19 +155,37 @@ def _compare(
     with_backbone: bool,
 ) -> ExportCheck:
     sizes = [1, 2, LARGEST_CHECKED_BAG, *random.integers(3, LARGEST_CHECKED_BAG, max(0, bags - 3)).tolist()][:bags]
-    logit = attention = 0.0
+    prepare = verifier.backbone.prepare if with_backbone else torch.from_numpy
+    verify = verifier if with_backbone else verifier.verify_features
+    logits, attentions = [], []
     for size in sizes:
         query, bag = _instances(random, shape, size)
-        prepare = verifier.backbone.prepare if with_backbone else torch.from_numpy
-        verify = verifier if with_backbone else verifier.verify_features
         with torch.inference_mode():
             expected = verify(prepare(query[None]), Bags.from_list([prepare(bag)]))
-        given = exported.verify(query, bag)
         wanted = float(expected.logit[0])
-        logit = max(logit, abs(given.logit - wanted) / max(1.0, abs(wanted)))
-        if expected.attention is not None and given.attention is not None:
-            attention = max(attention, float(np.abs(given.attention - expected.attention.numpy()).max()))
-    return ExportCheck(sizes, logit, attention if verifier.pooling.has_attention else None)
+        if not np.isfinite(wanted):
+            raise MivError(
+                f"For a random bag of {size} the verifier itself gives a logit of {wanted}; nothing was written. "
+                "Its weights are damaged, or its training went wrong."
+            )
+        try:
+            given = exported.verify(query, bag)
+        except ValueError as error:
+            raise MivError(f"For a random bag of {size} ONNX Runtime gives no answer: {error}") from error
+        logits.append(abs(given.logit - wanted) / max(1.0, abs(wanted)))
+        if expected.attention is not None or given.attention is not None:
+            attentions.append(_difference(given.attention, expected.attention))
+    return ExportCheck(sizes, float(np.max(logits)), float(np.max(attentions)) if attentions else None)
+
+
+def _difference(given: NDArray[np.float32] | None, expected: torch.Tensor | None) -> float:
+    """The greatest difference of two attentions; refuse where one side has none, or one of another length."""
+    if given is None or expected is None or given.shape != tuple(expected.shape):
+        told = [
+            "no attention" if one is None else f"attention of shape {tuple(one.shape)}" for one in (given, expected)
+        ]
+        raise MivError(f"ONNX Runtime gives {told[0]}, PyTorch {told[1]}; nothing was written. {_OTHER_VERSIONS}")
+    return float(np.abs(given - expected.numpy()).max())
 
 
 def _require_libraries() -> None:

@@ -4,12 +4,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from miv.audit.audit import reasons
 from miv.audit.findings import findings
+from miv.audit.reasons import reasons
+from miv.audit.report import heading
 from miv.audit.rows import tables
 from miv.errors import MivError
 from miv.json_files import read_json_object
-from miv.report.sections import badge, table
+from miv.model_files import WEIGHTS_NAME, hash_of_weights
+from miv.report.marks import badge, style
+from miv.report.sections import table
 from miv.report.sources import ReportModel, ReportSource
 
 _REMEDY = "Expected what `miv audit … --out FILE.json` writes."
@@ -27,7 +30,7 @@ def audit_section(source: ReportSource, audit: Path | None) -> str:
             f'<div class="squares">{shown}</div>'
         )
     if audit is not None:
-        parts.append(_from_file(audit))
+        parts.append(_from_file(audit, source))
     elif not shown:
         parts.append(
             '<p class="note">It takes attention and known witnesses to tell, which these runs or data lack. <code>miv '
@@ -55,7 +58,7 @@ def _square(number: int, model: ReportModel, source: ReportSource) -> str:
         return f'<td class="{mark}"><b>{count / total:.0%}</b><small>{words} ({count:,})</small></td>'
 
     return (
-        f'<table class="square m{number % 6}"><caption>{badge(number, model.name)}</caption><thead><tr><td></td>'
+        f'<table class="square {style(number)}"><caption>{badge(number, model.name)}</caption><thead><tr><td></td>'
         '<th scope="col">looked at a witness</th><th scope="col">looked elsewhere</th></tr></thead><tbody>'
         f'<tr><th scope="row">said yes</th>{cell("verdict_right_witness_right", "right, for the right reason", "good")}'
         f"{cell('verdict_right_witness_wrong', 'right, for the wrong reason', 'odd')}</tr>"
@@ -65,22 +68,66 @@ def _square(number: int, model: ReportModel, source: ReportSource) -> str:
     )
 
 
-def _from_file(path: Path) -> str:
+def read_audit(path: Path) -> dict[str, Any]:
+    """Read what ``miv audit`` wrote; refuse what is not."""
     document = read_json_object(path, _REMEDY)
-    models: Any = document.get("models")
+    about, models = document.get("about"), document.get("models")
+    fits = isinstance(about, dict) and isinstance(models, dict) and models
+    if not fits or not all(isinstance(model, dict) for model in models.values()):  # type: ignore[union-attr]
+        raise MivError(f"{path} is not an audit: it has no models, or does not say what it is about. {_REMEDY}")
+    return document
+
+
+def _from_file(path: Path, source: ReportSource) -> str:
+    document = read_audit(path)
+    about = document["about"]
+    if about.get("fingerprint") != source.exemplars.fingerprint:
+        raise MivError(
+            f"{path} is an audit of other exemplars than those of {source.data}, split {source.split}, or of an older "
+            "miv. Audit these runs on the same data and split."
+        )
+    numbers = _matched(path, document["models"], source)
+    models = {source.models[number].name: model for number, model in numbers.items()}
     try:
+        told = heading(about, models)
         made = tables(models)
         said = findings(models)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        cells = [[[_cell(value) for value in list(row.values())[1:]] for row in rows] for _, _, rows in made]
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise MivError(f"{path} is not an audit: {type(error).__name__} {error}. {_REMEDY}") from error
     sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in said)
-    parts = [f"<h3>What the audit says</h3><ul>{sentences}</ul>"]
-    for title, note, rows in made:
-        heads = list(rows[0])
-        cells = [[_cell(row.get(head)) for head in heads] for row in rows]
-        plain = note.replace("*", "")
-        parts.append(f"{table([escape(head) for head in heads], cells, title)}<p class='note'>{escape(plain)}</p>")
+    parts = [f"<h3>What the audit says</h3><p>{escape(told)}</p><ul>{sentences}</ul>"]
+    badges = [badge(number, source.models[number].name) for number in numbers]
+    for (title, note, rows), lines in zip(made, cells, strict=True):
+        heads = [escape(head.capitalize() if head == "model" else head) for head in rows[0]]
+        shown = [[name, *line] for name, line in zip(badges, lines, strict=True)]
+        parts.append(f"{table(heads, shown, title)}<p class='note'>{escape(note.replace('*', ''))}</p>")
     return "".join(parts)
+
+
+def _matched(path: Path, audited: dict[str, Any], source: ReportSource) -> dict[int, Any]:
+    """Each audited model under the number of the report's model that has the same weights and operating point."""
+    hashes = [_hash(model) for model in source.models]
+    found: dict[int, Any] = {}
+    for name, one in audited.items():
+        weights = one.get("weights")
+        same = [n for n, known in enumerate(hashes) if known is not None and known == weights and n not in found]
+        if not same:
+            raise MivError(
+                f"{path} audits {name}, which is none of the models of this report, or was trained again since. "
+                f"Expected an audit of {', '.join(model.name for model in source.models)}."
+            )
+        point = source.models[same[0]].point
+        if (one.get("goal"), one.get("threshold")) != (point.goal, point.threshold):
+            raise MivError(f"{path} audits {name} as it was before it was calibrated anew. Audit it again.")
+        found[same[0]] = one
+    return dict(sorted(found.items()))
+
+
+def _hash(model: ReportModel) -> str | None:
+    from safetensors.torch import load_file
+
+    return None if model.verifier is None else hash_of_weights(load_file(model.verifier / WEIGHTS_NAME))
 
 
 def _cell(value: Any) -> str:

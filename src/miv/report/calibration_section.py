@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, reliability_points
 from miv.report.charts import Axis, Line, chart
-from miv.report.sections import badge, legend, table
+from miv.report.marks import badge
+from miv.report.sections import legend, table
 from miv.report.sources import ReportModel, ReportSource
 
 _RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4)  # ticks of the error trade-off
@@ -70,15 +71,17 @@ def _trade_off(source: ReportSource) -> str:
     ticks = [(float(ndtri(rate)), f"{rate:.1%}".replace(".0%", "%")) for rate in _RATES]
     low, high = float(ndtri(0.0007)), float(ndtri(0.5))
     lines = [Line("equal errors", [(low, low), (high, high)])]
+    said = []
     for number, model in enumerate(source.models):
         curve = ErrorCurve.of(model.probability, source.exemplars.label)
         accepts, rejects = curve.false_accept_rate, curve.false_reject_rate
+        said.append(f"{model.name} {_equal_errors(accepts, rejects):.1%}, {_errors_here(model, source)}")
         inside = (accepts > 0) & (rejects > 0) & (accepts < 0.5) & (rejects < 0.5)  # 0 and 1 are endlessly far away
         pairs = zip(ndtri(accepts[inside]).tolist(), ndtri(rejects[inside]).tolist(), strict=True)
         lines.append(Line(model.name, list(pairs), number, mark=_here(model, source)))
     return chart(
         "Error trade-off (DET)",
-        "False rejects over false accepts as the threshold moves.",
+        f"False rejects over false accepts as the threshold moves. Where both are equal: {'; '.join(said)}.",
         Axis("negatives accepted", low, high, ticks),
         Axis("positives rejected", low, high, ticks),
         lines,
@@ -86,9 +89,23 @@ def _trade_off(source: ReportSource) -> str:
     )
 
 
+def _equal_errors(accepts: NDArray[np.float64], rejects: NDArray[np.float64]) -> float:
+    nearest = int(np.abs(accepts - rejects).argmin())
+    return float(accepts[nearest] + rejects[nearest]) / 2
+
+
+def _errors_here(model: ReportModel, source: ReportSource) -> str:
+    accepts, rejects = _rates(model, source)
+    return f"and at its threshold {accepts:.1%} accepted, {rejects:.1%} rejected"
+
+
+def _rates(model: ReportModel, source: ReportSource) -> tuple[float, float]:
+    label, yes = source.exemplars.label == 1, model.verdict
+    return float(yes[~label].mean()), float((~yes[label]).mean())
+
+
 def _here(model: ReportModel, source: ReportSource) -> tuple[float, float] | None:
     from scipy.special import ndtri
 
-    label, yes = source.exemplars.label == 1, model.verdict
-    rates = float(yes[~label].mean()), float((~yes[label]).mean())
+    rates = _rates(model, source)
     return (float(ndtri(rates[0])), float(ndtri(rates[1]))) if all(0 < rate < 0.5 for rate in rates) else None

@@ -7,6 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
+
+from miv.report.marks import letter, style
 
 Point = tuple[float, float]
 WIDTH, HEIGHT = 340, 290
@@ -21,7 +24,7 @@ class Line:
     Args:
         name: said to screen readers.
         points: from left to right.
-        style: number of the model, which decides colour and dashes; ``None`` for a quiet line to compare with.
+        style: number of the model, which decides colour, dashes and letter; ``None`` for a quiet line to compare with.
         dots: whether every point is marked.
         mark: a single point to mark on the line.
     """
@@ -70,8 +73,12 @@ def chart(title: str, summary: str, x: Axis, y: Axis, lines: Sequence[Line], not
         f'<text class="axis" transform="translate(12 {upright}) rotate(-90)" text-anchor="middle">'
         f"{escape(y.name)}</text>"
     )
-    for line in lines:
-        parts.append(_line(x, y, line))
+    drawn = [_pixels(x, y, line.points) for line in lines]
+    parts += [_line(x, y, line, pixels) for line, pixels in zip(lines, drawn, strict=True)]
+    of_models = [(line.style, pixels) for line, pixels in zip(lines, drawn, strict=True) if line.style is not None]
+    for place, (number, pixels) in enumerate(of_models):
+        if len(of_models) > 1 and pixels:  # each at a place of its own, as curves often end in the same corner
+            parts.append(_letter(number, pixels, (place + 0.5) / len(of_models)))
     note = f'<p class="note">{escape(note)}</p>' if note else ""
     return "".join([*parts, f"</svg>{note}</figure>"])
 
@@ -102,16 +109,35 @@ def _y(axis: Axis, value: float) -> float:
     return HEIGHT - BOTTOM - axis.share(value) * (HEIGHT - TOP - BOTTOM)
 
 
-def _line(x: Axis, y: Axis, line: Line) -> str:
-    points = list(line.points)
-    if len(points) > MOST_POINTS:
-        step = (len(points) - 1) / (MOST_POINTS - 1)
-        points = [points[round(number * step)] for number in range(MOST_POINTS)]
-    style = "quiet" if line.style is None else f"line m{line.style % 6}"
-    path = "L".join(f"{_x(x, a):.1f} {_y(y, b):.1f}" for a, b in points)
-    parts = [f'<path class="{style}" d="M{path}"/>'] if points else []
-    marked = [*(points if line.dots else []), *([line.mark] if line.mark else [])]
+def _pixels(x: Axis, y: Axis, points: Sequence[Point]) -> list[Point]:
+    chosen = list(points)
+    if len(chosen) > MOST_POINTS:
+        step = (len(chosen) - 1) / (MOST_POINTS - 1)
+        chosen = [chosen[round(number * step)] for number in range(MOST_POINTS)]
+    return [(_x(x, a), _y(y, b)) for a, b in chosen]
+
+
+def _line(x: Axis, y: Axis, line: Line, pixels: list[Point]) -> str:
+    colour = "quiet" if line.style is None else f"line {style(line.style)}"
+    path = "L".join(f"{a:.1f} {b:.1f}" for a, b in pixels)
+    parts = [f'<path class="{colour}" d="M{path}"/>'] if pixels else []
+    marked = [*(pixels if line.dots else []), *([(_x(x, line.mark[0]), _y(y, line.mark[1]))] if line.mark else [])]
     radius = 4.5 if line.mark else 2.6
-    dot = "dot" if line.style is None else f"dot m{line.style % 6}"
-    parts += [f'<circle class="{dot}" cx="{_x(x, a):.1f}" cy="{_y(y, b):.1f}" r="{radius}"/>' for a, b in marked]
+    dot = "dot" if line.style is None else f"dot {style(line.style)}"
+    parts += [f'<circle class="{dot}" cx="{a:.1f}" cy="{b:.1f}" r="{radius}"/>' for a, b in marked]
     return "".join(parts)
+
+
+def _letter(number: int, pixels: list[Point], share: float) -> str:
+    """The model's letter on its line, after that share of its length."""
+    steps = [math.dist(one, other) for one, other in pairwise(pixels)]
+    left, (a, b) = share * sum(steps), pixels[0]
+    for step, (one, other) in zip(steps, pairwise(pixels), strict=True):
+        if left <= step:
+            part = left / step if step else 0.0
+            a, b = one[0] + part * (other[0] - one[0]), one[1] + part * (other[1] - one[1])
+            break
+        left -= step
+    return (
+        f'<text class="letter {style(number)}" x="{a:.1f}" y="{b + 4:.1f}" text-anchor="middle">{letter(number)}</text>'
+    )

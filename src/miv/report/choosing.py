@@ -56,15 +56,22 @@ def telling_exemplar(source: ReportSource) -> int:
 
 
 def shown_members(source: ReportSource, exemplar: int) -> NDArray[np.int64]:
-    """The places in an exemplar's bag that are shown, rising: witnesses first, then where any model looks most."""
+    """The places in an exemplar's bag that are shown, rising.
+
+    Of a long bag, first the place where each model looks most, a place without a witness where several are equal, so
+    that the page can show what its verdict on the reason is about; then witnesses, then where any model looks most.
+    """
     rows = slice(int(source.exemplars.bag_ptr[exemplar]), int(source.exemplars.bag_ptr[exemplar + 1]))
     size = rows.stop - rows.start
     if size <= SHOWN_MEMBERS:
         return np.arange(size)
+    witness = np.zeros(size, bool) if source.exemplars.witness is None else source.exemplars.witness[rows]
     looked = np.zeros(size)
+    tops: list[int] = []
     for model in source.models:
         if model.answers.attention is not None:
-            looked = np.maximum(looked, model.answers.attention[rows])
-    if source.exemplars.witness is not None:
-        looked += source.exemplars.witness[rows]
-    return np.sort(np.argsort(-looked, kind="stable")[:SHOWN_MEMBERS])
+            attention = model.answers.attention[rows]
+            looked = np.maximum(looked, attention)
+            tops.append(int(np.lexsort((witness, -attention))[0]))
+    places = np.lexsort((-looked, ~witness, ~np.isin(np.arange(size), tops)))  # the last key counts first
+    return np.sort(places[: max(SHOWN_MEMBERS, len(set(tops)))])

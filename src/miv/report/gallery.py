@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.audit.reasons import looked_right
 from miv.evaluation import witness_scores
+from miv.exemplars import ExemplarSet
 from miv.report.choosing import choose_exemplars, error_confidence, shown_members, telling_exemplar
+from miv.report.marks import letter, style
 from miv.report.sheets import picture_sheets
 from miv.report.sources import ReportModel, ReportSource
 
@@ -50,7 +53,8 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
         "place": np.concatenate(places).tolist(),
         "bag": rows[in_bag].tolist(),
         "witness": None if exemplars.witness is None else exemplars.witness[members].astype(int).tolist(),
-        "models": [_answers(model, chosen, members) for model in source.models],
+        "witnesses": None if exemplars.witness is None else _counts(exemplars, chosen),
+        "models": [_answers(number, model, chosen, members) for number, model in enumerate(source.models)],
         **_instances(source, instances[order]),
     }
 
@@ -60,13 +64,26 @@ def _interleaved(queries: NDArray[np.int64], members: NDArray[np.int64], sizes: 
     return np.insert(members, np.cumsum([0, *sizes])[:-1], queries)
 
 
-def _answers(model: ReportModel, chosen: NDArray[np.int64], members: NDArray[np.int64]) -> dict[str, Any]:
-    attention, found, witness = model.answers.attention, model.found, model.answers.witness
-    ranks = None
+def _counts(exemplars: ExemplarSet, chosen: NDArray[np.int64]) -> list[int]:
+    """How many witnesses the whole bag holds, shown or not."""
+    counts = np.add.reduceat(np.asarray(exemplars.witness, np.int64), exemplars.bag_ptr[:-1])
+    return [int(counts[exemplar]) for exemplar in chosen]
+
+
+def _answers(number: int, model: ReportModel, chosen: NDArray[np.int64], members: NDArray[np.int64]) -> dict[str, Any]:
+    answers, found = model.answers, model.found
+    attention, witness = answers.attention, answers.witness
+    ranks = looked = None
     if attention is not None and witness is not None:
-        ranks = witness_scores(model.answers.ptr, witness, attention)
+        ranks = witness_scores(answers.ptr, witness, attention)
+        # Judged here, by all members and every digit, and not by the page, which knows thousandths of some of them.
+        tells, right = looked_right(answers.ptr, answers.label, witness, attention)
+        looked = [int(right[e]) if tells[e] else None for e in chosen]
     return {
         "name": model.name,
+        "letter": letter(number),
+        "style": style(number),
+        "looked_right": looked,
         "threshold": model.point.threshold,
         "probability": _parts(model.probability[chosen]),
         "verdict": model.verdict[chosen].astype(int).tolist(),

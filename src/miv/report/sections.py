@@ -2,24 +2,20 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from miv.evaluation import Evaluation, auroc, evaluate
+from miv.evaluation import Evaluation, auroc, classification_metrics, evaluate, group_table
 from miv.evaluation.learning_curves import read_history
 from miv.evaluation.report_text import TITLES
 from miv.report.charts import Axis, Line, chart, nice_axis
+from miv.report.marks import badge, letter
 from miv.report.sources import ReportModel, ReportSource
 
 MOST_GROUPS = 60
-
-
-def badge(number: int, name: str = "") -> str:
-    """The letter and colour by which a model is known all over the page."""
-    letter = f'<span class="badge m{number % 6}" aria-hidden="true">{chr(65 + number % 26)}</span>'
-    return f"{letter} {escape(name)}" if name else letter
 
 
 def legend(source: ReportSource) -> str:
@@ -41,22 +37,23 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wid
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>' for row in rows
     )
-    # A table that is wider than a phone is scrolled, also by keyboard; its title stays where it is.
+    # A table that is wider than the screen is scrolled, its title stays where it is; the script makes it a stop of the
+    # tab key while there is something to scroll.
     return (
-        f'<p class="title">{escape(caption)}</p><div class="scroll" role="region" tabindex="0" '
-        f'aria-label="{escape(caption)}"><table{"" if wide else " class=narrow"}><thead><tr>{head}</tr></thead>'
+        f'<p class="title">{escape(caption)}</p><div class="scroll" data-label="{escape(caption)}">'
+        f'<table aria-label="{escape(caption)}"{"" if wide else " class=narrow"}><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
 
 def results(source: ReportSource) -> str:
     """The metrics of every model, the best of each in bold, and what its threshold leads to."""
-    found = [evaluate(model.answers) for model in source.models]
+    found = [_at_threshold(model) for model in source.models]
     names = [
         name for name in ("auroc", "accuracy", "f1", "i_auroc", "i_ap") if any(name in one.metrics for one in found)
     ]
     heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
-    best = {name: max(round(one.metrics.get(name, -1.0), 3) for one in found) for name in names}
+    best = {name: max(round(float(np.nan_to_num(one.metrics.get(name, -1.0))), 3) for one in found) for name in names}
     rows = []
     for number, (model, one) in enumerate(zip(source.models, found, strict=True)):
         cells = [_metric(one, name, best[name], several=len(found) > 1) for name in names]
@@ -70,8 +67,8 @@ def results(source: ReportSource) -> str:
     chance = next((one.witnesses["i_ap_chance"] for one in found if one.witnesses), None)
     words = (
         "AUROC: how often a bag that holds the query’s class scores above one that does not; 0.5 is chance. "
-        "False accepts and rejects are counted at each model’s threshold ("
-        + ", ".join(f"{chr(65 + n)}: {m.point.threshold:.3g}" for n, m in enumerate(source.models))
+        "Accuracy, F1, false accepts and false rejects are those of the verdicts at each model’s threshold ("
+        + ", ".join(f"{letter(n)}: {m.point.threshold:.3g}" for n, m in enumerate(source.models))
         + ")."
     )
     if chance is not None:
@@ -80,6 +77,15 @@ def results(source: ReportSource) -> str:
             f"would give 0.5 and {chance:.3f}."
         )
     return table(heads, rows, caption) + f'<p class="note">{escape(words)}</p>' + _groups(found, source.models)
+
+
+def _at_threshold(model: ReportModel) -> Evaluation:
+    """All metrics; those that need a verdict, by the model's own, so that one page knows one decision rule."""
+    answers, verdict = model.answers, model.verdict.astype(np.float64)
+    found = evaluate(answers)
+    decided = classification_metrics(answers.label, verdict) | {"auroc": found.classification["auroc"]}
+    groups = None if answers.group is None else group_table(answers.label, verdict, answers.group)
+    return replace(found, classification=decided, groups=groups)
 
 
 def _metric(found: Evaluation, name: str, best: float, *, several: bool) -> str:
@@ -104,7 +110,7 @@ def _groups(found: list[Evaluation], models: list[ReportModel]) -> str:
         accuracies = [next(r.accuracy for r in one.groups or [] if r.group == group) for one in found]
         rows.append([escape(group), f"{exemplars:,}", *(f"{accuracy:.3f}" for accuracy in accuracies)])
     heads = ["Group", "Exemplars", *(badge(n, model.name) for n, model in enumerate(models))]
-    inner = table(heads, rows, "Accuracy by group, at probability 0.5", wide=False)
+    inner = table(heads, rows, "Accuracy by group, at each model’s threshold", wide=False)
     return f"<details><summary>Accuracy by group ({len(by_group)} groups)</summary>{inner}</details>"
 
 

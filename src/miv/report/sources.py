@@ -27,6 +27,7 @@ class ReportModel:
         config: the settings that it was trained with; empty where not known.
         about: seed, versions and time of the run; empty where not known.
         history: the CSV file of its metrics by epoch, where there is one.
+        verifier: its folder, by which an audit of it is known; where there is none, it can have no audit.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ReportModel:
     config: dict[str, Any]
     about: dict[str, Any]
     history: Path | None
+    verifier: Path | None = None
 
     @property
     def probability(self) -> NDArray[np.float64]:
@@ -116,7 +118,7 @@ def open_runs(
         )
     models = [
         ReportModel(name, Predictions.load(run.predictions(split)), OperatingPoint.load(run.verifier),
-                    run.read_config(), about, run.metrics if run.metrics.is_file() else None)
+                    run.read_config(), about, run.metrics if run.metrics.is_file() else None, run.verifier)
         for name, run, about in zip(_names(runs), runs, abouts, strict=True)
     ]  # fmt: skip
     return ReportSource(Path(str(told["name"])).name or "data", split, exemplars, models)

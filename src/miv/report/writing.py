@@ -12,9 +12,10 @@ from miv import __version__
 from miv.errors import MivError
 from miv.files import whole_file
 from miv.report import sections
-from miv.report.audit_section import audit_section
+from miv.report.audit_section import audit_section, read_audit
 from miv.report.calibration_section import calibration_section
 from miv.report.gallery import gallery
+from miv.report.marks import badge
 from miv.report.sources import ReportSource
 
 MOST_EXEMPLARS = 20_000
@@ -37,14 +38,21 @@ def write_report(
         title: of the page.
         audit: a JSON file that ``miv audit`` wrote for these models.
     """
-    if not 1 <= exemplars <= MOST_EXEMPLARS:
-        raise MivError(f"The gallery is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS:,}.")
     out = Path(out)
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise MivError(f"The report {out} ends in {out.suffix!r}. Expected a name that ends in .html.")
+    check_report(out, exemplars, audit)
     page = render(source, exemplars, title or f"{source.data}, {source.split}", audit)
     with whole_file(out) as temporary:
         temporary.write_text(page, encoding="utf-8", errors="replace")
+
+
+def check_report(out: Path, exemplars: int, audit: Path | None) -> None:
+    """Refuse, before the work, what cannot be written or read."""
+    if not 1 <= exemplars <= MOST_EXEMPLARS:
+        raise MivError(f"The gallery is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS:,}.")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise MivError(f"The report {out} ends in {out.suffix!r}. Expected a name that ends in .html.")
+    if audit is not None:
+        read_audit(audit)
 
 
 def render(source: ReportSource, exemplars: int, title: str, audit: Path | None = None) -> str:
@@ -92,7 +100,7 @@ def _introduction(source: ReportSource) -> str:
     """The idea in a glance; the script puts a telling exemplar of these very data beside it."""
     models = source.models
     several = "Two models" if len(models) == 2 else f"{len(models)} models"
-    names = " and ".join(sections.badge(n, m.name) for n, m in enumerate(models)) if len(models) < 3 else several
+    names = " and ".join(badge(n, m.name) for n, m in enumerate(models)) if len(models) < 3 else several
     answers = "each model’s answer" if len(models) > 1 else "the model’s answer"
     return (
         '<section class="lead" aria-labelledby="lead-heading"><h2 id="lead-heading">Does the bag hold something of the '
@@ -108,7 +116,7 @@ def _introduction(source: ReportSource) -> str:
 
 def _gallery_frame(source: ReportSource, shown: int) -> str:
     total = len(source.exemplars)
-    chosen = "All" if shown == total else f"{shown:,} of {total:,}"
+    chosen = f"All {total:,}" if shown == total else f"{shown:,} of {total:,}"
     return (
         f"<p>{chosen} exemplars. Most confident errors come first, then the right answers nearest to an error.</p>"
         '<form id="filters" class="filters" aria-label="Choose exemplars"></form>'

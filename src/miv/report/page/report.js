@@ -5,7 +5,6 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const PER_PAGE = 10;
   const models = data.models;
-  const letters = models.map((_, m) => String.fromCharCode(65 + (m % 26)));
   const count = data.exemplar.length;
 
   function make(tag, options = {}, ...children) {
@@ -20,7 +19,7 @@
   }
   const percent = (parts) => (parts > 0 && parts < 10 ? "<1" : parts > 990 && parts < 1000 ? ">99" : Math.round(parts / 10)) + " %";
   const plural = (number, one, many) => number.toLocaleString("en") + " " + (number === 1 ? one : many);
-  const badge = (m, hollow = false) => make("span", { class: "badge m" + (m % 6) + (hollow ? " hollow" : ""), "aria-hidden": "true", text: letters[m] });
+  const badge = (m, hollow = false) => make("span", { class: "badge " + models[m].style + (hollow ? " hollow" : ""), "aria-hidden": "true", text: models[m].letter });
 
   /* Pictures: a sheet is decoded when a picture on it is first shown. */
   const sheets = new Map();
@@ -69,13 +68,11 @@
   const says = (m, e) => models[m].verdict[e] === 1;
   const isRight = (m, e) => says(m, e) === truly(e);
   const members = (e) => Array.from({ length: data.ptr[e + 1] - data.ptr[e] }, (_, i) => data.ptr[e] + i);
-  const witnesses = (e) => (data.witness ? members(e).filter((t) => data.witness[t]) : []);
-  function looksAtWitness(m, e) {
-    const attention = models[m].attention;
-    if (!attention || !truly(e) || !witnesses(e).length || witnesses(e).length === data.size[e]) return null;
-    const most = Math.max(...members(e).map((t) => attention[t]));
-    return members(e).every((t) => attention[t] < most || data.witness[t]);
-  }
+  /* true, false, or null where there is nothing to tell; judged by the program, which knows every member and digit. */
+  const looksAtWitness = (m, e) => {
+    const looked = models[m].looked_right ? models[m].looked_right[e] : null;
+    return looked === null ? null : looked === 1;
+  };
 
   function bars(e, t) {
     const shown = models.map((_, m) => m).filter((m) => models[m].attention);
@@ -88,7 +85,7 @@
       line.style.left = even + "%";
       const found = models[m].found && models[m].found[t] === 1;
       const words = models[m].name + ": attention " + percent(parts) + (found ? ", taken for a witness" : "");
-      return make("li", { class: "m" + (m % 6), title: words }, badge(m, !found), make("span", { class: "bar", "aria-hidden": "true" }, fill, line),
+      return make("li", { class: models[m].style, title: words }, badge(m, !found), make("span", { class: "bar", "aria-hidden": "true" }, fill, line),
         make("span", { "aria-hidden": "true", text: percent(parts) }), make("span", { class: "hidden", text: words }));
     }));
   }
@@ -110,18 +107,18 @@
     if (seen === false) reason = right ? "but not for the right reason: it looked most elsewhere" : "and it looked most elsewhere";
     const scores = model.i_auroc && model.i_auroc[e] !== null
       ? " (i-AUROC " + (model.i_auroc[e] / 1000).toFixed(2) + ", i-AP " + (model.i_ap[e] / 1000).toFixed(2) + ")" : "";
-    return make("li", { class: "answer m" + (m % 6) },
+    return make("li", { class: "answer " + model.style },
       make("p", { class: "who" }, badge(m), " " + model.name),
       make("p", { class: "says" }, make("span", { text: "says " + (says(m, e) ? "yes" : "no") + ", probability of yes " + percent(model.probability[e]) }),
         make("span", { class: right ? "right" : "wrong", text: right ? "✓ right" : "✗ wrong" })),
       make("div", { class: "scale", "aria-hidden": "true", title: "probability, and the threshold" }, fill, line),
-      make("p", { class: "reason", text: reason + scores }));
+      reason + scores ? make("p", { class: "reason", text: reason + scores }) : null);
   }
 
   function card(e, lead = false) {
     const id = "exemplar-" + (lead ? "lead-" : "") + data.exemplar[e];
     const step = (number) => (lead ? make("span", { class: "step", "aria-hidden": "true", text: number }) : null);
-    const known = witnesses(e).length;
+    const known = data.witnesses ? data.witnesses[e] : 0;
     const facts = ["bag of " + data.size[e]];
     if (data.witness) facts.unshift(known ? plural(known, "witness", "witnesses") : "no witness");
     if (data.groups) facts.push("group " + data.groups[data.group[e]]);
@@ -130,7 +127,8 @@
       lead || data.kind === "text" ? make("span", { class: "caption" }, step(1), "query") : null, look(data.query[e], "Query", lead),
       lead || data.kind === "text" ? null : make("span", { class: "caption", text: "query" }));
     const items = members(e).map((t) => instance(e, t, lead));
-    if (left > 0) items.push(make("li", { class: "more", text: "and " + left + " more that get less attention" }));
+    const hidden = known - members(e).filter((t) => data.witness && data.witness[t]).length;
+    if (left > 0) items.push(make("li", { class: "more", text: "and " + left + " more" + (hidden > 0 ? ", " + plural(hidden, "witness", "witnesses") + " among them" : "") }));
     const bag = make("ul", { class: "bag", "aria-label": "Bag" }, ...items);
     const witness = lead && bag.querySelector(".witness .caption");
     if (witness) witness.prepend(step(3));
@@ -213,7 +211,7 @@
     form.append(
       choice("label", "Truth", [["", "any"], ["1", "truly yes"], ["0", "truly no"]]),
       choice("verdict", "Answer", verdicts),
-      models.length > 1 ? choice("model", "By model", [["", "any model"], ...models.map((model, m) => [String(m), letters[m] + " " + model.name])]) : "",
+      models.length > 1 ? choice("model", "By model", [["", "any model"], ...models.map((model, m) => [String(m), model.letter + " " + model.name])]) : "",
       data.groups && data.groups.length > 1 ? choice("group", "Group", [["", "any"], ...data.groups.map((group, g) => [String(g), group])]) : "",
       make("fieldset", {}, make("legend", { text: "Bag size" }), make("div", { class: "pair" }, number("low", "Smallest bag"), "to", number("high", "Largest bag"))),
       models.length > 1 ? make("label", { class: "check" }, make("input", { type: "checkbox", name: "disagree" }), "models disagree") : "",
@@ -236,4 +234,16 @@
   }
   filters();
   show();
+
+  /* A table is a stop of the tab key only while it is wider than its place. */
+  const watch = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const scrolls = target.scrollWidth > target.clientWidth;
+      for (const [name, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", target.dataset.label]]) {
+        if (scrolls) target.setAttribute(name, value);
+        else target.removeAttribute(name);
+      }
+    }
+  });
+  for (const place of document.querySelectorAll(".scroll")) watch.observe(place);
 })();

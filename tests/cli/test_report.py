@@ -1,0 +1,66 @@
+"""The command ``miv report``, on runs in folders."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from miv import MivError
+from miv.cli.app import app
+from miv.exemplars import save_splits
+from tests.training.tiny import run_tiny, tiny_sets
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(app, list(arguments))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_runs_become_a_page_with_their_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, pooling in (("one", "cap_dba_l2"), ("two", "gabmil")):
+        run_tiny("features", tmp_path / name, pooling=pooling, max_epochs=1)
+    save_splits(tiny_sets("features"), tmp_path / "sets", builder="tiny", options={}, seed=0)
+    run("audit", "one", "two", "sets", "--no-unit-tests", "--out", "audit.json")
+    report = ["report", "one", "two", "--data", "sets"]
+    assert run(*report, "--audit", "audit.json", "--title", "Tiny <set>").split() == ["report.html"]
+    page = Path("report.html").read_text()
+    assert "<h1>Tiny &lt;set&gt;</h1>" in page
+    assert "What the audit says" in page
+    assert "sets, test: 400 exemplars, 200 positive" in page
+
+    audit = json.loads(Path("audit.json").read_text())
+    audit["about"]["fingerprint"] = "another"
+    Path("other.json").write_text(json.dumps(audit))
+    for arguments, message in (
+        ([], "report.html is there already"),
+        (["--overwrite", "--audit", "other.json"], "an audit of other exemplars"),
+        (["--overwrite", "--split", "tset"], "Did you mean 'test'"),
+    ):
+        with pytest.raises(MivError, match=message):
+            run(*report, *arguments)
+    assert Path("report.html").read_text() == page
+    run(*report, "--overwrite")
+    assert "What the audit says" not in Path("report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--exemplars", "0"], "Expected 1 to 20,000"),
+        (["--out", "report.pdf"], r"ends in \.html"),
+        (["--audit", "none.json"], "none.json is missing"),
+        (["--out", "folder.html"], "is a folder"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_is_read(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.html").mkdir()
+    with pytest.raises(MivError, match=message):  # and not that there is no such run
+        run("report", "no-run", *arguments)
