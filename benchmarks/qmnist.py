@@ -111,7 +111,7 @@ def explained(verifier: Verifier, exemplars: ExemplarSet) -> dict[str, Any]:
             scores = explain(verifier, exemplars, method, features=features)
         except MivError:  # attention and rollout are not for every pooling
             continue
-        metrics = evaluate(Predictions.of(exemplars, answers.logit, scores)).metrics
+        metrics = evaluate(answers, score=scores).metrics
         seconds = time.process_time() - start
         found[method] = {"i_auroc": metrics["i_auroc"], "i_ap": metrics["i_ap"], "seconds": seconds}
     return found
@@ -127,6 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=Path, required=True, help="the folder of QMNIST's raw files")
     parser.add_argument("--round", type=int, default=1, help="of the data; that of miv/digits is the default")
+    parser.add_argument("--only", help="one part, such as explaining")
     parser.add_argument("--run", type=Path, action="append", default=[], help="a run of that round, to explain too")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -147,6 +148,8 @@ def main() -> None:
             },
         }
         for part, measure in parts.items():
+            if asked.only not in (None, part):
+                continue
             figures[part] = rounded(measure())
             print(part, json.dumps(figures[part]), flush=True)
     print(json.dumps(figures))

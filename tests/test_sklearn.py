@@ -252,6 +252,7 @@ def test_a_pooling_without_attention_names_witnesses_which_a_prediction_does_not
     queries, bags, labels = exemplars(count=20)
     model = MIVClassifier("mi_net")
     model.verifier_, model.classes_ = Verifier("mi_net", channels=queries.shape[1]).eval(), np.unique(labels)
+    model.n_features_in_ = queries.shape[1]
     model.verifier_.operating_point = OperatingPoint(threshold=0.0)  # all are accepted, as it is not trained
     found = model.witnesses(queries, bags)
     assert sum(map(len, found)) >= 10

@@ -96,6 +96,7 @@ def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest
         frozen_learning_rates=((0, 2e-3),),
         schedule="one_cycle",
         max_epochs=8,
+        select_by="auroc",
         patience=9,
         frozen_patience=11,
         frozen_max_epochs=12,

@@ -31,14 +31,16 @@ class ScalingChoice:
 def choose_scaling(
     logit: Floats, label: Labels, name: str = "auto", seed: int = 0, cluster: Counts | None = None
 ) -> ScalingChoice:
-    """Fit the scaling of that name, or with ``auto`` the one of the least cross-validated log loss.
+    """Fit the scaling of that name, or with ``auto`` the simplest whose cross-validated log loss is near the least.
 
-    Exemplars of the same ``cluster`` ``(E,)`` are in the same fold; without it all are independent. Of several that are
-    equally good the simplest is taken, in the order none, temperature, platt, isotonic.
+    Near is within one standard error of the difference, so that chance does not choose the most pliable; simple to
+    pliable is the order none, temperature, platt, isotonic. Exemplars of the same ``cluster`` ``(E,)`` are in the same
+    fold; without it all are independent.
     """
     if name != "auto" and name not in SCALINGS:
         raise unknown_name("scaling", name, ["auto", *SCALINGS])
-    folds = folds_of(label, np.arange(len(label)) if cluster is None else cluster, _FOLDS, seed)
+    cluster = np.arange(len(label)) if cluster is None else cluster
+    folds = folds_of(label, cluster, _FOLDS, seed)
     held_out: dict[str, Floats] = {}
     for candidate in SCALINGS:
         held_out[candidate] = np.zeros(len(logit))
@@ -46,9 +48,20 @@ def choose_scaling(
             outside = folds == fold
             fitted = fit_scaling(candidate, logit[~outside], label[~outside])
             held_out[candidate][outside] = fitted.probability(logit[outside])
-    losses = {candidate: log_loss(label, probability) for candidate, probability in held_out.items()}
-    chosen = min(losses, key=losses.__getitem__) if name == "auto" else name
-    return ScalingChoice(fit_scaling(chosen, logit, label), held_out[chosen], losses)
+    losses = {candidate: _log_losses(label, probability) for candidate, probability in held_out.items()}
+    chosen = _simplest_near_best(losses, cluster) if name == "auto" else name
+    means = {candidate: float(of_exemplars.mean()) for candidate, of_exemplars in losses.items()}
+    return ScalingChoice(fit_scaling(chosen, logit, label), held_out[chosen], means)
+
+
+def _simplest_near_best(losses: dict[str, Floats], cluster: Counts) -> str:
+    best = min(losses.values(), key=lambda of_exemplars: float(of_exemplars.mean()))
+    for candidate, of_exemplars in losses.items():  # from simple to pliable
+        worse = of_exemplars - best  # (E,)
+        of_clusters = np.bincount(cluster, worse - worse.mean())
+        if worse.sum() <= np.sqrt((of_clusters**2).sum()):
+            return candidate
+    raise AssertionError("the best is near itself")
 
 
 def fit_scaling(name: str, logit: Floats, label: Labels) -> Scaling:
@@ -62,10 +75,10 @@ def fit_scaling(name: str, logit: Floats, label: Labels) -> Scaling:
     return _fit_isotonic(logit, label) if name == Isotonic.name else Identity()
 
 
-def log_loss(label: Labels, probability: Floats) -> float:
-    """Return the mean of minus the logarithm of the probability that was given to what is true."""
+def _log_losses(label: Labels, probability: Floats) -> Floats:
+    """Minus the logarithm of the probability that was given to what is true, ``(E,)``."""
     of_truth = np.where(label == 1, probability, 1 - probability)
-    return float(-np.log(np.maximum(of_truth, _LEAST_PROBABILITY)).mean())
+    return np.asarray(-np.log(np.maximum(of_truth, _LEAST_PROBABILITY)))
 
 
 def _fit_sigmoid(logit: Floats, label: Labels, *, with_offset: bool) -> tuple[float, float]:
