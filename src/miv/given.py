@@ -14,13 +14,82 @@ from torch import Tensor
 from miv.errors import MivError
 from miv.exemplars.pool import InstancePool, Kind
 from miv.images import Fit, image_pixels, read_image
+from miv.instance_files import files_in, is_folder, read_text_file, read_vectors_file, short
 from miv.instance_form import InstanceForm
 
 _WORDS: dict[Kind, str] = {"image": "image", "text": "text", "features": "feature vector"}
 
 
-def check_bags(queries: Any, bags: Any, kind: Kind) -> None:
+class Places:
+    """What errors call the queries and bags of exemplars.
+
+    Args:
+        rows: where each exemplar came from, such as "pairs.csv, line 3"; ``None`` counts them from 0.
+
+    >>> Places().query(2), Places(["pairs.csv, line 3"]).bag(0), ALONE.member(0, 4)
+    ('Query 2', 'pairs.csv, line 3: the bag', 'The bag, instance 4')
+    """
+
+    def __init__(self, rows: Sequence[str] | None = None) -> None:
+        self._rows = rows
+
+    @property
+    def are_named(self) -> bool:
+        """Whether exemplars have names of their own."""
+        return self._rows is not None
+
+    def query(self, exemplar: int) -> str:
+        """Return the name of a query."""
+        return self._named("query", exemplar)
+
+    def bag(self, exemplar: int) -> str:
+        """Return the name of a bag."""
+        return self._named("bag", exemplar)
+
+    def member(self, exemplar: int, place: int) -> str:
+        """Return the name of an instance in a bag."""
+        return f"{self.bag(exemplar)}, instance {place}"
+
+    def exemplar(self, exemplar: int) -> str:
+        """Return the name of an exemplar."""
+        if self._rows is None:
+            return f"exemplar {exemplar} (from 0)"
+        return self._rows[exemplar] or "this query and bag"
+
+    def _named(self, what: str, exemplar: int) -> str:
+        if self._rows is None:
+            return f"{what.capitalize()} {exemplar}"
+        row = self._rows[exemplar]
+        return f"{row}: the {what}" if row else f"The {what}"
+
+
+ALONE = Places([""])
+"""The one query and the one bag, which need no number."""
+
+
+def with_folders(bags: Any, kind: Kind) -> Any:
+    """Return the bags with the instances of a folder in place of its name."""
+    if isinstance(bags, str) or not isinstance(bags, Sequence):  # no list of names
+        return bags
+    return [_in_folder(Path(bag), kind) if _is_folder_name(bag) else bag for bag in bags]
+
+
+def _is_folder_name(bag: Any) -> bool:
+    return isinstance(bag, str | PathLike) and str(bag) != "" and is_folder(bag)
+
+
+def _in_folder(folder: Path, kind: Kind) -> list[Any]:
+    files = files_in(folder, kind)
+    if kind == "image":
+        return list(files)
+    if kind == "text":
+        return [read_text_file(file) for file in files]
+    return [vector for file in files for vector in read_vectors_file(file)]
+
+
+def check_bags(queries: Any, bags: Any, kind: Kind, places: Places | None = None) -> None:
     """Refuse what is not one bag for each query, and a bag that is one instance or none."""
+    places = places or Places()
     if isinstance(queries, str | PathLike | Image.Image) or isinstance(bags, str | PathLike | Image.Image):
         raise MivError("One instance was given. Expected a list of queries and a list of bags.")
     if _length(queries, "The queries") != _length(bags, "The bags"):
@@ -29,9 +98,13 @@ def check_bags(queries: Any, bags: Any, kind: Kind) -> None:
         raise MivError("There is no exemplar. Expected at least one query and its bag.")
     for number, bag in enumerate(bags):
         if isinstance(bag, str | PathLike | Image.Image):
-            raise MivError(f"Bag {number} is one {_WORDS[kind]}. Expected a list of them.")
-        if not _length(bag, f"Bag {number}"):
-            raise MivError(f"Bag {number} is empty. Expected at least one instance; leave the exemplar out.")
+            given = "" if isinstance(bag, Image.Image) else f" ({bag})" if kind == "image" else f" ({short(str(bag))})"
+            raise MivError(
+                f"{places.bag(number)} is one {_WORDS[kind]}{given}. Expected a list of them, or the path of "
+                "a folder that is there."
+            )
+        if not _length(bag, places.bag(number)):
+            raise MivError(f"{places.bag(number)} is empty. Expected at least one instance.")
 
 
 def _length(given: Any, what: str) -> int:
@@ -43,23 +116,45 @@ def _length(given: Any, what: str) -> int:
 
 def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
     """Return vectors ``(N, C)`` from an array, a tensor or a list of such."""
+    vectors = _as_numbers(given, place)
+    if vectors.ndim != 2 or vectors.shape[1] != channels:
+        raise _other_shape(vectors, f"(number of vectors, {channels})", channels, place)
+    return vectors
+
+
+def as_vector(given: Any, channels: int, place: str) -> NDArray[np.float32]:
+    """Return one vector ``(C,)`` from an array, a tensor or a list."""
+    vector = _as_numbers(given, place)
+    if vector.shape != (channels,):
+        raise _other_shape(vector, f"({channels},)", channels, place)
+    return vector
+
+
+def _other_shape(vectors: NDArray[np.float32], expected: str, channels: int, place: str) -> MivError:
+    return MivError(
+        f"{place}: the shape is {vectors.shape}. Expected {expected}: the verifier was made for vectors of "
+        f"{channels} numbers."
+    )
+
+
+def _as_numbers(given: Any, place: str) -> NDArray[np.float32]:
     if isinstance(given, Tensor):
         given = _from_tensor(given)
     elif isinstance(given, Sequence) and len(given) and isinstance(given[0], Tensor):
         given = [_from_tensor(vector) for vector in given]
     try:
-        vectors = np.asarray(given)
-        if vectors.dtype.kind in "cmM":
-            raise TypeError(f"{vectors.dtype} are complex numbers or times")
-        vectors = vectors.astype(np.float32, copy=False)
+        numbers = np.asarray(given)
+        if numbers.dtype.kind in "cmM":
+            raise MivError(f"{place}: these are {numbers.dtype}, complex numbers or times. Expected real numbers.")
+        return numbers.astype(np.float32, copy=False)
+    except MivError:
+        raise
     except (ValueError, TypeError, OverflowError) as error:
-        raise MivError(f"{place}: these are not vectors of one length, or not numbers ({error}).") from error
-    if vectors.ndim != 2 or vectors.shape[1] != channels:
-        raise MivError(
-            f"{place} has the shape {vectors.shape}. Expected (number of vectors, {channels}): the verifier was made "
-            f"for vectors of {channels} numbers."
-        )
-    return vectors
+        lengths = sorted({len(vector) for vector in given if hasattr(vector, "__len__")})
+        if len(lengths) > 1:
+            some = " and ".join(map(str, lengths[:2]))
+            raise MivError(f"{place}: there are vectors of {some} numbers. Expected all of one length.") from error
+        raise MivError(f"{place}: these are not numbers. Expected vectors, each a row of numbers.") from error
 
 
 def _from_tensor(given: Tensor) -> NDArray[Any]:
@@ -69,12 +164,18 @@ def _from_tensor(given: Tensor) -> NDArray[Any]:
 
 def check_finite(vectors: NDArray[np.float32], what: str) -> None:
     """Refuse vectors ``(N, C)`` in which a number is NaN or infinite."""
+    if is_finite(vectors):
+        return
+    row = int((~np.isfinite(vectors)).any(axis=1).argmax())
+    which = f"vector {row} of these {len(vectors)}" if len(vectors) > 1 else "the vector"
+    raise MivError(f"{what}: {which} has a number that is NaN or infinite.")
+
+
+def is_finite(vectors: NDArray[np.float32]) -> bool:
+    """Whether no number is NaN or infinite."""
     # A sum is finite only where all numbers are, and quick; one that is not may have overflowed, so look at each.
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(vectors.sum()) or np.isfinite(vectors).all():
-            return
-    row = int((~np.isfinite(vectors)).any(axis=1).argmax())
-    raise MivError(f"{what}: vector {row} of these {len(vectors)} has a number that is NaN or infinite.")
+        return bool(np.isfinite(vectors.sum()) or np.isfinite(vectors).all())
 
 
 class Gathering:
@@ -89,6 +190,8 @@ class Gathering:
     def __init__(self, kind: Kind, form: InstanceForm | None, resize: Fit | None) -> None:
         if resize not in (None, "stretch", "crop", "pad"):
             raise MivError(f"resize is {resize!r}. Expected stretch, crop or pad.")
+        if resize is not None and kind != "image":
+            raise MivError(f"resize is {resize!r}, but this verifier reads {_WORDS[kind]}s, no images. Leave it out.")
         self.kind, self._form, self._resize = kind, form, resize
         self._values: list[Any] = []  # those that were not taken yet
         self._count = 0
@@ -133,7 +236,7 @@ class Gathering:
             raise MivError(f"{place} is a {type(given).__name__}. Expected a text: this verifier reads texts.")
         if not given.strip():
             raise MivError(f"{place} is an empty text. Leave it out.")
-        return given
+        return str(given)  # NumPy has strings of its own
 
     def _image(self, given: Any, place: str) -> NDArray[np.uint8]:
         if isinstance(given, str | PathLike | Image.Image):
@@ -147,8 +250,6 @@ class Gathering:
             )
         if self._form is None or pixels.shape == self._form.shape:
             return pixels
-        if self._resize is None:
-            raise self._other_form(pixels, place)
         return self._picture(Image.fromarray(pixels), place)
 
     def _picture(self, given: "str | PathLike[str] | Image.Image", place: str) -> NDArray[np.uint8]:
@@ -166,8 +267,11 @@ class Gathering:
             except (ValueError, OSError) as error:  # a file that was only now decoded
                 raise MivError(f"{place}: this image cannot be read: {error}.") from error
         else:
+            try:
+                pixels = read_image(Path(given), size=size, colour=colour, fit=fit)
+            except MivError as error:  # it names the file
+                raise MivError(f"{place}: {error}") from error
             place = f"{place} ({given})"
-            pixels = read_image(Path(given), size=size, colour=colour, fit=fit)
         if pixels.shape != self._form.shape:
             raise self._other_form(pixels, place)
         return pixels

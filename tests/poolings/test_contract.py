@@ -240,7 +240,7 @@ def test_cap_starts_as_the_authors_start_it(name: str) -> None:
         ("cap_vena", {}, "Did you mean 'cap_vema'"),
         ("cap_vema", {"head": 2}, "Did you mean 'heads'"),
         ("cap_vema", {"norm": "prae"}, "Did you mean 'pre'"),
-        ("cap_vema", {"heads": 5}, "divide the channels: 1, 2, 3, 4, 6, 12"),
+        ("cap_vema", {"heads": 5}, r"divide the channels: 1, 2, 3, 4, 6, 12\."),
         ("cap_vema", {"heads": 0}, "Expected a whole number from 1"),
         ("cap_vema", {"heads": "2"}, "heads is '2'"),
         ("msa", {"layers": 10**9}, "from 1 to 64"),
