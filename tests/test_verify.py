@@ -187,9 +187,9 @@ def test_a_form_that_is_none_is_refused(instances: Any) -> None:
 @pytest.mark.parametrize(
     ("query", "bag", "message"),
     [
-        (vectors(3), vectors(2, 4), r"The query: the shape is \(3,\). Expected \(4,\).*4 numbers"),
-        (vectors(4), vectors(2, 3), r"The bag: the shape is \(2, 3\)"),
-        (vectors(4), vectors(4), r"The bag: the shape is \(4,\)"),
+        (vectors(3), vectors(2, 4), r"The query has the shape \(3,\). Expected \(4,\).*4 numbers"),
+        (vectors(4), vectors(2, 3), r"The bag has the shape \(2, 3\)"),
+        (vectors(4), vectors(4), r"The bag has the shape \(4,\)"),
         (vectors(4), np.zeros((0, 4), np.float32), "The bag is empty. Expected at least one instance.$"),
         (vectors(4), [[1.0, 2.0, 3.0, np.nan]], "NaN or infinite"),
         ([np.inf, 0, 0, 0], vectors(2, 4), "NaN or infinite"),
@@ -198,9 +198,9 @@ def test_a_form_that_is_none_is_refused(instances: Any) -> None:
         (
             vectors(4),
             [[1.0, 2.0], [1.0]],
-            "^The bag: there are vectors of 1 and 2 numbers. Expected all of one",
+            "^The bag: these are not vectors of one length, but of 1 and 2 numbers.$",
         ),
-        (vectors(4), [vectors(4), vectors(3)], "there are vectors of 3 and 4 numbers"),
+        (vectors(4), [vectors(4), vectors(3)], "length, but of 3 and 4 numbers"),
         (vectors(4), (row for row in vectors(2, 4)), "The bag: a generator was given. Expected a list"),
         (vectors(4), 3.0, "The bag: a float was given"),
         (vectors(4), np.array(3.0), "The bag: a ndarray was given"),
@@ -264,8 +264,10 @@ def test_other_mistakes_are_named(images: Verifier, tmp_path: Path) -> None:
 
 def test_many_are_counted_in_errors() -> None:
     verifier = Verifier("baseline", channels=4)
-    with pytest.raises(MivError, match=r"Bag 1: the shape is \(2, 3\)"):
+    with pytest.raises(MivError, match=r"Bag 1 has the shape \(2, 3\)"):
         verifier.verify_many(vectors(2, 4), [vectors(2, 4), vectors(2, 3)])
+    with pytest.raises(MivError, match=r"The list of queries has the shape \(2, 3\)"):
+        verifier.verify_many(vectors(2, 3), [vectors(2, 4), vectors(2, 4)])
     spoilt = vectors(2, 4)
     spoilt[1, 0] = np.nan
     with pytest.raises(MivError, match="Query 1: the vector has a number that is NaN"):

@@ -208,6 +208,9 @@ def test_a_word_is_a_text_and_told_to_be_one(folder: Path, tmp_path: Path, monke
     Path("bag.csv").write_text("text\nhere.txt\nand/or.else\n")
     Path("here.txt").write_text("a cat")
     assert json.loads(run(folder, "--query", CLAIM, "--bag", "bag.csv", "--json"))["bag"] == ["here.txt", "and/or.else"]
+    Path("pairs.csv").write_text("query,bag\na cat in here.txt,a cat|here.txt\na cat,a dog|nope.txt\n")
+    with pytest.raises(MivError, match=r"pairs\.csv, line 3: there is no file nope\.txt"):
+        run(folder, "--bags", "pairs.csv", "--out", "out.csv")
     with pytest.raises(MivError, match="reads texts, no images"):
         run(folder, "--query", CLAIM, "--bag", "a cat", "--resize", "pad")
 

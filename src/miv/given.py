@@ -132,7 +132,7 @@ def as_vector(given: Any, channels: int, place: str) -> NDArray[np.float32]:
 
 def _other_shape(vectors: NDArray[np.float32], expected: str, channels: int, place: str) -> MivError:
     return MivError(
-        f"{place}: the shape is {vectors.shape}. Expected {expected}: the verifier was made for vectors of "
+        f"{place} has the shape {vectors.shape}. Expected {expected}: the verifier was made for vectors of "
         f"{channels} numbers."
     )
 
@@ -153,7 +153,7 @@ def _as_numbers(given: Any, place: str) -> NDArray[np.float32]:
         lengths = sorted({len(vector) for vector in given if hasattr(vector, "__len__")})
         if len(lengths) > 1:
             some = " and ".join(map(str, lengths[:2]))
-            raise MivError(f"{place}: there are vectors of {some} numbers. Expected all of one length.") from error
+            raise MivError(f"{place}: these are not vectors of one length, but of {some} numbers.") from error
         raise MivError(f"{place}: these are not numbers. Expected vectors, each a row of numbers.") from error
 
 

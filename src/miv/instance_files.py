@@ -48,7 +48,9 @@ def files_in(folder: Path, kind: Kind) -> list[Path]:
         if entry.suffix.lower() in suffixes and not entry.name.startswith(".") and entry.is_file()
     ]
     if not files:
-        hint = " If these words are meant themselves, put them in a table with the column text." * (kind == "text")
+        hint = " If these words are meant themselves, put them in a table of instances with the column text." * (
+            kind == "text"
+        )
         raise MivError(
             f"The folder {folder} holds no instance for this verifier ({', '.join(sorted(suffixes))}).{hint}"
         )

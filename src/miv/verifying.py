@@ -112,7 +112,7 @@ def _vectors(channels: int, queries: Any, bags: Sequence[Any], places: Places) -
     if places.are_named:
         query = np.stack([as_vector(one, channels, places.query(row)) for row, one in enumerate(queries)])
     else:
-        query = as_vectors(queries, channels, "The queries")
+        query = as_vectors(queries, channels, "The list of queries")
     members = [as_vectors(bag, channels, places.bag(number)) for number, bag in enumerate(bags)]
 
     def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

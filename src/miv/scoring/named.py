@@ -29,7 +29,7 @@ _COLUMNS: dict[Kind, tuple[str, ...]] = {"image": ("path",), "text": ("text", "p
 _SUFFIX = "|".join(suffix[1:] for suffix in sorted({*frozenset().union(*SUFFIXES.values()), *TABLE_SUFFIXES}))
 _LIKE_A_PATH = re.compile(rf"\S+\.({_SUFFIX}|md|json|html?|pdf|docx?)|\S*[/\\]\S*\.\w{{1,5}}|\S+[/\\]", re.IGNORECASE)
 _LONGEST_PATH = 255
-_IN_A_TABLE = "If these words are meant themselves, put them in a table with the column text."
+_IN_A_TABLE = "If these words are meant themselves, put them in a table of instances with the column text."
 
 
 class Named(NamedTuple):
@@ -116,6 +116,8 @@ def _instances(given: Any, folder: Path, kind: Kind, place: str, column: str = "
     elif kind == "text":
         # A text may well end in ".txt"; only where there is such a file is it meant, and never in a column "text".
         as_file = column == "path" or (column != "text" and means_file and is_file(path))
+        if column == "" and means_file and not as_file and len(given.split()) == 1 and len(given) <= _LONGEST_PATH:
+            raise MivError(f"{place}: there is no file {path}. {_IN_A_TABLE}")
         yield Named(given, read_text_file(path)) if as_file else Named(given, check_text(given, place), in_place=True)
     elif means_file:
         vectors = read_vectors_file(path)
