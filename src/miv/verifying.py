@@ -12,7 +12,8 @@ from torch import Tensor
 from miv.bags import Bags
 from miv.errors import MivError
 from miv.feature_cache import embed_instances
-from miv.given import Gathering, Places, as_vector, as_vectors, check_bags, check_finite, is_finite, with_folders
+from miv.gathering import Gathering
+from miv.given import Places, as_vector, as_vectors, check_bags, check_finite, is_finite, with_folders
 from miv.images import Fit
 from miv.modes import evaluating
 from miv.progress import Progress, SilentProgress

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.feature_cache import embed_instances
-from miv.given import Gathering, Places
+from miv.gathering import Gathering
+from miv.given import Places
 from miv.images import Fit
 from miv.verdict import Asked, Verdicts
 from miv.verifier import Verifier
