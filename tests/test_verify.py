@@ -149,7 +149,7 @@ def test_images_of_another_size_are_refused_unless_resized(images: Verifier, tmp
     right, wrong = pixels(8, 8), pixels(10, 12)
     Image.fromarray(wrong).save(tmp_path / "wrong.png")
     for given_image in (wrong, Image.fromarray(wrong), tmp_path / "wrong.png"):
-        with pytest.raises(MivError, match=r"bag 0, instance 1.*10 × 12 grey.*trained on 8 × 8 grey.*resize="):
+        with pytest.raises(MivError, match=r"The bag, instance 1.*10 × 12 grey.*trained on 8 × 8 grey.*resize="):
             images.verify(right, [right, given_image])
     found = [images.verify(right, [right, tmp_path / "wrong.png"], resize=how) for how in ("stretch", "crop", "pad")]
     assert len({verdict.probability for verdict in found}) == 3
@@ -187,21 +187,26 @@ def test_a_form_that_is_none_is_refused(instances: Any) -> None:
 @pytest.mark.parametrize(
     ("query", "bag", "message"),
     [
-        (vectors(3), vectors(2, 4), r"The queries has the shape \(1, 3\).*4 numbers"),
-        (vectors(4), vectors(2, 3), r"Bag 0 has the shape \(2, 3\)"),
-        (vectors(4), vectors(4), r"Bag 0 has the shape \(4,\)"),
-        (vectors(4), np.zeros((0, 4), np.float32), "Bag 0 is empty"),
+        (vectors(3), vectors(2, 4), r"The query has the shape \(3,\). Expected \(4,\).*4 numbers"),
+        (vectors(4), vectors(2, 3), r"The bag has the shape \(2, 3\)"),
+        (vectors(4), vectors(4), r"The bag has the shape \(4,\)"),
+        (vectors(4), np.zeros((0, 4), np.float32), "The bag is empty. Expected at least one instance.$"),
         (vectors(4), [[1.0, 2.0, 3.0, np.nan]], "NaN or infinite"),
         ([np.inf, 0, 0, 0], vectors(2, 4), "NaN or infinite"),
-        (vectors(4), "abcd", "Bag 0 is one feature vector"),
-        (vectors(4), [["a", "b", "c", "d"]], "not numbers"),
-        (vectors(4), [[1.0, 2.0], [1.0]], "not vectors of one length"),
-        (vectors(4), (row for row in vectors(2, 4)), "Bag 0: a generator was given. Expected a list"),
-        (vectors(4), 3.0, "Bag 0: a float was given"),
-        (vectors(4), np.array(3.0), "Bag 0: a ndarray was given"),
-        (vectors(4), vectors(2, 4) + 1j, "Bag 0: .*complex"),
-        (torch.ones(4) + 1j, vectors(2, 4), "The queries: .*complex"),
-        (vectors(4), torch.ones(2, 4) + 1j, "Bag 0: .*complex"),
+        (vectors(4), "abcd", "The bag is one feature vector .*or the path of a folder"),
+        (vectors(4), [["a", "b", "c", "d"]], "The bag: these are not numbers"),
+        (
+            vectors(4),
+            [[1.0, 2.0], [1.0]],
+            "^The bag: these are not vectors of one length, but of 1 and 2 numbers.$",
+        ),
+        (vectors(4), [vectors(4), vectors(3)], "length, but of 3 and 4 numbers"),
+        (vectors(4), (row for row in vectors(2, 4)), "The bag: a generator was given. Expected a list"),
+        (vectors(4), 3.0, "The bag: a float was given"),
+        (vectors(4), np.array(3.0), "The bag: a ndarray was given"),
+        (vectors(4), vectors(2, 4) + 1j, "The bag: .*complex"),
+        (torch.ones(4) + 1j, vectors(2, 4), "The query: .*complex"),
+        (vectors(4), torch.ones(2, 4) + 1j, "The bag: .*complex"),
     ],
 )
 def test_mistakes_with_vectors_are_named(query: Any, bag: Any, message: str) -> None:
@@ -219,7 +224,7 @@ def test_an_answer_that_is_none_is_refused_with_its_exemplar() -> None:
     with pytest.raises(MivError, match="no verdict"):
         verifier.verify(HUGE, [HUGE])
     verifier.pooling.similarity.weight.data.fill_(torch.nan)
-    with pytest.raises(MivError, match="logit for exemplar 0"):
+    with pytest.raises(MivError, match="logit for this query and bag"):
         verifier.verify(vectors(3), vectors(2, 3))
 
 
@@ -246,15 +251,86 @@ def test_other_mistakes_are_named(images: Verifier, tmp_path: Path) -> None:
         images.verify_many([], [])
     with pytest.raises(MivError, match="One instance was given"):
         images.verify_many("a.png", [["b.png"]])
-    with pytest.raises(MivError, match="Bag 0 is one image"):
+    with pytest.raises(MivError, match=r"The bag is one image .*a\.png.*or the path of a folder"):
         images.verify(image, tmp_path / "a.png")
     with pytest.raises(MivError, match=r"nope\.png: this image does not exist"):
         images.verify(image, [tmp_path / "nope.png"])
-    with pytest.raises(MivError, match=r"query 0 is float64 \(8, 8\)"):
+    with pytest.raises(MivError, match=r"The query is float64 \(8, 8\)"):
         images.verify(image / 255, [image])
     (tmp_path / "text.png").write_text("not an image")
     with pytest.raises(MivError, match=r"text\.png: not an image"):
         images.verify(image, [tmp_path / "text.png"])
+
+
+def test_many_are_counted_in_errors() -> None:
+    verifier = Verifier("baseline", channels=4)
+    with pytest.raises(MivError, match=r"Bag 1 has the shape \(2, 3\)"):
+        verifier.verify_many(vectors(2, 4), [vectors(2, 4), vectors(2, 3)])
+    with pytest.raises(MivError, match=r"The list of queries has the shape \(2, 3\)"):
+        verifier.verify_many(vectors(2, 3), [vectors(2, 4), vectors(2, 4)])
+    spoilt = vectors(2, 4)
+    spoilt[1, 0] = np.nan
+    with pytest.raises(MivError, match="Query 1: the vector has a number that is NaN"):
+        verifier.verify_many(spoilt, [vectors(2, 4), vectors(3, 4)])
+    with pytest.raises(MivError, match="Bag 1: vector 1 of these 2 has a number that is NaN"):
+        verifier.verify_many(vectors(2, 4), [vectors(2, 4), spoilt])
+
+
+def test_an_array_in_colour_becomes_grey_as_a_file_does(images: Verifier, tmp_path: Path) -> None:
+    grey, colour = pixels(8, 8), pixels(8, 8, 3, seed=1)
+    Image.fromarray(colour).save(tmp_path / "colour.png")
+    assert images.verify(grey, [colour]).probability == images.verify(grey, [tmp_path / "colour.png"]).probability
+    with pytest.raises(MivError, match=r"10 × 12 grey.*resize="):
+        images.verify(grey, [pixels(10, 12, 3)])
+
+
+def test_a_folder_is_a_bag(images: Verifier, tmp_path: Path) -> None:
+    query, stack = pixels(8, 8), pixels(3, 8, 8, seed=1)
+    (tmp_path / "refs").mkdir()
+    for name, image in zip("bac", stack, strict=True):
+        Image.fromarray(image).save(tmp_path / "refs" / f"{name}.png")
+    expected = images.verify(query, stack[[1, 0, 2]])
+    for folder in (tmp_path / "refs", str(tmp_path / "refs")):
+        found = images.verify(query, folder)
+        assert found.probability == expected.probability
+        assert found.shares == pytest.approx(expected.shares)
+    assert images.verify_many([query, query], [tmp_path / "refs", stack[:2]]).ptr.tolist() == [0, 3, 5]
+    (tmp_path / "none").mkdir()
+    with pytest.raises(MivError, match="none holds no instance"):
+        images.verify(query, tmp_path / "none")
+    np.save(tmp_path / "none" / "two.npy", np.eye(2))
+    assert Verifier("baseline", channels=2).verify([1.0, 0.0], tmp_path / "none").size == 2
+
+
+def test_resize_is_for_images() -> None:
+    with pytest.raises(MivError, match=r"reads feature vectors, no images\. Leave it out"):
+        Verifier("baseline", channels=2).verify([1.0, 0.0], [[1.0, 0.0]], resize="pad")
+
+
+def even_verifier(threshold: float) -> Verifier:
+    """Gives every instance the same attention; its probability is 0.5, and the rule takes scores from 0.2 on."""
+    verifier = Verifier("gabmil", channels=4).eval()
+    for weight in verifier.parameters():
+        weight.data.zero_()
+    verifier.operating_point = OperatingPoint(threshold=threshold, witness_rule=ConformalRule(0.2, 0.1))
+    return verifier
+
+
+def test_even_shares_and_candidates_are_called_so() -> None:
+    query, bag = vectors(4), vectors(6, 4, seed=1)
+    rejected = even_verifier(0.9).verify(query, bag)
+    apart = "Attention does not tell the instances apart: each has about 1 / 6."
+    lines = str(rejected).splitlines()
+    assert lines[1] == f"Bag of 6, 6 candidates by attention, in case the no is wrong. {apart}"
+    assert [line.split()[-1] for line in lines[2:]] == ["candidate"] * 6
+    page = rejected._repr_html_()
+    assert apart in page
+    assert page.count("<b>candidate</b>") == 6
+    assert "witness" not in page
+    accepted = even_verifier(0.1).verify(query, bag)
+    assert str(accepted).splitlines()[1] == f"Bag of 6, 6 witnesses by attention. {apart}"
+    assert "apart" not in str(even_verifier(0.1).verify(query, bag[:1]))  # there is nothing to tell apart
+    assert "apart" not in str(Verifier("baseline", channels=4).verify(query, bag))  # one has all of it
 
 
 def test_a_picture_above_the_limit_is_refused_before_it_is_decoded(
@@ -351,6 +427,24 @@ def test_a_notebook_shows_the_images_and_frames_the_witnesses(images: Verifier) 
     assert page.count("border:3px solid #d97706") == len(verdict.witnesses)
     assert page.count(", witness, attention") == 2 * len(verdict.witnesses)  # alt and title
     assert "http" not in page
+
+
+def test_a_notebook_and_a_terminal_name_the_files(images: Verifier, tmp_path: Path) -> None:
+    for name in ("anna", "hugo"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(pixels(8, 8, seed=len(name))).save(tmp_path / name / "<1>.png")
+    files = [tmp_path / "anna" / "<1>.png", tmp_path / "hugo" / "<1>.png"]
+    verdict = images.verify(files[0], [files[0], pixels(8, 8), files[1]])
+    page = verdict._repr_html_()
+    assert "<small>anna/&lt;1&gt;.png</small>" in page
+    assert "<small>hugo/&lt;1&gt;.png</small>" in page
+    assert "<small>query &lt;1&gt;.png</small>" in page
+    assert page.count("<small>") == 6  # the query, three shares, two names
+    assert "<1>" not in page
+    assert [line.split()[-1] for line in str(verdict).splitlines() if ".png" in line] == [str(file) for file in files]
+    together = images.verify_many([files[0], pixels(8, 8)], [[pixels(8, 8)], [files[1], files[0]]])
+    assert "hugo/" in together[1]._repr_html_()
+    assert "hugo/" not in together[0]._repr_html_()
 
 
 def test_on_the_twin_of_handwriting_the_answers_are_those_of_the_set(tmp_path: Path) -> None:

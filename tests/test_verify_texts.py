@@ -88,14 +88,25 @@ def test_each_distinct_text_is_embedded_once(verifier: Verifier, monkeypatch: py
 @pytest.mark.parametrize(
     ("query", "bag", "message"),
     [
-        (3, BAG, "query 0 is a int. Expected a text"),
-        (CLAIM, ["a cat", "  "], "bag 0, instance 1 is an empty text"),
-        (CLAIM, "a cat", "Bag 0 is one text"),
+        (3, BAG, "The query is a int. Expected a text"),
+        (CLAIM, ["a cat", "  "], "The bag, instance 1 is an empty text"),
+        (CLAIM, "a cat", "The bag is one text .*or the path of a folder"),
     ],
 )
 def test_what_is_no_text_is_refused(verifier: Verifier, query: Any, bag: Any, message: str) -> None:
     with pytest.raises(MivError, match=message):
         verifier.verify(query, bag)
+
+
+def test_strings_of_numpy_are_texts(verifier: Verifier) -> None:
+    expected = verifier.verify(CLAIM, BAG).probability
+    assert verifier.verify(np.array([CLAIM])[0], np.array(BAG)).probability == expected
+
+
+def test_a_folder_of_texts_is_a_bag(verifier: Verifier, tmp_path: Path) -> None:
+    for number, text in enumerate(BAG):
+        (tmp_path / f"{number}.txt").write_text(text)
+    assert verifier.verify(CLAIM, tmp_path).probability == verifier.verify(CLAIM, BAG).probability
 
 
 class Tags(HTMLParser):
@@ -130,6 +141,7 @@ def test_a_notebook_says_witness_in_words(verifier: Verifier) -> None:
         verdict = verifier.verify(CLAIM, texts)
         words = Tags(verdict._repr_html_()).words
         assert words.count("witness") == len(verdict.witnesses)
+    assert "display:inline-block" in verdict._repr_html_()  # a frame does not break where the text does
     only = verifier.verify(CLAIM, ["a cat"])
     assert len(only.witnesses) == 1
     assert "Bag of 1, 1 witness by attention." in only._repr_html_()
@@ -156,6 +168,51 @@ def test_texts_files_folders_and_tables_on_the_command_line(
     found = [json.loads(run(folder, *way, "--json")) for way in ways]
     assert len({one["probability"] for one in found}) == 1
     assert found[0]["witnesses"] == found[1]["witnesses"] == found[2]["witnesses"]
+    assert found[0]["bag"] == found[2]["bag"] == BAG
+    assert found[1]["bag"] == ["texts/0.txt", "texts/1.txt", "texts/2.txt"]
+
+
+@pytest.mark.parametrize(
+    ("query", "bag", "message"),
+    [
+        ("texts/nope.txt", "a cat", r"--query texts/nope\.txt: there is no such file or folder.*in a table"),
+        ("nope.txt", "a cat", "no such file"),
+        (CLAIM, "nope/", "--bag nope/: there is no such file or folder"),
+        (CLAIM, "some/where.dat", "no such file"),
+        (CLAIM, "nope.csv", "no such file"),
+        ("cat.png", "a cat", "--query cat.png: this verifier reads texts, and this is no .txt file"),
+        (CLAIM, "mat.PNG", "no such file"),
+        (CLAIM, "notes", "--bag notes: this verifier reads texts"),
+        ("folder", "a cat", "--query folder: this verifier reads texts"),
+        (CLAIM, "", "--bag is empty"),
+        (CLAIM, " ", "--bag is empty"),
+    ],
+)
+def test_a_lost_file_is_not_judged_as_a_text(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, bag: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cat.png").write_bytes(b"")
+    Path("notes").write_text("a cat")
+    Path("folder").mkdir()
+    Path("here.txt").write_text("a cat")
+    with pytest.raises(MivError, match=message):
+        run(folder, "--query", query, "--bag", bag)
+
+
+def test_a_word_is_a_text_and_told_to_be_one(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["verify", str(folder / "verifier"), "--query", CLAIM, "--bag", "nopefolder"])
+    assert done.exit_code == 0
+    assert "Taken as a text, as there is no file or folder of that name: nopefolder" in done.stderr
+    Path("bag.csv").write_text("text\nhere.txt\nand/or.else\n")
+    Path("here.txt").write_text("a cat")
+    assert json.loads(run(folder, "--query", CLAIM, "--bag", "bag.csv", "--json"))["bag"] == ["here.txt", "and/or.else"]
+    Path("pairs.csv").write_text("query,bag\na cat in here.txt,a cat|here.txt\na cat,a dog|nope.txt\n")
+    with pytest.raises(MivError, match=r"pairs\.csv, line 3: there is no file nope\.txt"):
+        run(folder, "--bags", "pairs.csv", "--out", "out.csv")
+    with pytest.raises(MivError, match="reads texts, no images"):
+        run(folder, "--query", CLAIM, "--bag", "a cat", "--resize", "pad")
 
 
 @pytest.mark.parametrize("text", ["a cat " * 100 + "notes.txt", "the mat is in results.csv", "x" * 5000 + ".parquet"])

@@ -29,6 +29,8 @@ class Shown:
     pool: InstancePool
     query: NDArray[np.int64]  # (E,)
     bag: NDArray[np.int64]  # (T,)
+    query_names: Sequence[str] = ()  # E names of files, "" for what came from none; empty where none did
+    bag_names: Sequence[str] = ()  # T of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,8 @@ class Verdict:
         verdict: whether the bag holds something of the query's class.
         probability: that it does, calibrated where the verifier is; that of a ``Verification`` never is.
         threshold: from which probability on the verdict is yes.
-        witnesses: the instances that show it, those with the greatest share first; possibly none.
+        witnesses: the instances that show it, those with the greatest share first; possibly none. Where the verdict is
+            no, a calibrated rule may still name some, the candidates in case the no is wrong.
         witnesses_by: what gave the shares; ``none`` where witnesses were not asked for.
         shares: ``(N,)``, of sum 1, by which the witnesses were chosen; ``None`` where they were not asked for.
         attention: ``(N,)``, of sum 1; ``None`` where the pooling has none.
@@ -130,7 +133,10 @@ class Verdicts(Sequence[Verdict]):
         first, last = int(self.ptr[exemplar]), int(self.ptr[exemplar + 1])
         shown = self.shown
         if shown is not None:
-            shown = Shown(shown.pool, shown.query[exemplar : exemplar + 1], shown.bag[first:last])
+            query_name, bag_names = shown.query_names[exemplar : exemplar + 1], shown.bag_names[first:last]
+            shown = Shown(
+                shown.pool, shown.query[exemplar : exemplar + 1], shown.bag[first:last], query_name, bag_names
+            )
         return Verdict(
             bool(self.verdict[exemplar]),
             float(self.probability[exemplar]),

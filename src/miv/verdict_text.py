@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _MOST_ROWS = 20  # of a long bag, those with the greatest shares
 _BAR = 20  # blocks for the greatest share
 _LETTERS = 60  # of a text
+_EVEN = 0.01  # shares that are all so near to 1 / N, as a part of it, show as the same bar
 _OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -27,7 +28,22 @@ def found_words(verdict: "Verdict") -> str:
     if verdict.shares is None:
         return "witnesses not asked for"
     count = len(verdict.witnesses)
+    if count and not verdict.verdict:
+        return f"{count} candidate{'s' * (count > 1)} by {share_word(verdict)}, in case the no is wrong"
     return f"{count or 'no'} {'witness' if count == 1 else 'witnesses'} by {share_word(verdict)}"
+
+
+def witness_word(verdict: "Verdict") -> str:
+    """What an instance of the witness set is called; a bag that is rejected has none that shows anything."""
+    return "witness" if verdict.verdict else "candidate"
+
+
+def even_words(verdict: "Verdict") -> str:
+    """Say so where the shares tell the instances of a bag of several apart no better than chance would; else ""."""
+    shares, size = verdict.shares, verdict.size
+    if shares is None or size == 1 or np.abs(shares * size - 1).max() > _EVEN:
+        return ""
+    return f"{share_word(verdict).capitalize()} does not tell the instances apart: each has about 1 / {size}."
 
 
 def share_word(verdict: "Verdict") -> str:
@@ -48,27 +64,35 @@ def as_text(verdict: "Verdict", names: Sequence[str] = ()) -> str:
     shares = verdict.shares
     if shares is None:
         return "\n".join(lines) + "."
-    lines[-1] += ":"
+    even = even_words(verdict)
+    lines[-1] += f". {even}" if even else ":"
     indices = {witness.index for witness in verdict.witnesses}
     places = places_to_show(verdict, _MOST_ROWS)
     greatest = float(shares.max()) or 1.0
     for place in places:
         bar = "█" * round(_BAR * float(shares[place]) / greatest)
         words = _words(verdict, int(place), names)
-        mark = "witness" if int(place) in indices else ""
-        lines.append(f"{place:>5}  {shares[place]:.3f}  {bar:<{_BAR}}  {mark:<7}  {words}".rstrip())
+        mark = witness_word(verdict) if int(place) in indices else ""
+        width = len(witness_word(verdict)) if indices else len("witness")
+        lines.append(f"{place:>5}  {shares[place]:.3f}  {bar:<{_BAR}}  {mark:<{width}}  {words}".rstrip())
     if verdict.size > len(places):
         lines.append(f"  and {verdict.size - len(places)} with smaller shares")
     return "\n".join(lines)
 
 
 def _words(verdict: "Verdict", place: int, names: Sequence[str]) -> str:
+    shown = verdict.shown
+    names = names or (() if shown is None else shown.bag_names)
     if names and names[place]:
         return _printable(names[place])
-    shown = verdict.shown
     if shown is None or shown.pool.kind != "text":
         return ""
-    text = _printable(" ".join(str(shown.pool.values[shown.bag[place]]).split()))
+    return in_a_line(str(shown.pool.values[shown.bag[place]]))
+
+
+def in_a_line(text: str) -> str:
+    """Show a text in one line, cut where it is long."""
+    text = _printable(" ".join(text.split()))
     return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
 
 

@@ -14,6 +14,7 @@ from miv.backbones import create_backbone
 from miv.bags import Bags
 from miv.errors import MivError
 from miv.files import SAVING, make_ordinary
+from miv.given import ALONE
 from miv.hub import download, download_if_there, is_folder
 from miv.images import Fit
 from miv.instance_form import InstanceForm
@@ -165,7 +166,8 @@ class Verifier(
         Args:
             query: what the verifier was trained on: an image (a file, a Pillow image, or an array ``(H, W)`` or
                 ``(H, W, 3)`` uint8), a text, or a vector ``(C,)``.
-            bag: several of the same: a list, or an array with a row an instance.
+            bag: several of the same: a list, an array with a row an instance, or the path of a folder with a file an
+                instance (images, ``.txt`` or ``.npy``).
             resize: how an image of another size is brought to that of the training: ``stretch`` it, ``crop`` its
                 middle, or ``pad`` it with black. Without it such an image is refused.
             witnesses: by what they are chosen: ``attention``, ``leave_one_out``, ``shapley`` or ``rollout`` (see
@@ -177,7 +179,7 @@ class Verifier(
         >>> verdict.size, verdict.threshold, verdict.attention.shape
         (3, 0.5, (3,))
         """
-        return self.verify_many([query], [bag], resize=resize, witnesses=witnesses)[0]
+        return verify_many(self, [query], [bag], resize, witnesses, None, ALONE)[0]
 
     def verify_many(
         self,

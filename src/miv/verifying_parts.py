@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.feature_cache import embed_instances
-from miv.given import Gathering
+from miv.gathering import Gathering
+from miv.given import Places
 from miv.images import Fit
 from miv.verdict import Asked, Verdicts
 from miv.verifier import Verifier
@@ -31,16 +32,17 @@ class VerifyingParts:
         self._gathering = Gathering(verifier.backbone.kind, verifier.instances, resize)
         self._features = _Rows(verifier.backbone.channels)
 
-    def verify(self, queries: list[Any], bags: list[list[Any]]) -> Verdicts:
-        """Verify one part."""
+    def verify(self, queries: list[Any], bags: list[list[Any]], rows: list[str]) -> Verdicts:
+        """Verify one part; ``rows`` says where each exemplar came from, for errors."""
+        places = Places(rows)
         verifier = self.verifier
         if verifier.backbone.kind == "features":
-            return verify_many(verifier, queries, bags, None, self.by, None)
-        query, bag, ptr = gather(self._gathering, queries, bags)
+            return verify_many(verifier, queries, bags, None, self.by, None, places)
+        query, bag, ptr = gather(self._gathering, queries, bags, places)
         pool = self._gathering.take_new()
         if pool is not None:
             self._features.add(embed_instances(verifier.backbone, pool, np.arange(len(pool))))
-        return decide(verifier, among(self._features.values, query, bag, ptr), ptr, self.by)
+        return decide(verifier, among(self._features.values, query, bag, ptr), ptr, self.by, places=places)
 
 
 class _Rows:

@@ -69,6 +69,7 @@ def test_vectors_by_file_and_in_place(folder: Path) -> None:
     assert from_file["bag"] == ["three.npy[0]", "three.npy[1]", "three.npy[2]"]
     in_place = run_json("vectors", "--query", "[1, 0]", "--bag", "[1, 0]", "--bag", "[0, 1]", "--bag", "[0.5, 0.5]")
     from_table = run_json("vectors", "--query", "[1, 0]", "--bag", "bag.jsonl")
+    assert in_place["bag"] == ["[1, 0]", "[0, 1]", "[0.5, 0.5]"] == from_table["bag"]
     assert from_file["probability"] == in_place["probability"] == from_table["probability"]
 
 
@@ -133,7 +134,7 @@ def test_a_table_in_parts_is_the_table_at_once(
         read.append(path)
         return read_image(path, **form)
 
-    monkeypatch.setattr("miv.given.read_image", counting)
+    monkeypatch.setattr("miv.gathering.read_image", counting)
     run("images", "--bags", "pairs.csv", "--out", out, *by_instance)
     assert len(read) == 4
     whole, parts = (
@@ -153,10 +154,51 @@ def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, mo
     Path("pairs.csv").write_text("query,bag\n" + "query.png,refs/b.png|refs/c.png\n" * 3 + "query.png,refs/x.png\n")
     monkeypatch.setattr("miv.scoring.tables._TOGETHER", 3)
     Path("out.csv").write_text("kept")
-    with pytest.raises(MivError, match=r"pairs.csv, in its rows 3 to 4 .*refs/x.png: this image does not exist"):
+    with pytest.raises(MivError, match=r"pairs.csv, line 5: the bag.*refs/x.png: this image does not exist"):
         run("images", "--bags", "pairs.csv", "--out", "out.csv", "--overwrite")
     assert Path("out.csv").read_text() == "kept"
     assert not list(Path().glob(".*.part"))
+
+
+@pytest.mark.parametrize(
+    ("model", "table", "message"),
+    [
+        ("images", "query,bag\nquery.png,refs/b.png\nquery.png,refs/b.png;refs/c.png\n", r"line 3: the bag.*by '\|'"),
+        ("images", 'query,bag\nquery.png,"refs/b.png,refs/c.png"\n', r"line 2: the bag.*by '\|'"),
+        ("images", "query,bag\nquery.png,refs/b.png\n\nbig.png,refs/b.png\n", r"line 4: the query.*16 × 16 grey"),
+        ("vectors", 'query,bag\n"[1, 0]","[[1, 0], [1, 0, 0]]"\n', "line 2: the bag: these are not vectors.* 2 and 3"),
+        (
+            "vectors",
+            'query,bag\n"[1, 0]","[[1, 0]]"\n"[1, 0, 0]","[[1, 0]]"\n',
+            r"line 3: the query has the shape \(3,\)",
+        ),
+        ("vectors", 'query,bag\none.npy,"one.npy, one.npy"\n', r"line 2: the bag.*by '\|'"),
+    ],
+)
+def test_an_error_names_the_line(folder: Path, model: str, table: str, message: str) -> None:
+    Path("pairs.csv").write_text(table)
+    Image.fromarray(np.zeros((16, 16), np.uint8)).save("big.png")
+    with pytest.raises(MivError, match=f"pairs.csv, {message}"):
+        run(model, "--bags", "pairs.csv", "--out", "out.csv")
+
+
+def test_notes_go_to_standard_error(folder: Path) -> None:
+    verifier = Verifier("gabmil", channels=2)
+    for weight in verifier.parameters():
+        weight.data.zero_()  # probability 0.5, which is a yes, and even attention
+    verifier.save_pretrained("even")
+    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1]], "label": "maybe"}\n')
+    one = CliRunner().invoke(app, ["verify", "even", "--query", "one.npy", "--bag", "three.npy"])
+    assert "Attention does not tell the instances apart" in one.stdout
+    assert "Of this bag, though accepted, no instance has 1.5 times an even share" in one.stderr
+    assert one.stderr.count("miv calibrate") == 1
+    many = CliRunner().invoke(app, ["verify", "even", "--bags", "pairs.jsonl", "--out", "out.csv"])
+    assert many.stdout.startswith("1 exemplar, 1 yes")
+    assert "neither 0 nor 1, and is written again as it is: pairs.jsonl, line 1: 'maybe'." in many.stderr
+    assert "Of 1 accepted no instance" in many.stderr
+    assert many.stderr.count("miv calibrate") == 1
+    told_not_to = ["verify", "even", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "none"]
+    assert "miv calibrate" not in CliRunner().invoke(app, told_not_to).stderr
 
 
 def test_instances_by_id(folder: Path) -> None:
@@ -185,6 +227,8 @@ def test_instances_by_id(folder: Path) -> None:
         (["images", "--bags", "t.csv", "--out", "o.csv"], "t.csv: this table does not exist"),
         (["images", "--query", "nope.png", "--bag", "refs"], "nope.png: this image does not exist"),
         (["images", "--query", "query.png", "--bag", "images"], "folder images holds no instance"),
+        (["images", "--query", "query.png", "--bag", "nope"], "--bag nope: there is no such folder or image"),
+        (["images", "--query", "query.png", "--bag", ""], "--bag is empty"),
         (["images", "--query", "big.png", "--bag", "refs"], "16 × 16 grey.*8 × 8 grey.*--resize"),
         (["vectors", "--query", "three.npy", "--bag", "three.npy"], "holds 3 instances. Expected one"),
         (["vectors", "--query", "one", "--bag", "three.npy"], "expected a .npy file or a JSON list"),

@@ -2,12 +2,15 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from miv.cli.app import JsonOption, app, print_json
 from miv.errors import MivError
+
+if TYPE_CHECKING:
+    from miv.verifier import Verifier
 
 
 @app.command("verify")
@@ -65,10 +68,11 @@ def verify(
     if bags is None and (out is not None or instances is not None or by_instance):
         raise MivError("--out, --instances and --by-instance go with --bags, a table of queries and bags.")
 
+    from miv.instance_files import is_file, is_folder
     from miv.progress import RichProgress
     from miv.scoring import check_output, named_bag, named_query, score_table
     from miv.training.run_folder import refuse_unfinished
-    from miv.verdict_text import as_text
+    from miv.verdict_text import as_text, in_a_line
     from miv.verifier import Verifier
 
     if bags is not None:
@@ -91,15 +95,38 @@ def verify(
         if json:
             print_json({**asdict(scored), "out": str(out)})
         else:
-            print(f"{scored.exemplars:,} exemplars, {scored.yes:,} yes (threshold {scored.threshold:.3f})")
+            counted = f"{scored.exemplars:,} exemplar{'s' * (scored.exemplars != 1)}"
+            print(f"{counted}, {scored.yes:,} yes (threshold {scored.threshold:.3f})")
+        if scored.odd_label is not None:
+            typer.echo(f"A label is neither 0 nor 1, and is written again as it is: {scored.odd_label}.", err=True)
+        if scored.yes_without_witness:
+            _hint_to_calibrate(verifier, f"Of {scored.yes_without_witness:,} accepted")
         typer.echo(f"Wrote {out}.", err=True)
         return
     kind = verifier.backbone.kind
     members = named_bag(names, kind)
     instance = named_query(query or "", kind)
     verdict = verifier.verify(instance, [member.instance for member in members], resize=resize, witnesses=witnesses)
-    called = [member.name for member in members]
+    if kind == "text":
+        for word in (query or "", *names):
+            if len(word.split()) == 1 and not is_file(word) and not is_folder(word):
+                typer.echo(f"Taken as a text, as there is no file or folder of that name: {in_a_line(word)}", err=True)
     if json:
-        print_json({"query": query, "bag": called, **verdict.document()})
+        print_json({"query": query, "bag": [member.name for member in members], **verdict.document()})
     else:
-        print(as_text(verdict, called))
+        print(as_text(verdict, [in_a_line(one.name) if one.in_place else one.name for one in members]))
+    if verdict.verdict and not verdict.witnesses and witnesses != "none":
+        _hint_to_calibrate(verifier, "Of this bag, though accepted,")
+
+
+def _hint_to_calibrate(verifier: "Verifier", which: str) -> None:
+    """Say why an accepted bag has no witness, where a rule from data might name one."""
+    from miv.witness_sets import StatedRule
+
+    rule = verifier.operating_point.witness_rule
+    if verifier.operating_point.is_default and isinstance(rule, StatedRule):
+        typer.echo(
+            f"{which} no instance has {rule.factor:g} times an even share, which is what makes a witness until the "
+            "verifier is calibrated. `miv calibrate` chooses a rule on data with known witnesses.",
+            err=True,
+        )

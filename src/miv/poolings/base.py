@@ -138,7 +138,7 @@ def check_heads(channels: int, heads: int) -> int:
     """Return ``D = C / h``, the channels of one head."""
     check_count("heads", heads)
     if channels % heads:
-        divisors = [h for h in range(1, min(channels, 64) + 1) if channels % h == 0]
+        divisors = [h for h in range(1, channels + 1) if channels % h == 0]
         raise MivError(
             f"heads is {heads} and channels is {channels}. Expected heads that divide the channels: "
             f"{', '.join(map(str, divisors[:12]))}{', ...' if len(divisors) > 12 else ''}."

@@ -11,10 +11,11 @@ import pyarrow as pa
 from miv.errors import MivError
 from miv.exemplars import Kind
 from miv.images import Fit
+from miv.instance_files import is_file, short
 from miv.progress import Progress
 from miv.scoring.named import Named, cell_instance, instances_of
 from miv.scoring.writing import table_writer
-from miv.tasks.own.cells import parse_id, parse_list
+from miv.tasks.own.cells import is_label, parse_id, parse_list, separator_hint
 from miv.tasks.own.records import read_records
 from miv.tasks.own.sources import is_blank
 from miv.verdict import Asked, Verdicts
@@ -27,17 +28,29 @@ _TOGETHER = 1024  # instances that are read before they are verified and written
 
 @dataclass(frozen=True)
 class Scored:
-    """What came of a table: its exemplars, how many are accepted, from which probability on, and witnesses by what."""
+    """What came of a table.
+
+    Args:
+        exemplars: how many rows it has.
+        yes: how many are accepted.
+        yes_without_witness: how many of these have no witness.
+        threshold: from which probability on they are accepted.
+        witnesses_by: what witnesses were chosen by.
+        odd_label: the first label that is neither 0 nor 1, and where; it is written again as it is.
+    """
 
     exemplars: int
     yes: int
+    yes_without_witness: int
     threshold: float
     witnesses_by: Asked
+    odd_label: str | None
 
 
 class _Row(NamedTuple):
-    """A row of the table: its query and bag, and further columns as texts."""
+    """A row of the table: where it is, its query and bag, and further columns as texts."""
 
+    place: str
     query: Named
     bag: list[Named]
     kept: dict[str, str | None]
@@ -68,35 +81,35 @@ def score_table(
     """
     kind, verifying = verifier.backbone.kind, VerifyingParts(verifier, resize, witnesses)
     known = None if instances is None else _instances_by_id(instances, kind)
-    count, kept = _survey(table, progress)
-    yes = done = 0
+    count, kept, odd_label = _survey(table, progress)
+    yes = unshown = done = 0
     writer, step = table_writer(out, _schema(kept, by_instance)), progress.step("Verifying", total=count)
     with writer as write, step as advance:
         for rows in _parts(table, known, kind, kept):
             given = [row.query.instance for row in rows], [[one.instance for one in row.bag] for row in rows]
-            try:
-                verdicts = verifying.verify(*given)
-            except MivError as error:
-                where = f"in its rows {done + 1:,} to {done + len(rows):,} (here counted from 0)"
-                raise MivError(f"{table}, {where}: {error}") from error
+            verdicts = verifying.verify(*given, [row.place for row in rows])
             write(_columns(rows, verdicts, done, kept, by_instance))
             yes, done = yes + int(verdicts.verdict.sum()), done + len(rows)
+            if verdicts.witness is not None:
+                unshown += int((verdicts.verdict & ~np.logical_or.reduceat(verdicts.witness, verdicts.ptr[:-1])).sum())
             advance(len(rows))
-    return Scored(done, yes, verifier.operating_point.threshold, verifying.by)
+    return Scored(done, yes, unshown, verifier.operating_point.threshold, verifying.by, odd_label)
 
 
-def _survey(table: Path, progress: Progress) -> tuple[int, list[str]]:
-    """Read a table once, before the long work: how many rows it has, and which columns are written again."""
-    count, kept = 0, set()
+def _survey(table: Path, progress: Progress) -> tuple[int, list[str], str | None]:
+    """Read a table once, before the long work: its rows, the columns that are written again, the first odd label."""
+    count, kept, odd_label = 0, set(), None
     with progress.step("Reading exemplars") as advance:
         for place, record in read_records(table, required=["query", "bag"]):
             _members(record, place)
             kept |= {name for name in _KEPT if not is_blank(record.get(name))}
+            if odd_label is None and not is_blank(record.get("label")) and not is_label(record["label"]):
+                odd_label = f"{place}: {short(record['label'])}"
             count += 1
             advance(1)
     if not count:
         raise MivError(f"{table}: no rows. Expected one exemplar a row.")
-    return count, [name for name in _KEPT if name in kept]
+    return count, [name for name in _KEPT if name in kept], odd_label
 
 
 def _parts(table: Path, known: dict[str, Named] | None, kind: Kind, kept: list[str]) -> Iterator[list[_Row]]:
@@ -104,10 +117,13 @@ def _parts(table: Path, known: dict[str, Named] | None, kind: Kind, kept: list[s
     rows: list[_Row] = []
     size = 0
     for place, record in read_records(table, required=["query", "bag"]):
-        cells = (record["query"], *_members(record, place))
+        members = _members(record, place)
+        if known is None:
+            _check_separated(members, table.parent, kind, place)
+        cells = (record["query"], *members)
         query, *bag = (_looked_up(cell, known, table.parent, kind, place) for cell in cells)
         texts = {name: None if record.get(name) is None else str(record[name]) for name in kept}
-        rows.append(_Row(query, bag, texts))
+        rows.append(_Row(place, query, bag, texts))
         size += len(bag)
         if size >= _TOGETHER:
             yield rows
@@ -123,13 +139,21 @@ def _members(record: dict[str, Any], place: str) -> list[Any]:
     return members
 
 
+def _check_separated(members: list[Any], folder: Path, kind: Kind, place: str) -> None:
+    """Refuse a bag of files whose names are separated by another character, before it reads as one that is missing."""
+    if kind != "text" and len(members) == 1 and isinstance(members[0], str) and not is_file(folder / members[0]):
+        hint = separator_hint(members[0])
+        if hint and not members[0].startswith("["):
+            raise MivError(f"{place}: the bag {short(members[0])} is no file.{hint}")
+
+
 def _looked_up(cell: Any, known: dict[str, Named] | None, folder: Path, kind: Kind, place: str) -> Named:
     if known is None:
         found = cell_instance(cell, folder, kind, place)
-        return found if found.name or not isinstance(cell, str) else Named(cell, found.instance)
+        return found if isinstance(cell, str) else Named("", found.instance)  # a vector would fill the table twice
     name = parse_id(cell, place)
     if name not in known:
-        raise MivError(f"{place}: there is no instance with the id {name!r}.")
+        raise MivError(f"{place}: there is no instance with the id {name!r}.{separator_hint(name)}")
     return Named(name, known[name].instance)
 
 

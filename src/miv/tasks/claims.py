@@ -105,7 +105,7 @@ class Claims:
             here = ", ".join(sorted(one.name for one in Path(self.raw).glob("*.jsonl"))) or "no .jsonl file"
             raise MivError(
                 f"There is no file {path}. {Path(self.raw).absolute()} has: {here}. "
-                "Name the files with the options train_file, validation_file and test_file."
+                "Name the files with --train-file, --validation-file and --test-file (in Python train_file and so on)."
             )
         return path
 
@@ -166,8 +166,8 @@ class Claims:
         count = round(self.validation_share * len(names))
         if not 0 < count < len(names):
             raise MivError(
-                f"{self.train_file} has {len(names)} unconnected groups of pages; a validation_share of "
-                f"{self.validation_share} leaves a split empty. Give a validation_file or another share."
+                f"{self.train_file} has {len(names)} unconnected groups of pages; a --validation-share of "
+                f"{self.validation_share} leaves a split empty. Give a --validation-file or another share."
             )
         rng = np.random.default_rng([self.seed, self.round, _VALIDATION])
         held = set(rng.choice(names, count, replace=False).tolist())

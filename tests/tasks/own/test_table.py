@@ -328,8 +328,12 @@ def test_a_missing_image_names_its_row(tmp_path: Path) -> None:
         {"query": "a.png", "bag": ["b.png"], "label": 1},
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    with pytest.raises(MivError, match=r"a\.parquet, row 2, bag: .*b\.png: this image does not exist"):
+    with pytest.raises(MivError, match=r"a\.parquet, row 2, bag: .*b\.png: this image does not exist") as caught:
         build(tmp_path / "a.parquet")
+    assert "'|'" not in str(caught.value)
+    (tmp_path / "b.csv").write_text("query,bag,label\na.png,a.png;a.png,1\n")
+    with pytest.raises(MivError, match=r"b\.csv, line 2, bag: .*does not exist.*separated by '\|'"):
+        build(tmp_path / "b.csv")
 
 
 def test_a_vector_in_a_pipe_does_not_hang(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet, Kind
-from miv.tasks.own.instances import PoolBuilder, check_text, check_vector
+from miv.instance_files import check_text, check_vector
+from miv.tasks.own.instances import PoolBuilder
 
 
 def from_arrays(

@@ -5,8 +5,8 @@ from typing import Any
 from miv.errors import MivError
 from miv.exemplars import Kind
 from miv.images import IMAGE_SUFFIXES
+from miv.instance_files import short
 from miv.tasks.json_lines import parse_json
-from miv.tasks.own.instances import short
 
 SEPARATOR = "|"
 _TWO_FORMS = "Give each position once, from 0, or true or false for each bag member, such as [true, false]."
@@ -33,11 +33,25 @@ def parse_list(cell: Any, what: str, place: str) -> list[Any]:
     return cell
 
 
+def separator_hint(cell: str) -> str:
+    """What to say of a cell that names nothing, where it looks like a list with another separator; else "".
+
+    >>> separator_hint("a.png;b.png"), separator_hint("a.png")
+    (" The parts of a list are separated by '|', or it is a JSON list.", '')
+    """
+    return f" The parts of a list are separated by {SEPARATOR!r}, or it is a JSON list." * bool(set(cell) & set(";,"))
+
+
+def is_label(cell: Any) -> bool:
+    """Whether a cell is 0 or 1."""
+    text = cell.strip() if isinstance(cell, str) else cell
+    return text in (0, 1, "0", "1")  # True, False and 1.0 are equal to these too
+
+
 def parse_label(cell: Any, place: str) -> int:
     """Return 0 or 1."""
-    text = cell.strip() if isinstance(cell, str) else cell
-    if text in (0, 1, "0", "1"):  # True, False and 1.0 are equal to these too
-        return int(text)
+    if is_label(cell):
+        return int(cell)
     raise MivError(f"{place}: the label is {short(cell)}; expected 0 (not in the bag) or 1 (in the bag).")
 
 

@@ -12,17 +12,11 @@ from numpy.typing import NDArray
 from miv.errors import MivError
 from miv.exemplars import SPLITS, ExemplarSet, InstancePool, Kind
 from miv.images import IMAGE_SUFFIXES
+from miv.instance_files import check_text, read_text_file, read_vectors_file
 from miv.progress import Progress
 from miv.tasks.base import SPLIT_DRAW
 from miv.tasks.own.drawing import Drawing
-from miv.tasks.own.instances import (
-    ImageForm,
-    PoolBuilder,
-    check_text,
-    read_image_file,
-    read_text_file,
-    read_vectors_file,
-)
+from miv.tasks.own.instances import ImageForm, PoolBuilder, read_image_file
 from miv.tasks.own.splits import Shares, split_classes
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from miv.errors import MivError
+from miv.instance_files import short
 from miv.tasks.json_lines import MAX_LINE_BYTES, read_json_lines, read_lines
-from miv.tasks.own.instances import short
 
 Record = tuple[str, dict[str, Any]]
 """A place for messages ("table.csv, line 7") and the cells by column; CSV cells are strings."""

@@ -9,18 +9,11 @@ import numpy as np
 
 from miv.errors import MivError
 from miv.exemplars import InstancePool, Kind
+from miv.instance_files import check_text, check_vector, is_file, read_vectors_file, short
 from miv.progress import Advance
 from miv.tasks.json_lines import parse_json
-from miv.tasks.own.cells import guess_kind, parse_id
-from miv.tasks.own.instances import (
-    ImageForm,
-    PoolBuilder,
-    check_text,
-    check_vector,
-    read_image_file,
-    read_vectors_file,
-    short,
-)
+from miv.tasks.own.cells import guess_kind, parse_id, separator_hint
+from miv.tasks.own.instances import ImageForm, PoolBuilder, read_image_file
 from miv.tasks.own.records import read_records
 
 _WORDS: dict[Kind, str] = {
@@ -85,7 +78,8 @@ class CellInstances:
             if len(vectors) != 1:
                 raise MivError(f"{path} holds {len(vectors)} vectors; a cell is one instance.")
         except MivError as error:
-            raise MivError(f"{place}: {error}") from error
+            hint = "" if is_file(path) else separator_hint(text)
+            raise MivError(f"{place}: {error}{hint}") from error
         return vectors[0]
 
 
@@ -118,7 +112,8 @@ class InstanceTable:
         if name not in self._index:
             near = get_close_matches(name, self._index, n=1, cutoff=0.6) if len(self._index) < 10_000 else []
             suggestion = f" Did you mean {near[0]!r}?" if near else ""
-            raise MivError(f"{place}: {self._path} has no instance with the id {name!r}.{suggestion}")
+            hint = separator_hint(name) or suggestion
+            raise MivError(f"{place}: {self._path} has no instance with the id {name!r}.{hint}")
         return self._index[name]
 
     def pool(self) -> InstancePool:
