@@ -9,7 +9,8 @@ from sklearn import metrics as sklearn
 from tests.evaluation.examples import scores
 
 from miv import MivError
-from miv.evaluation import auroc, classification_metrics
+from miv.evaluation import Predictions, auroc, classification_metrics
+from miv.operating_point import OperatingPoint
 
 
 def naive_auroc(label: Any, score: Any) -> float:
@@ -47,7 +48,7 @@ def test_agrees_with_a_count_and_with_sklearn(size: int, data: st.DataObject) ->
     score = data.draw(scores(size))
     label = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
     found = classification_metrics(label, score)
-    answer = (score > 0.5).astype(int)
+    answer = (score >= 0.5).astype(int)
     for name, value in naive_macro(label.tolist(), answer.tolist()).items():
         assert found[name] == pytest.approx(value, abs=1e-9)
         theirs = getattr(sklearn, f"{name}_score")(label, answer, average="macro", zero_division=0)
@@ -58,9 +59,11 @@ def test_agrees_with_a_count_and_with_sklearn(size: int, data: st.DataObject) ->
         assert found["auroc"] == pytest.approx(sklearn.roc_auc_score(label, score), abs=1e-9)
 
 
-def test_at_the_threshold_the_answer_is_no() -> None:
-    assert classification_metrics([0, 1], [0.5, 0.6])["accuracy"] == 1.0
-    assert classification_metrics([0, 1], [0.0, 0.1], threshold=0.0)["accuracy"] == 1.0
+def test_at_the_threshold_the_answer_is_yes_as_that_of_an_operating_point() -> None:
+    assert OperatingPoint.default().verdict([0.5, 0.4]).tolist() == [True, False]
+    assert classification_metrics([1, 0], [0.5, 0.4])["accuracy"] == 1.0
+    assert classification_metrics([1, 0], [0.0, -0.1], threshold=0.0)["accuracy"] == 1.0
+    assert Predictions([0.0, -0.1], [1, 0], [0, 1, 2]).yes.tolist() == [True, False]
 
 
 def test_one_label_only() -> None:

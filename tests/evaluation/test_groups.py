@@ -23,6 +23,6 @@ def test_agrees_with_a_count(answers: list[tuple[int, float, str]]) -> None:
     rows = group_table(np.array(label), np.array(probability), np.array(group))
     assert sum(row.exemplars for row in rows) == len(answers)
     for row in rows:
-        inside = [(y, p > 0.5) for y, p, g in answers if g == row.group]
+        inside = [(y, p >= 0.5) for y, p, g in answers if g == row.group]
         assert (row.tp, row.tn) == (inside.count((1, True)), inside.count((0, False)))
         assert (row.fp, row.fn) == (inside.count((0, True)), inside.count((1, False)))

@@ -49,8 +49,8 @@ def classification_metrics(
 
     Args:
         label: ``(E,)``, 0 or 1.
-        probability: ``(E,)``; above ``threshold``, and not at it, the answer is yes. For logits the threshold is 0.
-        threshold: between no and yes.
+        probability: ``(E,)``, or logits with a threshold of 0.
+        threshold: the answer is yes where the probability is at least this, as an operating point has it.
         undefined: what AUROC is where all labels are the same: ``nan`` or ``error``.
         zero_division: what the precision of a class is that was never predicted, and the recall of one that never
             occurs: ``zero``, ``one``, or ``skip`` to leave the class out of the mean. A class that neither occurs
@@ -67,7 +67,7 @@ def classification_metrics(
     label = as_labels(label, len(score))
     if len(label) == 0:
         raise MivError("There is no exemplar. Expected at least one.")
-    answer = (score > threshold).astype(np.int8)
+    answer = (score >= threshold).astype(np.int8)
     precision, recall, f1, _ = precision_recall_fscore_support(
         label, answer, average="macro", zero_division=_ZERO_DIVISION[zero_division]
     )

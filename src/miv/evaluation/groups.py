@@ -47,7 +47,7 @@ def group_table(
 ) -> list[GroupRow]:
     """Count the answers by group: ``label``, ``probability`` and ``group`` (strings) are ``(E,)``.
 
-    Groups come in order, numbers by their value. Above ``threshold`` the answer is yes; for logits it is 0.
+    Groups come in order, numbers by their value. From ``threshold`` on the answer is yes; for logits it is 0.
 
     >>> for row in group_table([1, 0, 0], [0.9, 0.2, 0.7], ["3", "3", "7"]):
     ...     print(row)
@@ -57,7 +57,7 @@ def group_table(
     score = as_scores("probability", probability)
     label = as_labels(label, len(score))
     names, code = np.unique(as_strings("group", np.asarray(group), len(score)), return_inverse=True)
-    kind = 2 * label + (score > threshold)  # 0 TN, 1 FP, 2 FN, 3 TP
+    kind = 2 * label + (score >= threshold)  # 0 TN, 1 FP, 2 FN, 3 TP
     counts = np.bincount(4 * code + kind, minlength=4 * len(names)).reshape(-1, 4).tolist()
     rows = [GroupRow(str(name), tp, tn, fp, fn) for name, (tn, fp, fn, tp) in zip(names, counts, strict=True)]
     return sorted(rows, key=lambda row: _natural(row.group))

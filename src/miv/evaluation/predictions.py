@@ -23,7 +23,7 @@ class Predictions:
     """The answers for ``E`` exemplars whose bags hold ``T`` instances in all.
 
     Args:
-        logit: ``(E,)``; above 0 the bag is taken to hold something of the query's class.
+        logit: ``(E,)``; from 0 on the bag is taken to hold something of the query's class.
         label: ``(E,)``, 0 or 1, what is true.
         ptr: ``(E + 1,)``, the borders between the bags, rising from 0 to ``T``.
         attention: ``(T,)``, not negative, of sum 1 in each bag; ``None`` where the pooling has none.
@@ -93,6 +93,11 @@ class Predictions:
     def probability(self) -> Floats:
         """``(E,)`` the sigmoid of the logit."""
         return sigmoid(self.logit)
+
+    @property
+    def yes(self) -> NDArray[np.bool_]:
+        """``(E,)`` where a verifier that was not calibrated says yes: a probability of 0.5 or more."""
+        return np.asarray(self.logit >= 0)
 
     @cached_property
     def bag_sizes(self) -> NDArray[np.int64]:
