@@ -37,7 +37,7 @@ class Verification:
     """The answers for ``B`` exemplars with ``T`` targets in all.
 
     Args:
-        logit: ``(B,)``; above 0 the bag is taken to hold something of the query's class.
+        logit: ``(B,)``; from 0 on the bag is taken to hold something of the query's class.
         probability: ``(B,)``, the sigmoid of the logit, whatever the operating point; a ``Verdict`` has the
             calibrated one.
         attention: ``(T,)``, the mean over heads, of sum 1 in each bag; ``None`` where the pooling has none.

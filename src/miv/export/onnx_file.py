@@ -20,10 +20,11 @@ from miv.errors import MivError
 from miv.export.graph import VerifierGraph, has_exported_backbone
 from miv.export.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
 from miv.files import whole_file
-from miv.verifier import Verifier
+from miv.verifier import Verification, Verifier
 
 TOLERANCE = 1e-4
 LARGEST_CHECKED_BAG = 200
+_NOISE = 1e-6  # some ten times the rounding of float32
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,25 @@ class ExportCheck:
         bag_sizes: of the bags compared.
         logit: greatest difference of two logits, relative to the logit where that is above 1.
         attention: greatest difference of two attentions, ``None`` where the pooling has none.
+        rounding: how far the logit of PyTorch moves in float64, measured as ``logit`` is, where the instances change by
+            a millionth. Where heads have two channels, these are near to equal now and then, and their LayerNorm makes
+            much of a small difference: no two programs agree there.
     """
 
     bag_sizes: list[int]
     logit: float
     attention: float | None
+    rounding: float
 
     @property
     def worst(self) -> float:
-        """The greater of the two."""
+        """The greater of the two differences."""
         return max(self.logit, self.attention or 0.0)
+
+    @property
+    def allowed(self) -> float:
+        """What the differences may be: 1e-4, or twice what such a change does where that is more."""
+        return max(TOLERANCE, 2 * self.rounding)
 
 
 def export_onnx(
@@ -59,7 +69,7 @@ def export_onnx(
 
     Args:
         verifier: with its operating point, which goes into the file's metadata.
-        path: of the file, which is put in place only if it gives what PyTorch gives, within 1e-4.
+        path: of the file, which is put in place only if it gives what PyTorch gives, within ``ExportCheck.allowed``.
         features_only: leave the backbone out; the file then takes features.
         image_size: ``(height, width)`` of the images, with the backbone ``compact_cnn``.
         bags: how many random bags are compared; the first have 1, 2 and 200 instances, the others sizes between.
@@ -76,10 +86,10 @@ def export_onnx(
     with whole_file(Path(path)) as temporary:
         program.save(temporary, external_data=False)
         check = _compare(verifier, OnnxVerifier(temporary), random, shape, bags, with_backbone=with_backbone)
-        if not check.worst <= TOLERANCE:
+        if not check.worst <= check.allowed:
             raise MivError(
-                f"ONNX Runtime differs from PyTorch by {check.worst:.2g}, which is above {TOLERANCE:g}; nothing was "
-                "written. Other versions of torch, onnxscript or onnxruntime may do better."
+                f"ONNX Runtime differs from PyTorch by {check.worst:.3g}, which is above {check.allowed:.3g}; "
+                "nothing was written. Other versions of torch, onnxscript or onnxruntime may do better."
             )
     return check
 
@@ -123,6 +133,9 @@ def _traced(graph: VerifierGraph, query: NDArray[Any], bag: NDArray[Any]) -> Any
             output_names=names,
             dynamic_shapes={"query": None, "bag": {0: torch.export.Dim("N", min=1)}},
             dynamo=True,
+            # The optimiser of the exporter takes x + 1e-12 for x, and so the LayerNorm of a head of one channel for
+            # 0 / 0. ONNX Runtime optimises the graph when it loads it, and keeps the sum.
+            optimize=False,
             verbose=False,
         )
 
@@ -151,19 +164,31 @@ def _compare(
     with_backbone: bool,
 ) -> ExportCheck:
     sizes = [1, 2, LARGEST_CHECKED_BAG, *random.integers(3, LARGEST_CHECKED_BAG, max(0, bags - 3)).tolist()][:bags]
-    logit = attention = 0.0
+    exact, noise = copy.deepcopy(verifier).double(), torch.Generator().manual_seed(0)
+    logit = attention = rounding = 0.0
     for size in sizes:
         query, bag = _instances(random, shape, size)
         prepare = verifier.backbone.prepare if with_backbone else torch.from_numpy
-        verify = verifier if with_backbone else verifier.verify_features
-        with torch.inference_mode():
-            expected = verify(prepare(query[None]), Bags.from_list([prepare(bag)]))
-        given = exported.verify(query, bag)
+        one, several = prepare(query[None]), prepare(bag)
+        expected = _verify(verifier, one, several, with_backbone=with_backbone)
         wanted = float(expected.logit[0])
+        shaken = [x.double() * (1 + _NOISE * torch.randn(x.shape, generator=noise)) for x in (one, several)]
+        moved = float(_verify(exact, shaken[0], shaken[1], with_backbone=with_backbone).logit[0])
+        try:
+            given = exported.verify(query, bag)
+        except ValueError as error:
+            raise MivError(f"ONNX Runtime cannot answer a bag of {size}; nothing was written. {error}") from error
         logit = max(logit, abs(given.logit - wanted) / max(1.0, abs(wanted)))
+        rounding = max(rounding, abs(moved - wanted) / max(1.0, abs(wanted)))
         if expected.attention is not None and given.attention is not None:
             attention = max(attention, float(np.abs(given.attention - expected.attention.numpy()).max()))
-    return ExportCheck(sizes, logit, attention if verifier.pooling.has_attention else None)
+    return ExportCheck(sizes, logit, attention if verifier.pooling.has_attention else None, rounding)
+
+
+def _verify(verifier: Verifier, query: torch.Tensor, bag: torch.Tensor, *, with_backbone: bool) -> Verification:
+    verify = verifier if with_backbone else verifier.verify_features
+    with torch.inference_mode():
+        return verify(query, Bags.from_list([bag]))
 
 
 def _require_libraries() -> None:
