@@ -141,7 +141,9 @@ def test_scores_may_be_weighted(fitted: MIVClassifier) -> None:
     assert 0 < right.sum() < 50
     assert fitted.score(pairs, labels, sample_weight=right) == 1.0
     assert fitted.score(queries, bags, labels=labels, sample_weight=~right) == 0.0
-    with pytest.raises(MivError):  # the third place is that of the labels, as in fit
+    with pytest.raises(
+        MivError, match=r"score\(X, y, sample_weight=weights\)"
+    ):  # the third place is that of the labels, as in fit
         fitted.score(pairs, labels, right)
 
 
@@ -265,6 +267,7 @@ def test_a_pooling_without_attention_names_witnesses_which_a_prediction_does_not
     queries, bags, labels = exemplars(count=20)
     model = MIVClassifier("mi_net")
     model.verifier_, model.classes_ = Verifier("mi_net", channels=queries.shape[1]).eval(), np.unique(labels)
+    model.n_features_in_ = queries.shape[1]
     model.verifier_.operating_point = OperatingPoint(threshold=0.0)  # all are accepted, as it is not trained
     found = model.witnesses(queries, bags)
     assert sum(map(len, found)) >= 10

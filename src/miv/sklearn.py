@@ -150,6 +150,11 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Accuracy, weighted where there are weights: ``score(X, y)`` or ``score(queries, bags, labels)``."""
+        if labels is not None and len(y) and np.ndim(y[0]) == 0:
+            raise MivError(
+                "The second argument has a number or a word for each exemplar, so it is labels, and there is a third. "
+                "Expected score(X, y, sample_weight=weights), or score(queries, bags, labels)."
+            )
         if labels is None:
             return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
         return float(accuracy_score(labels, self.predict(X, y), sample_weight=sample_weight))

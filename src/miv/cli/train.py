@@ -101,9 +101,9 @@ def _warn_of_one_answer(out: Path) -> None:
     yes = Predictions.load(RunFolder(out).predictions("validation")).yes
     if yes.all() or not yes.any():
         typer.echo(
-            f"Warning: the verifier answers {'yes' if yes.all() else 'no'} to all {len(yes):,} exemplars of "
-            "validation. Train longer (--max-epochs), on more data, or with a contrast stage (--contrast-epochs); where its AUROC "
-            "is above 0.5, `miv calibrate` finds a threshold that tells them apart.",
+            f"Warning: the verifier answers {'yes' if yes.all() else 'no'} to all {len(yes):,} exemplars "
+            "of validation. Train longer (--max-epochs), or after a contrast stage (--contrast-epochs). Where "
+            "its AUROC is above 0.5, `miv calibrate` finds a threshold that tells them apart.",
             err=True,
         )
 
