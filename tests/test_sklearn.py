@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError, SkipTestWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError, SkipTestWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -39,7 +39,7 @@ def fitted() -> MIVClassifier:
 
 def test_it_learns_from_labels_of_bags_and_finds_the_witnesses(fitted: MIVClassifier) -> None:
     queries, bags, labels = exemplars("test")
-    assert fitted.score(queries, bags, labels=labels) > 0.85
+    assert fitted.score(queries, bags, labels) > 0.85
     probability = fitted.predict_proba(queries, bags)
     assert probability.shape == (400, 2)
     assert probability.sum(axis=1) == pytest.approx(np.ones(400))
@@ -57,7 +57,7 @@ def test_pairs_and_two_arguments_are_the_same(fitted: MIVClassifier) -> None:
     queries, bags, labels = exemplars("test", 50)
     pairs = list(zip(queries, bags, strict=True))
     assert fitted.predict_proba(pairs).tolist() == fitted.predict_proba(queries, bags).tolist()
-    assert fitted.score(pairs, labels) == fitted.score(queries, bags, labels=labels)
+    assert fitted.score(pairs, labels) == fitted.score(queries, bags, labels)
     again = clone(fitted).fit(list(zip(*exemplars()[:2], strict=True)), exemplars()[2])
     assert again.predict_proba(pairs).tolist() == fitted.predict_proba(pairs).tolist()
 
@@ -141,8 +141,23 @@ def test_scores_may_be_weighted(fitted: MIVClassifier) -> None:
     assert 0 < right.sum() < 50
     assert fitted.score(pairs, labels, sample_weight=right) == 1.0
     assert fitted.score(queries, bags, labels=labels, sample_weight=~right) == 0.0
-    with pytest.raises(TypeError, match="positional"):
-        fitted.score(pairs, labels, right)  # type: ignore[call-arg]
+    with pytest.raises(
+        MivError, match=r"score\(X, y, sample_weight=weights\)"
+    ):  # the third place is that of the labels, as in fit
+        fitted.score(pairs, labels, right)
+
+
+def test_few_exemplars_are_learnt_too_and_noise_is_warned_of() -> None:
+    rng = np.random.default_rng(0)
+    queries, labels = rng.normal(size=(60, 16)), np.arange(60) % 2
+    bags = rng.normal(size=(60, 4, 16))
+    bags[1::2, 0] = queries[1::2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = MIVClassifier(random_state=0).fit(queries, bags, labels)
+    assert model.score(queries, bags, labels) > 0.9
+    with pytest.warns(ConvergenceWarning, match=r"no better than chance \(AUROC 0\.5"):
+        MIVClassifier(max_epochs=1, random_state=0).fit(np.ones((60, 16)), np.ones((60, 2, 16)), labels)
 
 
 def test_fitting_leaves_the_generator_of_torch_as_it_was() -> None:

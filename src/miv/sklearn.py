@@ -1,6 +1,7 @@
 """Multiple instance verification of feature vectors for scikit-learn."""
 
 import tempfile
+import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, column_or_1d
@@ -17,11 +19,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from miv.errors import MivError
+from miv.evaluation import auroc
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.given import as_vectors, check_bags, check_finite
 from miv.verdict import Asked, Verdicts
 
 _SEEDS = np.iinfo(np.int32).max
+_LEAST_STEPS, _ENOUGH_FOR_VALIDATION = 300, 500
 
 
 class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -36,12 +40,14 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         pooling: a name from ``miv.list_poolings()``.
         heads: the heads of a pooling that has any; a divisor of ``C``.
         pooling_options: what that pooling takes besides.
-        max_epochs: how often the training goes through the exemplars.
+        max_epochs: how often the training goes through the exemplars; by default 10 times, or where they are few as
+            often as makes 300 steps, up to 100 times.
         batch_size: exemplars in a step.
         learning_rate: the highest of one cycle.
         weight_decay: of AdamW.
         validation_fraction: the share of the exemplars by whose accuracy the best epoch is chosen; 0 chooses it by the
-            accuracy on the training exemplars.
+            accuracy on the training exemplars. By default a tenth, and 0 below 500 exemplars, of which a tenth would
+            choose by chance.
         random_state: of first weights, batches and validation share.
         verbose: show each epoch on standard error.
 
@@ -65,11 +71,11 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         pooling: str = "cap_dba_l2",
         heads: int = 2,
         pooling_options: dict[str, Any] | None = None,
-        max_epochs: int = 10,
+        max_epochs: int | None = None,
         batch_size: int = 128,
-        learning_rate: float = 2e-3,
+        learning_rate: float = 5e-3,
         weight_decay: float = 0.01,
-        validation_fraction: float = 0.1,
+        validation_fraction: float | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -106,6 +112,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # The seed is for the weights of this verifier, not for what the caller draws next.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             self.verifier_ = self._train(exemplars)
+        self._warn_where_nothing_was_learnt(queries, bags, label)
         return self
 
     def predict_proba(self, X: Any, bags: Any = None) -> NDArray[np.float64]:  # noqa: N803
@@ -134,15 +141,20 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self.verifier_.verify_many(queries, bags, witnesses=witnesses)
 
-    def score(  # by keyword only, as the third place is that of the weights elsewhere in scikit-learn
+    def score(
         self,
         X: Any,  # noqa: N803
         y: Any,
-        *,
         labels: ArrayLike | None = None,
+        *,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Accuracy, weighted where there are weights: ``score(X, y)`` or ``score(queries, bags, labels=labels)``."""
+        """Accuracy, weighted where there are weights: ``score(X, y)`` or ``score(queries, bags, labels)``."""
+        if labels is not None and len(y) and np.ndim(y[0]) == 0:
+            raise MivError(
+                "The second argument has a number or a word for each exemplar, so it is labels, and there is a third. "
+                "Expected score(X, y, sample_weight=weights), or score(queries, bags, labels)."
+            )
         if labels is None:
             return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
         return float(accuracy_score(labels, self.predict(X, y), sample_weight=sample_weight))
@@ -153,13 +165,15 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from miv.verifier import Verifier
 
         random = check_random_state(self.random_state)
+        sets = self._split(exemplars, int(random.randint(_SEEDS)))
+        epochs = self._epochs(len(sets["train"]))
         settings = {
             "pooling": self.pooling,
             "heads": self.heads,
             "pooling_options": self.pooling_options or {},
             "backbone": "features",
-            "max_epochs": self.max_epochs,
-            "patience": self.max_epochs,
+            "max_epochs": epochs,
+            "patience": epochs,
             "batch_size": self.batch_size,
             "grouping": 1,
             "learning_rates": ((0, self.learning_rate),),
@@ -168,7 +182,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "seed": int(random.randint(_SEEDS)),
         }
         config = preset("fast").changed(settings)
-        sets = self._split(exemplars, int(random.randint(_SEEDS)))
         with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder:
             run = Path(folder) / "run"
             try:
@@ -177,13 +190,35 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise KeyboardInterrupt from None
             return Verifier.from_pretrained(run)
 
+    def _epochs(self, exemplars: int) -> int:
+        if self.max_epochs is not None:
+            return self.max_epochs
+        steps = -(-exemplars // self.batch_size)
+        return int(np.clip(-(-_LEAST_STEPS // steps), 10, 100))
+
+    def _warn_where_nothing_was_learnt(self, queries: Any, bags: Any, label: NDArray[np.int64]) -> None:
+        found = auroc(label, self.verifier_.verify_many(queries, bags, witnesses="none").logit)
+        yes = int(label.sum())
+        chance = np.sqrt((len(label) + 1) / (12 * yes * (len(label) - yes)))  # the deviation of AUROC by chance
+        if found < 0.5 + 2 * chance:
+            warnings.warn(
+                f"Nothing was learnt: on its own {len(label):,} training exemplars the model is no better than chance "
+                f"(AUROC {found:.2f}). Give more exemplars, raise max_epochs or learning_rate, or see that the labels "
+                "belong to the bags.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
     def _split(self, exemplars: ExemplarSet, seed: int) -> dict[str, ExemplarSet]:
-        if not 0 <= self.validation_fraction < 1:
-            raise MivError(f"validation_fraction is {self.validation_fraction}. Expected at least 0, and less than 1.")
+        fraction = self.validation_fraction
+        if fraction is None:
+            fraction = 0.1 if len(exemplars) >= _ENOUGH_FOR_VALIDATION else 0.0
+        if not 0 <= fraction < 1:
+            raise MivError(f"validation_fraction is {fraction}. Expected at least 0, and less than 1.")
         fewest = int(np.bincount(exemplars.label).min())
-        if not self.validation_fraction or fewest < 2:  # one exemplar of a class cannot be in both
+        if not fraction or fewest < 2:  # one exemplar of a class cannot be in both
             return {"train": exemplars, "validation": exemplars}
-        held_out = max(2, round(self.validation_fraction * len(exemplars)))
+        held_out = max(2, round(fraction * len(exemplars)))
         train, validation = train_test_split(
             np.arange(len(exemplars)), test_size=held_out, random_state=seed, stratify=exemplars.label
         )

@@ -9,7 +9,7 @@ from sklearn import metrics as sklearn
 from tests.evaluation.examples import scores
 
 from miv import MivError
-from miv.evaluation import auroc, classification_metrics
+from miv.evaluation import Predictions, auroc, classification_metrics
 from miv.operating_point import OperatingPoint
 
 
@@ -59,10 +59,11 @@ def test_agrees_with_a_count_and_with_sklearn(size: int, data: st.DataObject) ->
         assert found["auroc"] == pytest.approx(sklearn.roc_auc_score(label, score), abs=1e-9)
 
 
-def test_at_the_threshold_the_answer_is_yes_as_with_an_operating_point() -> None:
-    assert classification_metrics([0, 1], [0.4, 0.5])["accuracy"] == 1.0
-    assert classification_metrics([0, 1], [-0.1, 0.0], threshold=0.0)["accuracy"] == 1.0
-    assert OperatingPoint().verdict([0.4, 0.5]).tolist() == [False, True]
+def test_at_the_threshold_the_answer_is_yes_as_that_of_an_operating_point() -> None:
+    assert OperatingPoint.default().verdict([0.5, 0.4]).tolist() == [True, False]
+    assert classification_metrics([1, 0], [0.5, 0.4])["accuracy"] == 1.0
+    assert classification_metrics([1, 0], [0.0, -0.1], threshold=0.0)["accuracy"] == 1.0
+    assert Predictions([0.0, -0.1], [1, 0], [0, 1, 2]).yes.tolist() == [True, False]
 
 
 def test_one_label_only() -> None:

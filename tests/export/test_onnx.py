@@ -59,6 +59,21 @@ def test_every_pooling_agrees_with_pytorch_for_bags_of_1_to_200(pooling: str, tm
             np.testing.assert_allclose(answer.attention, expected.attention, atol=1e-4)
 
 
+@pytest.mark.parametrize("heads", [6, 12])
+def test_heads_of_one_and_two_channels_are_exported_as_well(heads: int, tmp_path: Path) -> None:
+    # The LayerNorm of one channel is 0 / sqrt(0 + 1e-12); without that small number it would be NaN.
+    verifier = shaken(Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": heads}))
+    assert export_onnx(verifier, tmp_path / "verifier.onnx", bags=20).worst <= 1e-4
+
+
+def test_a_file_that_gives_no_numbers_is_not_put_in_place(tmp_path: Path) -> None:
+    verifier = Verifier("baseline", channels=4)
+    verifier.pooling.similarity.weight.data.fill_(float("nan"))
+    with pytest.raises(MivError, match="cannot answer a bag of 1; nothing was written"):
+        export_onnx(verifier, tmp_path / "verifier.onnx", bags=2)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_images_go_in_as_they_are_stored(tmp_path: Path) -> None:
     torch.manual_seed(0)
     backbone = {"grid": 2, "features": 8}
@@ -196,7 +211,7 @@ def test_a_graph_that_disagrees_is_not_put_in_place(
 
 
 def test_a_check_of_nan_is_not_a_good_one() -> None:
-    assert np.isnan(ExportCheck([1], 0.0, float("nan")).worst)
+    assert np.isnan(ExportCheck([1], 0.0, float("nan"), 0.0).worst)
 
 
 def test_the_size_of_the_images_is_that_of_the_training(tmp_path: Path) -> None:

@@ -149,9 +149,19 @@ class _AtMost(Goal):
             raise MivError(
                 f"{self.words} cannot be shown with {given}: even if none of them were answered wrongly, "
                 f"the true rate could be up to {bound:.2g} ({CONFIDENCE:.0%} confidence). Expected at least {needed:,} "
-                f"{kind}; give {more}, or ask for a rate of {bound:.2g} or more."
+                f"{kind}; give {more}, or ask for a rate of {_rounded_up(bound):g} or more."
             )
         return allowed
+
+
+def _rounded_up(rate: float) -> float:
+    """The least number of two digits that is not below the rate, so that it can be asked for.
+
+    >>> _rounded_up(0.00993)
+    0.01
+    """
+    scale = 10.0 ** (1 - math.floor(math.log10(rate)))
+    return math.ceil(rate * scale) / scale
 
 
 class FalseAcceptsAtMost(_AtMost):

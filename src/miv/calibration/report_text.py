@@ -42,11 +42,12 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
         rows.append([f"ECE {when}", _figure(m["ece"][when]["value"]), _span(m["ece"][when]), ""])
     notes = [f"at most: the true rate is below this with {sure} confidence (Clopper–Pearson)."]
     if m["queries"] not in (None, m["exemplars"]):
-        negatives, positives = (m[name]["effective_exemplars"] for name in ("false_accept_rate", "false_reject_rate"))
-        notes.append(
-            f"Exemplars of one query are wrong together: {m['negatives']:,} negatives count as {negatives:,.0f}, "
-            f"{m['positives']:,} positives as {positives:,.0f}."
-        )
+        counts = [round(m[name]["effective_exemplars"]) for name in ("false_accept_rate", "false_reject_rate")]
+        if counts != [m["negatives"], m["positives"]]:
+            notes.append(
+                f"Exemplars of one query are wrong together: {m['negatives']:,} negatives count as {counts[0]:,}, "
+                f"{m['positives']:,} positives as {counts[1]:,}."
+            )
     return [*_table(rows), *notes]
 
 

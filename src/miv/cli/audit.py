@@ -12,11 +12,14 @@ from miv.files import refuse_existing
 
 @app.command("audit")
 def audit(
-    models: Annotated[
+    given: Annotated[
         list[str],
-        typer.Argument(help="Runs, folders of verifiers, or names on the hub: one or more.", show_default=False),
+        typer.Argument(
+            metavar="MODELS... DATA",
+            help="Runs, folders of verifiers, or names on the hub, one or more; then a folder of splits, or one set.",
+            show_default=False,
+        ),
     ],
-    data: Annotated[Path, typer.Argument(help="A folder of splits, or one set.", show_default=False)],
     split: Annotated[str, typer.Option(help="The split to audit on.")] = "test",
     witnesses: Annotated[
         str | None,
@@ -51,6 +54,10 @@ def audit(
     from miv.training.run_folder import refuse_unfinished
     from miv.verifier import Verifier
 
+    *models, last = given
+    if not models:
+        raise MivError(f"The data are missing: {last} is taken for a model. Expected miv audit MODELS... DATA.")
+    data = Path(last)
     if witnesses is not None and witnesses not in METHODS:
         raise unknown_name("method of explaining", witnesses, METHODS)
     for path in out or []:

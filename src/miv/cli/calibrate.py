@@ -79,7 +79,8 @@ def calibrate(
     if by != "attention" and exemplars.witness is not None:
         shares = witness_shares(verifier, exemplars, answers.logit, by, RichProgress())
     found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by)
-    measured = {"data": {"name": name, "fingerprint": exemplars.fingerprint}, **found.point.measured}
+    about = {"name": name, "path": str(data), "fingerprint": exemplars.fingerprint}
+    measured = {"data": about, **found.point.measured}
     found = found.with_measured(measured)
     folder = find_verifier(model)
     if plots is not None:
@@ -87,6 +88,11 @@ def calibrate(
             typer.echo(f"Wrote {path}.", err=True)
     found.point.save(folder)
     typer.echo(f"The operating point is in {folder}; miv verify uses it.", err=True)
+    before = verifier.operating_point
+    if not before.is_default:
+        on = before.measured.get("data", {})
+        where = f" on {on.get('path', 'other data')}, {on['name']}" if "name" in on else ""
+        typer.echo(f"It replaces the one for {before.goal}, threshold {before.threshold:.4f}{where}.", err=True)
     witness_sets = found.point.measured["witnesses"]
     if witness_sets is not None and witness_sets["too_few"] is not None:
         typer.echo(f"Witnesses go by the stated rule, without a promise: {witness_sets['too_few']}", err=True)

@@ -61,7 +61,7 @@ def evaluate(
     if curves is not None:
         write_curves(answers, curves)
         typer.echo(f"Drew {curves}/roc and {curves}/precision_recall, each as .png and .svg.", err=True)
-    found = measure(answers, score=scores)
+    found = measure(answers, score=scores, point=verifier.operating_point)
     if json:
         print_json(found.document())
     else:

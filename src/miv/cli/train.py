@@ -9,6 +9,7 @@ from miv.cache_folder import cache_folder
 from miv.cli.app import JsonOption, app, print_json
 from miv.cli.settings import with_settings
 from miv.errors import MivError, unknown_name
+from miv.experiments.tiers import resolve_backbone
 from miv.training.config import parse_options, read_settings
 from miv.training.presets import preset as get_preset
 
@@ -57,6 +58,8 @@ def train(
     if config is not None:
         chosen = chosen.changed(from_file, f" in {config}")
     chosen = chosen.changed(settings)
+    if chosen.backbone is not None:
+        chosen = chosen.changed({"backbone": resolve_backbone(chosen.backbone)})
 
     from miv.memory import keep_memory
     from miv.progress import RichProgress
@@ -81,12 +84,28 @@ def train(
     if not is_first_process():
         return
     draw_run(RunFolder(out))
+    _warn_of_one_answer(out)
     if json:
         print_json({"run": str(out), **{split: found.document() for split, found in evaluations.items()}})
         return
     for split, found in evaluations.items():
         print(f"{split}: {found.text()}\n")
     typer.echo(f"Wrote {out}; the verifier is {out / 'verifier'}.", err=True)
+
+
+def _warn_of_one_answer(out: Path) -> None:
+    """Say where the verifier tells nothing apart, which its accuracy alone does not show."""
+    from miv.evaluation import Predictions
+    from miv.training.run_folder import RunFolder
+
+    yes = Predictions.load(RunFolder(out).predictions("validation")).yes
+    if yes.all() or not yes.any():
+        typer.echo(
+            f"Warning: the verifier answers {'yes' if yes.all() else 'no'} to all {len(yes):,} exemplars "
+            "of validation. Train longer (--max-epochs), or after a contrast stage (--contrast-epochs). Where "
+            "its AUROC is above 0.5, `miv calibrate` finds a threshold that tells them apart.",
+            err=True,
+        )
 
 
 def _open(data: str, options: dict[str, Any], built: Path) -> "dict[str, ExemplarSet]":

@@ -49,9 +49,8 @@ def classification_metrics(
 
     Args:
         label: ``(E,)``, 0 or 1.
-        probability: ``(E,)``; at ``threshold`` or above it the answer is yes, as with an operating point. For
-            logits the threshold is 0.
-        threshold: between no and yes.
+        probability: ``(E,)``, or logits with a threshold of 0.
+        threshold: the answer is yes where the probability is at least this, as an operating point has it.
         undefined: what AUROC is where all labels are the same: ``nan`` or ``error``.
         zero_division: what the precision of a class is that was never predicted, and the recall of one that never
             occurs: ``zero``, ``one``, or ``skip`` to leave the class out of the mean. A class that neither occurs

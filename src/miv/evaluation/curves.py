@@ -48,7 +48,7 @@ def _draw_roc(axes: "Axes", models: dict[str, Predictions]) -> None:
         false_share, true_share, _ = roc_curve(answers.label, answers.logit)
         area = auroc(answers.label, answers.logit)
         axes.plot(false_share, true_share, **style, label=f"{name or 'AUROC'}  {area:.3f}", clip_on=False)
-        yes = answers.logit > 0
+        yes = answers.yes
         _dot(axes, yes[answers.label == 0].mean(), yes[answers.label == 1].mean(), style)
     _finish(axes, "ROC" if "" in models else "ROC: AUROC by model", "lower right")
     axes.set(xlabel="negatives answered yes (false positive rate)", ylabel="positives answered yes (recall)")
@@ -69,7 +69,7 @@ def _draw_precision_recall(axes: "Axes", models: dict[str, Predictions]) -> None
         area = average_precision_score(answers.label, answers.logit)
         label = f"{name or 'average precision'}  {area:.3f}"
         axes.plot(recall, precision, **style, drawstyle="steps-pre", label=label, clip_on=False)
-        yes = answers.logit > 0
+        yes = answers.yes
         if yes.any():
             _dot(axes, yes[answers.label == 1].mean(), answers.label[yes].mean(), style)
     _finish(axes, "Precision and recall" if "" in models else "Precision and recall: AP by model", "lower left")

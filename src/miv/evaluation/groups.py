@@ -47,7 +47,7 @@ def group_table(
 ) -> list[GroupRow]:
     """Count the answers by group: ``label``, ``probability`` and ``group`` (strings) are ``(E,)``.
 
-    Groups come in order, numbers by their value. At ``threshold`` or above it the answer is yes; for logits it is 0.
+    Groups come in order, numbers by their value. From ``threshold`` on the answer is yes; for logits it is 0.
 
     >>> for row in group_table([1, 0, 0], [0.9, 0.2, 0.7], ["3", "3", "7"]):
     ...     print(row)

@@ -94,6 +94,11 @@ class Predictions:
         """``(E,)`` the sigmoid of the logit."""
         return sigmoid(self.logit)
 
+    @property
+    def yes(self) -> NDArray[np.bool_]:
+        """``(E,)`` where a verifier that was not calibrated says yes: a probability of 0.5 or more."""
+        return np.asarray(self.logit >= 0)
+
     @cached_property
     def bag_sizes(self) -> NDArray[np.int64]:
         """``(E,)`` the number of instances in each bag."""

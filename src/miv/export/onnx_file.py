@@ -20,10 +20,11 @@ from miv.errors import MivError
 from miv.export.graph import VerifierGraph, instance_shape
 from miv.export.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
 from miv.files import whole_file
-from miv.verifier import Verifier
+from miv.verifier import Verification, Verifier
 
 TOLERANCE = 1e-4
 LARGEST_CHECKED_BAG = 200
+_NOISE = 1e-6  # some ten times the rounding of float32
 _OTHER_VERSIONS = "Other versions of torch, onnxscript or onnxruntime may do better."
 
 
@@ -35,16 +36,25 @@ class ExportCheck:
         bag_sizes: of the bags compared.
         logit: greatest difference of two logits, relative to the logit where that is above 1.
         attention: greatest difference of two attentions, ``None`` where the pooling has none.
+        rounding: how far the logit of PyTorch moves in float64, measured as ``logit`` is, where the instances change by
+            a millionth. Where heads have two channels, these are near to equal now and then, and their LayerNorm makes
+            much of a small difference: no two programs agree there.
     """
 
     bag_sizes: list[int]
     logit: float
     attention: float | None
+    rounding: float
 
     @property
     def worst(self) -> float:
         """The greater of the two; NaN where one of them is."""
         return float(np.max([self.logit, self.attention or 0.0]))  # max() of Python passes over a NaN
+
+    @property
+    def allowed(self) -> float:
+        """What the differences may be: 1e-4, or twice what such a change does where that is more."""
+        return max(TOLERANCE, 2 * self.rounding)
 
 
 def export_onnx(
@@ -60,7 +70,7 @@ def export_onnx(
 
     Args:
         verifier: with its operating point, which goes into the file's metadata.
-        path: of the file, which is put in place only if it gives what PyTorch gives, within 1e-4.
+        path: of the file, which is put in place only if it gives what PyTorch gives, within ``ExportCheck.allowed``.
         features_only: leave the backbone out; the file then takes features.
         image_size: ``(height, width)`` of the images, with the backbone ``compact_cnn``; only for a verifier that does
             not know the form of the images on which it was trained.
@@ -80,10 +90,10 @@ def export_onnx(
     with whole_file(Path(path)) as temporary:
         program.save(temporary, external_data=False)
         check = _compare(verifier, OnnxVerifier(temporary), random, shape, bags, with_backbone=with_backbone)
-        if not check.worst <= TOLERANCE:
+        if not check.worst <= check.allowed:
             raise MivError(
-                f"ONNX Runtime differs from PyTorch by {check.worst:.2g}, which is above {TOLERANCE:g}; nothing was "
-                f"written. {_OTHER_VERSIONS}"
+                f"ONNX Runtime differs from PyTorch by {check.worst:.3g}, which is above {check.allowed:.3g}; "
+                f"nothing was written. {_OTHER_VERSIONS}"
             )
     return check
 
@@ -127,6 +137,9 @@ def _traced(graph: VerifierGraph, query: NDArray[Any], bag: NDArray[Any]) -> Any
             output_names=names,
             dynamic_shapes={"query": None, "bag": {0: torch.export.Dim("N", min=1)}},
             dynamo=True,
+            # The optimiser of the exporter takes x + 1e-12 for x, and so the LayerNorm of a head of one channel for
+            # 0 / 0. ONNX Runtime optimises the graph when it loads it, and keeps the sum.
+            optimize=False,
             verbose=False,
         )
 
@@ -155,27 +168,36 @@ def _compare(
     with_backbone: bool,
 ) -> ExportCheck:
     sizes = [1, 2, LARGEST_CHECKED_BAG, *random.integers(3, LARGEST_CHECKED_BAG, max(0, bags - 3)).tolist()][:bags]
+    exact, noise = copy.deepcopy(verifier).double(), torch.Generator().manual_seed(0)
     prepare = verifier.backbone.prepare if with_backbone else torch.from_numpy
-    verify = verifier if with_backbone else verifier.verify_features
-    logits, attentions = [], []
+    logits, attentions, rounding = [], [], 0.0
     for size in sizes:
         query, bag = _instances(random, shape, size)
-        with torch.inference_mode():
-            expected = verify(prepare(query[None]), Bags.from_list([prepare(bag)]))
+        one, several = prepare(query[None]), prepare(bag)
+        expected = _verify(verifier, one, several, with_backbone=with_backbone)
         wanted = float(expected.logit[0])
         if not np.isfinite(wanted):
             raise MivError(
                 f"For a random bag of {size} the verifier itself gives a logit of {wanted}; nothing was written. "
                 "Its weights are damaged, or its training went wrong."
             )
+        shaken = [x.double() * (1 + _NOISE * torch.randn(x.shape, generator=noise)) for x in (one, several)]
+        moved = float(_verify(exact, shaken[0], shaken[1], with_backbone=with_backbone).logit[0])
         try:
             given = exported.verify(query, bag)
         except ValueError as error:
             raise MivError(f"For a random bag of {size} ONNX Runtime gives no answer: {error}") from error
         logits.append(abs(given.logit - wanted) / max(1.0, abs(wanted)))
+        rounding = max(rounding, abs(moved - wanted) / max(1.0, abs(wanted)))
         if expected.attention is not None or given.attention is not None:
             attentions.append(_difference(given.attention, expected.attention))
-    return ExportCheck(sizes, float(np.max(logits)), float(np.max(attentions)) if attentions else None)
+    return ExportCheck(sizes, float(np.max(logits)), float(np.max(attentions)) if attentions else None, rounding)
+
+
+def _verify(verifier: Verifier, query: torch.Tensor, bag: torch.Tensor, *, with_backbone: bool) -> Verification:
+    verify = verifier if with_backbone else verifier.verify_features
+    with torch.inference_mode():
+        return verify(query, Bags.from_list([bag]))
 
 
 def _difference(given: NDArray[np.float32] | None, expected: torch.Tensor | None) -> float:

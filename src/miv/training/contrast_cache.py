@@ -48,6 +48,8 @@ def contrast_once(
         if kept.is_dir() and not _is_over(folder, config):
             with whole_folder(folder) as temporary:
                 shutil.copytree(kept, temporary, dirs_exist_ok=True)
+            with progress.step(f"Taking the contrast stage, which a run before this one computed, from {kept}"):
+                pass
         yield
         if not kept.is_dir():
             with whole_folder(kept) as temporary:

@@ -113,7 +113,7 @@ class StageModule(LightningModule):
                 "learning_rate": self.trainer.optimizers[0].param_groups[0]["lr"],
                 "train_loss": self.state.loss_sum / self.drawn,
                 "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),
-                "validation_accuracy": float(((answers.logit >= 0) == answers.label).mean()),
+                "validation_accuracy": float((answers.yes == answers.label).mean()),
                 "validation_auroc": auroc(answers.label, answers.logit),
             }
         )

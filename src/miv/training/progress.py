@@ -47,10 +47,12 @@ class EpochProgress(Callback):
         """Say how the epoch went."""
         row, state = module.state.history[-1], module.state
         seconds, self._began = time.monotonic() - self._began, time.monotonic()
-        is_best = state.best == state.epoch - 1 and row[state.criterion] > self._best_before
+        contrast = self.stage == "contrast"  # keeps the last epoch, and answers by the nearest target
+        is_best = not contrast and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
+        of = "nearest loss" if contrast else "loss"
         line = (
             f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
-            f"validation loss {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
+            f"validation {of} {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
             f"AUROC {row['validation_auroc']:.4f}  {seconds:5.1f} s{' *' if is_best else ''}"
         )
         if self._bars is not None:
