@@ -82,8 +82,8 @@ def test_the_words_of_the_summary_have_the_numbers_of_the_cells() -> None:
     assert f"({min(gaps):.3f} to {max(gaps):.3f}\n" in README
     added = {model: lead[f"{model} +attention", "i_auroc"]["difference"] for model in ("cap_vema", "cap_dba_l1")}
     assert f"adds {added['cap_vema']:.3f} (VEMA) and {added['cap_dba_l1']:.3f} (DBA-L1) i-AUROC" in README
-    steps = [lead[f"cap_vema {step}", "auroc"]["difference"] for step in ("+co_excitation", "+pre_layernorm")]
-    assert f"takes {-steps[0]:.3f}, the LayerNorm gives {steps[1]:.3f}." in README
+    step = lead["cap_vema +multi_head", "auroc"]["difference"]
+    assert f"by\n  +{step:.3f} (p = " in README
     significant = {row for (row, metric), t in lead.items() if "+" in row and metric == "auroc" and t["p_holm"] < 0.05}
     assert significant == {"cap_vema +co_excitation", "cap_vema +pre_layernorm"}
     order = found["classification"]["order"][0]
