@@ -85,7 +85,7 @@ def test_the_words_of_the_summary_have_the_numbers_of_the_cells() -> None:
     step = lead["cap_vema +multi_head", "auroc"]["difference"]
     assert f"by\n  +{step:.3f} (p = " in README
     significant = {row for (row, metric), t in lead.items() if "+" in row and metric == "auroc" and t["p_holm"] < 0.05}
-    assert significant == {"cap_vema +co_excitation", "cap_vema +pre_layernorm"}
+    assert significant == {"cap_vema +multi_head"}
     order = found["classification"]["order"][0]
     assert f"Kendall's tau with the paper's {order['kendall']:.2f}" in README
     assert {one for some in order["ours"][:4] for one in some} == {one for some in order["paper"][:4] for one in some}
