@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import beta
 
+from miv.calibration import calibrate
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.evidence import upper_bound
 from miv.calibration.goals import parse_goal
 from miv.errors import MivError
+from miv.evaluation import Predictions
 
 
 def naive_rates(probability: NDArray[Any], label: NDArray[Any], threshold: float) -> tuple[float, float]:
@@ -168,3 +170,13 @@ def test_resampled_curves_scatter_around_the_truth() -> None:
     truth = curve.false_accept_rate[middle]
     assert rates.mean() == pytest.approx(truth, abs=0.01)
     assert rates.std() == pytest.approx(math.sqrt(truth * (1 - truth) / 300), rel=0.2)
+
+
+def test_the_rate_that_a_refusal_names_can_be_asked_for() -> None:
+    random = np.random.default_rng(0)
+    label = np.arange(602) % 2  # 301 negatives: the bound, 0.0099033, rounded down would be refused again
+    answers = Predictions(random.normal(8.0 * label - 4.0), label, ptr=np.arange(603))
+    with pytest.raises(MivError, match=r"or ask for a rate of 0\.01 or more") as refused:
+        calibrate(answers, "far=0.0001", rounds=10)
+    rate = str(refused.value).split("a rate of ")[1].split(" ")[0]
+    assert calibrate(answers, f"far={rate}", rounds=10).point.goal == f"false-accept rate <= {rate}"

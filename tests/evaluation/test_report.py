@@ -12,6 +12,7 @@ from miv.evaluation import (
     group_table,
     witness_metrics,
 )
+from miv.operating_point import OperatingPoint
 
 
 def test_it_holds_what_the_functions_say() -> None:
@@ -78,3 +79,14 @@ def test_the_table() -> None:
 def test_undefined_bags_are_refused_where_asked() -> None:
     with pytest.raises(ValueError, match="nothing but witnesses"):
         evaluate(Predictions([1.0], [1], [0, 1], [1.0], [True]), undefined="error")
+
+
+def test_a_calibrated_verifier_is_measured_at_its_operating_point_too() -> None:
+    # Probabilities 0.88, 0.62, 0.73, 0.27: at 0.7 the second positive is rejected and the first negative accepted.
+    answers = Predictions([2.0, 0.5, 1.0, -1.0], label=[1, 1, 0, 0], ptr=[0, 1, 2, 3, 4])
+    found = evaluate(answers, point=OperatingPoint(threshold=0.7, goal="far"))
+    expected = {"goal": "far", "threshold": 0.7, "accuracy": 0.5, "false_accepts": 1, "negatives": 2}
+    assert found.document()["operating_point"] == expected | {"false_rejects": 1, "positives": 2}
+    assert found.classification["accuracy"] == 0.75
+    assert "0.7000    0.5000  1 of 2 (50.0%)  1 of 2 (50.0%)" in found.text()
+    assert "operating_point" not in evaluate(answers, point=OperatingPoint.default()).document()
