@@ -51,8 +51,8 @@ def test_too_few_witnesses_leave_the_threshold_and_say_the_numbers() -> None:
     found = calibrate(few, "eer", epsilon=0.02, rounds=5)
     assert found.point.witness_rule == StatedRule()
     assert found.point.threshold == calibrate(few, "eer", epsilon=0.5, rounds=5).point.threshold
-    assert "98.0% of witnesses inside cannot be promised with" in found.point.measured["witnesses"]["too_few"]
-    assert "A stated rule without a promise: 98.0% of witnesses" in found.text()
+    assert "98% of witnesses inside cannot be promised with" in found.point.measured["witnesses"]["too_few"]
+    assert "A stated rule without a promise: 98% of witnesses" in found.text()
 
 
 @pytest.mark.parametrize("goal", ["eer", "cost=1:1"])
@@ -100,7 +100,7 @@ def test_text_and_pictures(tmp_path: Path) -> None:
     found = calibrate(ANSWERS, "far=0.2", rounds=20)
     text = found.text()
     assert "false-accept rate <= 0.2" in text
-    assert "at least 90.0% of true witnesses are inside" in text
+    assert "at least 90% of true witnesses are inside" in text
     paths = found.write_pictures(tmp_path)
     assert [path.name for path in paths if path.suffix == ".svg"] == ["roc.svg", "det.svg", "reliability.svg"]
     assert all(path.stat().st_size > 1000 for path in paths)

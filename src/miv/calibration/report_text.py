@@ -73,7 +73,8 @@ def _witnesses(point: OperatingPoint) -> list[str]:
         ]
     lines = [
         f"Witnesses: where probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
-        f"at least {1 - rule.epsilon:.1%} of true witnesses are inside (conformal). Measured on held-out halves:",
+        f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). Measured on held-out "
+        "halves:",
     ]
     measured = found["held_out"]
     if measured is None:

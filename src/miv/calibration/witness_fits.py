@@ -38,7 +38,8 @@ def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: flo
         needed = math.ceil((1 - epsilon) * most / epsilon)
         together = "in one bag" if predictions.query is None else "of one query"
         raise TooFewWitnessesError(
-            f"{1 - epsilon:.1%} of witnesses inside cannot be promised with {len(scores):,} known witnesses, of which "
+            f"{100 * (1 - epsilon):.4g}% of witnesses inside cannot be promised with {len(scores):,} known witnesses, "
+            "of which "
             f"up to {most} are {together}. Expected at least {needed:,}; give more data, or a larger --epsilon."
         )
     return ConformalRule(float(np.partition(scores, missed)[missed]), epsilon)
