@@ -54,16 +54,21 @@ def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
             f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files such as "
             "pytorch_model.bin."
         )
-    try:
-        weights = load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise MivError(
-            f"{path} is not a whole safetensors file ({error}). It is damaged or cut off; copy it anew."
-        ) from error
+    weights = load_weights(path)
     _check_fit(path, weights, outline.state_dict())
     _check_unsaved(path, weights, outline)
     # Copied to memory of torch's own, which is aligned as a file's is not: otherwise sums differ in their last bit.
     return {name: tensor.clone() for name, tensor in weights.items()}
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """All that a safetensors file holds."""
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise MivError(
+            f"{path} is not a whole safetensors file ({error}). It is damaged or cut off; copy it anew."
+        ) from error
 
 
 def hash_of_weights(weights: Mapping[str, Tensor]) -> str:

@@ -150,7 +150,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Accuracy, weighted where there are weights: ``score(X, y)`` or ``score(queries, bags, labels)``."""
-        if labels is not None and len(y) and np.ndim(y[0]) == 0:
+        if labels is not None and len(y) and np.ndim(next(iter(y))) == 0:
             raise MivError(
                 "The second argument has a number or a word for each exemplar, so it is labels, and there is a third. "
                 "Expected score(X, y, sample_weight=weights), or score(queries, bags, labels)."

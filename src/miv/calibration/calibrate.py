@@ -67,7 +67,7 @@ def calibrate(
     epsilon: float = 0.1,
     *,
     shares: ArrayLike | None = None,
-    witnesses_by: WitnessesBy = "attention",
+    witnesses_by: WitnessesBy | None = None,
     rounds: int = ROUNDS,
     seed: int = 0,
 ) -> Calibration:
@@ -77,17 +77,19 @@ def calibrate(
         predictions: of a verifier on exemplars that it was not trained on, and that nothing will be tested on. Where
             they have no ``query``, all exemplars are taken as independent.
         goal: what the threshold is for, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``.
-        scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto`` for the best by cross-validation.
+        scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto``, see ``choose_scaling``.
         epsilon: the share of true witnesses that may be outside the witness sets, where enough witnesses are known.
         shares: ``(T,)``, of sum 1 in each bag, that the witness rule is for instead of attention, such as those of
             ``miv.explaining.witness_shares``.
-        witnesses_by: what gave them. The rule is refused for others.
+        witnesses_by: what gave them, where there are any. The rule is refused for others.
         rounds: of the bootstrap.
         seed: of folds, halves and bootstrap.
     """
     goal = parse_goal(goal) if isinstance(goal, str) else goal
     if len(predictions) == 0:
         raise MivError("There are no predictions. Expected those on validation data.")
+    if shares is not None and witnesses_by is None:
+        raise MivError("There are shares, but not what gave them. Expected witnesses_by too, such as 'leave_one_out'.")
     logit, label = predictions.logit, predictions.label
     cluster = clusters_of(predictions)
     chosen = choose_scaling(logit, label, scaling, seed, cluster)
@@ -98,7 +100,7 @@ def calibrate(
     threshold = float(curve.cuts[place])
     shared = predictions if shares is None else replace(predictions, attention=np.asarray(shares, np.float64))
     rule, witnesses = _witness_rule(shared, probability, probability >= threshold, epsilon, seed)
-    rule = replace(rule, by=witnesses_by) if isinstance(rule, ConformalRule) else rule
+    rule = replace(rule, by=witnesses_by or "attention") if isinstance(rule, ConformalRule) else rule
     resampled = curve.resampled(probability, label, cluster, rounds, seed)
     measured = {
         "exemplars": len(predictions),

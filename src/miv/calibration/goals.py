@@ -38,6 +38,12 @@ class Goal(ABC):
                 f"The threshold for {self.words} would answer {'yes' if accepted else 'no'} to all {exemplars:,} "
                 "exemplars, which needs no verifier. Train a better one, or choose another goal."
             )
+        accepts, rejects = float(curve.false_accept_rate[place]), float(curve.false_reject_rate[place])
+        if accepts + rejects >= 1:
+            raise MivError(
+                f"The threshold for {self.words} accepts {accepts:.1%} of the negatives and {1 - rejects:.1%} of the "
+                "positives: no better than chance. Train a better verifier, or choose another goal."
+            )
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ class LeastCost(Goal):
                 f"negatives and rejects {rejects:,} of {curve.positives:,} positives, but the true rates may be up to "
                 f"{rates[0]:.2g} and {rates[1]:.2g} ({CONFIDENCE:.0%} confidence each), at which an exemplar costs "
                 f"{highest:.3g}; the answer {'no' if reject <= accept else 'yes'} to everything costs {alike:.3g}. "
-                "Give more data, or costs that are nearer to each other."
+                "Give more data, costs that are nearer to each other, or a better verifier."
             )
 
     def _prices(self, curve: ErrorCurve) -> tuple[Floats, Floats]:

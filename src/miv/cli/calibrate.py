@@ -46,7 +46,7 @@ def calibrate(
     """Choose where a verifier says yes, and which instances it calls witnesses, and keep that in its folder.
 
     A rate such as far=0.01 is kept with 95 % confidence; one that the data are too few to show is refused.
-    The scaling that makes probabilities of logits is the best of four by cross-validation.
+    The scaling that makes probabilities of logits is the simplest of four near the best by cross-validation.
 
     Example: miv calibrate runs/dba twin --goal far=0.05 --plots curves
     """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from miv.cli.app import JsonOption, app, print_json
+from miv.cli.app import JsonOption, OverwriteOption, app, print_json
 from miv.errors import MivError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def verify(
     by_instance: Annotated[
         bool, typer.Option("--by-instance", help="With --bags: write a row an instance, not a row an exemplar.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out where it is there.")] = False,
+    overwrite: OverwriteOption = False,
     resize: Annotated[
         Literal["stretch", "crop", "pad"] | None,
         typer.Option(help="Bring images of another size to that of the training: stretched, cropped, or padded."),
@@ -65,8 +65,8 @@ def verify(
     names = [*(bag or []), *(more or [])]
     if (bags is None) == (query is None and not names) or (bags is None and not (query and names)):
         raise MivError("Give either --query and --bag, or --bags with a table of queries and bags.")
-    if bags is None and (out is not None or instances is not None or by_instance):
-        raise MivError("--out, --instances and --by-instance go with --bags, a table of queries and bags.")
+    if bags is None and (out is not None or instances is not None or by_instance or overwrite):
+        raise MivError("--out, --overwrite, --instances and --by-instance go with --bags, a table of queries and bags.")
 
     from miv.instance_files import is_file, is_folder
     from miv.progress import RichProgress

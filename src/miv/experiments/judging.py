@@ -74,8 +74,8 @@ ABOVE = Question(
 NOT_BELOW = Question(
     all_are=f"above −{MARGIN}",
     shown=lambda value: value.p_above(-MARGIN),
-    refuted=lambda value: value.p if value.value < 0 else 1.0,
-    is_refuted="significantly below 0",
+    refuted=lambda value: min(1.0, 2 * value.p_below(-MARGIN)),
+    is_refuted=f"significantly below −{MARGIN}",
     p_of_what=f"for −{MARGIN} or less",
 )
 WITHIN = Question(

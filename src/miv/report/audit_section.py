@@ -10,7 +10,7 @@ from miv.audit.report import heading
 from miv.audit.rows import tables
 from miv.errors import MivError
 from miv.json_files import read_json_object
-from miv.model_files import WEIGHTS_NAME, hash_of_weights
+from miv.model_files import WEIGHTS_NAME, hash_of_weights, load_weights
 from miv.report.marks import badge, style
 from miv.report.sections import table
 from miv.report.sources import ReportModel, ReportSource
@@ -125,9 +125,7 @@ def _matched(path: Path, audited: dict[str, Any], source: ReportSource) -> dict[
 
 
 def _hash(model: ReportModel) -> str | None:
-    from safetensors.torch import load_file
-
-    return None if model.verifier is None else hash_of_weights(load_file(model.verifier / WEIGHTS_NAME))
+    return None if model.verifier is None else hash_of_weights(load_weights(model.verifier / WEIGHTS_NAME))
 
 
 def _cell(value: Any) -> str:

@@ -103,6 +103,7 @@ def _survey(table: Path, progress: Progress) -> tuple[int, list[str], str | None
         for place, record in read_records(table, required=["query", "bag"]):
             _members(record, place)
             kept |= {name for name in _KEPT if not is_blank(record.get(name))}
+            _check_writable(record, place)
             if odd_label is None and not is_blank(record.get("label")) and not is_label(record["label"]):
                 odd_label = f"{place}: {short(record['label'])}"
             count += 1
@@ -110,6 +111,14 @@ def _survey(table: Path, progress: Progress) -> tuple[int, list[str], str | None
     if not count:
         raise MivError(f"{table}: no rows. Expected one exemplar a row.")
     return count, [name for name in _KEPT if name in kept], odd_label
+
+
+def _check_writable(record: dict[str, Any], place: str) -> None:
+    for name in _KEPT:
+        try:
+            str(record.get(name)).encode()
+        except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can spell
+            raise MivError(f"{place}: {name} is no valid text ({error.reason}). Expected Unicode.") from error
 
 
 def _parts(table: Path, known: dict[str, Named] | None, kind: Kind, kept: list[str]) -> Iterator[list[_Row]]:

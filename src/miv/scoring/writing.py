@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from miv.errors import MivError
-from miv.files import whole_file
+from miv.files import refuse_existing, whole_file
 from miv.tasks.own.cells import SEPARATOR
 
 _OUTPUTS = (".parquet", ".csv")
@@ -25,8 +25,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     """Refuse, before the work, a name that cannot be written, or what would be lost."""
     if path.suffix.lower() not in _OUTPUTS:
         raise MivError(f"The output {path} ends in {path.suffix!r}. Expected {' or '.join(_OUTPUTS)}.")
-    if path.exists() and not overwrite:
-        raise MivError(f"{path} is there already. Choose another name for --out, or replace it with --overwrite.")
+    refuse_existing(path, overwrite=overwrite)
 
 
 @contextmanager
