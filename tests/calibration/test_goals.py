@@ -180,3 +180,18 @@ def test_the_rate_that_a_refusal_names_can_be_asked_for() -> None:
         calibrate(answers, "far=0.0001", rounds=10)
     rate = str(refused.value).split("a rate of ")[1].split(" ")[0]
     assert calibrate(answers, f"far={rate}", rounds=10).point.goal == f"false-accept rate <= {rate}"
+
+
+@pytest.mark.parametrize("goal", ["far=0.2", "frr=0.2"])
+def test_a_rate_reached_by_chance_is_refused(goal: str) -> None:
+    """Every probability is that of as many positives as negatives, so no threshold does better than a coin."""
+    probability, label = np.tile(np.linspace(0.1, 0.9, 100), 2), np.repeat([0, 1], 100).astype(np.int8)
+    curve = ErrorCurve.of(probability, label)
+    with pytest.raises(MivError, match="no better than chance"):
+        parse_goal(goal).check(curve)
+
+
+def test_shares_are_not_taken_for_attention_unasked() -> None:
+    predictions = Predictions([1.0, -1.0], [1, 0], [0, 1, 2])
+    with pytest.raises(MivError, match="Expected witnesses_by too"):
+        calibrate(predictions, shares=[1.0, 1.0])

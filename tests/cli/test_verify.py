@@ -182,6 +182,12 @@ def test_an_error_names_the_line(folder: Path, model: str, table: str, message: 
         run(model, "--bags", "pairs.csv", "--out", "out.csv")
 
 
+def test_half_a_character_is_named_with_its_line(folder: Path) -> None:
+    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0]], "group": "\\ud800"}\n')
+    with pytest.raises(MivError, match=r"pairs.jsonl, line 1: group is no valid text"):
+        run("vectors", "--bags", "pairs.jsonl", "--out", "out.csv")
+
+
 def test_notes_go_to_standard_error(folder: Path) -> None:
     verifier = Verifier("gabmil", channels=2)
     for weight in verifier.parameters():

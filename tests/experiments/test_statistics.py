@@ -13,6 +13,7 @@ from scipy.stats import norm, t
 from miv.errors import MivError
 from miv.evaluation import Predictions, classification_metrics, evaluate, witness_scores
 from miv.experiments.influence import influence
+from miv.experiments.judging import NOT_BELOW
 from miv.experiments.paired import Estimate, difference, estimate, holm
 from tests.experiments.examples import answers_of, finish, job_of
 
@@ -185,3 +186,10 @@ def test_holm_is_the_closed_test_of_bonferroni(p_values: list[float]) -> None:
 def test_holm_leaves_out_what_is_undefined() -> None:
     assert holm([0.01, math.nan])[0] == 0.01
     assert math.isnan(holm([0.01, math.nan])[1])
+
+
+def test_a_lead_within_the_margin_does_not_refute_that_benchmarks_are_not_better() -> None:
+    """0.005 behind, and that for certain, is less than the 0.02 that would count; 0.05 behind is more."""
+    assert NOT_BELOW.refuted(Estimate(-0.005, 3, 0.0001, 0.0001)) > 0.5
+    assert NOT_BELOW.shown(Estimate(-0.005, 3, 0.0001, 0.0001)) < 0.001
+    assert NOT_BELOW.refuted(Estimate(-0.05, 3, 0.0001, 0.0001)) < 0.001

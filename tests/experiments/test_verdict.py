@@ -183,7 +183,7 @@ def test_one_round_decides_nothing(tmp_path: Path) -> None:
         replace(finished(tmp_path / "otherwise", plain(otherwise)), rounds=(0,)),
     )
     assert claims[0].judgement == "cannot be told"
-    assert claims[0].reason.startswith("There is one round only of what is significantly below 0 in it: AUROC of")
+    assert claims[0].reason.startswith("There is one round only of what is significantly below −0.02 in it: AUROC of")
 
 
 def test_claims_cannot_be_told_of_small_differences_and_missing_cells(tmp_path: Path) -> None:
