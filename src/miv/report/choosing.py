@@ -35,7 +35,7 @@ def choose_exemplars(source: ReportSource, most: int) -> NDArray[np.int64]:
 def telling_exemplar(source: ReportSource) -> int:
     """One to explain the idea with: positive, a bag of moderate size, and models that disagree where there are two.
 
-    Among these, one where a model that is right has most of its attention on the witness.
+    Among these, one where a model that is right looks at the witness, and one that is wrong looks elsewhere.
     """
     exemplars = source.exemplars
     sizes = exemplars.bag_sizes
@@ -44,15 +44,18 @@ def telling_exemplar(source: ReportSource) -> int:
     verdicts = np.stack([model.verdict for model in source.models])  # (M, E)
     score += 4 * (verdicts.any(axis=0) & ~verdicts.all(axis=0))
     score += 3 * verdicts[0]  # the first model named is taken for the one to be shown at its best
-    on_witnesses = np.zeros(len(exemplars))
+    score += source.models[0].probability  # nor is it to be right by a hair
+    on_witnesses, elsewhere = np.zeros(len(exemplars)), np.zeros(len(exemplars))
     for model in source.models:
         attention = model.answers.attention
         if attention is not None and exemplars.witness is not None:
             mass = np.add.reduceat(attention * exemplars.witness, exemplars.bag_ptr[:-1])
-            on_witnesses = np.maximum(on_witnesses, mass * (model.verdict == (exemplars.label == 1)))
+            right = model.verdict == (exemplars.label == 1)
+            on_witnesses = np.maximum(on_witnesses, mass * right)
+            elsewhere = np.maximum(elsewhere, (1 - mass) * ~right)
     if exemplars.witness is not None:
         score += np.add.reduceat(exemplars.witness, exemplars.bag_ptr[:-1]) == 1
-    return int(np.argmax(score + 3 * on_witnesses))
+    return int(np.argmax(score + 3 * on_witnesses + 3 * elsewhere))
 
 
 def shown_members(source: ReportSource, exemplar: int) -> NDArray[np.int64]:
