@@ -2,7 +2,6 @@
 
 import tempfile
 import warnings
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -20,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from miv.errors import MivError
 from miv.evaluation import auroc
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.given import as_vectors, check_bags, check_finite
+from miv.exemplars import ExemplarSet
+from miv.pairs import all_vectors, exemplar_set, queries_and_bags
 from miv.verdict import Asked, Verdicts
 
 _SEEDS = np.iinfo(np.int32).max
@@ -92,7 +91,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, labels: ArrayLike | None = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Train: ``fit(X, y)`` with pairs and their labels, or ``fit(queries, bags, labels)``."""
-        queries, bags = _exemplars(X, None if labels is None else y)
+        queries, bags = queries_and_bags(X, None if labels is None else y)
         given = column_or_1d(y if labels is None else labels, warn=True)
         if len(given) != len(bags):
             raise MivError(f"There are {len(bags)} exemplars and {len(given)} labels. Expected one label an exemplar.")
@@ -107,7 +106,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise MivError(
                 f"There is one class, {self.classes_.tolist()[0]!r}. Expected exemplars of both, no and yes."
             )
-        exemplars = _exemplar_set(queries, bags, label)
+        exemplars = exemplar_set(queries, bags, label)
         self.n_features_in_ = int(exemplars.pool.values.shape[1])
         # The seed is for the weights of this verifier, not for what the caller draws next.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -133,7 +132,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def verify(self, X: Any, bags: Any = None, *, witnesses: Asked | None = None) -> Verdicts:  # noqa: N803
         """Everything at once: verdicts, probabilities, attention, and witnesses as ``Verifier.verify`` has them."""
         check_is_fitted(self)
-        queries, bags = _exemplars(X, bags)
+        queries, bags = queries_and_bags(X, bags)
         if len(queries) and np.ndim(queries[0]) == 1 and len(queries[0]) != self.n_features_in_:
             raise MivError(
                 f"X has {len(queries[0])} features, but {type(self).__name__} is expecting {self.n_features_in_} "
@@ -251,7 +250,7 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Fit the transformer on all vectors."""
-        vectors, _ = _vectors(X)
+        vectors, _ = all_vectors(X)
         self.n_features_in_ = vectors.shape[1]
         self.transformer_ = clone(self.transformer).fit(vectors)
         return self
@@ -259,7 +258,7 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:  # noqa: N803
         """Transform all vectors, in one call."""
         check_is_fitted(self)
-        given, borders = _vectors(X)
+        given, borders = all_vectors(X)
         made = self.transformer_.transform(given)
         vectors = np.asarray(made.toarray() if hasattr(made, "toarray") else made)  # a sparse matrix, or a data frame
         members = [vectors[first:last] for first, last in pairwise(borders)]
@@ -269,52 +268,3 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
-
-
-def _exemplars(first: Any, bags: Any) -> tuple[Any, Any]:
-    """Queries and bags, from pairs or as they are."""
-    if bags is not None:
-        return first, bags
-    for number, pair in enumerate(first):
-        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-            raise MivError(
-                f"Exemplar {number} is {_describe(pair)}. Expected X as a list of pairs (query, bag), a query (C,) and "
-                "a bag (N, C); or queries and bags as two arguments."
-            )
-    return [query for query, _ in first], [bag for _, bag in first]
-
-
-def _vectors(pairs: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """All vectors of the pairs, queries first, in their own kind of number; and the borders ``(E + 1,)`` of bags."""
-    queries, bags = _exemplars(pairs, None)
-    _checked(queries, bags)
-    vectors = np.concatenate([np.asarray(queries), *map(np.asarray, bags)])
-    return vectors, len(queries) + np.cumsum([0, *map(len, bags)])
-
-
-def _checked(queries: Any, bags: Any) -> list[NDArray[np.float32]]:
-    """The queries ``(E, C)``, and then each bag ``(N, C)``."""
-    check_bags(queries, bags, "features")
-    first = np.shape(queries[0])
-    if len(first) != 1 or not first[0]:
-        raise MivError(f"Query 0 has the shape {first}. Expected a vector (C,).")
-    parts = [as_vectors(queries, first[0], "The queries")]
-    return parts + [as_vectors(bag, first[0], f"Bag {number}") for number, bag in enumerate(bags)]
-
-
-def _exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarSet:
-    """One row a vector, as it comes: to look for equal ones costs more than it saves where nothing is embedded."""
-    parts = _checked(queries, bags)
-    check_finite(parts[0], "The queries")
-    values = np.concatenate(parts)
-    check_finite(values, "The queries and bags")
-    ptr = np.cumsum([0, *map(len, parts[1:])])
-    query = np.arange(len(queries))
-    return ExemplarSet(
-        InstancePool("features", values), query, ptr, len(queries) + np.arange(ptr[-1]), label.astype(np.int8)
-    )
-
-
-def _describe(thing: Any) -> str:
-    shape = np.shape(thing) if isinstance(thing, np.ndarray) else ""
-    return f"a {type(thing).__name__} {shape}".strip()

@@ -7,10 +7,9 @@ from numpy.typing import NDArray
 from miv.exemplars import ExemplarSet
 from miv.explaining.explain import explain
 from miv.progress import Progress
+from miv.values import Floats
 from miv.verifier import Verifier
 from miv.witness_sets import WitnessesBy
-
-Floats = NDArray[np.float64]
 
 # A fall of the logit that is less than so many roundings, relative to the logit where that is above 1, is none.
 _ROUNDINGS = 16

@@ -1,0 +1,60 @@
+"""Exemplars of vectors as scikit-learn's tools have them: a sequence of pairs ``(query, bag)``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.errors import MivError
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.given import as_vectors, check_bags, check_finite
+
+
+def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:
+    """Queries and bags, from pairs or, where the bags stand beside the queries, as they are."""
+    if bags is not None:
+        return first, bags
+    for number, pair in enumerate(first):
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise MivError(
+                f"Exemplar {number} is {_describe(pair)}. Expected X as a list of pairs (query, bag), a query (C,) and "
+                "a bag (N, C); or queries and bags as two arguments."
+            )
+    return [query for query, _ in first], [bag for _, bag in first]
+
+
+def all_vectors(pairs: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """All vectors of the pairs, queries first, in their own kind of number; and the borders ``(E + 1,)`` of bags."""
+    queries, bags = queries_and_bags(pairs, None)
+    _checked(queries, bags)
+    vectors = np.concatenate([np.asarray(queries), *map(np.asarray, bags)])
+    return vectors, len(queries) + np.cumsum([0, *map(len, bags)])
+
+
+def _checked(queries: Any, bags: Any) -> list[NDArray[np.float32]]:
+    """The queries ``(E, C)``, and then each bag ``(N, C)``."""
+    check_bags(queries, bags, "features")
+    first = np.shape(queries[0])
+    if len(first) != 1 or not first[0]:
+        raise MivError(f"Query 0 has the shape {first}. Expected a vector (C,).")
+    parts = [as_vectors(queries, first[0], "The queries")]
+    return parts + [as_vectors(bag, first[0], f"Bag {number}") for number, bag in enumerate(bags)]
+
+
+def exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarSet:
+    """One row a vector, as it comes: to look for equal ones costs more than it saves where nothing is embedded."""
+    parts = _checked(queries, bags)
+    check_finite(parts[0], "The queries")
+    values = np.concatenate(parts)
+    check_finite(values, "The queries and bags")
+    ptr = np.cumsum([0, *map(len, parts[1:])])
+    query = np.arange(len(queries))
+    return ExemplarSet(
+        InstancePool("features", values), query, ptr, len(queries) + np.arange(ptr[-1]), label.astype(np.int8)
+    )
+
+
+def _describe(thing: Any) -> str:
+    shape = np.shape(thing) if isinstance(thing, np.ndarray) else ""
+    return f"a {type(thing).__name__} {shape}".strip()
