@@ -47,5 +47,6 @@ def card_text(pooling: str, evaluations: Mapping[str, Evaluation], plain: Refere
     if plain is not None:
         known = dict.fromkeys(name for rows in plain.splits.values() for name in rows)
         told = [f"- `{name}`: {METHODS.get(name, 'a plain method')}" for name in known]
-        parts.append("The rows below the verifier are plain methods on the same data:\n\n" + "\n".join(told))
+        parts.append("The rows below the verifier are plain methods on the same data. `*` marks the best of a column.")
+        parts.append("\n".join(told))
     return "\n\n".join(parts)

@@ -19,6 +19,7 @@ def print_table(title: str, rows: Mapping[str, Figures]) -> None:
     for name, cells in marked(rows).items():
         table.add_row(name, *cells)
     Console(highlight=False, markup=False).print(table)
+    print()
 
 
 def marked(rows: Mapping[str, Figures]) -> dict[str, list[str]]:
