@@ -104,7 +104,7 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
     """Make a backbone from its name.
 
     Args:
-        spec: ``features``, ``compact_cnn``, ``hf:<name or folder>`` or ``timm:<name>``.
+        spec: ``features``, ``compact_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` or ``timm:<name>``.
         options: what that backbone takes besides.
 
     >>> create_backbone("compact_cnn", size="large").channels
@@ -123,7 +123,7 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
 
 _WORDS: dict[Kind, str] = {"image": "images", "text": "texts", "features": "feature vectors"}
 _BACKBONES_FOR: dict[Kind, str] = {
-    "image": "compact_cnn, timm:<name> or hf:<name or folder>",
+    "image": "compact_cnn, hog, timm:<name> or hf:<name or folder>",
     "text": "hf:<name or folder>",
     "features": "features",
 }
@@ -153,3 +153,10 @@ def check_images(values: NDArray[Any], colour: bool | None = None) -> Tensor:
 def is_being_loaded() -> bool:
     """Whether a saved verifier is being made anew, on the meta device: its file must not have anything fetched."""
     return torch.get_default_device().type == "meta"
+
+
+def whole_number(backbone: str, name: str, given: object, least: int, most: int) -> int:
+    """Return an option that must be a whole number from ``least`` to ``most``; it may come from a file."""
+    if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
+        raise MivError(f"{name} of {backbone} is {given!r}. Expected a whole number from {least} to {most}.")
+    return given

@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from miv.backbones.base import BACKBONES, Backbone, check_images
-from miv.errors import MivError, unknown_name
+from miv.backbones.base import BACKBONES, Backbone, check_images, whole_number
+from miv.errors import unknown_name
 
 # Side and channels of the first convolution, which halves the image, and then channels and stride of each block.
 PLANS = {
@@ -82,17 +82,10 @@ class CompactCNN(Backbone):
         super().__init__()
         if size not in PLANS:
             raise unknown_name("compact_cnn of size", size, PLANS)
-        for name, value, least, most in (
-            ("grid", grid, 1, 16),
-            ("features", features, 1, 4096),
-            ("shift", shift, 0, 3),
-        ):
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-                raise MivError(f"{name} of compact_cnn is {value!r}. Expected a whole number from {least} to {most}.")
         self.size = size
-        self.grid = grid
-        self.features = features
-        self.shift = shift
+        self.grid = whole_number("compact_cnn", "grid", grid, 1, 16)
+        self.features = whole_number("compact_cnn", "features", features, 1, 4096)
+        self.shift = whole_number("compact_cnn", "shift", shift, 0, 3)
         kernel, channels, blocks = PLANS[size]
         layers: list[nn.Module] = [StandardisedConv(1, channels, kernel, stride=2), nn.ReLU()]
         for outputs, stride in blocks:

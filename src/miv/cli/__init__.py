@@ -10,6 +10,7 @@ from miv.cli import (  # noqa: F401
     export,
     own_data,
     poolings,
+    reference,
     report,
     reproduce,
     runs,

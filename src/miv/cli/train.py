@@ -1,20 +1,17 @@
 """``miv train``: from exemplars, or from raw files, to a verifier and its metrics."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from miv.cache_folder import cache_folder
 from miv.cli.app import JsonOption, app, print_json
+from miv.cli.opening import open_sets
 from miv.cli.settings import with_settings
-from miv.errors import MivError, unknown_name
 from miv.experiments.tiers import resolve_backbone
 from miv.training.config import parse_options, read_settings
 from miv.training.presets import preset as get_preset
-
-if TYPE_CHECKING:
-    from miv.exemplars import ExemplarSet
 
 
 @app.command("train")
@@ -42,6 +39,9 @@ def train(
         Path | None,
         typer.Option(help="Folder of features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
     ] = None,
+    reference: Annotated[
+        bool, typer.Option("--reference/--no-reference", help="Score plain methods on the same features as well.")
+    ] = True,
     json: JsonOption = False,
     *,
     settings: dict[str, Any],
@@ -63,6 +63,10 @@ def train(
 
     from miv.memory import keep_memory
     from miv.progress import RichProgress
+    from miv.reference.beside import advice, figures_of, rows_beside
+    from miv.reference.card import write_card
+    from miv.reference.of_run import reference_of_run
+    from miv.reference.table import print_table
     from miv.training.curves import draw_run
     from miv.training.run import Machine, StoppedByUser, is_first_process, set_threads
     from miv.training.run import train as run_training
@@ -71,7 +75,7 @@ def train(
     keep_memory()
     cache = cache or cache_folder()
     options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
-    sets = _open(data, options, cache / "sets")
+    sets = open_sets(data, options, cache / "sets")
     set_threads(threads, devices)
     machine = Machine(cache / "features", devices, nodes, accelerator, workers)
     try:
@@ -83,14 +87,25 @@ def train(
         raise typer.Exit(130) from None
     if not is_first_process():
         return
-    draw_run(RunFolder(out))
+    run = RunFolder(out)
+    draw_run(run)
     _warn_of_one_answer(out)
+    plain = None
+    if reference:
+        plain = reference_of_run(run, sets, cache=machine.cache, device=machine.find_device(), progress=RichProgress())
+    write_card(run.verifier, chosen.pooling, evaluations, plain)
     if json:
-        print_json({"run": str(out), **{split: found.document() for split, found in evaluations.items()}})
-        return
-    for split, found in evaluations.items():
-        print(f"{split}: {found.text()}\n")
-    typer.echo(f"Wrote {out}; the verifier is {out / 'verifier'}.", err=True)
+        documents = {split: found.document() for split, found in evaluations.items()}
+        print_json({"run": str(out), **documents, "reference": None if plain is None else plain.document()})
+    else:
+        for split, found in evaluations.items():
+            print(f"{split}: {found.text()}\n")
+            if plain is not None:
+                rows = rows_beside(chosen.pooling, figures_of(found), plain.splits[split])
+                print_table(f"{split}: the verifier beside plain methods on the same data", rows)
+    if plain is not None:
+        typer.echo(advice(evaluations, plain, run) or "", err=True, nl=False)
+    typer.echo(f"Wrote {out}; the verifier is {run.verifier}.", err=True)
 
 
 def _warn_of_one_answer(out: Path) -> None:
@@ -106,20 +121,3 @@ def _warn_of_one_answer(out: Path) -> None:
             "its AUROC is above 0.5, `miv calibrate` finds a threshold that tells them apart.",
             err=True,
         )
-
-
-def _open(data: str, options: dict[str, Any], built: Path) -> "dict[str, ExemplarSet]":
-    """Open a folder of splits, or build the task of that name if it was not built before."""
-    from miv.exemplars import load_splits
-    from miv.progress import RichProgress
-    from miv.tasks import build_once, list_tasks
-
-    if Path(data).is_dir():
-        if options:
-            raise MivError(
-                f"{data} is a folder of splits, so it takes no option of a task such as {next(iter(options))}."
-            )
-        return load_splits(data)
-    if data not in list_tasks():
-        raise unknown_name("folder or task", data, list_tasks())
-    return load_splits(build_once(data, options, built, RichProgress()))

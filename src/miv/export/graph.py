@@ -7,13 +7,13 @@ from miv.errors import MivError
 from miv.export.one_bag import OneBag
 from miv.verifier import Verifier
 
-EXPORTED_BACKBONES = ("features", "compact_cnn")
+EXPORTED_BACKBONES = ("features", "compact_cnn", "hog", "pixels")
 
 
 class VerifierGraph(nn.Module):
     """One query and a bag of ``N`` to ``logit`` ``()`` and, where the pooling has it, ``attention`` ``(N,)``.
 
-    With features the query is ``(C,)`` and the bag ``(N, C)``, float32; with the backbone ``compact_cnn`` they are
+    With features the query is ``(C,)`` and the bag ``(N, C)``, float32; with a backbone for grey images they are
     ``(H, W)`` and ``(N, H, W)``, uint8, as images are stored: 0 is black and 255 white.
     """
 
@@ -48,6 +48,11 @@ def instance_shape(verifier: Verifier, image_size: tuple[int, int] | None, *, fe
         if image_size is None:
             raise MivError("The size of the images is missing. Say it as height x width: --image-size 28x28.")
         return image_size
+    if verifier.instances.mode != "L":
+        raise MivError(
+            "The verifier was trained on images in colour. The file takes grey images only. Use --features-only, or "
+            "train on grey images (--grey when the data are made)."
+        )
     size = verifier.instances.size
     if image_size not in (None, size):
         raise MivError(

@@ -72,7 +72,7 @@ def export_onnx(
         verifier: with its operating point, which goes into the file's metadata.
         path: of the file, which is put in place only if it gives what PyTorch gives, within ``ExportCheck.allowed``.
         features_only: leave the backbone out; the file then takes features.
-        image_size: ``(height, width)`` of the images, with the backbone ``compact_cnn``; only for a verifier that does
+        image_size: ``(height, width)`` of the images, with a backbone for grey images; only for a verifier that does
             not know the form of the images on which it was trained.
         bags: how many random bags are compared; the first have 1, 2 and 200 instances, the others sizes between.
         seed: of these bags.

@@ -2,6 +2,7 @@
 
 from html import escape
 
+NONE = '<span class="none">–</span>'  # a figure that does not exist
 STYLES = 10  # .m0 to .m9 in report.css; letters tell more models apart
 
 

@@ -12,7 +12,8 @@ from miv.evaluation import Evaluation, auroc, classification_metrics, evaluate, 
 from miv.evaluation.learning_curves import read_history
 from miv.evaluation.report_text import TITLES
 from miv.report.charts import Axis, Line, chart, nice_axis
-from miv.report.marks import badge, letter
+from miv.report.marks import NONE, badge, letter
+from miv.report.plain_rows import PLAIN_WORDS, plain_rows
 from miv.report.sources import ReportModel, ReportSource
 
 MOST_GROUPS = 60
@@ -49,20 +50,22 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wid
 def results(source: ReportSource) -> str:
     """The metrics of every model, the best of each in bold, and what its threshold leads to."""
     found = [_at_threshold(model) for model in source.models]
-    names = [
-        name for name in ("auroc", "accuracy", "f1", "i_auroc", "i_ap") if any(name in one.metrics for one in found)
-    ]
+    plain = plain_rows(source)
+    measured = [one.metrics for one in found] + [figures for _, figures in plain]
+    names = [name for name in ("auroc", "accuracy", "f1", "i_auroc", "i_ap") if any(name in one for one in measured)]
     heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
-    best = {name: max(round(float(np.nan_to_num(one.metrics.get(name, -1.0))), 3) for one in found) for name in names}
+    best = {name: max(round(float(np.nan_to_num(one.get(name, -1.0))), 3) for one in measured) for name in names}
+    several = {name: sum(name in one for one in measured) > 1 for name in names}
     rows = []
     for number, (model, one) in enumerate(zip(source.models, found, strict=True)):
-        cells = [_metric(one, name, best[name], several=len(found) > 1) for name in names]
+        cells = [_metric(one.metrics, name, best[name], several=several[name]) for name in names]
         label, yes = source.exemplars.label == 1, model.verdict
         wrong = [
             _share(int((yes & ~label).sum()), int((~label).sum())),
             _share(int((~yes & label).sum()), int(label.sum())),
         ]
         rows.append([badge(number, model.name), *cells, *wrong])
+    rows += [[head, *(_metric(one, n, best[n], several=several[n]) for n in names), NONE, NONE] for head, one in plain]
     caption = f"How well the models verify ({source.split}, {len(source.exemplars):,} exemplars)"
     chance = next((one.witnesses["i_ap_chance"] for one in found if one.witnesses), None)
     words = (
@@ -76,6 +79,7 @@ def results(source: ReportSource) -> str:
             " i-AUROC and i-AP: does the attention rank true witnesses above the rest of their bag? Even attention "
             f"would give 0.5 and {chance:.3f}."
         )
+    words += PLAIN_WORDS if plain else ""
     return table(heads, rows, caption) + f'<p class="note">{escape(words)}</p>' + _groups(found, source.models)
 
 
@@ -88,10 +92,10 @@ def _at_threshold(model: ReportModel) -> Evaluation:
     return replace(found, classification=decided, groups=groups)
 
 
-def _metric(found: Evaluation, name: str, best: float, *, several: bool) -> str:
-    value = found.metrics.get(name)
+def _metric(found: dict[str, float], name: str, best: float, *, several: bool) -> str:
+    value = found.get(name)
     if value is None or np.isnan(value):
-        return '<span class="none">–</span>'
+        return NONE
     return f"<b>{value:.3f}</b>" if several and round(value, 3) >= best else f"{value:.3f}"
 
 

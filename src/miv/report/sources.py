@@ -1,6 +1,7 @@
 """What a report is made of: the exemplars of one split, and what each run answered for them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from miv.evaluation import Predictions
 from miv.exemplars import ExemplarSet, load_splits
 from miv.operating_point import OperatingPoint
 from miv.progress import Progress, SilentProgress
+from miv.reference import Figures, Reference
 from miv.training.run_folder import RunFolder, refuse_unfinished
 from miv.witness_sets import ConformalRule
 
@@ -28,6 +30,7 @@ class ReportModel:
         about: seed, versions and time of the run; empty where not known.
         history: the CSV file of its metrics by epoch, where there is one.
         verifier: its folder, by which an audit of it is known; where there is none, it can have no audit.
+        reference: what plain methods reach on the same features; empty where they were not scored.
     """
 
     name: str
@@ -37,6 +40,7 @@ class ReportModel:
     about: dict[str, Any]
     history: Path | None
     verifier: Path | None = None
+    reference: Mapping[str, Figures] = field(default_factory=dict)
 
     @property
     def probability(self) -> NDArray[np.float64]:
@@ -118,10 +122,15 @@ def open_runs(
         )
     models = [
         ReportModel(name, Predictions.load(run.predictions(split)), OperatingPoint.load(run.verifier),
-                    run.read_config(), about, run.metrics if run.metrics.is_file() else None, run.verifier)
+                    run.read_config(), about, run.metrics if run.metrics.is_file() else None, run.verifier,
+                    _reference(run, split))
         for name, run, about in zip(_names(runs), runs, abouts, strict=True)
     ]  # fmt: skip
     return ReportSource(Path(str(told["name"])).name or "data", split, exemplars, models)
+
+
+def _reference(run: RunFolder, split: str) -> Mapping[str, Figures]:
+    return Reference.load(run.reference).splits.get(split, {}) if run.reference.is_file() else {}
 
 
 def _names(runs: list[RunFolder]) -> list[str]:

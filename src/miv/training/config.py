@@ -24,7 +24,7 @@ class TrainingConfig:
         pooling: a name from `miv poolings`.
         pooling_options: what that pooling takes, such as heads; --pooling-options heads=4,norm=post.
         heads: the heads of a pooling that has any, unless its options say otherwise.
-        backbone: compact_cnn, features, hf:<name or folder> or timm:<name>; by default what fits the instances.
+        backbone: compact_cnn, hog, features, hf:<name or folder> or timm:<name>; by default what fits the instances.
         backbone_options: what that backbone takes, such as size=large.
         batch_size: exemplars in a step, over all processes together.
         grouping: how many exemplars that share instances are drawn together; 1 draws each on its own.

@@ -6,6 +6,7 @@
 - ``checkpoints/<stage>/``: ``last.ckpt`` to go on from, ``best/`` the verifier of the best epoch.
 - ``verifier/``: the final verifier, of the best epoch of all.
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its answers and their metrics.
+- ``reference.json``: what plain methods reach on the same features, which ``miv train`` scores.
 - ``curves/``: metrics by epoch, ROC and precision-recall as pictures, which ``miv train`` draws.
 """
 
@@ -55,6 +56,10 @@ class RunFolder:
     @property
     def evaluation(self) -> Path:
         return self.path / "evaluation.json"
+
+    @property
+    def reference(self) -> Path:
+        return self.path / "reference.json"
 
     @property
     def curves(self) -> Path:
@@ -133,14 +138,18 @@ class RunFolder:
         """The metrics by split."""
         return read_json_object(self.evaluation, _DAMAGED)
 
-    def command_to_resume(self) -> str:
-        """The command that goes on with the run, for the folder in which it was begun."""
+    def command(self) -> list[str]:
+        """The words of ``miv train`` with the data of the run, for the folder in which it was begun."""
         data = self.read()["data"]
         words = ["miv", "train", str(data["name"])]
         for name, value in data.get("options", {}).items():
             text = value if isinstance(value, str) else json.dumps(value)  # as --task-option reads it
             words += ["--raw", text] if name == "raw" else ["--task-option", f"{name}={text}"]
-        return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
+        return words
+
+    def command_to_resume(self) -> str:
+        """The command that goes on with the run."""
+        return shlex.join([*self.command(), "--config", str(self.config), "--out", str(self.path), "--resume"])
 
     def finish(self, seconds: dict[str, float], best: dict[str, Any]) -> None:
         """Mark the run as done, after so many seconds in each stage."""

@@ -1,0 +1,72 @@
+import math
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from miv.backbones.base import BACKBONES, Backbone, whole_number
+from miv.backbones.grey import resize, to_grey
+
+CLIP = 0.2  # the largest share that one direction of one cell may have of its block
+SMALLEST = 0.05  # of the gradients of a block, below which it counts as flat: paper is not quite white
+
+
+@BACKBONES.register("hog")
+class HistogramOfGradients(Backbone):
+    r"""Histogram of oriented gradients (Dalal and Triggs 2005): a fixed descriptor of images, with nothing to learn.
+
+    An image of any size is made grey and stretched to ``cells × cells`` cells of ``cell_size`` pixels a side. Each
+    pixel has a gradient of length :math:`m` and direction :math:`\theta`, taken without its sign, so that dark on light
+    and light on dark are the same. It votes with :math:`m` for the two nearest of ``orientations`` directions and for
+    the cells around it, by distance:
+
+    .. math:: h_{ck} = \sum_p m_p \, \max\{0, 1 - |\theta_p - \theta_k| / \Delta\} \, w_{cp}
+
+    Each block :math:`v` of 2 × 2 neighbouring cells is divided by :math:`\sqrt{\|v\|^2 + \epsilon^2}`, cut off at 0.2
+    and divided once more (L2-Hys). Features are all ``(cells - 1)²`` blocks, each of ``4 orientations`` numbers.
+
+    Args:
+        cells: along each side of the picture, 2 to 32.
+        cell_size: pixels along each side of a cell, 2 to 32.
+        orientations: directions that are told apart, 2 to 36.
+    """
+
+    kind = "image"
+    instance_shape = (1, None, None)
+
+    def __init__(self, cells: int = 5, cell_size: int = 12, orientations: int = 9) -> None:
+        super().__init__()
+        self.cells = whole_number("hog", "cells", cells, 2, 32)
+        self.cell_size = whole_number("hog", "cell_size", cell_size, 2, 32)
+        self.orientations = whole_number("hog", "orientations", orientations, 2, 36)
+        self.channels = (cells - 1) ** 2 * 4 * orientations
+
+    def configuration(self) -> dict[str, Any]:
+        return {"cells": self.cells, "cell_size": self.cell_size, "orientations": self.orientations}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        return to_grey(values)  # (U, 1, H, W), 0 to 1
+
+    def forward(self, instances: Tensor) -> Tensor:
+        side = self.cells * self.cell_size
+        images = functional.pad(resize(instances.float(), (side, side)), [1] * 4, mode="replicate")
+        right = images[:, :, 1:-1, 2:] - images[:, :, 1:-1, :-2]  # (U, 1, side, side)
+        down = images[:, :, 2:, 1:-1] - images[:, :, :-2, 1:-1]
+        length = (right.square() + down.square()).sqrt()
+        direction = torch.atan2(down, right) * (self.orientations / math.pi)  # in steps from one to the next
+        votes = []
+        for step in range(self.orientations):  # one after the other: all at once would not fit a small cache
+            half = self.orientations / 2
+            apart = (direction - (step + 0.5) + half).remainder(self.orientations) - half  # around the half circle
+            votes.append(resize(length * (1 - apart.abs()).clamp(min=0), (self.cells, self.cells)))
+        cells = torch.cat(votes, dim=1)  # (U, orientations, cells, cells)
+        corners = [cells[:, :, y : y + self.cells - 1, x : x + self.cells - 1] for y in (0, 1) for x in (0, 1)]
+        blocks = torch.cat(corners, dim=1)  # (U, 4 orientations, cells - 1, cells - 1)
+        blocks = _unit(_unit(blocks).clamp(max=CLIP))
+        return blocks.flatten(1).to(instances.dtype)  # (U, C)
+
+
+def _unit(blocks: Tensor) -> Tensor:
+    return blocks / (blocks.square().sum(dim=1, keepdim=True) + SMALLEST**2).sqrt()

@@ -1,0 +1,67 @@
+"""A verifier beside the reference: is it better than the plain answer, and what to do where it is not."""
+
+import shlex
+from collections.abc import Mapping
+
+from miv.evaluation import Evaluation
+from miv.reference.figures import CHOSEN_ON, Figures, Reference
+from miv.training.run_folder import RunFolder
+
+MARGIN = 0.01  # of AUROC: less is no difference worth a word
+_DESCRIPTORS = ("hog", "pixels")  # methods that are backbones as well
+
+
+def figures_of(evaluation: Evaluation) -> Figures:
+    """The figures of a verifier in the form of the reference."""
+    measured = evaluation.document()  # without NaN
+    witnesses = measured["witnesses"] or {}
+    return Figures(measured["classification"]["auroc"], witnesses.get("i_auroc"), witnesses.get("i_ap"))
+
+
+def rows_beside(name: str, own: Figures, plain: Mapping[str, Figures]) -> dict[str, Figures]:
+    """The verifier's row, and those of the plain methods below it."""
+    return {f"verifier ({name})": own, **plain}
+
+
+def advice(evaluations: Mapping[str, Evaluation], plain: Reference, run: RunFolder) -> str | None:
+    """What to tell a person whose verifier is more than ``MARGIN`` below the reference; ``None`` where it is not.
+
+    The plain method is chosen on validation; both are compared on test or, where there is none, on validation.
+
+    Args:
+        evaluations: of the verifier, by split.
+        plain: the reference on the same features.
+        run: of the verifier.
+    """
+    split = "test" if "test" in evaluations else CHOSEN_ON
+    if plain.best is None or split not in evaluations or split not in plain.splits:
+        return None
+    own, theirs = figures_of(evaluations[split]).auroc, plain.splits[split][plain.best].auroc
+    if own is None or theirs is None or own >= theirs - MARGIN:
+        return None
+    command = _plain_command(plain.best, run)
+    nearest = plain.splits[split]["nearest"].auroc
+    if plain.best in ("nearest", *_DESCRIPTORS):
+        remedy = f"`{command}` makes a verifier of that plain answer. "
+    elif nearest is not None and nearest > own:
+        remedy = f"`{command}` makes a verifier of the nearest target, which has {nearest:.3f}. "
+    else:
+        remedy = ""
+    return (
+        f"The verifier is below the plain reference: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
+        f"`{plain.best}`, the best plain method on {CHOSEN_ON}.\n"
+        f"What to do: {remedy}More exemplars or another backbone (--backbone) may lift both.\n"
+    )
+
+
+def _plain_command(best: str, run: RunFolder) -> str:
+    """The command that makes a verifier of the nearest target on the same data."""
+    settings = run.read_config()
+    words = [*run.command(), "--pooling", "nearest"]
+    if best in _DESCRIPTORS:
+        words += ["--backbone", best]
+    elif settings.get("pooling_options"):  # of another pooling, so the file of settings would be refused
+        words += ["--backbone", str(settings.get("backbone"))]
+    else:
+        words += ["--config", str(run.config)]
+    return shlex.join([*words, "--out", f"{run.path}-nearest"])

@@ -1,0 +1,61 @@
+"""BM25, the word count that search engines rank by: how well each text of a bag answers its query."""
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.exemplars import ExemplarSet
+from miv.values import Floats
+
+SATURATION = 1.5  # k1: how soon a word that is repeated counts no more
+LENGTH = 0.75  # b: how much a long text is held back
+_WORD = re.compile(r"\w+")
+_TOGETHER = 1 << 16  # pairs of texts
+
+
+def bm25(exemplars: ExemplarSet) -> Floats:
+    r"""``(T,)`` the score of each target for its query.
+
+    .. math::
+        s(q, t) = \sum_{w \in q} \ln\Big(1 + \frac{N - n_w + .5}{n_w + .5}\Big)
+        \frac{f_{wt} (k_1 + 1)}{f_{wt} + k_1 (1 - b + b \, |t| / \overline{|t|})}
+
+    :math:`f_{wt}` counts a word in a target. :math:`N` targets, their mean length and the number :math:`n_w` with a
+    word are those of the set's own bags, each text once. Words are runs of letters and digits, in lower case.
+    """
+    counts = _count_words(exemplars)  # (P, V)
+    targets = np.unique(exemplars.bag_index)
+    length = np.asarray(counts.sum(axis=1)).reshape(-1)  # (P,)
+    mean_length = max(float(length[targets].mean()), 1e-12)
+    having = np.asarray((counts[targets] > 0).sum(axis=0)).reshape(-1)  # (V,)
+    rarity = np.log1p((len(targets) - having + 0.5) / (having + 0.5))
+    row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    held_back = SATURATION * (1 - LENGTH + LENGTH * length / mean_length)  # (P,)
+    weights = counts.copy()
+    weights.data = rarity[counts.indices] * counts.data * (SATURATION + 1) / (counts.data + held_back[row])
+    scores = np.zeros(len(exemplars.bag_index))
+    asked = exemplars.query[exemplars.owner]
+    for start in range(0, len(scores), _TOGETHER):
+        part = slice(start, start + _TOGETHER)
+        products = counts[asked[part]].multiply(weights[exemplars.bag_index[part]])
+        scores[part] = np.asarray(products.sum(axis=1)).reshape(-1)
+    return scores
+
+
+def _count_words(exemplars: ExemplarSet) -> Any:
+    """``(P, V)`` sparse: how often each word is in each text that occurs."""
+    from scipy.sparse import csr_array
+
+    places: dict[str, int] = {}
+    words: list[int] = []
+    lengths: NDArray[np.int64] = np.zeros(len(exemplars.pool), np.int64)
+    for text in exemplars.used.tolist():
+        found = _WORD.findall(exemplars.pool.values[text].lower())
+        words += [places.setdefault(word, len(places)) for word in found]
+        lengths[text] = len(found)
+    ptr = np.concatenate([[0], np.cumsum(lengths)])
+    counts = csr_array((np.ones(len(words)), np.array(words, np.int64), ptr), shape=(len(lengths), max(1, len(places))))
+    counts.sum_duplicates()
+    return counts

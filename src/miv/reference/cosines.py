@@ -1,0 +1,55 @@
+"""How near each target is to its query, by cosine, over ragged bags."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.exemplars import ExemplarSet
+from miv.values import Floats
+
+_NUMBERS = 1 << 22  # that are worked on together: 16 MB of float32
+
+
+@dataclass(frozen=True, eq=False)
+class Cosines:
+    """The cosines of ``E`` exemplars with ``T`` targets in all; with a vector of zeros the cosine is 0.
+
+    Args:
+        each: ``(T,)`` of each target with its query.
+        nearest: ``(E,)`` the largest of each bag.
+        mean: ``(E,)`` the mean of each bag.
+        place: ``(E,)`` where among the ``T`` targets the nearest is; the first of equals.
+    """
+
+    each: Floats
+    nearest: Floats
+    mean: Floats
+    place: NDArray[np.int64]
+
+
+def unit_rows(features: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """``(R, C)`` the features at ``rows`` with length 1; zeros stay zeros."""
+    chosen: NDArray[np.float32] = np.array(features[rows], np.float32)
+    largest = np.abs(chosen).max(axis=1, keepdims=True)  # first, so that no square overflows or vanishes
+    np.divide(chosen, largest, out=chosen, where=largest > 0)
+    length = np.linalg.norm(chosen, axis=1, keepdims=True)
+    np.divide(chosen, length, out=chosen, where=length > 0)
+    return chosen
+
+
+def cosines(exemplars: ExemplarSet, features: NDArray[np.float32]) -> Cosines:
+    """Compare every target with its query, by the features ``(P, C)`` of the pool."""
+    members = len(exemplars.bag_index)
+    each = np.zeros(members)
+    asked = exemplars.query[exemplars.owner]  # (T,)
+    together = max(1, _NUMBERS // features.shape[1])
+    for start in range(0, members, together):
+        part = slice(start, start + together)
+        queries, targets = unit_rows(features, asked[part]), unit_rows(features, exemplars.bag_index[part])
+        each[part] = np.einsum("tc,tc->t", queries, targets)
+    first = exemplars.bag_ptr[:-1]
+    nearest = np.maximum.reduceat(each, first)
+    is_nearest = np.flatnonzero(each == nearest[exemplars.owner])  # at least one in each bag
+    _, at = np.unique(exemplars.owner[is_nearest], return_index=True)  # the first of each bag
+    return Cosines(each, nearest, np.add.reduceat(each, first) / exemplars.bag_sizes, is_nearest[at])

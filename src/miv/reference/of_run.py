@@ -1,0 +1,38 @@
+"""The reference of a run of ``miv train``, on the features of its final verifier."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from miv.exemplars import ExemplarSet
+from miv.progress import Progress
+from miv.reference.figures import Reference
+from miv.reference.scoring import reference
+from miv.training.run_folder import RunFolder
+from miv.verifier import Verifier
+
+
+def reference_of_run(
+    run: RunFolder,
+    sets: Mapping[str, ExemplarSet],
+    *,
+    cache: Path,
+    device: torch.device | None = None,
+    progress: Progress | None = None,
+) -> Reference:
+    """Score the plain methods on the features of a run's verifier, and keep the figures in ``reference.json``.
+
+    Args:
+        run: a run that is done.
+        sets: the exemplars on which it was trained and evaluated, by split.
+        cache: folder of the feature cache.
+        device: to embed on; by default the CPU.
+        progress: is told how far embedding is.
+    """
+    verifier = Verifier.from_pretrained(run.path).to(device or torch.device("cpu"))
+    plain = reference(sets, verifier.backbone, cache=cache, progress=progress)
+    plain = replace(plain, backbone=run.read_config().get("backbone"))
+    plain.save(run.reference)
+    return plain

@@ -1,0 +1,141 @@
+"""Scoring every plain method on every split but train."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miv.backbones import Backbone, create_backbone
+from miv.cache_folder import cache_folder
+from miv.errors import MivError, unknown_name
+from miv.evaluation import auroc, witness_metrics
+from miv.exemplars import ExemplarSet
+from miv.feature_cache import embed_pool
+from miv.progress import Progress
+from miv.reference.bm25 import bm25
+from miv.reference.cosines import cosines
+from miv.reference.figures import Figures, Reference
+from miv.reference.logistic import Logistic, fit_logistic, logistic_inputs
+from miv.values import Floats
+
+# What each method is, in the order in which they are shown.
+METHODS = {
+    "nearest": "cosine of the query and its nearest target",
+    "mean": "mean cosine of the query and all targets",
+    "logistic": "logistic regression on largest cosine, mean cosine, |q − t*| and q · t*, t* being the nearest target",
+    "bm25": "BM25 of the best target, by words",
+    "hog": "largest cosine of histograms of oriented gradients",
+    "pixels": "largest cosine of small, mean-centred pictures",
+}
+_DESCRIPTORS = ("hog", "pixels")
+
+
+def reference(
+    sets: Mapping[str, ExemplarSet],
+    backbone: Backbone | str | None = None,
+    *,
+    backbone_options: Mapping[str, Any] | None = None,
+    splits: tuple[str, ...] | None = None,
+    cache: Path | str | None = None,
+    progress: Progress | None = None,
+) -> Reference:
+    """Score the plain alternatives to a verifier; see ``METHODS``.
+
+    Args:
+        sets: the exemplars by split. ``logistic`` is fitted on ``train`` and left out where there is none.
+        backbone: makes the features of ``nearest``, ``mean`` and ``logistic``: a ready one, or a name as for
+            ``Verifier``. Without it vectors are taken as they are, and images and texts have only the methods that
+            learn nothing: ``hog`` and ``pixels``, or ``bm25``.
+        backbone_options: what a backbone that is named takes.
+        splits: which to score; by default all but ``train``.
+        cache: folder of the feature cache; by default that of ``miv train``.
+        progress: is told how far embedding is.
+
+    >>> from miv.exemplars import InstancePool
+    >>> pool = InstancePool("features", np.eye(3, dtype=np.float32))
+    >>> sets = {"validation": ExemplarSet.from_lists(pool, [0, 0], [[0, 1], [1, 2]], labels=[1, 0])}
+    >>> reference(sets).splits["validation"]["nearest"].auroc
+    1.0
+    """
+    chosen = _chosen(sets, splits)
+    kinds = {exemplars.pool.kind for exemplars in sets.values()}
+    if len(kinds) != 1:
+        raise MivError(f"The splits hold {' and '.join(sorted(kinds))}. Expected instances of one kind.")
+    kind = kinds.pop()
+    folder = Path(cache) if cache is not None else cache_folder() / "features"
+    if backbone is None and kind == "features":
+        backbone, backbone_options = "features", {"channels": int(next(iter(sets.values())).pool.values.shape[1])}
+    name = backbone if isinstance(backbone, str) else None
+    if isinstance(backbone, str):
+        backbone = create_backbone(backbone, **(backbone_options or {}))
+    found: dict[str, dict[str, Figures]] = {split: {} for split in chosen}
+    strength = None
+    if backbone is not None:
+        fitted = _fit(sets["train"], backbone, folder, progress) if "train" in sets else None
+        strength = None if fitted is None else fitted.strength
+        for split in chosen:
+            found[split] = _by_features(sets[split], backbone, fitted, "train" in sets, folder, progress)
+        name = name or type(backbone).__name__
+    for split in chosen:
+        if kind == "text":
+            found[split]["bm25"] = _nearest(sets[split], bm25(sets[split]))
+        if kind == "image":
+            for descriptor in _DESCRIPTORS:
+                features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
+                found[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
+    return Reference(found, name, strength)
+
+
+def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> list[str]:
+    known = [split for split in sets if split != "train"]
+    for split in splits or ():
+        if split == "train":
+            raise MivError("The split is train, on which the logistic regression is fitted. Expected another one.")
+        if split not in known:
+            raise unknown_name("split", split, known)
+    if not known:
+        raise MivError("There is no split but train. Expected validation or test, on which nothing was fitted.")
+    return known if splits is None else [split for split in known if split in splits]
+
+
+def _fit(exemplars: ExemplarSet, backbone: Backbone, cache: Path, progress: Progress | None) -> Logistic | None:
+    features = embed_pool(backbone, exemplars.pool, cache, progress)
+    return fit_logistic(exemplars, logistic_inputs(exemplars, features, cosines(exemplars, features)))
+
+
+def _by_features(
+    exemplars: ExemplarSet,
+    backbone: Backbone,
+    fitted: Logistic | None,
+    has_train: bool,
+    cache: Path,
+    progress: Progress | None,
+) -> dict[str, Figures]:
+    features = embed_pool(backbone, exemplars.pool, cache, progress)
+    near = cosines(exemplars, features)
+    rows = {
+        "nearest": _measure(exemplars, near.nearest, near.each),
+        "mean": _measure(exemplars, near.mean, near.each),
+    }
+    if has_train:
+        inputs = None if fitted is None else logistic_inputs(exemplars, features, near)
+        logit = None if fitted is None or inputs is None else fitted.score(inputs)
+        rows["logistic"] = _measure(exemplars, logit, near.each)
+    return rows
+
+
+def _nearest(exemplars: ExemplarSet, each: Floats) -> Figures:
+    """By the largest score of each bag."""
+    return _measure(exemplars, np.maximum.reduceat(each, exemplars.bag_ptr[:-1]), each)
+
+
+def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats) -> Figures:
+    """The figures of a score for each bag ``(E,)`` and for each instance ``(T,)``."""
+    of_bags = math.nan if score is None else auroc(exemplars.label, score)
+    of_instances: dict[str, float] = {}
+    if exemplars.witness is not None:
+        of_instances = witness_metrics(exemplars.bag_ptr, exemplars.witness, each, exemplars.label)
+    measured = [of_bags, of_instances.get("i_auroc", math.nan), of_instances.get("i_ap", math.nan)]
+    return Figures(*(None if math.isnan(value) else value for value in measured))

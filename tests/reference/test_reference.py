@@ -1,0 +1,218 @@
+"""The plain methods beside naive computations, exemplar by exemplar."""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from miv import MivError
+from miv.backbones import create_backbone
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.feature_cache import embed_instances
+from miv.reference import METHODS, Figures, Reference, reference
+from miv.reference.bm25 import bm25
+from miv.reference.cosines import cosines
+from tests.training.tiny import tiny_sets
+
+TEXTS = [
+    "Is the sky blue?",
+    "The sky is blue.",
+    "Grass is green, grass is wet.",
+    "Who eats grass?",
+    "...",
+    "Cows, cows!",
+]
+
+
+def texts() -> ExemplarSet:
+    pool = InstancePool("text", np.array(TEXTS, dtype=object))
+    bags, witnesses = [[1, 2], [2, 4, 5], [2, 1], [5, 4]], [[True, False], [False] * 3, [True, False], [False, False]]
+    return ExemplarSet.from_lists(pool, [0, 0, 3, 3], bags, [1, 0, 1, 0], witnesses)
+
+
+def naive_cosine(one: NDArray[Any], other: NDArray[Any]) -> float:
+    lengths = math.sqrt(sum(float(x) ** 2 for x in one)) * math.sqrt(sum(float(x) ** 2 for x in other))
+    return sum(float(x) * float(y) for x, y in zip(one, other, strict=True)) / lengths if lengths else 0.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    seed=st.integers(0, 2**16),
+    scale=st.sampled_from([1.0, 1e-25, 1e25]),
+)
+def test_cosines_are_those_of_a_loop_over_bags(sizes: list[int], seed: int, scale: float) -> None:
+    random = np.random.default_rng(seed)
+    values = (scale * random.integers(-2, 3, (7, 3))).astype(np.float32)  # some are zeros, and some are equal
+    ptr = np.cumsum([0, *sizes])
+    index = random.integers(0, 7, ptr[-1])
+    exemplars = ExemplarSet(
+        InstancePool("features", values), random.integers(0, 7, len(sizes)), ptr, index, np.zeros(len(sizes), np.int8)
+    )
+    found = cosines(exemplars, values)
+    for number in range(len(sizes)):
+        query = values[exemplars.query[number]]
+        expected = [naive_cosine(query, values[target]) for target in exemplars.bag(number)]
+        assert found.each[ptr[number] : ptr[number + 1]] == pytest.approx(expected, abs=1e-6)
+        assert found.nearest[number] == pytest.approx(max(expected), abs=1e-6)
+        assert found.mean[number] == pytest.approx(sum(expected) / len(expected), abs=1e-6)
+        place = int(found.place[number])
+        assert ptr[number] <= place < ptr[number + 1]
+        assert found.each[place] == found.nearest[number]
+
+
+def test_bm25_is_the_formula_word_by_word() -> None:
+    exemplars = texts()
+    words = [re.findall(r"\w+", text.lower()) for text in TEXTS]
+    targets = sorted({int(target) for target in exemplars.bag_index})
+    mean_length = sum(len(words[target]) for target in targets) / len(targets)
+    expected = []
+    for number in range(len(exemplars)):
+        for target in exemplars.bag(number):
+            score = 0.0
+            for word in words[exemplars.query[number]]:
+                having = sum(word in words[other] for other in targets)
+                count = words[target].count(word)
+                rarity = math.log(1 + (len(targets) - having + 0.5) / (having + 0.5))
+                held_back = 1.5 * (1 - 0.75 + 0.75 * len(words[target]) / mean_length)
+                score += rarity * count * 2.5 / (count + held_back) if count else 0.0
+            expected.append(score)
+    assert bm25(exemplars) == pytest.approx(expected)
+    assert reference({"test": exemplars}).splits["test"] == {"bm25": Figures(1.0, 1.0, 1.0)}
+
+
+def test_texts_without_a_word_have_scores_of_zero() -> None:
+    pool = InstancePool("text", np.array(["?", "!", ""], dtype=object))
+    exemplars = ExemplarSet.from_lists(pool, [0, 0], [[1, 2], [2]], [1, 0])
+    assert bm25(exemplars).tolist() == [0, 0, 0]
+    assert reference({"test": exemplars}).splits["test"] == {"bm25": Figures(0.5, None, None)}
+
+
+def test_the_figures_are_those_of_scikit_learn() -> None:
+    sets = tiny_sets("features", 60)
+    rows = reference(sets).splits["test"]
+    assert list(rows) == ["nearest", "mean", "logistic"]
+    test, values = sets["test"], sets["test"].pool.values
+    each = [[naive_cosine(values[test.query[e]], values[t]) for t in test.bag(e)] for e in range(60)]
+    assert rows["nearest"].auroc == pytest.approx(roc_auc_score(test.label, [max(one) for one in each]))
+    assert rows["mean"].auroc == pytest.approx(roc_auc_score(test.label, [np.mean(one) for one in each]))
+    positive = [e for e in range(60) if test.label[e]]
+    i_auroc = np.mean([roc_auc_score(test.bag_witness(e), each[e]) for e in positive])
+    i_ap = np.mean([average_precision_score(test.bag_witness(e), each[e]) for e in positive])
+    for figures in rows.values():
+        assert figures.i_auroc == pytest.approx(i_auroc)
+        assert figures.i_ap == pytest.approx(i_ap)
+
+
+def test_logistic_regression_finds_what_cosine_does_not_see() -> None:
+    """Only the first channel tells the classes apart; the others are as long, and noise."""
+    sets = {}
+    for seed, split in enumerate(("train", "validation")):
+        random = np.random.default_rng(seed)
+        values = random.normal(size=(1200, 16)).astype(np.float32)
+        values[:, 0] = np.where(np.arange(1200) % 2, 3, -3)
+        query, bag = random.integers(0, 1200, 600), random.integers(0, 1200, 600)
+        label = (query % 2 == bag % 2).astype(np.int8)
+        pool = InstancePool("features", np.abs(values) * np.where(np.arange(16) > 0, 1, np.sign(values)))
+        sets[split] = ExemplarSet(pool, query, np.arange(601), bag, label)
+    found = reference(sets)
+    rows = found.splits["validation"]
+    assert rows["logistic"].auroc is not None
+    assert rows["logistic"].auroc > 0.99
+    assert rows["logistic"].i_auroc is None  # witnesses are not known
+    assert found.strength in (0.001, 0.01, 0.1, 1.0)
+
+
+def test_images_have_hog_and_pixels_and_with_a_backbone_the_rest(tmp_path: Path) -> None:
+    sets = tiny_sets("image")
+    plain = reference(sets, cache=tmp_path)
+    assert plain.backbone is None
+    assert [list(rows) for rows in plain.splits.values()] == [["hog", "pixels"]] * 2
+    for name in ("hog", "pixels"):
+        features = embed_instances(create_backbone(name), sets["test"].pool, np.arange(40))
+        nearest = cosines(sets["test"], features).nearest
+        assert plain.splits["test"][name].auroc == pytest.approx(roc_auc_score(sets["test"].label, nearest))
+    with_backbone = reference(sets, "hog", backbone_options={"cells": 4}, cache=tmp_path)
+    assert list(with_backbone.splits["test"]) == [name for name in METHODS if name != "bm25"]
+    assert with_backbone.splits["test"]["nearest"] != with_backbone.splits["test"]["hog"]  # 4 cells, not 5
+    ready = reference(sets, create_backbone("hog"), cache=tmp_path, splits=("test",))
+    assert list(ready.splits) == ["test"]
+    assert ready.splits["test"]["nearest"] == plain.splits["test"]["hog"]
+
+
+def test_what_does_not_exist_is_none() -> None:
+    sets = tiny_sets("features", 40)
+    one_label = sets["test"].subset(np.flatnonzero(sets["test"].label == 0))
+    rows = reference({**sets, "test": one_label}).splits["test"]
+    assert set(rows.values()) == {Figures(None, None, None)}
+    found = reference({**sets, "train": one_label})
+    assert found.splits["test"]["logistic"].auroc is None
+    assert found.splits["test"]["nearest"].auroc is not None
+    assert found.strength is None
+    assert "logistic" not in reference({"test": sets["test"]}).splits["test"]
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_features_that_tell_nothing_apart_give_chance(value: float) -> None:
+    sets = {
+        split: ExemplarSet.from_lists(
+            InstancePool("features", np.full((4, 3), value, np.float32)),
+            [0, 1, 2, 3],
+            [[1], [2, 3], [0], [1]],
+            [1, 0] * 2,
+        )
+        for split in ("train", "validation")
+    }
+    rows = reference(sets).splits["validation"]
+    assert {name: one.auroc for name, one in rows.items()} == {"nearest": 0.5, "mean": 0.5, "logistic": 0.5}
+
+
+def test_the_best_is_the_best_on_validation_and_the_file_says_the_same(tmp_path: Path) -> None:
+    rows = {"nearest": Figures(0.7, 0.9, None), "mean": Figures(0.8, None, None), "logistic": Figures(None, None, None)}
+    plain = Reference({"validation": rows, "test": {"nearest": Figures(0.9, None, None)}}, "hog", 0.1)
+    assert plain.best == "mean"
+    assert Reference({"test": rows}).best is None
+    plain.save(tmp_path / "reference.json")
+    assert Reference.load(tmp_path / "reference.json") == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ("{}", "miv-reference"),
+        ('{"format": "miv-reference", "version": 1}', "figures by split"),
+        (
+            '{"format": "miv-reference", "version": 1, "splits": {"test": {"nearest": {"auroc": 2}}}}',
+            "figures by split",
+        ),
+        (
+            '{"format": "miv-reference", "version": 1, '
+            '"splits": {"test": {"nearest": {"auroc": 7, "i_auroc": null, "i_ap": null}}}}',
+            "from 0 to 1",
+        ),
+    ],
+)
+def test_a_damaged_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "reference.json").write_text(text)
+    with pytest.raises(MivError, match=message):
+        Reference.load(tmp_path / "reference.json")
+
+
+def test_what_cannot_be_scored_is_refused() -> None:
+    sets = tiny_sets("features", 12)
+    for given_sets, splits, message in (
+        (sets, ("train",), "on which the logistic regression is fitted"),
+        (sets, ("tset",), "Did you mean 'test'"),
+        ({"train": sets["train"]}, None, "no split but train"),
+        ({"test": sets["test"], "validation": texts()}, None, "instances of one kind"),
+    ):
+        with pytest.raises(MivError, match=message):
+            reference(given_sets, splits=splits)
