@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from miv.cli.app import JsonOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, app, print_json
 from miv.errors import unknown_name
 
 
@@ -28,17 +28,21 @@ def evaluate(
             show_default="attention, where the pooling has it",
         ),
     ] = None,
+    cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
     """Verify every exemplar of a split and print the metrics.
 
+    Features that a training or an earlier evaluation left in the cache are used; otherwise they are kept there.
+
     Example: miv evaluate runs/dba exemplars --split validation
     """
+    from miv.cache_folder import feature_folder
     from miv.evaluation import evaluate as measure
     from miv.evaluation import write_curves
     from miv.exemplars import load_split
     from miv.explaining import METHODS, explain
-    from miv.feature_cache import embed_instances
+    from miv.feature_cache import embed_exemplars
     from miv.prediction import predict
     from miv.progress import RichProgress
     from miv.training.run_folder import refuse_unfinished
@@ -50,7 +54,7 @@ def evaluate(
     refuse_unfinished(Path(model))
     verifier = Verifier.from_pretrained(model)
     progress = RichProgress()
-    features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
     answers = predict(verifier, exemplars, features)
     scores = (
         None if witnesses is None else explain(verifier, exemplars, witnesses, features=features, progress=progress)

@@ -16,10 +16,18 @@ _ROUNDINGS = 16
 
 
 def witness_shares(
-    verifier: Verifier, exemplars: ExemplarSet, logit: Floats, method: WitnessesBy, progress: Progress | None = None
+    verifier: Verifier,
+    exemplars: ExemplarSet,
+    logit: Floats,
+    method: WitnessesBy,
+    progress: Progress | None = None,
+    features: NDArray[np.float32] | None = None,
 ) -> Floats:
-    """``(T,)`` shares of all bag members of a set, of sum 1 in each bag, where the bags have these logits ``(E,)``."""
-    scores = explain(verifier, exemplars, method, progress=progress)
+    """``(T,)`` shares of all bag members of a set, of sum 1 in each bag, where the bags have these logits ``(E,)``.
+
+    ``features`` ``(P, C)`` are those of the pool, where they are known.
+    """
+    scores = explain(verifier, exemplars, method, features=features, progress=progress)
     return as_shares(scores, method, logit, exemplars.bag_ptr, verifier.pooling.norm.weight.dtype)
 
 
