@@ -27,7 +27,8 @@ def verify(
     bag: Annotated[
         list[str] | None,
         typer.Option(
-            help="A folder, an instance, or a table with a path, text or vector a row; may be given again.",
+            help="A folder, an instance, a table with one path, text or vector per row, or, for texts, one .txt file "
+            "with one text per line; may be given again.",
             show_default=False,
         ),
     ] = None,
@@ -68,7 +69,7 @@ def verify(
     if bags is None and (out is not None or instances is not None or by_instance or overwrite):
         raise MivError("--out, --overwrite, --instances and --by-instance go with --bags, a table of queries and bags.")
 
-    from miv.instance_files import is_file, is_folder
+    from miv.instance_files import is_file, is_folder, is_text_file
     from miv.progress import RichProgress
     from miv.scoring import check_output, named_bag, named_query, score_table
     from miv.training.run_folder import refuse_unfinished
@@ -108,6 +109,8 @@ def verify(
     instance = named_query(query or "", kind)
     verdict = verifier.verify(instance, [member.instance for member in members], resize=resize, witnesses=witnesses)
     if kind == "text":
+        if len(names) == 1 and len(members) > 1 and is_text_file(names[0]):
+            typer.echo(f"{names[0]} is taken as a bag of {len(members)} texts, one per line.", err=True)
         for word in (query or "", *names):
             if len(word.split()) == 1 and not is_file(word) and not is_folder(word):
                 typer.echo(f"Taken as a text, as there is no file or folder of that name: {in_a_line(word)}", err=True)
