@@ -66,7 +66,7 @@ def test_the_verdict_is_that_of_the_forward_pass(verifier: Verifier) -> None:
         answer = verifier(prepare(np.array([CLAIM], object)), Bags.from_list([prepare(np.array(BAG, object))]))
     assert verdict.probability == pytest.approx(float(answer.probability[0]), abs=1e-5)
     assert verdict.attention == pytest.approx(answer.attention_of(0).numpy(), abs=1e-5)
-    rows = str(verdict).splitlines()[2:]
+    rows = str(verdict).splitlines()[3:]
     assert [row.split("  ")[-1].strip() for row in rows] == BAG
 
 

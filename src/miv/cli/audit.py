@@ -24,7 +24,7 @@ def audit(
     witnesses: Annotated[
         str | None,
         typer.Option(
-            help="What says where a model looked: attention, leave_one_out, shapley, or rollout (of msa).",
+            help="What says where a model looked: attention, alone, leave_one_out, shapley, or rollout (of msa).",
             show_default="attention, or leave_one_out where the pooling has none",
         ),
     ] = None,

@@ -29,7 +29,7 @@ def calibrate(
     scaling: Annotated[str, typer.Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
     epsilon: Annotated[float, typer.Option(help="The share of true witnesses that may be missed.")] = 0.1,
     witnesses: Annotated[
-        Literal["attention", "leave_one_out", "shapley", "rollout"] | None,
+        Literal["attention", "alone", "leave_one_out", "shapley", "rollout"] | None,
         typer.Option(
             help="The shares that the witness rule is for. Without it attention where the pooling has it, else "
             "leave_one_out.",

@@ -23,8 +23,8 @@ def evaluate(
     witnesses: Annotated[
         str | None,
         typer.Option(
-            help="What ranks the instances for i-AUROC, i-AP, i-MRR and i-top1: attention, leave_one_out, shapley, or "
-            "rollout (of msa). Any pooling allows leave_one_out and shapley.",
+            help="What ranks the instances for i-AUROC, i-AP, i-MRR and i-top1: attention, alone, leave_one_out, "
+            "shapley, or rollout (of msa). Any pooling allows alone, leave_one_out and shapley.",
             show_default="attention, where the pooling has it",
         ),
     ] = None,

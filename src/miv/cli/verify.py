@@ -49,7 +49,7 @@ def verify(
         typer.Option(help="Bring images of another size to that of the training: stretched, cropped, or padded."),
     ] = None,
     witnesses: Annotated[
-        Literal["attention", "leave_one_out", "shapley", "rollout", "none"] | None,
+        Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
         typer.Option(
             help="By what witnesses are chosen. Without it as calibrated, else by attention where the pooling has it, "
             "else by leave_one_out, which verifies a bag of N another N times; none saves that.",
