@@ -71,8 +71,11 @@ def decide(
         _check_answers("score", found, part, places, first)
         return point.probability(found)
 
+    little = None if witness is None else point.nearly_whole_sets
     lazy = None if by == "none" else LazyScores(alone, 0, len(logit))
-    return Verdicts(verdict, probability, point.threshold, logit, ptr, by, shares, witness, attention, shown, lazy)
+    return Verdicts(
+        verdict, probability, point.threshold, logit, ptr, by, shares, witness, attention, shown, lazy, little
+    )
 
 
 def _explained(

@@ -50,6 +50,8 @@ class Verdict:
         size: ``N``.
         shown: the query and the bag, where they are images or texts.
         lazy_scores: what ``scores`` come from; ``None`` where witnesses were not asked for.
+        nearly_whole_sets: the share of a bag that calibrated witness sets held on validation data, where that is so
+            much that they say little; else ``None``.
 
     A verdict is true where it is yes, so that ``if verifier.verify(query, bag):`` reads as it is meant.
     """
@@ -64,6 +66,7 @@ class Verdict:
     size: int
     shown: Shown | None = field(default=None, repr=False)
     lazy_scores: LazyScores | None = field(default=None, repr=False)
+    nearly_whole_sets: float | None = field(default=None, repr=False)
 
     @property
     def scores(self) -> NDArray[np.float64] | None:
@@ -98,6 +101,7 @@ class Verdict:
             "shares": None if self.shares is None else self.shares.tolist(),
             "attention": None if self.attention is None else self.attention.tolist(),
             "scores": None if self.scores is None else self.scores.tolist(),
+            "nearly_whole_sets": self.nearly_whole_sets,
         }
 
 
@@ -117,6 +121,7 @@ class Verdicts(Sequence[Verdict]):
         attention: ``(T,)``, of sum 1 in each bag; ``None`` where the pooling has none.
         shown: the instances, where they are images or texts.
         lazy_scores: what ``scores`` come from; ``None`` where witnesses were not asked for.
+        nearly_whole_sets: as in ``Verdict``.
     """
 
     verdict: NDArray[np.bool_]
@@ -130,6 +135,7 @@ class Verdicts(Sequence[Verdict]):
     attention: NDArray[np.float64] | None = None
     shown: Shown | None = field(default=None, repr=False)
     lazy_scores: LazyScores | None = field(default=None, repr=False)
+    nearly_whole_sets: float | None = field(default=None, repr=False)
 
     @property
     def scores(self) -> NDArray[np.float64] | None:
@@ -168,6 +174,7 @@ class Verdicts(Sequence[Verdict]):
             last - first,
             shown,
             None if self.lazy_scores is None else self.lazy_scores.of(exemplar, slice(first, last)),
+            self.nearly_whole_sets,
         )
 
     def __iter__(self) -> Iterator[Verdict]:

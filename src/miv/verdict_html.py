@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from miv.inspection.thumbnails import Thumbnails
-from miv.verdict_text import even_words, found_words, headline, places_to_show, share_word, witness_word
+from miv.verdict_text import even_words, found_words, headline, little_words, places_to_show, share_word, witness_word
 
 if TYPE_CHECKING:
     from miv.verdict import Verdict
@@ -30,7 +30,7 @@ def as_html(verdict: "Verdict") -> str:
     members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, called, strict=True)]
     if verdict.size > len(places):
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
-    found = f"Bag of {verdict.size}, {found_words(verdict)}. {even_words(verdict)}".strip()
+    found = f"Bag of {verdict.size}, {found_words(verdict)}. {even_words(verdict)} {little_words(verdict)}".strip()
     is_text = verdict.shown is not None and verdict.shown.pool.kind == "text"
     layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"
     return (

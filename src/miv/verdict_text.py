@@ -46,6 +46,13 @@ def even_words(verdict: "Verdict") -> str:
     return f"{share_word(verdict).capitalize()} does not tell the instances apart: each has about 1 / {size}."
 
 
+def little_words(verdict: "Verdict") -> str:
+    """Say so where the verifier's witness sets hold nearly whole bags; else ""."""
+    if verdict.nearly_whole_sets is None or not verdict.witnesses:
+        return ""
+    return f"Such a set holds {verdict.nearly_whole_sets:.0%} of a bag in the mean, so it says little."
+
+
 def share_word(verdict: "Verdict") -> str:
     """What the shares are made by, in words."""
     return verdict.witnesses_by.replace("_", "-")
@@ -64,8 +71,8 @@ def as_text(verdict: "Verdict", names: Sequence[str] = ()) -> str:
     shares = verdict.shares
     if shares is None:
         return "\n".join(lines) + "."
-    even = even_words(verdict)
-    lines[-1] += f". {even}" if even else ":"
+    notes = " ".join(words for words in (even_words(verdict), little_words(verdict)) if words)
+    lines[-1] += f". {notes}" if notes else ":"
     indices = {witness.index for witness in verdict.witnesses}
     places = places_to_show(verdict, _MOST_ROWS)
     greatest = float(shares.max()) or 1.0

@@ -53,6 +53,7 @@ def calibrate(
     from miv.cache_folder import feature_folder
     from miv.calibration import calibrate as choose
     from miv.calibration import parse_goal
+    from miv.calibration.report_text import little_said
     from miv.exemplars import load_split
     from miv.exemplars.folder import is_set
     from miv.explaining import check_method, witness_shares
@@ -105,6 +106,8 @@ def calibrate(
     if witness_sets is not None and witness_sets["too_few"] is not None:
         typer.echo(f"Witnesses go by the stated rule, without a promise: {witness_sets['too_few']}", err=True)
     if json:
+        if little_said(found.point):
+            typer.echo(little_said(found.point), err=True)
         print_json(found.point.document())
     else:
         print(found.text())

@@ -102,6 +102,9 @@ def verify(
             typer.echo(f"A label is neither 0 nor 1, and is written again as it is: {scored.odd_label}.", err=True)
         if scored.yes_without_witness:
             _hint_to_calibrate(verifier, f"Of {scored.yes_without_witness:,} accepted")
+        nearly_whole = verifier.operating_point.nearly_whole_sets
+        if nearly_whole is not None and witnesses != "none":
+            typer.echo(f"The witness sets say little: they hold {nearly_whole:.0%} of a bag in the mean.", err=True)
         typer.echo(f"Wrote {out}.", err=True)
         return
     kind = verifier.backbone.kind
