@@ -6,8 +6,8 @@ import torch
 
 from miv.backbones import Backbone, create_backbone
 from miv.errors import MivError
-from miv.exemplars import InstancePool
-from miv.feature_cache import embed_instances, embed_pool
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.feature_cache import embed_exemplars, embed_instances, embed_pool
 
 
 @pytest.fixture
@@ -61,6 +61,37 @@ def test_a_damaged_file_is_made_again(backbone: Backbone, tmp_path: Path, damage
     path.write_bytes(damaged[damage])
     assert embed_pool(backbone, images(), tmp_path).tobytes() == first.tobytes()
     assert path.read_bytes() == whole
+
+
+def three_of_six() -> ExemplarSet:
+    """Two exemplars that use the instances 1, 2 and 4 of a pool of six."""
+    return ExemplarSet.from_lists(images(), [4, 4], [[1, 2], [2]], labels=[1, 0])
+
+
+def test_of_a_shared_pool_only_what_a_set_uses_is_embedded_and_kept(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = embed_exemplars(backbone, three_of_six(), tmp_path)
+    expected = embed_instances(backbone, images(), np.array([1, 2, 4]))
+    np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-6)
+    assert not first[[0, 3, 5]].any()
+    refuse_to_embed(monkeypatch)
+    assert embed_exemplars(backbone, three_of_six(), tmp_path).tobytes() == first.tobytes()
+
+
+def test_the_features_of_a_whole_pool_serve_every_set_on_it(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = embed_pool(backbone, images(), tmp_path)
+    refuse_to_embed(monkeypatch)
+    assert embed_exemplars(backbone, three_of_six(), tmp_path).tobytes() == whole.tobytes()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_without_a_cache_nothing_is_kept(backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert embed_exemplars(backbone, three_of_six(), None).any()
+    assert not list(tmp_path.rglob("*"))
 
 
 def test_features_need_no_cache(tmp_path: Path) -> None:

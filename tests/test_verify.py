@@ -72,7 +72,7 @@ def test_batches_of_targets_do_not_change_the_answers(monkeypatch: pytest.Monkey
     verifier = Verifier("cap_dba_l2", channels=4).eval()
     queries, bags = vectors(9, 4), [vectors(1 + number % 4, 4, seed=number) for number in range(9)]
     whole = verifier.verify_many(queries, bags)
-    monkeypatch.setattr("miv.verifying._TOGETHER", 3)  # less than one of the bags
+    monkeypatch.setattr("miv.deciding._TOGETHER", 3)  # less than one of the bags
     parts = verifier.verify_many(queries, bags)
     assert parts.probability == pytest.approx(whole.probability, abs=1e-6)
     assert parts.ptr.tolist() == whole.ptr.tolist()
@@ -322,7 +322,7 @@ def test_even_shares_and_candidates_are_called_so() -> None:
     apart = "Attention does not tell the instances apart: each has about 1 / 6."
     lines = str(rejected).splitlines()
     assert lines[1] == f"Bag of 6, 6 candidates by attention, in case the no is wrong. {apart}"
-    assert [line.split()[-1] for line in lines[2:]] == ["candidate"] * 6
+    assert [line.split()[-1] for line in lines[3:]] == ["candidate"] * 6
     page = rejected._repr_html_()
     assert apart in page
     assert page.count("<b>candidate</b>") == 6
@@ -347,7 +347,7 @@ def test_how_a_verdict_reads() -> None:
     assert lines[0] == f"{'Yes' if verdict else 'No'}: probability {verdict.probability:.3f}, threshold 0.500."
     assert lines[1].startswith("Bag of 30, ")
     assert lines[1].endswith("by attention:")
-    assert len(lines) == 23  # twenty rows of the bag
+    assert len(lines) == 24  # with twenty rows of the bag
     assert lines[-1] == "  and 10 with smaller shares"
     without = Verifier("mi_net", channels=4).eval().verify(vectors(4), vectors(3, 4, seed=1))
     assert str(without).splitlines()[1].endswith("by leave-one-out:")

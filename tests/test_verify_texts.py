@@ -66,7 +66,7 @@ def test_the_verdict_is_that_of_the_forward_pass(verifier: Verifier) -> None:
         answer = verifier(prepare(np.array([CLAIM], object)), Bags.from_list([prepare(np.array(BAG, object))]))
     assert verdict.probability == pytest.approx(float(answer.probability[0]), abs=1e-5)
     assert verdict.attention == pytest.approx(answer.attention_of(0).numpy(), abs=1e-5)
-    rows = str(verdict).splitlines()[2:]
+    rows = str(verdict).splitlines()[3:]
     assert [row.split("  ")[-1].strip() for row in rows] == BAG
 
 
@@ -107,6 +107,42 @@ def test_a_folder_of_texts_is_a_bag(verifier: Verifier, tmp_path: Path) -> None:
     for number, text in enumerate(BAG):
         (tmp_path / f"{number}.txt").write_text(text)
     assert verifier.verify(CLAIM, tmp_path).probability == verifier.verify(CLAIM, BAG).probability
+
+
+def test_a_file_with_a_text_per_line_is_a_bag(verifier: Verifier, tmp_path: Path) -> None:
+    lines = tmp_path / "sentences.txt"
+    lines.write_bytes(("\ufeff" + "\r\n\n  ".join(BAG) + "\n \n").encode())
+    expected = verifier.verify(CLAIM, BAG)
+    for given in (lines, str(lines)):
+        found = verifier.verify(CLAIM, given)
+        assert (found.size, found.probability) == (3, expected.probability)
+    assert verifier.verify_many([CLAIM] * 2, [lines, BAG[:1]]).ptr.tolist() == [0, 3, 4]
+    lines.write_text("a cat")
+    assert verifier.verify(CLAIM, lines).size == 1
+    lines.write_text(" \n\n")
+    with pytest.raises(MivError, match=r"sentences.txt: an empty file. Expected a bag, one text per line"):
+        verifier.verify(CLAIM, lines)
+    with pytest.raises(
+        MivError, match=r"The bag is one text .*list of them, or the path of a folder or .txt file that"
+    ):
+        verifier.verify(CLAIM, str(tmp_path / "nope.txt"))
+
+
+def test_lines_of_one_file_on_the_command_line(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sentences.txt").write_text("\n\n".join(BAG) + "\n")
+    Path("one.txt").write_text("a cat\n")
+    asked = ["verify", str(folder / "verifier"), "--query", CLAIM, "--json", "--bag"]
+    done = CliRunner().invoke(app, [*asked, "sentences.txt"])
+    assert "sentences.txt is taken as a bag of 3 texts, one per line." in done.stderr
+    assert json.loads(done.stdout)["bag"] == BAG
+    # Of several files, and in a folder, each is one text.
+    done = CliRunner().invoke(app, [*asked, "sentences.txt", "--bag", "one.txt"])
+    assert (json.loads(done.stdout)["bag"], done.stderr) == (["sentences.txt", "one.txt"], "")
+    done = CliRunner().invoke(app, [*asked, "."])
+    assert (json.loads(done.stdout)["bag"], done.stderr) == (["one.txt", "sentences.txt"], "")
+    done = CliRunner().invoke(app, [*asked, "one.txt"])
+    assert (json.loads(done.stdout)["bag"], done.stderr) == (["one.txt"], "")
 
 
 class Tags(HTMLParser):

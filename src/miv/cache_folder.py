@@ -10,3 +10,8 @@ def cache_folder() -> Path:
     if named:
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "miv"
+
+
+def feature_folder(cache: Path | None = None) -> Path:
+    """The folder of features within a cache, by default within ``cache_folder()``; `miv train` writes them there."""
+    return (cache or cache_folder()) / "features"

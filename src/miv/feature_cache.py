@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from miv import __version__
 from miv.backbones import Backbone
 from miv.batches import embed
-from miv.exemplars import InstancePool
+from miv.exemplars import ExemplarSet, InstancePool
 from miv.files import whole_file
 from miv.modes import evaluating
 from miv.progress import Progress, SilentProgress
@@ -34,12 +34,9 @@ def embed_pool(
     Several processes may ask at the same time: each writes the whole file under a name of its own and renames it.
     """
     backbone.check(pool)
-    if not any(True for _ in backbone.state_dict()) and pool.kind == "features":
-        return pool.values  # nothing is computed, so there is nothing to keep
-    made_by = [__version__, torch.__version__, *(version(name) for name in backbone.libraries)]
-    made_of = f"{_FORMAT} {backbone.fingerprint()} {pool.fingerprint} {made_by}"
-    key = hashlib.sha256(made_of.encode()).hexdigest()
-    path = cache / f"{key}.npy"
+    if _computes_nothing(backbone, pool):
+        return pool.values  # so there is nothing to keep
+    path = _path(backbone, pool, cache)
     found = _read(path, (len(pool), backbone.channels))
     if found is None:
         everything = np.arange(len(pool))
@@ -49,6 +46,27 @@ def embed_pool(
             file.write(hashlib.sha256(features.data).digest())
         return features
     return found
+
+
+def embed_exemplars(
+    backbone: Backbone, exemplars: ExemplarSet, cache: Path | None, progress: Progress | None = None
+) -> NDArray[np.float32]:
+    """Features ``(P, C)`` of a set's pool, in which the rows of the instances that the set uses are right.
+
+    Those of the whole pool where the cache has them, as after a training on it. Otherwise only the used instances are
+    embedded, as a pool of their own: a few exemplars may share a pool of millions. Without a cache nothing is kept.
+    """
+    pool, used = exemplars.pool, exemplars.used
+    if cache is None:
+        return embed_instances(backbone, pool, used, progress)
+    if len(used) == len(pool) or _computes_nothing(backbone, pool):
+        return embed_pool(backbone, pool, cache, progress)
+    backbone.check(pool)
+    features = _read(_path(backbone, pool, cache), (len(pool), backbone.channels))
+    if features is None:
+        features = np.zeros((len(pool), backbone.channels), np.float32)
+        features[used] = embed_pool(backbone, pool.take(used), cache, progress)
+    return features
 
 
 def embed_instances(
@@ -71,6 +89,16 @@ def embed_instances(
             features[rows] = embedded.float().cpu().numpy()
             advance(len(rows))
     return features
+
+
+def _computes_nothing(backbone: Backbone, pool: InstancePool) -> bool:
+    return pool.kind == "features" and not backbone.state_dict()
+
+
+def _path(backbone: Backbone, pool: InstancePool, cache: Path) -> Path:
+    made_by = [__version__, torch.__version__, *(version(name) for name in backbone.libraries)]
+    made_of = f"{_FORMAT} {backbone.fingerprint()} {pool.fingerprint} {made_by}"
+    return cache / f"{hashlib.sha256(made_of.encode()).hexdigest()}.npy"
 
 
 def _rows_together(backbone: Backbone, pool: InstancePool) -> int:

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from miv.errors import MivError
 from miv.exemplars.pool import Kind
-from miv.instance_files import files_in, is_folder, read_text_file, read_vectors_file, short
+from miv.instance_files import (
+    files_in,
+    is_folder,
+    is_text_file,
+    read_text_file,
+    read_text_lines,
+    read_vectors_file,
+    short,
+)
 
 KIND_WORDS: dict[Kind, str] = {"image": "image", "text": "text", "features": "feature vector"}
 
@@ -65,14 +73,16 @@ ALONE = Places([""])
 
 
 def with_folders(bags: Any, kind: Kind) -> Any:
-    """Return the bags with the instances of a folder in place of its name."""
+    """Return the bags with instances in place of a name: those in a folder, or for texts the lines of a .txt file."""
     if isinstance(bags, str) or not isinstance(bags, Sequence):  # no list of names
         return bags
-    return [_in_folder(Path(bag), kind) if _is_folder_name(bag) else bag for bag in bags]
+    return [_of_name(bag, kind) if isinstance(bag, str | PathLike) and str(bag) else bag for bag in bags]
 
 
-def _is_folder_name(bag: Any) -> bool:
-    return isinstance(bag, str | PathLike) and str(bag) != "" and is_folder(bag)
+def _of_name(bag: "str | PathLike[str]", kind: Kind) -> Any:
+    if is_folder(bag):
+        return _in_folder(Path(bag), kind)
+    return read_text_lines(Path(bag)) if kind == "text" and is_text_file(bag) else bag
 
 
 def _in_folder(folder: Path, kind: Kind) -> list[Any]:
@@ -96,9 +106,10 @@ def check_bags(queries: Any, bags: Any, kind: Kind, places: Places | None = None
     for number, bag in enumerate(bags):
         if isinstance(bag, str | PathLike | Image.Image):
             given = "" if isinstance(bag, Image.Image) else f" ({bag})" if kind == "image" else f" ({short(str(bag))})"
+            lines = " or .txt file" * (kind == "text")
             raise MivError(
                 f"{places.bag(number)} is one {KIND_WORDS[kind]}{given}. Expected a list of them, or the path of "
-                "a folder that is there."
+                f"a folder{lines} that is there."
             )
         if not _length(bag, places.bag(number)):
             raise MivError(f"{places.bag(number)} is empty. Expected at least one instance.")

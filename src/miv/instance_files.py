@@ -15,6 +15,9 @@ from miv.images import IMAGE_SUFFIXES
 MAX_TEXT_BYTES = 1_000_000
 """The largest text file that is read as one instance."""
 
+MAX_BAG_BYTES = 100_000_000
+"""The largest text file that is read as a bag, one instance per line."""
+
 SUFFIXES: dict[Kind, frozenset[str]] = {
     "image": IMAGE_SUFFIXES,
     "text": frozenset({".txt"}),
@@ -98,15 +101,32 @@ def check_vector(numbers: Any, place: str) -> NDArray[np.float32]:
 
 def read_text_file(path: Path) -> str:
     """Return a text file as one instance, without the white space around it."""
-    content = _read_bytes(path, MAX_TEXT_BYTES)
+    too_long = "one instance is one short text. Cut it up first."
+    return check_text(_decoded(path, _read_bytes(path, MAX_TEXT_BYTES, too_long)).strip(), str(path))
+
+
+def is_text_file(path: str | PathLike[str]) -> bool:
+    """Whether there is a ``.txt`` file of that name."""
+    return Path(path).suffix.lower() in SUFFIXES["text"] and is_file(path)
+
+
+def read_text_lines(path: Path) -> list[str]:
+    """Return a text file as a bag, one instance per line; lines of nothing but white space are left out."""
+    content = _read_bytes(path, MAX_BAG_BYTES, "which is much for one bag. Cut it up first.")
+    lines = [line.strip() for line in _decoded(path, content).split("\n")]
+    if not any(lines):
+        raise MivError(f"{path}: an empty file. Expected a bag, one text per line.")
+    return [line for line in lines if line]
+
+
+def _decoded(path: Path, content: bytes) -> str:
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise MivError(
             f"{path}, line {line}: not UTF-8 text (byte {content[error.start]:#04x}). Save it as UTF-8."
         ) from error
-    return check_text(text.strip(), str(path))
 
 
 def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
@@ -132,7 +152,7 @@ def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
     return [check_vector(np.array(row), f"{path}, row {number}") for number, row in enumerate(array)]
 
 
-def _read_bytes(path: Path, limit: int) -> bytes:
+def _read_bytes(path: Path, limit: int, too_long: str) -> bytes:
     try:
         if path.exists() and not path.is_file():
             raise MivError(f"{path}: not a file. Expected a text file.")
@@ -143,7 +163,7 @@ def _read_bytes(path: Path, limit: int) -> bytes:
     except (OSError, ValueError) as error:
         raise MivError(f"{path}: cannot be read ({error}).") from error
     if len(content) > limit:
-        raise MivError(f"{path}: longer than {limit:,} bytes; one instance is one short text. Cut it up first.")
+        raise MivError(f"{path}: longer than {limit:,} bytes; {too_long}")
     return content
 
 

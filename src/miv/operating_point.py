@@ -16,6 +16,7 @@ from miv.witness_sets import StatedRule, WitnessRule, rule_from
 OPERATING_POINT_NAME = "operating_point.json"
 _FORMAT, _FORMAT_VERSION = "miv-operating-point", 1
 _KEYS = {"format", "format_version", "goal", "threshold", "scaling", "witness_rule", "measured"}
+_NEARLY_WHOLE = 0.8  # witness sets that hold more than this share of a bag say little
 _ALWAYS_NO = float(np.nextafter(1.0, 2.0))  # the least threshold that no probability reaches
 _REMEDY = "Calibrate again with `miv calibrate`, or remove the file to go without."
 
@@ -59,6 +60,20 @@ class OperatingPoint:
     def is_default(self) -> bool:
         """Whether the verifier was never calibrated."""
         return self == OperatingPoint.default()
+
+    @property
+    def nearly_whole_sets(self) -> float | None:
+        """The share of a bag that calibrated witness sets hold, where that is so much that they say little.
+
+        It was measured on positive exemplars of the validation data, and is ``None`` where the sets hold 80 % of a bag
+        or less, where as much of a bag is truly witnesses, and where it is not known.
+        """
+        witnesses = self.measured.get("witnesses")
+        shares = witnesses.get("shares_of_bags") if isinstance(witnesses, dict) else None
+        marked, true = (shares.get("marked"), shares.get("true")) if isinstance(shares, dict) else (None, None)
+        if not isinstance(marked, float) or not isinstance(true, float):
+            return None
+        return marked if true <= _NEARLY_WHOLE < marked else None
 
     def probability(self, logit: ArrayLike) -> Floats:
         """Return the calibrated probabilities of logits ``(B,)``."""

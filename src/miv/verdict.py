@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.exemplars.pool import InstancePool
+from miv.lazy_scores import LazyScores
 from miv.witness_sets import WitnessesBy
 
 # By what witnesses are asked for; "none" where only the verdicts matter, which saves the work.
@@ -16,7 +17,7 @@ Asked = WitnessesBy | Literal["none"]
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """An instance that shows why: its place in the bag, from 0, and its share."""
+    """An instance that shows why: its place in the bag, from 0, and as ``score`` its share."""
 
     index: int
     score: float
@@ -48,6 +49,9 @@ class Verdict:
         attention: ``(N,)``, of sum 1; ``None`` where the pooling has none.
         size: ``N``.
         shown: the query and the bag, where they are images or texts.
+        lazy_scores: what ``scores`` come from; ``None`` where witnesses were not asked for.
+        nearly_whole_sets: the share of a bag that calibrated witness sets held on validation data, where that is so
+            much that they say little; else ``None``.
 
     A verdict is true where it is yes, so that ``if verifier.verify(query, bag):`` reads as it is meant.
     """
@@ -61,6 +65,17 @@ class Verdict:
     attention: NDArray[np.float64] | None = field(repr=False)
     size: int
     shown: Shown | None = field(default=None, repr=False)
+    lazy_scores: LazyScores | None = field(default=None, repr=False)
+    nearly_whole_sets: float | None = field(default=None, repr=False)
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """``(N,)`` the probability that a bag of this one instance would have, calibrated where the verifier is.
+
+        Shares sum to 1 in every bag; scores are all low where none of the instances shows the query's class. ``None``
+        where witnesses were not asked for.
+        """
+        return None if self.lazy_scores is None else self.lazy_scores.values
 
     def __bool__(self) -> bool:
         return self.verdict
@@ -85,6 +100,8 @@ class Verdict:
             "witnesses_by": self.witnesses_by,
             "shares": None if self.shares is None else self.shares.tolist(),
             "attention": None if self.attention is None else self.attention.tolist(),
+            "scores": None if self.scores is None else self.scores.tolist(),
+            "nearly_whole_sets": self.nearly_whole_sets,
         }
 
 
@@ -103,6 +120,8 @@ class Verdicts(Sequence[Verdict]):
         witness: ``(T,)`` bool, which targets are witnesses; ``None`` where they were not asked for.
         attention: ``(T,)``, of sum 1 in each bag; ``None`` where the pooling has none.
         shown: the instances, where they are images or texts.
+        lazy_scores: what ``scores`` come from; ``None`` where witnesses were not asked for.
+        nearly_whole_sets: as in ``Verdict``.
     """
 
     verdict: NDArray[np.bool_]
@@ -115,6 +134,13 @@ class Verdicts(Sequence[Verdict]):
     witness: NDArray[np.bool_] | None = None
     attention: NDArray[np.float64] | None = None
     shown: Shown | None = field(default=None, repr=False)
+    lazy_scores: LazyScores | None = field(default=None, repr=False)
+    nearly_whole_sets: float | None = field(default=None, repr=False)
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """``(T,)``, as ``Verdict.scores``: the probability that a bag of the one instance would have."""
+        return None if self.lazy_scores is None else self.lazy_scores.values
 
     def __len__(self) -> int:
         return len(self.probability)
@@ -147,6 +173,8 @@ class Verdicts(Sequence[Verdict]):
             None if self.attention is None else self.attention[first:last],
             last - first,
             shown,
+            None if self.lazy_scores is None else self.lazy_scores.of(exemplar, slice(first, last)),
+            self.nearly_whole_sets,
         )
 
     def __iter__(self) -> Iterator[Verdict]:

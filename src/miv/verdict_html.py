@@ -1,4 +1,4 @@
-"""A verdict in a notebook: the query beside its bag, witnesses framed and named, the share below each.
+"""A verdict in a notebook: the query beside its bag, witnesses framed and named, share and score below each.
 
 Styles stand in the elements, and colours are the page's own but for the frames: notebooks strip style sheets, and are
 light or dark.
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from miv.inspection.thumbnails import Thumbnails
-from miv.verdict_text import even_words, found_words, headline, places_to_show, share_word, witness_word
+from miv.verdict_text import even_words, found_words, headline, little_words, places_to_show, share_word, witness_word
 
 if TYPE_CHECKING:
     from miv.verdict import Verdict
@@ -30,7 +30,7 @@ def as_html(verdict: "Verdict") -> str:
     members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, called, strict=True)]
     if verdict.size > len(places):
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
-    found = f"Bag of {verdict.size}, {found_words(verdict)}. {even_words(verdict)}".strip()
+    found = f"Bag of {verdict.size}, {found_words(verdict)}. {even_words(verdict)} {little_words(verdict)}".strip()
     is_text = verdict.shown is not None and verdict.shown.pool.kind == "text"
     layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"
     return (
@@ -54,6 +54,8 @@ def _member(verdict: "Verdict", place: int, witness: bool, name: str) -> str:
     share = None if verdict.shares is None else float(verdict.shares[place])
     title = f"instance {place}{f', {witness_word(verdict)}' if witness else ''}"
     title += "" if share is None else f", {share_word(verdict)} {share:.3f}"
+    score = "" if verdict.scores is None else f"score {float(verdict.scores[place]):.2f}"
+    title += f", {score}" if score else ""
     title = _titled(title, name)
     frame = _WITNESS if witness else "transparent"
     if verdict.shown is not None:
@@ -69,7 +71,8 @@ def _member(verdict: "Verdict", place: int, witness: bool, name: str) -> str:
     bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{colour}"></div>'
     # A colour alone tells nothing to those who do not see it.
     word = f" <b>{witness_word(verdict)}</b>" if witness else ""
-    return f"<div>{inside}{bar}<small>{share:.2f}{word}</small>{called}</div>"
+    score = f" · {score}" if score else ""
+    return f"<div>{inside}{bar}<small>{share:.2f}{score}{word}</small>{called}</div>"
 
 
 def _titled(words: str, name: str) -> str:

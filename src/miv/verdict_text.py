@@ -46,6 +46,13 @@ def even_words(verdict: "Verdict") -> str:
     return f"{share_word(verdict).capitalize()} does not tell the instances apart: each has about 1 / {size}."
 
 
+def little_words(verdict: "Verdict") -> str:
+    """Say so where the verifier's witness sets hold nearly whole bags; else ""."""
+    if verdict.nearly_whole_sets is None or not verdict.witnesses:
+        return ""
+    return f"Such a set holds {verdict.nearly_whole_sets:.0%} of a bag in the mean, so it says little."
+
+
 def share_word(verdict: "Verdict") -> str:
     """What the shares are made by, in words."""
     return verdict.witnesses_by.replace("_", "-")
@@ -59,22 +66,26 @@ def places_to_show(verdict: "Verdict", most: int) -> NDArray[np.int64]:
 
 
 def as_text(verdict: "Verdict", names: Sequence[str] = ()) -> str:
-    """Show the answer, and for each instance its share, whether it is a witness, and its name or text."""
+    """Show the answer, and for each instance its share and score, whether it is a witness, and its name or text."""
     lines = [headline(verdict), f"Bag of {verdict.size}, {found_words(verdict)}"]
     shares = verdict.shares
     if shares is None:
         return "\n".join(lines) + "."
-    even = even_words(verdict)
-    lines[-1] += f". {even}" if even else ":"
+    notes = " ".join(words for words in (even_words(verdict), little_words(verdict)) if words)
+    lines[-1] += f". {notes}" if notes else ":"
     indices = {witness.index for witness in verdict.witnesses}
     places = places_to_show(verdict, _MOST_ROWS)
     greatest = float(shares.max()) or 1.0
+    scores = verdict.scores
+    if scores is not None:
+        lines.append(f"place  share  {'':<{_BAR}}  score")
     for place in places:
         bar = "█" * round(_BAR * float(shares[place]) / greatest)
         words = _words(verdict, int(place), names)
         mark = witness_word(verdict) if int(place) in indices else ""
         width = len(witness_word(verdict)) if indices else len("witness")
-        lines.append(f"{place:>5}  {shares[place]:.3f}  {bar:<{_BAR}}  {mark:<{width}}  {words}".rstrip())
+        score = "" if scores is None else f"{scores[place]:.3f}  "
+        lines.append(f"{place:>5}  {shares[place]:.3f}  {bar:<{_BAR}}  {score}{mark:<{width}}  {words}".rstrip())
     if verdict.size > len(places):
         lines.append(f"  and {verdict.size - len(places)} with smaller shares")
     return "\n".join(lines)

@@ -167,13 +167,13 @@ class Verifier(
         Args:
             query: what the verifier was trained on: an image (a file, a Pillow image, or an array ``(H, W)`` or
                 ``(H, W, 3)`` uint8), a text, or a vector ``(C,)``.
-            bag: several of the same: a list, an array with a row an instance, or the path of a folder with a file an
-                instance (images, ``.txt`` or ``.npy``).
+            bag: several of the same: a list, an array with a row an instance, the path of a folder with a file an
+                instance (images, ``.txt`` or ``.npy``), or for texts of a ``.txt`` file with one text per line.
             resize: how an image of another size is brought to that of the training: ``stretch`` it, ``crop`` its
                 middle, or ``pad`` it with black. Without it such an image is refused.
-            witnesses: by what they are chosen: ``attention``, ``leave_one_out``, ``shapley`` or ``rollout`` (see
-                ``miv.explaining``), or ``none`` for the verdict alone. By default as the witness rule was calibrated;
-                without that by attention where the pooling has it, else by leave-one-out.
+            witnesses: by what they are chosen: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``
+                (see ``miv.explaining``), or ``none`` for the verdict alone. By default as the witness rule was
+                calibrated; without that by attention where the pooling has it, else by leave-one-out.
 
         >>> verifier = Verifier("baseline", channels=2)
         >>> verdict = verifier.verify([1.0, 0.0], [[0.0, 1.0], [1.0, 0.1], [0.5, 0.5]])

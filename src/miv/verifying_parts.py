@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.deciding import decide
 from miv.feature_cache import embed_instances
 from miv.gathering import Gathering
 from miv.given import Places
 from miv.images import Fit
 from miv.verdict import Asked, Verdicts
 from miv.verifier import Verifier
-from miv.verifying import among, decide, gather, verify_many, witnesses_by
+from miv.verifying import among, gather, verify_many, witnesses_by
 
 
 class VerifyingParts:

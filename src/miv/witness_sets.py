@@ -13,7 +13,7 @@ from miv.values import Floats, Tagged, finite_number, from_document
 Mask = NDArray[np.bool_]
 
 # What the shares that stand for attention below were made by; see ``miv.explaining``.
-WitnessesBy = Literal["attention", "leave_one_out", "shapley", "rollout"]
+WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley", "rollout"]
 
 # Less attention than this counts as this: where all but one instance get exactly none, as with the pooling `baseline`,
 # the probability of the bag still tells its instances from those of another bag.

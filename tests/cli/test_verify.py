@@ -60,7 +60,7 @@ def test_a_folder_files_and_a_table_are_the_same_bag(folder: Path) -> None:
     assert found[0]["probability"] == expected.probability
     table = run("images", "--query", "query.png", "--bag", "refs")
     assert table.startswith(f"{'Yes' if expected else 'No'}: probability {expected.probability:.3f}, threshold 0.500.")
-    assert [line.split()[-1] for line in table.splitlines()[2:]] == files
+    assert [line.split()[-1] for line in table.splitlines()[3:]] == files
 
 
 def test_vectors_by_file_and_in_place(folder: Path) -> None:
@@ -98,6 +98,11 @@ def test_a_whole_table_to_parquet_and_csv(folder: Path) -> None:
     assert verdict.attention is not None
     assert [float(row["attention"]) for row in by_instance[:2]] == pytest.approx(verdict.attention.tolist(), abs=1e-5)
     assert {row["witness"] for row in by_instance} <= {"True", "False"}
+    assert verdict.scores is not None
+    assert [float(row["score"]) for row in by_instance[:2]] == pytest.approx(verdict.scores.tolist(), abs=1e-5)
+    assert run_json("images", "--query", "query.png", "--bag", "refs/b.png")["scores"] == pytest.approx(
+        verdict.scores[:1].tolist(), abs=1e-5
+    )
 
 
 def test_a_pooling_without_attention_names_witnesses_and_says_by_what(folder: Path) -> None:
@@ -114,7 +119,8 @@ def test_a_pooling_without_attention_names_witnesses_and_says_by_what(folder: Pa
     assert [row["share"] for row in rows] == pytest.approx(one["shares"], abs=1e-3)
     assert {(row["attention"], row["witnesses_by"]) for row in rows} == {(None, "leave_one_out")}
     run("without", "--bags", "pairs.jsonl", "--out", "c.parquet", "--by-instance", "--witnesses", "none")
-    assert {(row["share"], row["witness"]) for row in pq.read_table("c.parquet").to_pylist()} == {(None, None)}
+    rows = pq.read_table("c.parquet").to_pylist()
+    assert {(row["share"], row["score"], row["witness"]) for row in rows} == {(None, None, None)}
 
 
 @pytest.mark.parametrize("by_instance", [(), ("--by-instance",)])

@@ -18,9 +18,9 @@ def scores(draw: Any, size: int) -> Any:
 
 
 @st.composite
-def ragged(draw: Any) -> Any:
-    """``ptr``, ``witness``, ``attention`` and ``label`` of up to 12 bags of up to 9."""
-    sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=12))
+def ragged(draw: Any, largest: int = 9) -> Any:
+    """``ptr``, ``witness``, ``attention`` and ``label`` of up to 12 bags of up to ``largest``."""
+    sizes = draw(st.lists(st.integers(1, largest), min_size=1, max_size=12))
     ptr = np.cumsum([0, *sizes])
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     witness = random.random(ptr[-1]) < draw(st.sampled_from([0.0, 0.2, 0.5, 1.0]))

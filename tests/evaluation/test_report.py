@@ -26,7 +26,8 @@ def test_it_holds_what_the_functions_say() -> None:
     assert found.witnesses == witness_metrics(p.ptr, p.witness, p.attention, p.label)
     assert found.entropy == entropy_metrics(p.ptr, p.attention, p.label)
     assert found.groups == group_table(p.label, p.probability, p.group)
-    assert list(found.metrics) == ["auroc", "accuracy", "precision", "recall", "f1", "i_auroc", "i_ap"]
+    first, second = ["auroc", "accuracy", "precision", "recall", "f1"], ["i_auroc", "i_ap", "i_mrr", "i_top1"]
+    assert list(found.metrics) == first + second
 
 
 def test_parts_that_cannot_be_measured_are_left_out() -> None:
@@ -46,7 +47,8 @@ def test_what_is_undefined_is_null_in_json_and_a_dash_in_the_table() -> None:
     document = found.document()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["classification"]["auroc"] is None
-    assert document["witnesses"] == {"i_auroc": None, "i_ap": None, "i_ap_chance": None, "exemplars": 0, "undefined": 1}
+    names = ("i_auroc", "i_ap", "i_mrr", "i_top1", "i_ap_chance", "i_mrr_chance")
+    assert document["witnesses"] == {**dict.fromkeys(names), "exemplars": 0, "undefined": 1}
     assert "nan" not in found.text()
 
 
@@ -57,11 +59,11 @@ def test_the_table() -> None:
     assert evaluate(answers).text().splitlines() == [
         "3 exemplars, 1 positive (33.3%)",
         "",
-        " AUROC  accuracy  precision  recall      F1  i-AUROC    i-AP",
-        "──────  ────────  ─────────  ──────  ──────  ───────  ──────",
-        "1.0000    0.6667     0.7500  0.7500  0.6667   1.0000  1.0000",
+        " AUROC  accuracy  precision  recall      F1  i-AUROC    i-AP   i-MRR  i-top1",
+        "──────  ────────  ─────────  ──────  ──────  ───────  ──────  ──────  ──────",
+        "1.0000    0.6667     0.7500  0.7500  0.6667   1.0000  1.0000  1.0000  1.0000",
         "",
-        "i-AUROC and i-AP over 1 positive exemplars; by chance 0.5000 and 0.5000.",
+        "i-AUROC, i-AP, i-MRR and i-top1 over 1 positive exemplars; by chance 0.5000, 0.5000, 0.7500 and 0.5000.",
         "",
         "attention  exemplars  entropy   log N  evenness",
         "─────────  ─────────  ───────  ──────  ────────",

@@ -1,9 +1,9 @@
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 from tests.evaluation.examples import ragged
@@ -21,7 +21,10 @@ def test_examples_by_eye() -> None:
     # The witness first of three; second of three; tied with the only other.
     assert scores.i_auroc.tolist() == [1.0, 0.5, 0.5]
     assert scores.i_ap.tolist() == [1.0, 0.5, 0.5]
+    assert scores.i_mrr.tolist() == [1.0, 0.5, 0.75]
+    assert scores.i_top1.tolist() == [1.0, 0.0, 0.5]
     assert scores.witness_share.tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 2])
+    assert scores.mrr_by_chance.tolist() == pytest.approx([11 / 18, 11 / 18, 3 / 4])
 
 
 def test_a_tie_between_a_witness_and_another() -> None:
@@ -29,6 +32,45 @@ def test_a_tie_between_a_witness_and_another() -> None:
     scores = witness_scores([0, 4], [True, True, False, False], [0.4, 0.25, 0.25, 0.1])
     assert scores.i_auroc[0] == (1 + 1 + 0.5 + 1) / 4  # four pairs
     assert scores.i_ap[0] == pytest.approx((1 / 1 + 2 / 3) / 2)
+    assert (scores.i_mrr[0], scores.i_top1[0]) == (1.0, 1.0)
+
+
+def over_all_orders(truth: Any, score: Any) -> tuple[float, float]:
+    """1 / rank of the first witness, and whether it is the first of all, in the mean over orders that fit the score."""
+    orders = [o for o in permutations(range(len(truth))) if all(score[a] >= score[b] for a, b in pairwise(o))]
+    ranks = [1 + next(place for place, one in enumerate(order) if truth[one]) for order in orders]
+    return float(np.mean([1 / rank for rank in ranks])), float(np.mean([rank == 1 for rank in ranks]))
+
+
+@settings(deadline=None, max_examples=30)
+@given(ragged(largest=6))
+def test_the_first_witness_agrees_with_all_orders_of_the_tied(bags: Any) -> None:
+    ptr, witness, attention, _ = bags
+    found = witness_scores(ptr, witness, attention)
+    for bag, (first, last) in enumerate(pairwise(ptr)):
+        truth, score = witness[first:last], attention[first:last]
+        here = found.i_mrr[bag], found.i_top1[bag], found.mrr_by_chance[bag]
+        if truth.all() or not truth.any():
+            assert np.isnan(here).all()
+            continue
+        by_chance, share = over_all_orders(truth, np.ones(len(truth)))
+        assert here == pytest.approx((*over_all_orders(truth, score), by_chance), abs=1e-12)
+        assert share == pytest.approx(found.witness_share[bag], abs=1e-12)
+
+
+def test_a_score_that_says_nothing_has_what_chance_gives() -> None:
+    witness = np.random.default_rng(0).random(5000) < 0.3
+    ptr = np.arange(0, 5001, 5)
+    even = witness_metrics(ptr, witness, np.ones(5000), np.ones(1000))
+    random = witness_metrics(ptr, witness, np.random.default_rng(1).random(5000), np.ones(1000))
+    assert (even["i_mrr"], even["i_top1"]) == (even["i_mrr_chance"], even["i_ap_chance"])
+    assert (random["i_mrr"], random["i_top1"]) == pytest.approx((even["i_mrr"], even["i_top1"]), abs=0.03)
+
+
+def test_one_of_all_attention_gains_nothing_by_the_place_of_the_others() -> None:
+    # The one that has it all is no witness; whichever of the others is, its expected rank is the same.
+    metrics = [witness_metrics([0, 4], np.arange(4) == place, [1, 0, 0, 0], [1])["i_mrr"] for place in (1, 2, 3)]
+    assert metrics == pytest.approx([(1 / 2 + 1 / 3 + 1 / 4) / 3] * 3)
 
 
 @given(ragged())
@@ -71,12 +113,13 @@ LABEL = [1, 1, 1, 0]
 
 def test_undefined_bags_are_left_out() -> None:
     found = witness_metrics(PTR, WITNESS, ATTENTION, LABEL)
-    assert found == {"i_auroc": 1.0, "i_ap": 1.0, "i_ap_chance": 0.5, "exemplars": 1, "undefined": 2}
+    ranks = {"i_auroc": 1.0, "i_ap": 1.0, "i_mrr": 1.0, "i_top1": 1.0, "i_ap_chance": 0.5, "i_mrr_chance": 0.75}
+    assert found == {**ranks, "exemplars": 1, "undefined": 2}
 
 
 def test_undefined_bags_make_nan() -> None:
     found = witness_metrics(PTR, WITNESS, ATTENTION, LABEL, undefined="nan")
-    assert np.isnan([found["i_auroc"], found["i_ap"], found["i_ap_chance"]]).all()
+    assert np.isnan([value for name, value in found.items() if name.startswith("i_")]).all()
     assert (found["exemplars"], found["undefined"]) == (1, 2)
 
 

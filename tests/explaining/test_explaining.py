@@ -15,7 +15,7 @@ from torch import Tensor
 from miv import Bags, Verifier, list_poolings
 from miv.errors import MivError
 from miv.evaluation import evaluate, witness_metrics
-from miv.explaining import attention_rollout, explain, explain_features
+from miv.explaining import as_shares, attention_rollout, explain, explain_features
 from miv.explaining import subsets as subsets_module
 from miv.explaining.shapley import shapley
 from miv.explaining.subsets import score_instances
@@ -68,6 +68,25 @@ def test_leave_one_out_is_the_logit_with_minus_the_logit_without(pooling: str) -
             expected.append(naive_logit(verifier, one, bag, everything) - naive_logit(verifier, one, bag, rest))
     found = explain_features(verifier, query, bags, "leave_one_out")
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("pooling", list_poolings())
+def test_alone_is_the_logit_of_a_bag_of_one(pooling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier, (query, bags) = some_verifier(pooling), some_bags()
+    expected = [
+        naive_logit(verifier, one, bag, (instance,))
+        for one, bag in zip(query, bags.split(bags.values), strict=True)
+        for instance in range(len(bag))
+    ]
+    np.testing.assert_allclose(explain_features(verifier, query, bags, "alone"), expected, atol=1e-4)
+    monkeypatch.setattr("miv.explaining.alone.ROWS", 3)  # in several calls
+    np.testing.assert_allclose(explain_features(verifier, query, bags, "alone"), expected, atol=1e-4)
+
+
+def test_shares_by_alone_follow_the_probabilities() -> None:
+    scores = np.array([0.0, 0.0, np.log(3.0), -2000.0, -2000.0])
+    shares = as_shares(scores, "alone", np.zeros(2), np.array([0, 3, 5]))
+    assert shares == pytest.approx([2 / 7, 2 / 7, 3 / 7, 0.5, 0.5])
 
 
 @pytest.mark.parametrize("pooling", ["cap_dba_l2", "mi_net", "bi_lstm", "msa"])
@@ -259,7 +278,7 @@ def test_all_methods_go_through_the_same_witness_metrics() -> None:
     exemplars = tiny_sets("features", 60)["test"]
     verifier = some_verifier("msa")
     answers = predict(verifier, exemplars)
-    for method in ("leave_one_out", "shapley", "rollout"):
+    for method in ("alone", "leave_one_out", "shapley", "rollout"):
         scores = explain(verifier, exemplars, method)
         assert scores.shape == exemplars.bag_index.shape
         found = evaluate(answers, score=scores)
@@ -275,7 +294,7 @@ def test_all_methods_go_through_the_same_witness_metrics() -> None:
 @pytest.mark.parametrize(
     ("pooling", "method", "message"),
     [
-        ("mi_net", "attention", "no attention.*leave_one_out or shapley"),
+        ("mi_net", "attention", "no attention.*alone, leave_one_out or shapley"),
         ("gabmil", "rollout", "msa only"),
         ("gabmil", "shaply", "Did you mean 'shapley'"),
     ],

@@ -33,6 +33,16 @@ def test_a_run_that_lacks_the_split_has_no_figures_and_stops_nothing(tmp_path: P
         summarise_runs(find_runs(tmp_path), "tset")
 
 
+def test_a_run_from_before_a_metric_has_a_dash_for_it(tmp_path: Path) -> None:
+    old, new = (write_run(tmp_path / name, ("test",)) for name in ("old", "new"))
+    ranks = {"i_auroc": 0.9, "i_ap": 0.8}
+    for run, witnesses in ((old, ranks), (new, {**ranks, "i_mrr": 0.7, "i_top1": 0.6})):
+        (run / "evaluation.json").write_text(json.dumps({"test": {**METRICS, "witnesses": witnesses}}))
+    rows = compare_runs([old, new], "test")
+    assert [(row["i_ap"], row["i_mrr"], row["i_top1"]) for row in rows] == [(0.8, None, None), (0.8, 0.7, 0.6)]
+    assert "0.8000  –       –" in table(rows)
+
+
 @pytest.mark.parametrize("missing", ["data", "seed", "done"])
 def test_a_record_that_lacks_something_is_damaged(tmp_path: Path, missing: str) -> None:
     run = write_run(tmp_path / "a", ("test",))

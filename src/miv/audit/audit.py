@@ -1,6 +1,7 @@
 """Is a verifier right for the right reason? What it says of exemplars, and of the same exemplars changed."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from miv.errors import MivError
 from miv.evaluation import Predictions, auroc, evaluate
 from miv.exemplars import ExemplarSet
 from miv.explaining import explain
-from miv.feature_cache import embed_instances
+from miv.feature_cache import embed_exemplars
 from miv.prediction import predict
 from miv.progress import Progress, SilentProgress
 from miv.verifier import Verifier
@@ -50,6 +51,7 @@ def audit(
     witnesses: str | None = None,
     most: int | None = None,
     seed: int = 0,
+    cache: Path | None = None,
     progress: Progress | None = None,
 ) -> Document:
     """Audit a verifier on exemplars whose witnesses are known.
@@ -61,6 +63,7 @@ def audit(
             leave-one-out where it has none.
         most: more exemplars than this are not looked at, but a random choice of so many.
         seed: start of the random numbers.
+        cache: folder of features; without it nothing is kept.
         progress: is told how far it is.
 
     Returns:
@@ -73,7 +76,7 @@ def audit(
     random = np.random.default_rng(seed)
     if most is not None and len(exemplars) > most:
         exemplars = exemplars.subset(np.sort(random.choice(len(exemplars), most, replace=False)))
-    features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    features = embed_exemplars(verifier.backbone, exemplars, cache, progress)
     subject = Subject(verifier, exemplars, features)
     method = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     scores = explain(verifier, exemplars, method, features=features, seed=seed, progress=progress)

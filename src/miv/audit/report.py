@@ -77,6 +77,7 @@ def audit_models(
     most: int | None = None,
     unit_tests: bool = True,
     seed: int = 0,
+    cache: Path | None = None,
     progress: Progress | None = None,
 ) -> AuditReport:
     """Audit several verifiers, by name, on the same exemplars; poolings with the same options are tested once."""
@@ -88,7 +89,7 @@ def audit_models(
         point = verifier.operating_point
         model: Document = {"pooling": made_of["pooling"], "goal": point.goal, "threshold": point.threshold}
         model["weights"] = hash_of_weights(verifier.state_dict())
-        model |= audit(verifier, exemplars, witnesses=witnesses, most=most, seed=seed, progress=progress)
+        model |= audit(verifier, exemplars, witnesses=witnesses, most=most, seed=seed, cache=cache, progress=progress)
         if unit_tests:
             pooling, options = made_of["pooling"], made_of["pooling_options"]
             key = json.dumps([pooling, options], sort_keys=True)

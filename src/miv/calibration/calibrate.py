@@ -19,6 +19,7 @@ from miv.calibration.witness_fits import (
     fit_witness_rule,
     held_out_witnesses,
     measure_witness_sets,
+    shares_of_bags,
 )
 from miv.errors import MivError
 from miv.evaluation import Predictions
@@ -204,6 +205,8 @@ def _witness_rule(
         rule = fit_witness_rule(predictions, probability, epsilon)
     except TooFewWitnessesError as error:  # the threshold does not depend on them
         return stated, {**measured, "too_few": str(error)}
+    decided = rule.witnesses(probability, accepted, predictions.attention, predictions.ptr)
+    measured["shares_of_bags"] = shares_of_bags(predictions, decided)
     held_out = held_out_witnesses(predictions, probability, epsilon, seed)
     if held_out is not None:
         measured["held_out"] = measure_witness_sets(predictions, held_out)

@@ -77,8 +77,10 @@ def _witnesses(point: OperatingPoint) -> list[str]:
         "halves:",
     ]
     measured = found["held_out"]
+    warning = little_said(point)
+    notes = [warning] if warning else []
     if measured is None:
-        return [*lines, "too few witnesses to fit to a half and measure on the other."]
+        return [*lines, "too few witnesses to fit to a half and measure on the other.", *notes]
     rows = [["bag size", "witnesses", "coverage", "precision", "mean size +", "mean size −", "empty +", "empty −"]]
     everything = {"bag_size": "all", **measured}
     for title, row in [(row["bag_size"], row) for row in (everything, *measured["by_bag_size"])] + [
@@ -93,7 +95,20 @@ def _witnesses(point: OperatingPoint) -> list[str]:
             "empty_negative",
         )
         rows.append([title, f"{row['witnesses']:,}", *(_figure(row[name], 3) for name in names)])
-    return [*lines, *_table(rows), "+ and −: positive and negative exemplars."]
+    return [*lines, *_table(rows), "+ and −: positive and negative exemplars.", *notes]
+
+
+def little_said(point: OperatingPoint) -> str:
+    """A warning where the witness sets hold nearly whole bags; else ""."""
+    marked = point.nearly_whole_sets
+    if marked is None:
+        return ""
+    true = point.measured["witnesses"]["shares_of_bags"]["true"]
+    return (
+        f"Warning: a witness set holds {marked:.0%} of a positive bag in the mean, and {true:.0%} of it are witnesses, "
+        "so the sets say little. The shares do not rank witnesses well enough for this promise: allow more misses "
+        "(--epsilon), try other shares (--witnesses alone or shapley), or train a better verifier."
+    )
 
 
 def _parameters(document: dict[str, Any]) -> str:

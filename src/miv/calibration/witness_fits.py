@@ -66,6 +66,18 @@ def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: f
     return decided
 
 
+def shares_of_bags(predictions: Predictions, decided: Mask) -> dict[str, float | None]:
+    """Of a positive bag of two or more, which share the sets ``decided`` ``(T,)`` mark, and which share is true.
+
+    ``marked`` and ``true`` are means over these bags, ``None`` where there is none.
+    """
+    sizes = predictions.bag_sizes
+    of = (predictions.label == 1) & (sizes > 1)
+    by_bag = {"marked": decided, "true": _known(predictions)}
+    first = predictions.ptr[:-1]
+    return {name: _mean((np.add.reduceat(mask.astype(float), first) / sizes)[of]) for name, mask in by_bag.items()}
+
+
 def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, Any]:
     """Return how good the sets ``decided`` ``(T,)`` are, over all bags and by bag size.
 

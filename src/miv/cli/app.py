@@ -1,6 +1,7 @@
 """The command line's frame: commands, version, and errors without tracebacks."""
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +19,10 @@ app = typer.Typer(
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+CacheOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder of cached features.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
+]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what is to be written where it is there.")]
 
 

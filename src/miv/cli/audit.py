@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from miv.cli.app import JsonOption, OverwriteOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, OverwriteOption, app, print_json
 from miv.errors import MivError, unknown_name
 from miv.files import refuse_existing
 
@@ -24,7 +24,7 @@ def audit(
     witnesses: Annotated[
         str | None,
         typer.Option(
-            help="What says where a model looked: attention, leave_one_out, shapley, or rollout (of msa).",
+            help="What says where a model looked: attention, alone, leave_one_out, shapley, or rollout (of msa).",
             show_default="attention, or leave_one_out where the pooling has none",
         ),
     ] = None,
@@ -38,6 +38,7 @@ def audit(
         typer.Option(help="Also write to this .md, .json or .txt file; may be given again.", show_default=False),
     ] = None,
     overwrite: OverwriteOption = False,
+    cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
     """Ask whether a model is right for the right reason; several models share the tables.
@@ -48,6 +49,7 @@ def audit(
     Example: miv audit runs/cap runs/baseline twin --out audit.md
     """
     from miv.audit.report import audit_models, check_suffix
+    from miv.cache_folder import feature_folder
     from miv.exemplars import load_split
     from miv.explaining import METHODS
     from miv.progress import RichProgress
@@ -76,6 +78,7 @@ def audit(
         most=exemplars,
         unit_tests=unit_tests,
         seed=seed,
+        cache=feature_folder(cache),
         progress=RichProgress(),
     )
     for path in out or []:

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from miv.cli.app import JsonOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, app, print_json
 from miv.errors import MivError
 
 if TYPE_CHECKING:
     from miv.evaluation import Predictions
     from miv.exemplars import ExemplarSet
-    from miv.verifier import Verifier
 
 _NOT_FOR_CALIBRATION = {
     "train": "the verifier has learnt from it, and is surer there than anywhere else",
@@ -30,7 +29,7 @@ def calibrate(
     scaling: Annotated[str, typer.Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
     epsilon: Annotated[float, typer.Option(help="The share of true witnesses that may be missed.")] = 0.1,
     witnesses: Annotated[
-        Literal["attention", "leave_one_out", "shapley", "rollout"] | None,
+        Literal["attention", "alone", "leave_one_out", "shapley", "rollout"] | None,
         typer.Option(
             help="The shares that the witness rule is for. Without it attention where the pooling has it, else "
             "leave_one_out.",
@@ -41,6 +40,7 @@ def calibrate(
         Path | None,
         typer.Option(help="Also draw ROC, DET and reliability curves into this folder.", show_default=False),
     ] = None,
+    cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
     """Choose where a verifier says yes, and which instances it calls witnesses, and keep that in its folder.
@@ -50,13 +50,17 @@ def calibrate(
 
     Example: miv calibrate runs/dba twin --goal far=0.05 --plots curves
     """
+    from miv.cache_folder import feature_folder
     from miv.calibration import calibrate as choose
     from miv.calibration import parse_goal
+    from miv.calibration.report_text import little_said
     from miv.exemplars import load_split
     from miv.exemplars.folder import is_set
     from miv.explaining import check_method, witness_shares
+    from miv.feature_cache import embed_exemplars
     from miv.hub import is_folder
     from miv.model_files import find_verifier
+    from miv.prediction import predict
     from miv.progress import RichProgress
     from miv.training.run_folder import refuse_unfinished
     from miv.verifier import Verifier
@@ -75,9 +79,14 @@ def calibrate(
     verifier = Verifier.from_pretrained(model)
     by = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     check_method(verifier, by)
-    answers, shares = _answers(model, verifier, exemplars), None
-    if by != "attention" and exemplars.witness is not None:
-        shares = witness_shares(verifier, exemplars, answers.logit, by, RichProgress())
+    kept, progress = _kept_answers(model, exemplars), RichProgress()
+    needs_shares = by != "attention" and exemplars.witness is not None
+    features = shares = None
+    if kept is None or needs_shares:
+        features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
+    answers = predict(verifier, exemplars, features) if kept is None else kept
+    if needs_shares:
+        shares = witness_shares(verifier, exemplars, answers.logit, by, progress, features)
     found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by)
     about = {"name": name, "path": str(data), "fingerprint": exemplars.fingerprint}
     measured = {"data": about, **found.point.measured}
@@ -97,13 +106,15 @@ def calibrate(
     if witness_sets is not None and witness_sets["too_few"] is not None:
         typer.echo(f"Witnesses go by the stated rule, without a promise: {witness_sets['too_few']}", err=True)
     if json:
+        if little_said(found.point):
+            typer.echo(little_said(found.point), err=True)
         print_json(found.point.document())
     else:
         print(found.text())
 
 
-def _answers(model: Path, verifier: "Verifier", exemplars: "ExemplarSet") -> "Predictions":
-    """The verifier's answers: those that its run has kept, where they are on the same data, or new ones."""
+def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None":
+    """The answers that the verifier's run has kept, where they are on the same data."""
     from miv.evaluation import Predictions
     from miv.training.run_folder import RunFolder
 
@@ -119,8 +130,4 @@ def _answers(model: Path, verifier: "Verifier", exemplars: "ExemplarSet") -> "Pr
                 typer.echo(f"Using the run's own answers, {run.predictions(split)}.", err=True)
                 kept = Predictions.load(run.predictions(split))
                 return Predictions.of(exemplars, kept.logit, kept.attention)  # older files do not name the queries
-
-    from miv.prediction import predict
-    from miv.progress import RichProgress
-
-    return predict(verifier, exemplars, progress=RichProgress())
+    return None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from miv.cli.app import JsonOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, app, print_json
 from miv.errors import unknown_name
 
 
@@ -23,22 +23,26 @@ def evaluate(
     witnesses: Annotated[
         str | None,
         typer.Option(
-            help="What ranks the instances for i-AUROC and i-AP: attention, leave_one_out, shapley, or rollout (of "
-            "msa). Any pooling allows leave_one_out and shapley.",
+            help="What ranks the instances for i-AUROC, i-AP, i-MRR and i-top1: attention, alone, leave_one_out, "
+            "shapley, or rollout (of msa). Any pooling allows alone, leave_one_out and shapley.",
             show_default="attention, where the pooling has it",
         ),
     ] = None,
+    cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
     """Verify every exemplar of a split and print the metrics.
 
+    Features that a training or an earlier evaluation left in the cache are used; otherwise they are kept there.
+
     Example: miv evaluate runs/dba exemplars --split validation
     """
+    from miv.cache_folder import feature_folder
     from miv.evaluation import evaluate as measure
     from miv.evaluation import write_curves
     from miv.exemplars import load_split
     from miv.explaining import METHODS, explain
-    from miv.feature_cache import embed_instances
+    from miv.feature_cache import embed_exemplars
     from miv.prediction import predict
     from miv.progress import RichProgress
     from miv.training.run_folder import refuse_unfinished
@@ -50,7 +54,7 @@ def evaluate(
     refuse_unfinished(Path(model))
     verifier = Verifier.from_pretrained(model)
     progress = RichProgress()
-    features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
     answers = predict(verifier, exemplars, features)
     scores = (
         None if witnesses is None else explain(verifier, exemplars, witnesses, features=features, progress=progress)

@@ -27,7 +27,8 @@ def verify(
     bag: Annotated[
         list[str] | None,
         typer.Option(
-            help="A folder, an instance, or a table with a path, text or vector a row; may be given again.",
+            help="A folder, an instance, a table with one path, text or vector per row, or, for texts, one .txt file "
+            "with one text per line; may be given again.",
             show_default=False,
         ),
     ] = None,
@@ -48,7 +49,7 @@ def verify(
         typer.Option(help="Bring images of another size to that of the training: stretched, cropped, or padded."),
     ] = None,
     witnesses: Annotated[
-        Literal["attention", "leave_one_out", "shapley", "rollout", "none"] | None,
+        Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
         typer.Option(
             help="By what witnesses are chosen. Without it as calibrated, else by attention where the pooling has it, "
             "else by leave_one_out, which verifies a bag of N another N times; none saves that.",
@@ -68,7 +69,7 @@ def verify(
     if bags is None and (out is not None or instances is not None or by_instance or overwrite):
         raise MivError("--out, --overwrite, --instances and --by-instance go with --bags, a table of queries and bags.")
 
-    from miv.instance_files import is_file, is_folder
+    from miv.instance_files import is_file, is_folder, is_text_file
     from miv.progress import RichProgress
     from miv.scoring import check_output, named_bag, named_query, score_table
     from miv.training.run_folder import refuse_unfinished
@@ -101,6 +102,9 @@ def verify(
             typer.echo(f"A label is neither 0 nor 1, and is written again as it is: {scored.odd_label}.", err=True)
         if scored.yes_without_witness:
             _hint_to_calibrate(verifier, f"Of {scored.yes_without_witness:,} accepted")
+        nearly_whole = verifier.operating_point.nearly_whole_sets
+        if nearly_whole is not None and witnesses != "none":
+            typer.echo(f"The witness sets say little: they hold {nearly_whole:.0%} of a bag in the mean.", err=True)
         typer.echo(f"Wrote {out}.", err=True)
         return
     kind = verifier.backbone.kind
@@ -108,6 +112,8 @@ def verify(
     instance = named_query(query or "", kind)
     verdict = verifier.verify(instance, [member.instance for member in members], resize=resize, witnesses=witnesses)
     if kind == "text":
+        if len(names) == 1 and len(members) > 1 and is_text_file(names[0]):
+            typer.echo(f"{names[0]} is taken as a bag of {len(members)} texts, one per line.", err=True)
         for word in (query or "", *names):
             if len(word.split()) == 1 and not is_file(word) and not is_folder(word):
                 typer.echo(f"Taken as a text, as there is no file or folder of that name: {in_a_line(word)}", err=True)

@@ -10,7 +10,7 @@ from miv.evaluation.classification import classification_metrics
 from miv.evaluation.entropy import entropy_metrics
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.predictions import Predictions
-from miv.evaluation.witnesses import UndefinedWitness, witness_metrics
+from miv.evaluation.witnesses import WITNESS_METRICS, UndefinedWitness, witness_metrics
 from miv.operating_point import OperatingPoint
 
 
@@ -39,9 +39,9 @@ class Evaluation:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The seven figures of the paper's tables that there are, by name."""
+        """The figures of the headline, by name: those of the paper's tables, i-MRR and i-top1, as far as there are."""
         witnesses = self.witnesses or {}
-        return self.classification | {name: witnesses[name] for name in ("i_auroc", "i_ap") if name in witnesses}
+        return self.classification | {name: witnesses[name] for name in WITNESS_METRICS if name in witnesses}
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON, which has no NaN: undefined figures are ``None``."""

@@ -14,6 +14,8 @@ TITLES = {
     "f1": "F1",
     "i_auroc": "i-AUROC",
     "i_ap": "i-AP",
+    "i_mrr": "i-MRR",
+    "i_top1": "i-top1",
 }
 
 
@@ -59,8 +61,11 @@ def _at_operating_point(found: dict[str, Any]) -> list[str]:
 
 
 def _witness_notes(witnesses: dict[str, float]) -> list[str]:
-    chance = _figure(witnesses["i_ap_chance"])
-    lines = [f"i-AUROC and i-AP over {witnesses['exemplars']:,} positive exemplars; by chance 0.5000 and {chance}."]
+    share, reciprocal = _figure(witnesses["i_ap_chance"]), _figure(witnesses["i_mrr_chance"])
+    lines = [
+        f"i-AUROC, i-AP, i-MRR and i-top1 over {witnesses['exemplars']:,} positive exemplars; "
+        f"by chance 0.5000, {share}, {reciprocal} and {share}."
+    ]
     if witnesses["undefined"]:
         lines.append(f"{witnesses['undefined']:,} more have no witness, or nothing but witnesses.")
     return lines

@@ -1,4 +1,4 @@
-"""Which instances show it? i-AUROC and i-AP: how well attention ranks a bag's witnesses above the rest."""
+"""Which instances show it? i-AUROC, i-AP, i-MRR and i-top1: how well a score ranks a bag's witnesses above the rest."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -8,9 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.errors import MivError, unknown_name
 from miv.evaluation.checks import as_borders, as_labels, as_scores, as_witnesses
+from miv.evaluation.tied_ranks import expected_reciprocal_rank
 from miv.values import Floats
 
 UndefinedWitness = Literal["skip", "nan", "error"]
+WITNESS_METRICS = ("i_auroc", "i_ap", "i_mrr", "i_top1")
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,18 @@ class WitnessScores:
     Args:
         i_auroc: ``(E,)``, how often a witness gets more attention than another instance, ties counting a half.
         i_ap: ``(E,)``, average precision of the instances, from the most attention to the least.
-        witness_share: ``(E,)``, witnesses divided by instances: the i-AP of attention that is the same for all.
+        i_mrr: ``(E,)``, 1 / rank of the first witness, the mean over all orders of instances that tie.
+        i_top1: ``(E,)``, whether the first instance is a witness, likewise: 1 or 0, or between them after a tie.
+        witness_share: ``(E,)``, witnesses divided by instances: i-AP and i-top1 of attention that is the same for all.
+        mrr_by_chance: ``(E,)``, the i-MRR of attention that is the same for all.
     """
 
     i_auroc: Floats
     i_ap: Floats
+    i_mrr: Floats
+    i_top1: Floats
     witness_share: Floats
+    mrr_by_chance: Floats
 
     @property
     def defined(self) -> NDArray[np.bool_]:
@@ -43,7 +51,12 @@ def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> 
         \text{i-AUROC} = \sum_s \frac{k_s}{K} \frac{(O - O_s) + o_s / 2}{O}, \qquad
         \text{i-AP} = \sum_s \frac{k_s}{K} \frac{K_s}{K_s + O_s}
 
-    scikit-learn gives the same numbers, ties and all, but one bag a call, which takes a thousand times as long.
+    scikit-learn gives the same numbers, ties and all, but one bag a call, which takes a thousand times as long. The
+    mean of i-AP over bags is what retrieval calls MAP. i-MRR and i-top1 are means over all orders within the steps, so
+    that attention which is the same for all has what chance gives:
+
+    .. math:: \text{i-top1} = k_1 / (k_1 + o_1), \qquad
+              \text{i-MRR} = \mathbb{E} [ 1 / \text{rank of the first witness} ]
     """
     ptr = as_borders(ptr)
     members, exemplars = int(ptr[-1]), len(ptr) - 1
@@ -71,11 +84,23 @@ def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> 
     pairs_won = np.bincount(bag, in_step * (others_below + others_in_step / 2), exemplars)
     precision = np.bincount(bag, in_step * (witnesses_seen / seen), exemplars)
     defined = (witnesses > 0) & (others > 0)
+    size_of_step = in_step + others_in_step  # (S,)
+    top = np.unique(bag, return_index=True)[1]  # (E,) the first step of each bag
+    hits = np.flatnonzero(in_step)
+    first = hits[np.unique(bag[hits], return_index=True)[1]]  # of each bag with a witness, its first step with one
+    first = first[defined[bag[first]]]
     nothing = np.full(exemplars, np.nan)
+    reciprocal, by_chance = nothing.copy(), nothing.copy()
+    before = seen[first] - size_of_step[first]
+    reciprocal[defined] = expected_reciprocal_rank(before, size_of_step[first], in_step[first])
+    by_chance[defined] = expected_reciprocal_rank(np.zeros_like(before), sizes[defined], witnesses[defined])
     return WitnessScores(
         i_auroc=np.divide(pairs_won, witnesses * others, out=nothing.copy(), where=defined),
         i_ap=np.divide(precision, witnesses, out=nothing.copy(), where=defined),
+        i_mrr=reciprocal,
+        i_top1=np.divide(in_step[top], size_of_step[top], out=nothing.copy(), where=defined),
         witness_share=np.divide(witnesses, sizes, out=nothing, where=defined),
+        mrr_by_chance=by_chance,
     )
 
 
@@ -97,8 +122,9 @@ def witness_metrics(
             out, as the paper does; ``nan`` makes the means NaN; ``error`` refuses.
 
     Returns:
-        ``i_auroc`` and ``i_ap``, NaN where no exemplar is left; ``i_ap_chance``, the i-AP of attention that is the
-        same for all (the i-AUROC of which is 0.5); ``exemplars`` counted and ``undefined`` ones.
+        ``i_auroc``, ``i_ap``, ``i_mrr`` and ``i_top1``, NaN where no exemplar is left; ``i_ap_chance``, the i-AP and
+        i-top1 of attention that is the same for all (the i-AUROC of which is 0.5), and ``i_mrr_chance``, its i-MRR;
+        ``exemplars`` counted and ``undefined`` ones.
 
     >>> witness_metrics([0, 3], [True, False, False], [0.5, 0.3, 0.2], label=[1])["i_ap"]
     1.0
@@ -115,10 +141,10 @@ def witness_metrics(
             f"({int(missing.sum())} such in all). Leave them out, or say undefined='skip'."
         )
     empty = not counted.any() or (undefined == "nan" and missing.any())
+    by_bag = {name: getattr(scores, name) for name in WITNESS_METRICS}
+    by_bag |= {"i_ap_chance": scores.witness_share, "i_mrr_chance": scores.mrr_by_chance}
     return {
-        "i_auroc": float("nan") if empty else float(scores.i_auroc[counted].mean()),
-        "i_ap": float("nan") if empty else float(scores.i_ap[counted].mean()),
-        "i_ap_chance": float("nan") if empty else float(scores.witness_share[counted].mean()),
+        **{name: float("nan") if empty else float(values[counted].mean()) for name, values in by_bag.items()},
         "exemplars": int(counted.sum()),
         "undefined": int(missing.sum()),
     }

@@ -11,6 +11,7 @@ from miv.bags import Bags
 from miv.batches import embedded, make_batch
 from miv.errors import MivError, unknown_name
 from miv.exemplars import ExemplarSet
+from miv.explaining.alone import logits_alone
 from miv.explaining.rollout import attention_rollout
 from miv.explaining.shapley import leave_one_out, shapley
 from miv.explaining.subsets import EmptyBag, score_instances
@@ -44,8 +45,8 @@ def explain(
     Args:
         verifier: any; ``attention`` needs a pooling that has it, ``rollout`` the pooling ``msa``.
         exemplars: the set.
-        method: one of ``METHODS``. ``leave_one_out`` and ``shapley`` are in units of the logit and may be negative;
-            ``attention`` and ``rollout`` are shares, which sum to 1 in each bag.
+        method: one of ``METHODS``. ``alone``, ``leave_one_out`` and ``shapley`` are in units of the logit and may be
+            negative; ``attention`` and ``rollout`` are shares, which sum to 1 in each bag.
         features: ``(P, C)`` of the pool, where they are known; otherwise the instances that occur are embedded.
         exact_up_to: the largest bag whose Shapley values are exact, of ``2 ** N`` subsets.
         permutations: of larger bags, for their sampled Shapley values; see ``miv.explaining.shapley``.
@@ -103,6 +104,8 @@ def explain_features(
             attention = verifier.verify_features(query, bags).attention
             assert attention is not None  # noqa: S101 - by the check
             return attention
+        if method == "alone":
+            return logits_alone(verifier, query, bags)
         if method == "rollout":
             return attention_rollout(verifier, query, bags)
         if method == "leave_one_out":
@@ -118,7 +121,7 @@ def check_method(verifier: Verifier, method: str) -> None:
         raise unknown_name("method of explaining", method, METHODS)
     if method == "attention" and not verifier.pooling.has_attention:
         raise MivError(
-            "This pooling has no attention to take witnesses from. Choose leave_one_out or shapley, which "
+            "This pooling has no attention to take witnesses from. Choose alone, leave_one_out or shapley, which "
             "every pooling allows, or rollout for msa."
         )
     if method == "rollout" and not isinstance(verifier.pooling, SelfAttentionPooling):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from miv.exemplars import ExemplarSet
 from miv.explaining.explain import explain
 from miv.progress import Progress
-from miv.values import Floats
+from miv.values import Floats, sigmoid
 from miv.verifier import Verifier
 from miv.witness_sets import WitnessesBy
 
@@ -16,10 +16,18 @@ _ROUNDINGS = 16
 
 
 def witness_shares(
-    verifier: Verifier, exemplars: ExemplarSet, logit: Floats, method: WitnessesBy, progress: Progress | None = None
+    verifier: Verifier,
+    exemplars: ExemplarSet,
+    logit: Floats,
+    method: WitnessesBy,
+    progress: Progress | None = None,
+    features: NDArray[np.float32] | None = None,
 ) -> Floats:
-    """``(T,)`` shares of all bag members of a set, of sum 1 in each bag, where the bags have these logits ``(E,)``."""
-    scores = explain(verifier, exemplars, method, progress=progress)
+    """``(T,)`` shares of all bag members of a set, of sum 1 in each bag, where the bags have these logits ``(E,)``.
+
+    ``features`` ``(P, C)`` are those of the pool, where they are known.
+    """
+    scores = explain(verifier, exemplars, method, features=features, progress=progress)
     return as_shares(scores, method, logit, exemplars.bag_ptr, verifier.pooling.norm.weight.dtype)
 
 
@@ -32,7 +40,11 @@ def as_shares(
 
     .. math:: a_n = \max(\phi_n, 0) \Big/ \sum_m \max(\phi_m, 0)
 
-    and :math:`1 / N` each where none is positive.
+    and :math:`1 / N` each where none is positive. Those of ``alone``, logits :math:`z_n`, become
+
+    .. math:: a_n = \sigma(z_n) \Big/ \sum_m \sigma(z_m)
+
+    so that two instances that each suffice have as much, and a bag in which none does is still told apart.
 
     Args:
         scores: of the instances.
@@ -47,8 +59,11 @@ def as_shares(
     if method in ("attention", "rollout"):
         return scores
     sizes = np.diff(ptr)
-    rounding = _ROUNDINGS * torch.finfo(dtype).eps * np.maximum(1.0, np.abs(logit))  # (E,)
-    positive = np.where(scores > np.repeat(rounding, sizes), scores, 0.0)
+    if method == "alone":
+        positive = sigmoid(scores)
+    else:
+        rounding = _ROUNDINGS * torch.finfo(dtype).eps * np.maximum(1.0, np.abs(logit))  # (E,)
+        positive = np.where(scores > np.repeat(rounding, sizes), scores, 0.0)
     total = np.add.reduceat(positive, ptr[:-1])  # (E,)
     owed = positive / np.repeat(np.where(total > 0, total, 1.0), sizes)
     return np.where(np.repeat(total > 0, sizes), owed, np.repeat(1 / sizes, sizes))

@@ -11,6 +11,7 @@ import numpy as np
 from miv.evaluation import Evaluation, auroc, classification_metrics, evaluate, group_table
 from miv.evaluation.learning_curves import read_history
 from miv.evaluation.report_text import TITLES
+from miv.evaluation.witnesses import WITNESS_METRICS
 from miv.report.charts import Axis, Line, chart, nice_axis
 from miv.report.marks import NONE, badge, letter
 from miv.report.plain_rows import PLAIN_WORDS, plain_rows
@@ -29,7 +30,7 @@ def legend(source: ReportSource) -> str:
 def title_of(metric: str) -> str:
     """The name of a metric as a heading."""
     title = TITLES.get(metric, metric.replace("_", " "))
-    return title[:1].upper() + title[1:] if title not in ("i-AUROC", "i-AP") else title
+    return title if title.startswith("i-") else title[:1].upper() + title[1:]
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wide: bool = True) -> str:
@@ -52,7 +53,8 @@ def results(source: ReportSource) -> str:
     found = [_at_threshold(model) for model in source.models]
     plain = plain_rows(source)
     measured = [one.metrics for one in found] + [figures for _, figures in plain]
-    names = [name for name in ("auroc", "accuracy", "f1", "i_auroc", "i_ap") if any(name in one for one in measured)]
+    shown = ("auroc", "accuracy", "f1", *WITNESS_METRICS)
+    names = [name for name in shown if any(name in one for one in measured)]
     heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
     best = {name: max(round(float(np.nan_to_num(one.get(name, -1.0))), 3) for one in measured) for name in names}
     several = {name: sum(name in one for one in measured) > 1 for name in names}
@@ -67,7 +69,7 @@ def results(source: ReportSource) -> str:
         rows.append([badge(number, model.name), *cells, *wrong])
     rows += [[head, *(_metric(one, n, best[n], several=several[n]) for n in names), NONE, NONE] for head, one in plain]
     caption = f"How well the models verify ({source.split}, {len(source.exemplars):,} exemplars)"
-    chance = next((one.witnesses["i_ap_chance"] for one in found if one.witnesses), None)
+    chance = next((one.witnesses for one in found if one.witnesses), None)
     words = (
         "AUROC: how often a bag that holds the query’s class scores above one that does not; 0.5 is chance. "
         "Accuracy, F1, false accepts and false rejects are those of the verdicts at each model’s threshold ("
@@ -76,8 +78,9 @@ def results(source: ReportSource) -> str:
     )
     if chance is not None:
         words += (
-            " i-AUROC and i-AP: does the attention rank true witnesses above the rest of their bag? Even attention "
-            f"would give 0.5 and {chance:.3f}."
+            " i-AUROC, i-AP, i-MRR and i-top1: does the attention rank true witnesses above the rest of their bag? "
+            f"Even attention would give 0.5, {chance['i_ap_chance']:.3f}, {chance['i_mrr_chance']:.3f} and "
+            f"{chance['i_ap_chance']:.3f}."
         )
     words += PLAIN_WORDS if plain else ""
     return table(heads, rows, caption) + f'<p class="note">{escape(words)}</p>' + _groups(found, source.models)

@@ -15,7 +15,9 @@ from miv.instance_files import (
     files_in,
     is_file,
     is_folder,
+    is_text_file,
     read_text_file,
+    read_text_lines,
     read_vectors_file,
     short,
 )
@@ -50,7 +52,14 @@ def named_query(name: str, kind: Kind) -> Any:
 
 
 def named_bag(names: list[str], kind: Kind) -> list[Named]:
-    """Return the instances of a bag; a name may also be that of a folder, or of a table with an instance a row."""
+    """Return the instances of a bag; a name may also be that of a folder, or of a table with an instance a row.
+
+    A .txt file that is the only name is a bag where it has several lines of text, one instance per line.
+    """
+    if kind == "text" and len(names) == 1 and is_text_file(names[0]):
+        lines = read_text_lines(Path(names[0]))
+        if len(lines) > 1:
+            return [Named(line, check_text(line, names[0]), in_place=True) for line in lines]
     found: list[Named] = []
     for name in names:
         path = Path(name)

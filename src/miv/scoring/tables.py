@@ -182,7 +182,12 @@ def _schema(kept: list[str], by_instance: bool) -> Any:
     fields = [("exemplar", pa.int64()), *texts, ("verdict", pa.bool_()), ("probability", pa.float64())]
     if by_instance:
         fields += [("place", pa.int64()), ("instance", pa.string()), ("attention", pa.float64())]
-        fields += [("share", pa.float64()), ("witnesses_by", pa.string()), ("witness", pa.bool_())]
+        fields += [
+            ("share", pa.float64()),
+            ("score", pa.float64()),
+            ("witnesses_by", pa.string()),
+            ("witness", pa.bool_()),
+        ]
     else:
         fields += [("threshold", pa.float64()), ("bag_size", pa.int64()), ("witnesses", pa.list_(pa.int64()))]
         fields += [("witnesses_by", pa.string())]
@@ -212,6 +217,7 @@ def _columns(rows: list[_Row], verdicts: Verdicts, first: int, kept: list[str], 
         "instance": [one.name for row in rows for one in row.bag],
         "attention": nothing if verdicts.attention is None else verdicts.attention,
         "share": nothing if verdicts.shares is None else verdicts.shares,
+        "score": nothing if verdicts.scores is None else verdicts.scores,
         "witnesses_by": [verdicts.witnesses_by] * targets,
         "witness": nothing if verdicts.witness is None else verdicts.witness,
     }

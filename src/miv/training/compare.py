@@ -6,7 +6,7 @@ from typing import Any
 from miv.errors import MivError, unknown_name
 from miv.training.run_folder import RunFolder
 
-METRICS = ("auroc", "accuracy", "f1", "i_auroc", "i_ap")
+METRICS = ("auroc", "accuracy", "f1", "i_auroc", "i_ap", "i_mrr", "i_top1")  # runs before the last two lack them
 Summary = dict[str, Any]
 
 

@@ -63,6 +63,14 @@ def test_positions_of_witnesses_in_any_order(tmp_path: Path) -> None:
     assert [np.flatnonzero(flags).tolist() for flags in shown] == [[0, 2], [0, 1], [0, 2], [2]]
 
 
+@pytest.mark.parametrize("given", [[0, 1], [1, 0], "0|1", "[1, 0]", [True, True]])
+def test_numbers_are_positions_in_a_bag_of_two_too(tmp_path: Path, given: Any) -> None:
+    row = {"query": "q", "bag": ["a", "b"], "label": 1, "witnesses": given}
+    witness = build(write_json_lines(tmp_path / "a.jsonl", [row]))["train"].witness
+    assert witness is not None
+    assert witness.tolist() == [True, True]
+
+
 def test_parquet_is_the_same(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
     assert as_lists(build(tmp_path / "a.parquet")["train"]) == EXPECTED
@@ -274,8 +282,8 @@ def test_broken_json_in_line_7312(tmp_path: Path) -> None:
         ({"witnesses": [True, False]}, "line 2: 2 times true or false"),
         ({"witnesses": 0}, "line 2: the witnesses must be a list"),
         ({"bag": ["a", "b", "c"], "witnesses": [0, 0, 1]}, r"line 2: the witness 0 is given twice.*\[true, false\]"),
-        ({"bag": ["a", "b"], "witnesses": [1, 0]}, r"line 2: the witnesses \[1, 0\] may be positions, or one 0 or 1"),
-        ({"bag": "a|b", "witnesses": "0|1"}, "line 2: the witnesses .* may be positions, or one 0 or 1"),
+        ({"bag": ["a", "b"], "witnesses": [0, 0]}, r"line 2: the witness 0 is given twice.*Numbers are positions"),
+        ({"bag": ["a", "b"], "witnesses": [True, 1]}, "line 2: the witness True is no position"),
         ({"query": [1.0]}, "line 2, query: expected a text"),
         ({"query": "\ud800"}, "line 2, query: the text has half a character"),
         ({"split": "trian"}, r"line 2: the column 'split' is empty in the rows before"),

@@ -9,7 +9,7 @@ from miv.instance_files import short
 from miv.tasks.json_lines import parse_json
 
 SEPARATOR = "|"
-_TWO_FORMS = "Give each position once, from 0, or true or false for each bag member, such as [true, false]."
+_TWO_FORMS = "Numbers are positions from 0, each given once; flags are one true or false a member, as in [true, false]."
 
 
 def parse_list(cell: Any, what: str, place: str) -> list[Any]:
@@ -56,19 +56,21 @@ def parse_label(cell: Any, place: str) -> int:
 
 
 def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
-    """Return which of ``size`` bag members are witnesses, from positions or from so many true and false.
+    """Return which of ``size`` bag members are witnesses. Numbers are positions, true and false are flags, always.
 
     >>> parse_witnesses("0|2", 3, "line 2"), parse_witnesses([False, True], 2, "line 2")
     ([True, False, True], [False, True])
+    >>> parse_witnesses([0, 1], 2, "line 2")
+    [True, True]
     """
     given = [] if cell is None else parse_list(cell, "witnesses", place)
     if given and all(isinstance(entry, bool) for entry in given):
         if len(given) != size:
             raise MivError(f"{place}: {len(given)} times true or false as witnesses of a bag of {size}.")
         return given
-    positions = [_position(entry) for entry in given]
     flags = [False] * size
-    for entry, position in zip(given, positions, strict=True):
+    for entry in given:
+        position = _position(entry)
         if position is None or not 0 <= position < size:
             raise MivError(
                 f"{place}: the witness {short(entry)} is no position in the bag; expected 0 to {size - 1}, "
@@ -77,8 +79,6 @@ def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
         if flags[position]:
             raise MivError(f"{place}: the witness {position} is given twice. {_TWO_FORMS}")
         flags[position] = True
-    if size > 1 and len(given) == size and set(positions) <= {0, 1}:  # [0, 1] and [1, 0] of a bag of two
-        raise MivError(f"{place}: the witnesses {short(given)} may be positions, or one 0 or 1 a member. {_TWO_FORMS}")
     return flags
 
 

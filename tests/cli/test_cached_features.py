@@ -1,0 +1,72 @@
+"""`miv evaluate`, `audit` and `calibrate` take features from the cache, and run the backbone only where it has none."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from miv import Verifier
+from miv.backbones.compact_cnn import CompactCNN
+from miv.cli.app import app
+from miv.exemplars import save_splits
+from tests.training.tiny import tiny_sets
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    save_splits(tiny_sets("image"), tmp_path / "data", builder="test", options={}, seed=0)
+    return tmp_path
+
+
+def refuse_to_embed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def embedded_again(*_: object) -> None:
+        raise AssertionError("the backbone was run again")
+
+    monkeypatch.setattr(CompactCNN, "forward", embedded_again)
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(app, list(arguments))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize("option", [(), ("--cache", "elsewhere")])
+def test_after_one_evaluation_nothing_is_embedded_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...]
+) -> None:
+    Verifier("mi_net", "compact_cnn").save_pretrained("model")
+    first = run("evaluate", "model", "data", "--json", *option)
+    assert len(list(folder.glob("*/features/*.npy"))) == 1
+    assert (folder / "elsewhere").exists() == bool(option)
+    refuse_to_embed(monkeypatch)
+    assert run("evaluate", "model", "data", "--json", *option) == first
+    run("evaluate", "model", "data", "--witnesses", "leave_one_out", *option)
+    run("audit", "model", "data", "--exemplars", "10", "--no-unit-tests", *option)
+    with pytest.raises(AssertionError, match="run again"):
+        run("evaluate", "model", "data", "--split", "validation", *option)  # another pool
+
+
+def test_what_a_training_on_frozen_features_has_kept_is_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ["--max-epochs", "1", "--batch-size", "12", "--threads", "1", "--no-full-stage"]
+    trained = json.loads(run("train", "data", "--out", "run", *settings, "--json"))
+    refuse_to_embed(monkeypatch)
+    assert json.loads(run("evaluate", "run", "data", "--json")) == trained["test"]
+    assert json.loads(run("evaluate", "run", "data", "--split", "validation", "--json")) == trained["validation"]
+
+
+def test_calibrating_embeds_once_for_answers_and_shares(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    verifier = Verifier("baseline", "compact_cnn")
+    verifier.pooling.similarity.weight.data = torch.ones_like(verifier.pooling.similarity.weight)
+    verifier.save_pretrained("model")
+    asked = ("calibrate", "model", "data", "--witnesses", "leave_one_out", "--json")
+    first = run(*asked)
+    assert len(list(folder.glob("cache/features/*.npy"))) == 1
+    refuse_to_embed(monkeypatch)
+    assert run(*asked) == first
