@@ -106,8 +106,8 @@ NAMES = (*WITHOUT_CACHE, *WITH_CACHE)
 def build(name: str, data: Path, seed: int, size: int | None, cache: Path) -> Sets:
     """The splits of a set with ``size`` exemplars in train (all of them where it is ``None``).
 
-    A person with few train exemplars has few to validate with, so validation is at most a quarter of train, and at least
-    50 exemplars; test is whole, as it is what measures.
+    A person with few train exemplars has few to validate with: validation is a quarter of train, and at least 50
+    exemplars. Test is whole, as it is what measures.
     """
     sets = WITHOUT_CACHE[name](data, seed) if name in WITHOUT_CACHE else WITH_CACHE[name](data, seed, cache)
     random = np.random.default_rng([seed, 7])
@@ -147,7 +147,8 @@ _BOTH = (("SUPPORTS", "REFUTES"), ("REFUTES", "SUPPORTS"))
 
 def _without_evidence(by_truth: list[ExemplarSet], random: np.random.Generator) -> ExemplarSet:
     texts: dict[str, int] = {}
-    queries, bags, labels, witnesses = [], [], [], []
+    labels: list[int] = []
+    queries, bags, witnesses = [], [], []
     for exemplars in by_truth:
         values = exemplars.pool.values
         for exemplar in np.flatnonzero(exemplars.label == 1).tolist():
