@@ -2,14 +2,15 @@
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from miv.errors import MivError, unknown_name
+from miv.backbones.hf_pooling import TokenPooling
+from miv.errors import MivError
 from miv.exemplars.checks import as_strings
 from miv.exemplars.pool import Kind
 
@@ -29,9 +30,7 @@ class TextReader:
     kind: Kind = "text"
     instance_dtype = torch.int64
 
-    def __init__(self, config: Any, source: str | None, pooling: Literal["mean", "cls"], max_tokens: int) -> None:
-        if pooling not in ("mean", "cls"):
-            raise unknown_name("pooling of tokens named", str(pooling), ("mean", "cls"))
+    def __init__(self, config: Any, source: str | None, pooling: TokenPooling, max_tokens: int) -> None:
         longest = getattr(config, "max_position_embeddings", None) or 100_000
         if not isinstance(max_tokens, int) or not 3 <= max_tokens <= longest:
             raise MivError(f"max_tokens is {max_tokens}. Expected 3 to {longest}, the most that the encoder takes.")

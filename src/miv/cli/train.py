@@ -9,7 +9,6 @@ from miv.cache_folder import cache_folder
 from miv.cli.app import JsonOption, app, print_json
 from miv.cli.settings import with_settings
 from miv.errors import MivError, unknown_name
-from miv.experiments.tiers import resolve_backbone
 from miv.training.config import parse_options, read_settings
 from miv.training.presets import preset as get_preset
 
@@ -58,8 +57,6 @@ def train(
     if config is not None:
         chosen = chosen.changed(from_file, f" in {config}")
     chosen = chosen.changed(settings)
-    if chosen.backbone is not None:
-        chosen = chosen.changed({"backbone": resolve_backbone(chosen.backbone)})
 
     from miv.memory import keep_memory
     from miv.progress import RichProgress

