@@ -3,10 +3,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from miv.backbones.base import BACKBONES, Backbone, is_being_loaded
-from miv.backbones.hf_files import made_from, read_pretrained, trimmed
+from miv.backbones.hf_files import last_layers, made_from, read_pretrained, trimmed
 from miv.backbones.hf_images import ImageReader
 from miv.backbones.hf_names import find_model
 from miv.backbones.hf_pooling import choose_pooling
@@ -79,6 +79,13 @@ class HuggingFace(Backbone):
     def configuration(self) -> dict[str, Any]:
         own = {"freeze_batch_norm": self.freeze_batch_norm, "dropout": self.dropout, "config": self.config}
         return {**self.reader.options(), **own}
+
+    @classmethod
+    def is_pretrained(cls, options: dict[str, Any]) -> bool:
+        return options.get("config") is None
+
+    def last_layers(self, count: int) -> list[nn.Module]:
+        return last_layers(self.model, count) or super().last_layers(count)
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return self.reader.prepare(values)

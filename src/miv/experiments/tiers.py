@@ -45,6 +45,8 @@ CPU: dict[str, dict[str, Any]] = {
     "fever": _FROZEN_TEXT,
     "claims": _FROZEN_TEXT,
 }
+# One rate for head and backbone, as in the paper; no backbone of this tier is trained from pretrained weights.
+_ONE_RATE: dict[str, Any] = {"backbone_learning_rate": None, "warmup": 0.0}
 # The same exemplars with smaller pictures: half the width and height of the tier `paper`.
 CPU_TASK_OPTIONS: dict[str, dict[str, Any]] = {"signature": {"width": 128, "height": 64}}
 
@@ -84,7 +86,7 @@ class Tier:
             changes = CPU[cell.task] | (SMOKE if self.is_twin else {})
             if self.is_twin and "contrast_epochs" in changes:
                 changes["contrast_epochs"] = 1
-            settings = preset("fast", pooling).changed(changes)
+            settings = preset("fast", pooling).changed(_ONE_RATE | changes)
             if settings.backbone is None:
                 settings = settings.changed({"backbone": f"hf:{encoder}"})
         # Rounds are independent draws: of the data by the task's round, of the weights by the seed.

@@ -20,6 +20,7 @@ from miv.processes import Share
 from miv.progress import Progress, SilentProgress
 from miv.training.config import TrainingConfig
 from miv.training.contrast_cache import contrast_once
+from miv.training.fine_tuning import settle_backbone_rate
 from miv.training.keeper import BEST
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.run_folder import RunFolder
@@ -64,11 +65,12 @@ def train(
             "compares all exemplars of a batch, so it needs one process: leave out --devices and --nodes, or the stage."
         )
     device = machine.find_device()
-    config = complete(config, sets["train"].pool)
+    config = settle_backbone_rate(complete(config, sets["train"].pool))
     run = RunFolder(out)
     if is_first_process():
         run.check(config, sets, data, resume=resume)
     verifier = create_verifier(config, sets["train"].pool).to(device)
+    verifier.backbone.train_only_last(config.trainable_layers)
     for exemplars in sets.values():
         verifier.backbone.check(exemplars.pool)
     if is_first_process():  # only now: settings that make no verifier leave nothing behind
