@@ -53,6 +53,10 @@ class Backbone(nn.Module):
         """Turn ``U`` values of an ``InstancePool`` into the tensor ``(U, *instance_shape)`` that is embedded."""
         raise NotImplementedError
 
+    def count_cut(self, values: NDArray[Any]) -> int:
+        """How many of the values of an ``InstancePool`` ``prepare`` cuts off, as they are too long."""
+        return 0
+
     def check(self, pool: InstancePool) -> None:
         """Refuse instances of another kind, or another form, before any work."""
         check_kind(pool, self.kind)

@@ -90,6 +90,9 @@ class HuggingFace(Backbone):
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return self.reader.prepare(values)
 
+    def count_cut(self, values: NDArray[Any]) -> int:
+        return self.reader.count_cut(values) if isinstance(self.reader, TextReader) else 0
+
     def forward(self, instances: Tensor) -> Tensor:
         return self.reader.embed(self.model, instances)
 

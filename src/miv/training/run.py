@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from miv.backbones.base import check_kind
+from miv.cut_texts import warn_of_cut_texts
 from miv.errors import MivError, StoppedByUser
 from miv.evaluation import Evaluation, evaluate
 from miv.exemplars import ExemplarSet, InstancePool
@@ -73,6 +74,8 @@ def train(
     verifier.backbone.train_only_last(config.trainable_layers)
     for exemplars in sets.values():
         verifier.backbone.check(exemplars.pool)
+    if is_first_process():  # features may come from the cache, and a stage that embeds in batches never counts
+        warn_of_cut_texts(verifier.backbone, [exemplars.pool for exemplars in sets.values()])
     if is_first_process():  # only now: settings that make no verifier leave nothing behind
         run.begin_or_go_on(config, sets, data, data_options or {})
     progress = progress or SilentProgress()
