@@ -167,6 +167,27 @@ def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
     assert "test: " in run(*advised[1:])
 
 
+def test_a_training_from_an_earlier_verifier_is_advised_and_finished_from_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = ["--max-epochs", "1", "--batch-size", "16", "--threads", "1"]
+    run("train", "data", "--out", "runs/first", "--pooling", "cap_vema", "--heads", "4", *few)
+    command = ["train", "data", "--out", "runs/second", "--from", "runs/first", "--preset", "best", *few]
+    with pytest.raises(MivError, match=r"pooling is 'cap_dba_l2', but the training starts from runs/first"):
+        run(*command, "--pooling", "cap_dba_l2")  # also where it is what the preset has
+    with monkeypatch.context() as patched:
+        patched.setattr("miv.training.run.run_stage", interrupt)
+        with pytest.raises(InterruptedError):
+            run(*command)
+    with pytest.raises(MivError, match="Go on with it: ") as caught:
+        run("evaluate", "runs/second", "data")
+    advised = shlex.split(str(caught.value).split("Go on with it: ")[1])
+    assert advised[advised.index("--from") + 1] == "runs/first"
+    assert "test: " in run(*advised[1:])
+    config = json.loads(Path("runs/second/config.json").read_text())
+    assert (config["pooling"], config["heads"], config["backbone"]) == ("cap_vema", 4, "features")
+
+
 def interrupt(*arguments: object) -> None:
     raise InterruptedError
 
