@@ -35,7 +35,7 @@ class TrainingConfig:
         backbone_learning_rate: highest learning rate of the backbone, in the stages contrast and all; it follows the
             same schedule as the rest. "same" uses one rate for everything; "auto" uses 2e-5 for a pretrained encoder
             (hf: and timm:) and one rate for everything otherwise.
-        trainable_layers: train only the last layers of a transformer encoder (hf:), so many of them; by default all.
+        trainable_layers: number of last layers of a transformer encoder (hf:) that are trained; by default all.
         schedule: steps (as learning_rates says), or one_cycle (up to the first rate and down to 0 over max_epochs).
         warmup: with the schedule steps, number of epochs over which the rates rise at the start of a stage that trains
             the backbone; 0.5 is half an epoch. one_cycle rises anyway.
