@@ -8,6 +8,10 @@ class MivError(ValueError):
     """What was given, what was expected, what to do. The command line prints it without a traceback."""
 
 
+class MivWarning(UserWarning):
+    """Something that works, and is likely not what was meant. The command line prints it in one line."""
+
+
 class StoppedByUser(MivError):  # noqa: N818 - nothing went wrong
     """Ctrl-C: what was done is saved, and the same command goes on."""
 

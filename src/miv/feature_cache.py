@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from miv import __version__
 from miv.backbones import Backbone
 from miv.batches import embed
+from miv.cut_texts import warn_of_cut_texts
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.files import whole_file
 from miv.modes import evaluating
@@ -77,6 +78,7 @@ def embed_instances(
 ) -> NDArray[np.float32]:
     """Features ``(P, C)`` in memory of which the ``chosen`` rows are computed, the others 0."""
     backbone.check(pool)
+    warn_of_cut_texts(backbone, [pool])
     features = np.zeros((len(pool), backbone.channels), np.float32)
     device = next((weight.device for weight in backbone.parameters()), torch.device("cpu"))
     step = (progress or SilentProgress()).step("Embedding", total=len(chosen))

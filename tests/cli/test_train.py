@@ -94,7 +94,10 @@ def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest
         weight_decay=0.25,
         learning_rates=((0, 1e-3), (7, 5e-4)),
         frozen_learning_rates=((0, 2e-3),),
+        backbone_learning_rate=2e-5,
+        trainable_layers=17,
         schedule="one_cycle",
+        warmup=0.75,
         max_epochs=8,
         select_by="auroc",
         patience=9,
@@ -162,6 +165,27 @@ def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
     advised = shlex.split(str(caught.value).split("Go on with it: ")[1])
     assert advised[:2] == ["miv", "train"]
     assert "test: " in run(*advised[1:])
+
+
+def test_a_training_from_an_earlier_verifier_is_advised_and_finished_from_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = ["--max-epochs", "1", "--batch-size", "16", "--threads", "1"]
+    run("train", "data", "--out", "runs/first", "--pooling", "cap_vema", "--heads", "4", *few)
+    command = ["train", "data", "--out", "runs/second", "--from", "runs/first", "--preset", "best", *few]
+    with pytest.raises(MivError, match=r"pooling is 'cap_dba_l2', but the training starts from runs/first"):
+        run(*command, "--pooling", "cap_dba_l2")  # also where it is what the preset has
+    with monkeypatch.context() as patched:
+        patched.setattr("miv.training.run.run_stage", interrupt)
+        with pytest.raises(InterruptedError):
+            run(*command)
+    with pytest.raises(MivError, match="Go on with it: ") as caught:
+        run("evaluate", "runs/second", "data")
+    advised = shlex.split(str(caught.value).split("Go on with it: ")[1])
+    assert advised[advised.index("--from") + 1] == "runs/first"
+    assert "test: " in run(*advised[1:])
+    config = json.loads(Path("runs/second/config.json").read_text())
+    assert (config["pooling"], config["heads"], config["backbone"]) == ("cap_vema", 4, "features")
 
 
 def interrupt(*arguments: object) -> None:

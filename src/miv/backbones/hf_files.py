@@ -119,6 +119,25 @@ def _without_pooler(model: nn.Module) -> nn.Module:
     return model
 
 
+def last_layers(model: nn.Module, count: int) -> list[nn.Module]:
+    """The last layers of a transformer and the norms after them; empty where it is no stack of layers."""
+    known = getattr(getattr(model, "config", None), "num_hidden_layers", None)
+    stacks = [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.ModuleList) and len(module) == known
+    ]
+    if not stacks:
+        return []
+    name, layers = stacks[0]  # the outermost comes first
+    if count > len(layers):
+        raise MivError(f"trainable_layers is {count}. Expected 1 to {len(layers)}: the encoder has so many layers.")
+    outside = [(part, module) for part, module in model.named_modules() if not part.startswith(f"{name}.")]
+    after = outside[[part for part, _ in outside].index(name) + 1 :]
+    norms = [module for _, module in after if type(module).__name__.endswith("Norm")]
+    return [*list(layers)[-count:], *norms]
+
+
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().split("\n")
     return lines[0].rstrip(".") + "."

@@ -2,18 +2,20 @@
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from miv.errors import MivError, unknown_name
+from miv.backbones.hf_pooling import TokenPooling
+from miv.errors import MivError
 from miv.exemplars.checks import as_strings
 from miv.exemplars.pool import Kind
 
 TOKENIZER_NAME = "tokenizer.json"
+_TOGETHER = 1024  # texts that are counted together
 _MOST_TOKENIZER_BYTES = 100_000_000
 # Texts of like length are embedded together: most are far shorter than the longest, and padding costs as much as words.
 _LENGTHS = (0, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -29,9 +31,7 @@ class TextReader:
     kind: Kind = "text"
     instance_dtype = torch.int64
 
-    def __init__(self, config: Any, source: str | None, pooling: Literal["mean", "cls"], max_tokens: int) -> None:
-        if pooling not in ("mean", "cls"):
-            raise unknown_name("pooling of tokens named", str(pooling), ("mean", "cls"))
+    def __init__(self, config: Any, source: str | None, pooling: TokenPooling, max_tokens: int) -> None:
         longest = getattr(config, "max_position_embeddings", None) or 100_000
         if not isinstance(max_tokens, int) or not 3 <= max_tokens <= longest:
             raise MivError(f"max_tokens is {max_tokens}. Expected 3 to {longest}, the most that the encoder takes.")
@@ -51,11 +51,20 @@ class TextReader:
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         """``U`` strings to ``(U, 2, max_tokens)`` int64."""
+        encoded = self._encode(values)
+        tokens = np.array([(one.ids, one.attention_mask) for one in encoded], dtype=np.int64)
+        return torch.from_numpy(tokens.reshape(len(encoded), 2, self.max_tokens))
+
+    def count_cut(self, values: NDArray[Any]) -> int:
+        """How many of the strings have more than ``max_tokens`` tokens."""
+        parts = (values[start : start + _TOGETHER] for start in range(0, len(values), _TOGETHER))
+        return sum(bool(one.overflowing) for part in parts for one in self._encode(part))
+
+    def _encode(self, values: NDArray[Any]) -> list[Any]:
         # A lone surrogate, which Python lets a string hold, has no place in a tokenizer.
         texts = [text.encode("utf-8", "replace").decode("utf-8") for text in as_strings("texts", values)]
-        encoded = self._ready().encode_batch_fast(texts)
-        tokens = np.array([(one.ids, one.attention_mask) for one in encoded], dtype=np.int64)
-        return torch.from_numpy(tokens.reshape(len(texts), 2, self.max_tokens))
+        encoded: list[Any] = self._ready().encode_batch_fast(texts)
+        return encoded
 
     def embed(self, model: nn.Module, instances: Tensor) -> Tensor:
         """``(U, 2, max_tokens)`` to ``(U, C)``."""

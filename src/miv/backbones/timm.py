@@ -44,6 +44,10 @@ class Timm(Backbone):
         self.instance_shape = (3, *self.view.size)
         self.train()
 
+    @classmethod
+    def is_pretrained(cls, options: dict[str, Any]) -> bool:
+        return bool(options.get("pretrained", True))
+
     def configuration(self) -> dict[str, Any]:
         return {
             "pretrained": False,

@@ -1,13 +1,16 @@
 """The command line's frame: commands, version, and errors without tracebacks."""
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from miv import __version__
-from miv.errors import MivError
+from miv.errors import MivError, MivWarning
 from miv.json_files import json_text
 
 app = typer.Typer(
@@ -46,10 +49,27 @@ def _frame(
 ) -> None: ...
 
 
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Print our own warnings without the place in the code."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_ours(message: Warning | str, *where: Any, **more: Any) -> None:
+            if isinstance(message, MivWarning):
+                print(f"Warning: {message}", file=sys.stderr)
+            else:
+                show(message, *where, **more)
+
+        warnings.showwarning = show_ours
+        yield
+
+
 def main() -> None:
     """Run a command; an error becomes one message and exit code 1, Ctrl-C exit code 130."""
     try:
-        app()
+        with _warnings_in_one_line():
+            app()
     except MivError as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -9,7 +9,6 @@ from miv.cache_folder import cache_folder
 from miv.cli.app import JsonOption, app, print_json
 from miv.cli.opening import open_sets
 from miv.errors import MivError
-from miv.experiments.tiers import MINILM, resolve_backbone
 from miv.training.config import parse_options, parse_setting
 
 if TYPE_CHECKING:
@@ -81,11 +80,14 @@ def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | 
     """What makes the features, and what a person should know where nobody chose it."""
     kind = next(iter(sets.values())).pool.kind
     if asked is not None or kind == "features":
-        return None if asked is None else resolve_backbone(asked), ""
+        return asked, ""
     if kind == "image":
         return None, "Nothing was learned here. With --backbone NAME the features of a network are scored as well."
+    from miv.backbones.hf_names import MINILM, find_model
+
     try:
-        return resolve_backbone(f"hf:{MINILM}"), ""
+        find_model(MINILM)
+        return f"hf:{MINILM}", ""
     except MivError:
         return None, (
             "Only bm25 was scored, as the sentence encoder hf:minilm is not installed. "

@@ -9,7 +9,6 @@ from miv.cache_folder import cache_folder
 from miv.cli.app import JsonOption, app, print_json
 from miv.cli.opening import open_sets
 from miv.cli.settings import with_settings
-from miv.experiments.tiers import resolve_backbone
 from miv.training.config import parse_options, read_settings
 from miv.training.presets import preset as get_preset
 
@@ -24,6 +23,15 @@ def train(
     ] = "fast",
     config: Annotated[
         Path | None, typer.Option(help="A .toml file of settings, or the config.json of a run.", show_default=False)
+    ] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Start from the weights of a verifier, and keep its pooling and backbone. A run, the folder of a "
+            "verifier, a name on the hub, or miv/digits.",
+            show_default=False,
+        ),
     ] = None,
     raw: Annotated[Path | None, typer.Option(help="Folder of a task's raw files.", show_default=False)] = None,
     task_option: Annotated[
@@ -52,14 +60,15 @@ def train(
     built first, or taken from the cache. Ctrl-C saves; --resume goes on, also after a kill.
 
     Example: miv train qmnist --raw data/qmnist --pooling cap_dba_l2 --out runs/dba
+
+    Example: miv train my-data --from runs/dba --out runs/further
     """
     from_file = {} if config is None else read_settings(config)
-    chosen = get_preset(preset, settings.get("pooling", from_file.get("pooling")))
+    given = from_file | settings
+    chosen = get_preset(preset, given.get("pooling"))
     if config is not None:
         chosen = chosen.changed(from_file, f" in {config}")
     chosen = chosen.changed(settings)
-    if chosen.backbone is not None:
-        chosen = chosen.changed({"backbone": resolve_backbone(chosen.backbone)})
 
     from miv.memory import keep_memory
     from miv.progress import RichProgress
@@ -71,8 +80,12 @@ def train(
     from miv.training.run import Machine, StoppedByUser, is_first_process, set_threads
     from miv.training.run import train as run_training
     from miv.training.run_folder import RunFolder
+    from miv.training.start import Start
 
     keep_memory()
+    start = None if start_from is None else Start.read(start_from)
+    if start is not None:
+        chosen = start.adopted(chosen, given)
     cache = cache or cache_folder()
     options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
     sets = open_sets(data, options, cache / "sets")
@@ -80,7 +93,15 @@ def train(
     machine = Machine(cache / "features", devices, nodes, accelerator, workers)
     try:
         evaluations = run_training(
-            sets, chosen, out, machine, data=data, data_options=options, resume=resume, progress=RichProgress()
+            sets,
+            chosen,
+            out,
+            machine,
+            data=data,
+            data_options=options,
+            start_from=start,
+            resume=resume,
+            progress=RichProgress(),
         )
     except StoppedByUser as stopped:
         typer.echo(str(stopped), err=True)

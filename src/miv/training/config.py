@@ -32,7 +32,13 @@ class TrainingConfig:
         weight_decay: of adamw, for matrices and convolutions.
         learning_rates: from which epoch of a stage which rate holds; --learning-rates 0:1e-4,5:5e-5.
         frozen_learning_rates: the same for the first stage, where it differs.
+        backbone_learning_rate: highest learning rate of the backbone, in the stages contrast and all; it follows the
+            same schedule as the rest. "same" uses one rate for everything; "auto" uses 2e-5 for a pretrained encoder
+            (hf: and timm:) and one rate for everything otherwise.
+        trainable_layers: number of last layers of a transformer encoder (hf:) that are trained; by default all.
         schedule: steps (as learning_rates says), or one_cycle (up to the first rate and down to 0 over max_epochs).
+        warmup: with the schedule steps, number of epochs over which the rates rise at the start of a stage that trains
+            the backbone; 0.5 is half an epoch. one_cycle rises anyway.
         max_epochs: the most epochs of a stage.
         select_by: the epoch of the best validation accuracy is kept (as in the paper), or of the best auroc, which
             does not depend on how well a threshold of 0.5 fits before `miv calibrate`.
@@ -63,7 +69,10 @@ class TrainingConfig:
     weight_decay: float = 0.0
     learning_rates: LearningRates = ((0, 1e-4),)
     frozen_learning_rates: LearningRates = ()
+    backbone_learning_rate: float | Literal["auto", "same"] | None = None
+    trainable_layers: int | None = None
     schedule: Literal["steps", "one_cycle"] = "steps"
+    warmup: float = 0.0
     max_epochs: int = 500
     select_by: Literal["accuracy", "auroc"] = "accuracy"
     patience: int = 10
@@ -85,6 +94,8 @@ class TrainingConfig:
         for one in fields(self):
             value = _checked(one.name, getattr(self, one.name), types[one.name])
             object.__setattr__(self, one.name, value)
+        if self.backbone_learning_rate == "same":  # what a flag or a file can say; None is the one form inside
+            object.__setattr__(self, "backbone_learning_rate", None)
         counts = (
             "heads",
             "batch_size",
@@ -93,9 +104,10 @@ class TrainingConfig:
             "patience",
             "frozen_patience",
             "frozen_max_epochs",
+            "trainable_layers",
             "bucket",
         )
-        least = {**dict.fromkeys(counts, 1), "seed": 0, "weight_decay": 0.0, "contrast_epochs": 0}
+        least = {**dict.fromkeys(counts, 1), "seed": 0, "weight_decay": 0.0, "contrast_epochs": 0, "warmup": 0.0}
         least |= {"contrast_batch_size": 2, "contrast_temperature": 1e-3}
         for name, smallest in least.items():
             given = getattr(self, name)
@@ -106,6 +118,9 @@ class TrainingConfig:
         if not self.frozen_stage and not self.full_stage:
             raise MivError("frozen_stage and full_stage are both false, so nothing is trained. Expected one or both.")
         _check_rates("learning_rates", self.learning_rates)
+        rate = self.backbone_learning_rate
+        if isinstance(rate, float) and not 0 < rate < 10:
+            raise MivError(f"backbone_learning_rate is {rate}. Expected a rate above 0, such as 2e-5, or auto or same.")
         for name in ("frozen_learning_rates", "contrast_learning_rates"):
             if getattr(self, name):
                 _check_rates(name, getattr(self, name))
@@ -135,11 +150,16 @@ class TrainingConfig:
         """The settings with the learning rates, the most epochs and the batches of a stage."""
         if name == "frozen":
             rates, epochs = self.frozen_learning_rates or self.learning_rates, self.frozen_max_epochs or self.max_epochs
-            return replace(self, learning_rates=rates, max_epochs=epochs, grouping=1)  # nothing is embedded twice
+            head = replace(self, backbone_learning_rate=None, warmup=0.0)
+            return replace(head, learning_rates=rates, max_epochs=epochs, grouping=1)  # nothing is embedded twice
         if name == "contrast":
             rates = self.contrast_learning_rates or self.learning_rates
+            if isinstance(self.backbone_learning_rate, float):  # nothing but the backbone learns here
+                factor = self.backbone_learning_rate / rates[0][1]
+                rates = tuple((epoch, rate * factor) for epoch, rate in rates)
             size = self.contrast_batch_size
-            return replace(self, learning_rates=rates, max_epochs=self.contrast_epochs, batch_size=size)
+            backbone = replace(self, backbone_learning_rate=None)
+            return replace(backbone, learning_rates=rates, max_epochs=self.contrast_epochs, batch_size=size)
         return self
 
 
@@ -163,6 +183,11 @@ def parse_setting(name: str, text: str) -> Any:
     >>> parse_setting("pooling_options", "heads=4,norm=post")
     {'heads': 4, 'norm': 'post'}
     """
+    if name == "backbone_learning_rate":
+        try:
+            return float(text)
+        except ValueError:
+            return text  # a word, which the settings check
     if name.endswith("learning_rates"):
         try:
             pairs = [pair.split(":") if ":" in pair else ["0", pair] for pair in text.split(",")]
@@ -211,7 +236,13 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
     if get_origin(wanted) in (Union, UnionType):
         if value is None:
             return None
-        wanted = next(part for part in get_args(wanted) if part is not type(None))
+        parts = [part for part in get_args(wanted) if part is not type(None)]
+        words = [word for part in parts[1:] for word in get_args(part)]  # beside a number
+        if isinstance(value, str) and words:
+            if value not in words:
+                raise MivError(f"{name} is {value!r}. Expected {_WORDS[parts[0]]}, or {' or '.join(words)}.")
+            return value
+        wanted = parts[0]
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted):
             raise unknown_name(f"{name} named", str(value), get_args(wanted))

@@ -19,7 +19,7 @@ from miv.prediction import predict
 from miv.processes import Share
 from miv.training.augmentation import DRAWS, affine
 from miv.training.config import TrainingConfig
-from miv.training.optimisers import create_optimiser, learning_rate
+from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
 from miv.training.state import StageState
 from miv.verifier import Verifier
@@ -68,8 +68,7 @@ class StageModule(LightningModule):
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         epoch, step = self.state.epoch, self.state.step
         done = (epoch * self.steps + step) / (self.config.max_epochs * self.steps)
-        for group in self.trainer.optimizers[0].param_groups:
-            group["lr"] = learning_rate(self.config, epoch, done)
+        set_rates(self.trainer.optimizers[0], learning_rate(self.config, epoch, done))
         rank = Share.of_this_process().rank  # poolings that draw random numbers shall not draw the same ones
         torch.manual_seed(_one_number(self.config.seed, self.stage, epoch, step, rank))
 

@@ -46,15 +46,37 @@ class KerasRMSprop(Optimizer):
 
 
 def create_optimiser(config: TrainingConfig, model: nn.Module) -> Optimizer:
-    """Make the optimiser of everything in the model that learns."""
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    if config.optimiser == "rmsprop":
-        return KerasRMSprop(weights, lr=config.learning_rates[0][1])
-    groups = [  # offsets, scales and the similarity's vector have no reason to be near 0
-        {"params": [w for w in weights if w.ndim > 1], "weight_decay": config.weight_decay},
-        {"params": [w for w in weights if w.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return AdamW([group for group in groups if group["params"]], lr=config.learning_rates[0][1], fused=False)
+    """Make the optimiser of everything in the model that learns; a group's ``factor`` is of the scheduled rate."""
+    groups: list[dict[str, Any]] = []
+    for weights, factor in _parts(config, model):
+        if config.optimiser == "rmsprop":
+            groups.append({"params": weights, "factor": factor})
+            continue
+        matrices, vectors = [w for w in weights if w.ndim > 1], [w for w in weights if w.ndim <= 1]
+        groups.append({"params": matrices, "factor": factor, "weight_decay": config.weight_decay})
+        # Offsets, scales and the similarity's vector have no reason to be near 0.
+        groups.append({"params": vectors, "factor": factor, "weight_decay": 0.0})
+    groups = [group for group in groups if group["params"]]
+    rate = config.learning_rates[0][1]
+    optimiser = KerasRMSprop(groups, lr=rate) if config.optimiser == "rmsprop" else AdamW(groups, lr=rate, fused=False)
+    set_rates(optimiser, rate)
+    return optimiser
+
+
+def _parts(config: TrainingConfig, model: nn.Module) -> list[tuple[list[nn.Parameter], float]]:
+    """What learns, and by what factor of the scheduled rate: all alike, or the head and then the backbone."""
+    learning = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
+    if not isinstance(config.backbone_learning_rate, float):
+        return [([weight for _, weight in learning], 1.0)]
+    head = [weight for name, weight in learning if not name.startswith("backbone.")]
+    backbone = [weight for name, weight in learning if name.startswith("backbone.")]
+    return [(head, 1.0), (backbone, config.backbone_learning_rate / config.learning_rates[0][1])]
+
+
+def set_rates(optimiser: Optimizer, rate: float) -> None:
+    """Set the scheduled rate; each group keeps its own factor of it."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate * group.get("factor", 1.0)  # a checkpoint from before factors has none
 
 
 def learning_rate(config: TrainingConfig, epoch: int, done: float) -> float:
@@ -70,11 +92,18 @@ def learning_rate(config: TrainingConfig, epoch: int, done: float) -> float:
     [0.0001, 0.0001, 5e-05, 5e-05]
     """
     if config.schedule == "steps":
-        return [rate for first, rate in config.learning_rates if epoch >= first][-1]
+        rate = [rate for first, rate in config.learning_rates if epoch >= first][-1]
+        epochs = done * config.max_epochs
+        return rate * _rise(epochs / config.warmup) if epochs < config.warmup else rate
     highest = config.learning_rates[0][1]
     if done < _RISING:
-        return highest * (0.04 + 0.96 * done / _RISING)
+        return highest * _rise(done / _RISING)
     return highest * 0.5 * (1 + math.cos(math.pi * (done - _RISING) / (1 - _RISING)))
+
+
+def _rise(share: float) -> float:
+    """Rise linearly, but not from 0: the first step shall count."""
+    return 0.04 + 0.96 * share
 
 
 _RISING = 0.2  # the share of one cycle in which the rate rises

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from miv.backbones.base import check_kind
+from miv.cut_texts import warn_of_cut_texts
 from miv.errors import MivError, StoppedByUser
 from miv.evaluation import Evaluation, evaluate
 from miv.exemplars import ExemplarSet, InstancePool
@@ -20,10 +21,12 @@ from miv.processes import Share
 from miv.progress import Progress, SilentProgress
 from miv.training.config import TrainingConfig
 from miv.training.contrast_cache import contrast_once
+from miv.training.fine_tuning import settle_backbone_rate
 from miv.training.keeper import BEST
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.run_folder import RunFolder
 from miv.training.stages import CONTRAST, Stage, run_stage
+from miv.training.start import Start
 from miv.training.state import StageState
 from miv.verifier import Verifier
 
@@ -40,6 +43,7 @@ def train(
     *,
     data: str = "",
     data_options: dict[str, Any] | None = None,
+    start_from: str | Path | Start | None = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Evaluation]:
@@ -52,6 +56,9 @@ def train(
         machine: what to run on.
         data: what the data are called, for the record.
         data_options: what they were built with, where ``data`` is a task.
+        start_from: a verifier whose weights the training starts from: the folder of a run or of a verifier, a name on
+            the hub, or one of the package such as ``miv/digits``. Pooling, backbone and their options are then those
+            of this verifier. Without it the weights are random, or those of a pretrained backbone.
         resume: go on with the run in ``out``, or begin it if there is none yet.
         progress: is told of embedding.
     """
@@ -64,15 +71,21 @@ def train(
             "compares all exemplars of a batch, so it needs one process: leave out --devices and --nodes, or the stage."
         )
     device = machine.find_device()
-    config = complete(config, sets["train"].pool)
+    start = Start.read(start_from) if isinstance(start_from, str | Path) else start_from
+    config = complete(config if start is None else start.adopted(config), sets["train"].pool)
+    config = settle_backbone_rate(config, is_trained=start is not None)
+    started = None if start is None else start.document()
     run = RunFolder(out)
     if is_first_process():
-        run.check(config, sets, data, resume=resume)
-    verifier = create_verifier(config, sets["train"].pool).to(device)
+        run.check(config, sets, data, started, resume=resume)
+    verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
+    verifier.backbone.train_only_last(config.trainable_layers)
     for exemplars in sets.values():
-        verifier.backbone.check(exemplars.pool)
+        (verifier.backbone if start is None else start).check(exemplars.pool)
+    if is_first_process():  # features may come from the cache, and a stage that embeds in batches never counts
+        warn_of_cut_texts(verifier.backbone, [exemplars.pool for exemplars in sets.values()])
     if is_first_process():  # only now: settings that make no verifier leave nothing behind
-        run.begin_or_go_on(config, sets, data, data_options or {})
+        run.begin_or_go_on(config, sets, data, data_options or {}, started)
     progress = progress or SilentProgress()
     if run.is_done():
         return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress)

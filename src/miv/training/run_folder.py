@@ -1,7 +1,7 @@
 """The folder of a run: what was asked for, what came out, and where to go on.
 
 - ``config.json``: the settings; ``miv train --config`` takes it.
-- ``run.json``: versions, seed, data with their hashes, and whether the run is done.
+- ``run.json``: versions, seed, data and the verifier it started from with their hashes, and whether the run is done.
 - ``metrics.csv``: the metrics by epoch. ``tensorboard/``: the same for TensorBoard.
 - ``checkpoints/<stage>/``: ``last.ckpt`` to go on from, ``best/`` the verifier of the best epoch.
 - ``verifier/``: the final verifier, of the best epoch of all.
@@ -80,7 +80,12 @@ class RunFolder:
         return self.exists() and self.read()["done"] is True
 
     def begin_or_go_on(
-        self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, options: dict[str, Any]
+        self,
+        config: TrainingConfig,
+        sets: dict[str, ExemplarSet],
+        data: str,
+        options: dict[str, Any],
+        start: dict[str, str] | None = None,
     ) -> None:
         """Write what the run is, or clear away what a killed process had begun to write."""
         if self.exists():
@@ -97,11 +102,20 @@ class RunFolder:
                 "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
                 "fingerprints": _fingerprints(sets),
             },
+            "start": start,
             "versions": {"miv": __version__, "python": platform.python_version(), **_versions()},
         }
         write_json(self.about, about)
 
-    def check(self, config: TrainingConfig, sets: dict[str, ExemplarSet], data: str, *, resume: bool) -> None:
+    def check(
+        self,
+        config: TrainingConfig,
+        sets: dict[str, ExemplarSet],
+        data: str,
+        start: dict[str, str] | None = None,
+        *,
+        resume: bool,
+    ) -> None:
         """See that a run can begin here, or that the one that is here is the same."""
         if not self.exists():
             if self.path.exists() and any(self.path.iterdir()) and not resume:
@@ -110,6 +124,7 @@ class RunFolder:
         if not resume:
             raise MivError(f"{self.path} holds a run. Go on with it by --resume, or choose another folder for --out.")
         about = self.read()
+        self._check_start(about.get("start"), start)
         before = {**TrainingConfig().document(), **self.read_config()}  # a setting that is younger than the run
         for name, value in config.document().items():
             if before[name] != value:
@@ -119,6 +134,17 @@ class RunFolder:
                 )
         if about["data"]["fingerprints"] != _fingerprints(sets):
             raise MivError(f"{self.path} was begun with other data than {data}. Choose another folder for --out.")
+
+    def _check_start(self, before: dict[str, str] | None, now: dict[str, str] | None) -> None:
+        if (before or {}).get("weights") == (now or {}).get("weights"):
+            return
+        was = "without --from" if before is None else f"with --from {before['name']}"
+        same = before is not None and now is not None and before["name"] == now["name"]
+        given = "it is not given" if now is None else f"it is {now['name']}{', with other weights' if same else ''}"
+        raise MivError(
+            f"{self.path} was begun {was}, and now {given}. Go on from the same start, or choose another folder for "
+            "--out."
+        )
 
     def read(self) -> dict[str, Any]:
         """What ``run.json`` says."""
@@ -149,7 +175,9 @@ class RunFolder:
 
     def command_to_resume(self) -> str:
         """The command that goes on with the run."""
-        return shlex.join([*self.command(), "--config", str(self.config), "--out", str(self.path), "--resume"])
+        start = self.read().get("start")
+        words = [*self.command(), *([] if start is None else ["--from", start["name"]])]
+        return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
 
     def finish(self, seconds: dict[str, float], best: dict[str, Any]) -> None:
         """Mark the run as done, after so many seconds in each stage."""

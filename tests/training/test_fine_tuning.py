@@ -1,0 +1,221 @@
+"""A pretrained encoder that is trained further: a rate of its own, warm-up, last layers only."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from miv import MivError, Verifier
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.training.config import TrainingConfig, parse_setting
+from miv.training.fine_tuning import settle_backbone_rate
+from miv.training.optimisers import create_optimiser, learning_rate, set_rates
+from miv.training.presets import PRESETS, preset
+from miv.training.run import Machine, train
+from tests.training.tiny import KILLED, assert_same_run, run_tiny, start_tiny
+
+WORDS = ["red", "green", "blue", "brown"]
+RATES: dict[str, Any] = {"optimiser": "adamw", "learning_rates": ((0, 1e-2), (3, 1e-3))}
+SHORT: dict[str, Any] = {"batch_size": 8, "max_epochs": 2, "patience": 2, "bucket": 8, "heads": 1}
+
+
+def encoder(folder: Path, layers: int = 3) -> str:
+    """A tiny encoder of random weights that knows five words."""
+    transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
+    tokenizers = pytest.importorskip("tokenizers", reason="needs transformers (pip install 'miv[hf]')")
+    words = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "thing", *WORDS])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]")
+    fast.save_pretrained(folder)
+    torch.manual_seed(0)
+    size = {"hidden_size": 8, "num_hidden_layers": layers, "num_attention_heads": 1, "intermediate_size": 8}
+    transformers.BertModel(transformers.BertConfig(vocab_size=len(words), **size)).save_pretrained(folder)
+    return f"hf:{folder}"
+
+
+def text_sets() -> dict[str, ExemplarSet]:
+    """Two bags for each of four words: one that holds the query's word, one that does not."""
+    texts = [f"thing {word}" for word in WORDS] + [f"{word} thing" for word in WORDS]
+    pool = InstancePool("text", np.array(texts, dtype=object))
+    queries = [0, 1, 2, 3, 0, 1, 2, 3]
+    bags = [[4, 5], [5, 6], [6, 7], [7, 4], [5, 6], [6, 7], [7, 4], [4, 5]]
+    exemplars = ExemplarSet.from_lists(pool, queries, bags, labels=[1] * 4 + [0] * 4)
+    return {"train": exemplars, "validation": exemplars}
+
+
+def moved(before: Verifier, after: Verifier) -> dict[str, float]:
+    """How far each weight went, at most."""
+    now = after.state_dict()
+    return {name: float((now[name] - weight).abs().max()) for name, weight in before.state_dict().items()}
+
+
+def test_each_part_keeps_its_own_rate_under_the_schedule() -> None:
+    verifier = Verifier("baseline", "compact_cnn")
+    config = TrainingConfig(**RATES, weight_decay=0.1, backbone_learning_rate=1e-4)
+    optimiser = create_optimiser(config, verifier)
+    of_backbone = {id(weight) for weight in verifier.backbone.parameters()}
+    for epoch, head, backbone in [(0, 1e-2, 1e-4), (3, 1e-3, 1e-5)]:
+        set_rates(optimiser, learning_rate(config, epoch, 0.0))
+        for group in optimiser.param_groups:
+            for weight in group["params"]:
+                assert group["lr"] == pytest.approx(backbone if id(weight) in of_backbone else head)
+                assert group["weight_decay"] == (0.1 if weight.ndim > 1 else 0.0)
+    assert sum(len(group["params"]) for group in optimiser.param_groups) == len(list(verifier.parameters()))
+
+
+@pytest.mark.parametrize("name", ["rmsprop", "adamw"])
+def test_steps_move_each_part_by_its_own_rate(name: Any) -> None:
+    """Either optimiser takes steps whose length depends on its rate and not on the size of the gradient."""
+    verifier = Verifier("baseline", "compact_cnn")
+    before = {key: weight.clone() for key, weight in verifier.state_dict().items()}
+    config = TrainingConfig(optimiser=name, learning_rates=((0, 1e-2),), backbone_learning_rate=1e-4)
+    optimiser = create_optimiser(config, verifier)
+    for weight in verifier.parameters():
+        weight.grad = torch.full_like(weight, 100.0)
+    optimiser.step()  # the rates hold also before the schedule has set any
+    set_rates(optimiser, 1e-2)
+    optimiser.step()
+    steps = {key: float((weight - before[key]).abs().max()) for key, weight in verifier.state_dict().items()}
+    head = max(step for key, step in steps.items() if not key.startswith("backbone."))
+    backbone = max(step for key, step in steps.items() if key.startswith("backbone."))
+    assert head / backbone == pytest.approx(100, rel=0.02)
+
+
+def test_without_a_rate_of_its_own_all_is_one_group() -> None:
+    optimiser = create_optimiser(TrainingConfig(), Verifier("baseline", "compact_cnn"))
+    assert [group["factor"] for group in optimiser.param_groups] == [1.0]
+    set_rates(optimiser, 0.5)
+    del optimiser.param_groups[0]["factor"]  # as a checkpoint from before has it
+    set_rates(optimiser, 0.25)
+    assert optimiser.param_groups[0]["lr"] == 0.25
+
+
+def test_the_contrast_stage_runs_at_the_rate_of_the_backbone() -> None:
+    rates: dict[str, Any] = {"contrast_learning_rates": ((0, 1e-3), (2, 1e-4)), "contrast_epochs": 3}
+    own = TrainingConfig(backbone_learning_rate=2e-5, **rates).for_stage("contrast")
+    assert [epoch for epoch, _ in own.learning_rates] == [0, 2]
+    assert [rate for _, rate in own.learning_rates] == pytest.approx([2e-5, 2e-6])
+    assert own.backbone_learning_rate is None
+    assert TrainingConfig(**rates).for_stage("contrast").learning_rates == ((0, 1e-3), (2, 1e-4))
+    frozen = TrainingConfig(backbone_learning_rate=2e-5, warmup=1.0).for_stage("frozen")
+    assert (frozen.backbone_learning_rate, frozen.warmup) == (None, 0.0)
+
+
+def test_the_rates_rise_over_the_warm_up() -> None:
+    config = TrainingConfig(learning_rates=((0, 1.0), (2, 0.5)), max_epochs=4, warmup=0.5)
+    rates = [learning_rate(config, int(4 * done), done) for done in (0.0, 0.25 / 4, 0.5 / 4, 1 / 4, 2 / 4)]
+    assert rates == pytest.approx([0.04, 0.52, 1.0, 1.0, 0.5])
+    assert learning_rate(config.changed({"warmup": 0.0}), 0, 0.0) == 1.0
+
+
+def test_the_default_is_safe_for_pretrained_encoders_and_the_papers_presets_stay() -> None:
+    def settled(name: str, backbone: str, **options: Any) -> Any:
+        config = preset(name).changed({"backbone": backbone, "backbone_options": options})
+        return settle_backbone_rate(config).backbone_learning_rate
+
+    for name in ("fast", "best"):
+        assert settled(name, "hf:some/encoder") == 2e-5
+        assert settled(name, "timm:resnet18") == 2e-5
+        assert settled(name, "timm:resnet18", pretrained=False) is None
+        assert settled(name, "compact_cnn") is None
+        assert settled(name, "features") is None
+    low = preset("fast").changed({"backbone": "hf:some/encoder", "learning_rates": ((0, 1e-6),)})
+    assert settle_backbone_rate(low).backbone_learning_rate == 1e-6
+    papers = [PRESETS[name] for name in ("qmnist", "signature", "fever")]
+    assert [settle_backbone_rate(one) for one in papers] == papers
+    assert {(one.backbone_learning_rate, one.warmup, one.trainable_layers) for one in papers} == {(None, 0.0, None)}
+
+
+def test_a_flag_can_ask_for_a_rate_or_for_one_rate_for_everything() -> None:
+    assert parse_setting("backbone_learning_rate", "2e-5") == 2e-5
+    same = TrainingConfig().changed({"backbone_learning_rate": parse_setting("backbone_learning_rate", "same")})
+    assert same == TrainingConfig()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"backbone_learning_rate": "atuo"}, "'atuo'. Expected a number, or auto or same"),
+        ({"backbone_learning_rate": -1.0}, "Expected a rate above 0"),
+        ({"trainable_layers": 0}, "Expected 1 or more"),
+        ({"warmup": -0.5}, "Expected 0.0 or more"),
+    ],
+)
+def test_impossible_settings_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(MivError, match=message):
+        TrainingConfig().changed(changes)
+
+
+def test_only_the_last_layers_learn(tmp_path: Path) -> None:
+    config = TrainingConfig(
+        backbone=encoder(tmp_path / "encoder"), trainable_layers=1, frozen_stage=False, **RATES, **SHORT
+    )
+    torch.manual_seed(config.seed)
+    before = Verifier("cap_dba_l2", str(config.backbone), pooling_options={"heads": 1})
+    train(text_sets(), config, tmp_path / "run", Machine(tmp_path / "cache"))
+    went = moved(before, Verifier.from_pretrained(tmp_path / "run"))
+    learned = {name for name, distance in went.items() if name.startswith("backbone.") and distance > 0}
+    assert learned
+    assert all(name.startswith("backbone.model.encoder.layer.2.") for name in learned)
+
+
+def test_all_layers_learn_by_default_and_a_low_rate_moves_them_little(tmp_path: Path) -> None:
+    spec = encoder(tmp_path / "encoder")
+    config = TrainingConfig(backbone=spec, frozen_stage=False, backbone_learning_rate=1e-5, **RATES, **SHORT)
+    torch.manual_seed(config.seed)
+    before = Verifier("cap_dba_l2", spec, pooling_options={"heads": 1})
+    train(text_sets(), config, tmp_path / "run", Machine(tmp_path / "cache"))
+    went = moved(before, Verifier.from_pretrained(tmp_path / "run"))
+    assert 0 < went["backbone.model.encoder.layer.0.output.dense.weight"] < 1e-4
+    assert max(distance for name, distance in went.items() if name.startswith("pooling.")) > 5e-3
+
+
+def test_freezing_and_going_on_respect_the_layers(tmp_path: Path) -> None:
+    backbone = Verifier("baseline", encoder(tmp_path)).backbone.train_only_last(2)
+
+    def learning() -> set[str]:
+        return {name.split(".")[3] for name, weight in backbone.named_parameters() if weight.requires_grad}
+
+    assert learning() == {"1", "2"}
+    assert backbone.freeze().train_only_last(1).frozen
+    assert learning() == set()
+    backbone.unfreeze()
+    assert learning() == {"2"}
+    backbone.train_only_last(None)
+    assert all(weight.requires_grad for weight in backbone.parameters())
+    with pytest.raises(MivError, match=r"trainable_layers is 4\. Expected 1 to 3"):
+        backbone.train_only_last(4)
+
+
+def test_the_norm_after_the_layers_of_a_vision_transformer_learns_with_them(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
+    size = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 1, "intermediate_size": 8}
+    transformers.ViTModel(transformers.ViTConfig(image_size=8, patch_size=4, **size)).save_pretrained(tmp_path)
+    options = {"image_size": (8, 8), "image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}
+    backbone = Verifier("baseline", f"hf:{tmp_path}", backbone_options=options).backbone.train_only_last(1)
+    learning = {name for name, weight in backbone.named_parameters() if weight.requires_grad}
+    frozen = {name for name, weight in backbone.named_parameters() if not weight.requires_grad}
+    assert {"model.layernorm.weight", "model.layernorm.bias"} < learning
+    assert not any("embeddings" in name for name in learning)
+    assert any("embeddings" in name for name in frozen)
+    backbone(backbone.prepare(np.zeros((1, 8, 8), np.uint8))).sum().backward()
+    assert {name for name, weight in backbone.named_parameters() if weight.grad is not None} == learning
+
+
+def test_a_backbone_without_layers_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(MivError, match=r"no stack of layers.*hf:<name or folder>"):
+        run_tiny("image", tmp_path / "run", trainable_layers=1)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_killed_run_with_its_own_rate_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"backbone_learning_rate": 1e-4, "warmup": 1.5, "max_epochs": 3}
+    run_tiny("image", tmp_path / "reference", **settings)
+    process = start_tiny("image", tmp_path / "run", "after checkpoint 4", **settings)  # in the stage of everything
+    process.join()
+    assert process.exitcode == KILLED
+    run_tiny("image", tmp_path / "run", **settings)
+    assert_same_run(tmp_path / "reference", tmp_path / "run")

@@ -1,0 +1,153 @@
+"""Trainings that start from an earlier verifier."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from miv import MivError, Verifier
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.operating_point import OperatingPoint
+from miv.training.presets import preset
+from miv.training.run import Machine, train
+from miv.training.run_folder import RunFolder
+from miv.training.stages import run_stage
+from tests.training.test_fine_tuning import encoder, text_sets
+from tests.training.tiny import FEATURES, IMAGES, rows, tiny_sets
+
+IMPERCEPTIBLE = {"learning_rates": ((0, 1e-9),), "max_epochs": 1, "frozen_patience": 1, "patience": 1}
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of images with options that are not the defaults."""
+    home = tmp_path_factory.mktemp("earlier")
+    config = IMAGES.changed(
+        {"pooling": "cap_vema", "heads": 4, "backbone_options": {"grid": 2, "features": 16}, "max_epochs": 2}
+    )
+    train(tiny_sets("image"), config, home / "run", Machine(home / "cache", quiet=True))
+    verifier = Verifier.from_pretrained(home / "run")
+    verifier.operating_point = OperatingPoint(threshold=0.3)
+    verifier.save_pretrained(home / "run" / "verifier")
+    return home / "run"
+
+
+def go(out: Path, start: Path | str | None, kind: str = "image", resume: bool = False, **changes: Any) -> Path:
+    config = (IMAGES if kind == "image" else FEATURES).changed({**IMPERCEPTIBLE, **changes})
+    machine = Machine(out.parent / "cache", quiet=True)
+    train(tiny_sets(kind), config, out, machine, data="tiny", start_from=start, resume=resume)
+    return out
+
+
+def test_a_training_starts_where_the_earlier_one_ended(earlier: Path, tmp_path: Path) -> None:
+    run = go(tmp_path / "run", earlier)
+    before, after = Verifier.from_pretrained(earlier), Verifier.from_pretrained(run)
+    for name, weight in before.state_dict().items():
+        torch.testing.assert_close(after.state_dict()[name], weight, atol=1e-6, rtol=0)
+    assert before.configuration == after.configuration
+    assert not before.operating_point.is_default
+    assert after.operating_point.is_default  # the threshold was chosen for other weights
+    assert [row["stage"] for row in rows(run)] == ["frozen", "all"]
+    fresh = Verifier.from_pretrained(go(tmp_path / "fresh", None))
+    assert fresh.configuration != before.configuration
+
+
+def test_the_record_says_where_it_started_and_its_settings_are_those_of_the_verifier(
+    earlier: Path, tmp_path: Path
+) -> None:
+    go(tmp_path / "run", earlier / "verifier")
+    about, config = RunFolder(tmp_path / "run").read(), RunFolder(tmp_path / "run").read_config()
+    assert about["start"]["name"] == str(earlier / "verifier")
+    assert len(about["start"]["weights"]) == 64
+    assert (config["pooling"], config["heads"], config["backbone"]) == ("cap_vema", 4, "compact_cnn")
+    assert config["backbone_options"]["grid"] == 2
+    assert f"--from {earlier / 'verifier'}" in RunFolder(tmp_path / "run").command_to_resume()
+    assert RunFolder(go(tmp_path / "fresh", None)).read()["start"] is None
+
+
+def test_what_is_given_must_agree_with_the_verifier(earlier: Path, tmp_path: Path) -> None:
+    agreeing: dict[str, Any] = {
+        "pooling": "cap_vema",
+        "heads": 4,
+        "backbone": "compact_cnn",
+        "backbone_options": {"grid": 2},
+    }
+    go(tmp_path / "run", earlier, **agreeing)
+    for changes, message in (
+        ({"pooling": "baseline"}, "pooling is 'baseline', but the training starts from .* which has 'cap_vema'"),
+        ({"heads": 8}, "heads is 8, .* which has 4"),
+        ({"pooling_options": {"norm": "post"}}, "norm in pooling_options is 'post', .* which has 'pre'"),
+        ({"backbone": "timm:resnet18"}, "which has 'compact_cnn'"),
+        ({"backbone_options": {"grid": 4}}, "grid in backbone_options is 4, .* which has 2"),
+    ):
+        with pytest.raises(MivError, match=message):
+            go(tmp_path / "other", earlier, **changes)
+    assert not (tmp_path / "other").exists()
+
+
+def test_instances_that_do_not_fit_are_refused_before_any_work(earlier: Path, tmp_path: Path) -> None:
+    with pytest.raises(MivError, match="instances are feature vectors, and the backbone takes images"):
+        go(tmp_path / "run", earlier, kind="features")
+    pool = InstancePool("image", np.zeros((4, 9, 8), np.uint8))
+    larger = ExemplarSet.from_lists(pool, [0, 1], [[2], [3]], labels=[1, 0])
+    machine = Machine(tmp_path / "cache", quiet=True)
+    with pytest.raises(MivError, match=r"images are 9 × 8 pixels in grey.*trained on images of 8 × 8 pixels in grey"):
+        train({"train": larger, "validation": larger}, IMAGES, tmp_path / "run", machine, start_from=earlier)
+    Verifier("baseline", channels=9).save_pretrained(tmp_path / "nine")
+    with pytest.raises(MivError, match="vectors of the length that the verifier was made for"):
+        go(tmp_path / "run", tmp_path / "nine", kind="features")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_goes_on_only_from_its_own_start(earlier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(stage: Any, *arguments: Any) -> Any:
+        if stage.name == "all":
+            raise InterruptedError
+        return run_stage(stage, *arguments)
+
+    start = tmp_path / "start"
+    Verifier.from_pretrained(earlier).save_pretrained(start)
+    expected = go(tmp_path / "unbroken", start)
+    with monkeypatch.context() as patched:
+        patched.setattr("miv.training.run.run_stage", interrupt)
+        with pytest.raises(InterruptedError):
+            go(tmp_path / "run", start)
+    for other, message in ((None, r"--from .*start, and now it is not given"), ("miv/digits", "now it is miv/digits")):
+        model: dict[str, Any] = {} if other else {"pooling": "cap_vema", "heads": 4}
+        with pytest.raises(MivError, match=message):
+            go(tmp_path / "run", other, resume=True, **model)
+    go(tmp_path / "run", earlier, resume=True)  # the same weights under another name
+    name = "verifier/model.safetensors"
+    assert (tmp_path / "run" / name).read_bytes() == (expected / name).read_bytes()
+    changed = Verifier.from_pretrained(start)
+    with torch.no_grad():
+        changed.pooling.norm.bias.add_(0.1)
+    changed.save_pretrained(start)
+    with pytest.raises(MivError, match="with other weights"):
+        go(expected, start, resume=True)
+    with pytest.raises(MivError, match="was begun without --from, and now it is"):
+        go(go(tmp_path / "fresh", None), start, resume=True)
+
+
+def test_an_encoder_that_was_trained_is_pretrained_in_the_next_training(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "cache", quiet=True)
+    few = {"max_epochs": 1, "bucket": 8, "batch_size": 8}
+    first = preset("fast").changed({"backbone": encoder(tmp_path / "encoder"), "heads": 1, **few})
+    train(text_sets(), first, tmp_path / "first", machine)
+    second = preset("fast").changed(few)
+    train(text_sets(), second, tmp_path / "second", machine, start_from=tmp_path / "first")
+    config = json.loads((tmp_path / "second" / "config.json").read_text())
+    assert config["backbone_learning_rate"] == 2e-5
+    assert "config" not in config["backbone_options"]  # would say that its weights are random
+
+
+def test_a_verifier_of_the_package_is_a_start(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 255, (6, 28, 28), dtype=np.uint8)
+    exemplars = ExemplarSet.from_lists(InstancePool("image", images), [0, 1], [[2, 3], [4, 5]], labels=[1, 0])
+    config = preset("fast").changed({"max_epochs": 1, "full_stage": False})
+    machine = Machine(tmp_path / "cache", quiet=True)
+    train({"train": exemplars, "validation": exemplars}, config, tmp_path / "run", machine, start_from="miv/digits")
+    assert Verifier.from_pretrained(tmp_path / "run").configuration["backbone_options"]["grid"] == 4
