@@ -37,7 +37,7 @@ def predict(
         features = embed_instances(verifier.backbone, exemplars.pool, used, progress)
     logit = np.zeros(len(exemplars), np.float32)
     attention = np.zeros(len(exemplars.bag_index), np.float32)
-    weight = verifier.pooling.norm.weight
+    weight = next(verifier.pooling.parameters())
     with evaluating(verifier), torch.inference_mode():
         for start in range(0, len(mine), _EXEMPLARS):
             chosen = mine[start : start + _EXEMPLARS]

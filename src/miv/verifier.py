@@ -21,6 +21,7 @@ from miv.instance_form import InstanceForm
 from miv.model_files import CONFIG_NAME, FORMAT, FORMAT_VERSION, WEIGHTS_NAME, find_verifier, read_config, read_weights
 from miv.operating_point import OPERATING_POINT_NAME, OperatingPoint
 from miv.poolings import create_pooling
+from miv.poolings.base import Start
 from miv.progress import Progress
 from miv.shipped import shipped_folder
 from miv.verdict import Asked, Verdict, Verdicts
@@ -88,6 +89,8 @@ class Verifier(
         backbone_options: what the backbone takes, such as ``{"size": "large"}``.
         instances: for images, those it is trained on, such as ``{"kind": "image", "height": 28, "width": 28,
             "mode": "L"}``, so that image files can be brought to that form.
+        start: ``similar``: features of one length and a similarity that starts as a cosine, so that it is of use with
+            few exemplars; ``paper``: the authors' LayerNorm, and weights of random signs.
 
     >>> verifier = Verifier("cap_dba_l2", channels=8)
     >>> bags = Bags.from_list([torch.randn(5, 8), torch.randn(2, 8)])
@@ -104,6 +107,7 @@ class Verifier(
         pooling_options: dict[str, Any] | None = None,
         backbone_options: dict[str, Any] | None = None,
         instances: dict[str, Any] | None = None,
+        start: Start = "similar",
     ) -> None:
         super().__init__()
         backbone_options = dict(backbone_options or {})
@@ -114,7 +118,7 @@ class Verifier(
         elif channels is not None:
             raise MivError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
         self.backbone = create_backbone(backbone, **backbone_options)
-        self.pooling = create_pooling(pooling, channels=self.backbone.channels, **(pooling_options or {}))
+        self.pooling = create_pooling(pooling, channels=self.backbone.channels, start=start, **(pooling_options or {}))
         self.instances = None if instances is None else InstanceForm.checked(instances)
         self.operating_point = OperatingPoint.default()
         # What the mixin writes to config.json; its own choice would lack the two keys that name the format.
@@ -122,6 +126,7 @@ class Verifier(
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "pooling": pooling,
+            "start": start,
             "backbone": backbone,
             "channels": channels,
             "pooling_options": pooling_options or {},
@@ -145,7 +150,7 @@ class Verifier(
 
     def verify_features(self, query: Tensor, bags: Bags) -> Verification:
         """Verify what the backbone has embedded already: queries ``(B, C)`` and bags of values ``(T, C)``."""
-        weights = self.pooling.norm.weight.dtype
+        weights = next(self.pooling.parameters()).dtype
         if query.dtype != weights and not torch.is_autocast_enabled(query.device.type):
             raise MivError(f"The features are {query.dtype}, the verifier's weights {weights}. Convert one of them.")
         normed_query = self.pooling.norm(query)  # (B, C), v_query

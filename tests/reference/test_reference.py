@@ -14,11 +14,11 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from miv import MivError
 from miv.backbones import create_backbone
+from miv.evaluation.cosines import cosines
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.feature_cache import embed_instances
 from miv.reference import METHODS, Figures, Reference, reference
 from miv.reference.bm25 import bm25
-from miv.reference.cosines import cosines
 from tests.training.tiny import tiny_sets
 
 TEXTS = [

@@ -58,7 +58,7 @@ def explain(
     if features is None:
         features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
     scores = np.zeros(len(exemplars.bag_index))
-    weight = verifier.pooling.norm.weight
+    weight = next(verifier.pooling.parameters())
     step = progress.step(f"Explaining by {method}", total=len(exemplars))
     with evaluating(verifier), torch.inference_mode(), step as advance:
         for start in range(0, len(exemplars), _EXEMPLARS):

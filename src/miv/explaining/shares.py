@@ -28,7 +28,7 @@ def witness_shares(
     ``features`` ``(P, C)`` are those of the pool, where they are known.
     """
     scores = explain(verifier, exemplars, method, features=features, progress=progress)
-    return as_shares(scores, method, logit, exemplars.bag_ptr, verifier.pooling.norm.weight.dtype)
+    return as_shares(scores, method, logit, exemplars.bag_ptr, next(verifier.pooling.parameters()).dtype)
 
 
 def as_shares(

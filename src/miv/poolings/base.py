@@ -3,14 +3,17 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
 
 from miv.bags import Bags
 from miv.errors import MivError, unknown_name
+from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.registry import Registry
+
+Start = Literal["paper", "similar"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,11 @@ class Pooling(nn.Module):
     """
 
     has_attention: ClassVar[bool] = True
+    starts_as_nearest: ClassVar[bool] = False  # whether `start_similar` makes it as good as the nearest target
+    learns: ClassVar[bool] = True  # whether there is anything to learn after `start_similar` was fitted
+
+    norm: nn.LayerNorm | AlignedNorm
+    similarity: WeightedProduct | ScaledProduct
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -64,6 +72,11 @@ class Pooling(nn.Module):
         self.channels = channels
         self.norm = nn.LayerNorm(channels, eps=1e-3)  # the Keras default, which the authors used
         self.similarity = WeightedProduct(channels)
+
+    def start_similar(self) -> None:
+        """Replace the first LayerNorm and the similarity by those that start as a cosine, see ``similar.py``."""
+        self.norm = AlignedNorm(self.channels)
+        self.similarity = ScaledProduct(self.channels)
 
     def __call__(self, query: Tensor, bags: Bags) -> Twins:
         """Check the shapes, then pool."""
@@ -98,12 +111,14 @@ def list_poolings() -> list[str]:
     return POOLINGS.names()
 
 
-def create_pooling(name: str, *, channels: int, **options: Any) -> Pooling:
+def create_pooling(name: str, *, channels: int, start: Start = "paper", **options: Any) -> Pooling:
     """Make a pooling by name.
 
     Args:
         name: one of ``list_poolings()``.
         channels: ``C``, the length of a feature vector.
+        start: ``paper``: the authors' layers and starting weights; ``similar``: features of one length and a similarity
+            that starts as a cosine.
         options: what the pooling takes besides, such as ``heads``; ``miv poolings`` lists them.
 
     >>> create_pooling("cap_dba_l2", channels=12, heads=3).channels
@@ -112,7 +127,11 @@ def create_pooling(name: str, *, channels: int, **options: Any) -> Pooling:
     Traceback (most recent call last):
     miv.errors.MivError: There is no option of gabmil 'hiden'. Did you mean 'hidden'? Known: channels, hidden.
     """
-    return POOLINGS.create(name, channels=channels, **options)
+    check_choice("start", start, get_args(Start))
+    pooling = POOLINGS.create(name, channels=channels, **options)
+    if start == "similar":
+        pooling.start_similar()
+    return pooling
 
 
 def check_choice(option: str, given: str, allowed: tuple[str, ...]) -> None:

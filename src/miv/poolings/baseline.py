@@ -14,6 +14,8 @@ class BaselinePooling(Pooling):
     maxima share the attention equally.
     """
 
+    starts_as_nearest = True
+
     def forward(self, query: Tensor, bags: Bags) -> Twins:
         targets = bags.values  # (T, C)
         similarity = self.similarity(bags.expand(query), targets)[:, None]  # (T, 1)

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from miv.bags import Bags
@@ -34,6 +35,8 @@ class CrossAttentionPooling(Pooling):
             it (``projected_query``), as in the third step of the authors' ablation ladder.
     """
 
+    starts_as_nearest = True
+
     def __init__(
         self,
         channels: int,
@@ -57,7 +60,13 @@ class CrossAttentionPooling(Pooling):
         self.gate = Excitation(channels) if co_excitation else None  # MHCE
         self.pre_norm = HeadNorm(channels, heads) if norm == "pre" else None  # LN_j
         self.post_norm = nn.LayerNorm(channels, eps=1e-3) if norm == "post" else None
+        self.sharpness: nn.Parameter | None = None
         self.add_attention_weights()
+
+    def start_similar(self) -> None:
+        """Also give each head a factor of its scores: fitted, attention starts as sharp as the data ask for."""
+        super().start_similar()
+        self.sharpness = nn.Parameter(torch.ones(self.heads))
 
     def add_attention_weights(self) -> None:
         """Create what the attention function learns; without an override, nothing."""
@@ -76,7 +85,10 @@ class CrossAttentionPooling(Pooling):
     def forward(self, query: Tensor, bags: Bags) -> Twins:
         projected_query = self.project(query)  # (B, C)
         keys = bags.with_values(self.project(bags.values))  # (T, C)
-        attention = bags.softmax(self.scores(projected_query, keys, bags)).to(keys.values.dtype)  # (T, h)
+        scores = self.scores(projected_query, keys, bags)  # (T, h)
+        if self.sharpness is not None:
+            scores = scores * self.sharpness
+        attention = bags.softmax(scores).to(keys.values.dtype)  # (T, h)
 
         gate = None
         query_value = projected_query

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.evaluation import auroc
+from miv.evaluation.cosines import Cosines, unit_rows
 from miv.exemplars import ExemplarSet
-from miv.reference.cosines import Cosines, unit_rows
 from miv.values import Floats
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # of C: small ones hold the weights near 0

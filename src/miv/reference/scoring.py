@@ -11,11 +11,11 @@ from miv.backbones import Backbone, create_backbone
 from miv.cache_folder import cache_folder
 from miv.errors import MivError, unknown_name
 from miv.evaluation import auroc, witness_metrics
+from miv.evaluation.cosines import cosines
 from miv.exemplars import ExemplarSet
 from miv.feature_cache import embed_pool
 from miv.progress import Progress
 from miv.reference.bm25 import bm25
-from miv.reference.cosines import cosines
 from miv.reference.figures import Figures, Reference
 from miv.reference.logistic import Logistic, fit_logistic, logistic_inputs
 from miv.values import Floats

@@ -23,6 +23,8 @@ class TrainingConfig:
     Args:
         pooling: a name from `miv poolings`.
         pooling_options: what that pooling takes, such as heads; --pooling-options heads=4,norm=post.
+        start: similar (features of one length and a similarity that starts as a cosine, fitted to the train bags; the
+            start is a candidate for the best epoch), or paper (the authors' LayerNorm and weights of random signs).
         heads: the heads of a pooling that has any, unless its options say otherwise.
         backbone: compact_cnn, hog, features, hf:<name or folder> or timm:<name>; by default what fits the instances.
         backbone_options: what that backbone takes, such as size=large.
@@ -30,6 +32,8 @@ class TrainingConfig:
         grouping: how many exemplars that share instances are drawn together; 1 draws each on its own.
         optimiser: rmsprop (as in Keras), or adamw.
         weight_decay: of adamw, for matrices and convolutions.
+        pull: how strongly adamw pulls what learns toward where it started, for 1,000 exemplars; half as much for twice
+            as many.
         learning_rates: from which epoch of a stage which rate holds; --learning-rates 0:1e-4,5:5e-5.
         frozen_learning_rates: the same for the first stage, where it differs.
         backbone_learning_rate: highest learning rate of the backbone, in the stages contrast and all; it follows the
@@ -51,6 +55,9 @@ class TrainingConfig:
         contrast_batch_size: positive exemplars in a step of that stage.
         contrast_learning_rates: the learning rates of that stage, where they differ.
         contrast_temperature: how sharply that stage tells near from far; lower is sharper.
+        align_epochs: epochs of a stage that teaches a linear map of the features of a frozen backbone in the same way,
+            in seconds; it is kept where the nearest target answers better with it. 0 leaves it out.
+        align_learning_rate: of that map, for 128 channels; half as much for twice as many.
         full_stage: whether a last stage trains everything; without it the first is the only one.
         augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
         precision: what the backbone computes in, float32 or bfloat16.
@@ -60,6 +67,7 @@ class TrainingConfig:
 
     pooling: str = "cap_dba_l2"
     pooling_options: dict[str, Any] = field(default_factory=dict)
+    start: Literal["similar", "paper"] = "paper"
     heads: int = 2
     backbone: str | None = None
     backbone_options: dict[str, Any] = field(default_factory=dict)
@@ -67,6 +75,7 @@ class TrainingConfig:
     grouping: int = 1
     optimiser: Literal["rmsprop", "adamw"] = "rmsprop"
     weight_decay: float = 0.0
+    pull: float = 0.0
     learning_rates: LearningRates = ((0, 1e-4),)
     frozen_learning_rates: LearningRates = ()
     backbone_learning_rate: float | Literal["auto", "same"] | None = None
@@ -83,6 +92,8 @@ class TrainingConfig:
     contrast_batch_size: int = 64
     contrast_learning_rates: LearningRates = ()
     contrast_temperature: float = 0.1
+    align_epochs: int = 0
+    align_learning_rate: float = 2e-3
     full_stage: bool = True
     augmentation: Literal["none", "affine"] = "none"
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -108,6 +119,7 @@ class TrainingConfig:
             "bucket",
         )
         least = {**dict.fromkeys(counts, 1), "seed": 0, "weight_decay": 0.0, "contrast_epochs": 0, "warmup": 0.0}
+        least |= {"pull": 0.0, "align_epochs": 0, "align_learning_rate": 1e-9}
         least |= {"contrast_batch_size": 2, "contrast_temperature": 1e-3}
         for name, smallest in least.items():
             given = getattr(self, name)
@@ -115,6 +127,8 @@ class TrainingConfig:
                 raise MivError(f"{name} is {given}. Expected {smallest} or more.")
         if self.seed > _GREATEST_SEED:
             raise MivError(f"seed is {self.seed}. Expected {_GREATEST_SEED} or less.")
+        if self.start == "paper" and self.align_epochs:
+            raise MivError(f"align_epochs is {self.align_epochs} and start is 'paper'. The map needs start='similar'.")
         if not self.frozen_stage and not self.full_stage:
             raise MivError("frozen_stage and full_stage are both false, so nothing is trained. Expected one or both.")
         _check_rates("learning_rates", self.learning_rates)
@@ -152,6 +166,11 @@ class TrainingConfig:
             rates, epochs = self.frozen_learning_rates or self.learning_rates, self.frozen_max_epochs or self.max_epochs
             head = replace(self, backbone_learning_rate=None, warmup=0.0)
             return replace(head, learning_rates=rates, max_epochs=epochs, grouping=1)  # nothing is embedded twice
+        if name == "align":
+            rates = ((0, self.align_learning_rate),)
+            head = replace(self, backbone_learning_rate=None, warmup=0.0, weight_decay=0.0, select_by="auroc")
+            size, epochs = self.contrast_batch_size, self.align_epochs
+            return replace(head, learning_rates=rates, max_epochs=epochs, batch_size=size, schedule="one_cycle")
         if name == "contrast":
             rates = self.contrast_learning_rates or self.learning_rates
             if isinstance(self.backbone_learning_rate, float):  # nothing but the backbone learns here

@@ -2,17 +2,18 @@
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from miv.batches import Batch
 from miv.evaluation import Predictions
+from miv.evaluation.cosines import cosines
 from miv.exemplars import ExemplarSet
 from miv.feature_cache import embed_instances
 from miv.training.config import TrainingConfig
-from miv.training.module import StageModule
+from miv.training.module import Features, StageModule
 from miv.training.sampling import Batches, draw_positives
-from miv.training.state import StageState
 from miv.verifier import Verifier
 
 
@@ -38,14 +39,6 @@ def contrast_losses(batch: Batch, temperature: float) -> Tensor:
     return among_all - similarity.masked_fill(~own, nothing).logsumexp(dim=1)
 
 
-class ContrastState(StageState):
-    """Keeps the weights of the last epoch: there is no verdict yet whose accuracy could choose among them."""
-
-    @property
-    def best(self) -> int | None:
-        return self.epoch - 1 if self.history else None
-
-
 class ContrastModule(StageModule):
     """Steps over batches of positive exemplars of one group, so that what tells bags apart is not the group."""
 
@@ -55,10 +48,10 @@ class ContrastModule(StageModule):
         config: TrainingConfig,
         stage: int,
         sets: dict[str, ExemplarSet],
-        features: None = None,
+        features: Features | None = None,
     ) -> None:
         super().__init__(verifier, config, stage, sets, features)
-        self.state = ContrastState()
+        self.state.keeps_last = True  # there is no verdict yet whose accuracy could choose
         batches = self.draw_batches(np.random.default_rng(0))
         self.drawn, self.steps = sum(len(batch) for batch in batches), len(batches)
 
@@ -70,8 +63,9 @@ class ContrastModule(StageModule):
 
     def answer(self, exemplars: ExemplarSet) -> Predictions:
         """Answer by the target nearest to the query, yes for that half of the bags in which it is nearest."""
-        features = embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)  # (P, C)
-        directions = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
-        queries = directions[exemplars.query[exemplars.owner]]  # (T, C)
-        nearest = np.maximum.reduceat((queries * directions[exemplars.bag_index]).sum(axis=1), exemplars.bag_ptr[:-1])
+        nearest = cosines(exemplars, self.directions(exemplars)).nearest
         return Predictions.of(exemplars, (nearest - np.median(nearest)) / self.config.contrast_temperature, None)
+
+    def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
+        """``(P, C)`` of the pool, of which the length does not matter."""
+        return embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)

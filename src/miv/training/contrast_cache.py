@@ -24,7 +24,7 @@ from miv.training.stages import read_state
 _ELSEWHERE = (
     *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
     *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
-    *("full_stage", "select_by"),
+    *("full_stage", "select_by", "start", "pull", "align_epochs", "align_learning_rate"),
 )
 
 
@@ -71,7 +71,7 @@ def _waiting_for(path: Path, progress: Progress) -> Iterator[None]:
 
 
 def _is_over(folder: Path, config: TrainingConfig) -> bool:
-    state = read_state(folder / LAST, config.for_stage("contrast"))
+    state = read_state(folder / LAST, config.for_stage("contrast"), keeps_last=True)
     return state is not None and state.is_over(config.contrast_epochs, config.contrast_epochs)
 
 

@@ -30,12 +30,18 @@ class Keeper(Checkpoint):
     agreement.
     """
 
-    def __init__(self, folder: Path, patience: int, metrics: Callable[[StageState], None]) -> None:
+    def __init__(self, folder: Path, epochs: int, patience: int, metrics: Callable[[StageState], None]) -> None:
         self.folder = folder
+        self.epochs = epochs
         self.patience = patience
         self.write_metrics = metrics
         self._asked = False
         self._saved = time.monotonic()
+
+    def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        """Keep the start, where it is a candidate for the best."""
+        if module.measure_start() and trainer.is_global_zero:
+            module.verifier.save_pretrained(self.folder / BEST)
 
     def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
         """Save between two steps where that is due."""
@@ -57,7 +63,7 @@ class Keeper(Checkpoint):
         self._save(trainer)
         if trainer.is_global_zero:
             self.write_metrics(state)
-        trainer.should_stop = state.is_over(module.config.max_epochs, self.patience)
+        trainer.should_stop = state.is_over(self.epochs, self.patience)
 
     def _save(self, trainer: Trainer) -> None:
         path = self.folder / LAST

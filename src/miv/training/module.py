@@ -21,7 +21,7 @@ from miv.training.augmentation import DRAWS, affine
 from miv.training.config import TrainingConfig
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
-from miv.training.state import StageState
+from miv.training.state import Row, StageState
 from miv.verifier import Verifier
 
 Features = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
@@ -59,7 +59,7 @@ class StageModule(LightningModule):
         return draw_batches(self.sets["train"], self.config.batch_size, self.config.grouping, random)
 
     def configure_optimizers(self) -> Optimizer:
-        return create_optimiser(self.config, self.verifier)
+        return create_optimiser(self.config, self.verifier, len(self.sets["train"]))
 
     def on_train_start(self) -> None:
         self._began = time.monotonic() - self.state.seconds
@@ -105,19 +105,29 @@ class StageModule(LightningModule):
     def on_train_epoch_end(self) -> None:
         """Measure on ``validation`` and end the epoch."""
         self.settle()
-        answers = self.answer(self.sets["validation"])
-        label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
-        self.state.history.append(
-            {
-                "learning_rate": self.trainer.optimizers[0].param_groups[0]["lr"],
-                "train_loss": self.state.loss_sum / self.drawn,
-                "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),
-                "validation_accuracy": float((answers.yes == answers.label).mean()),
-                "validation_auroc": auroc(answers.label, answers.logit),
-            }
-        )
+        rate = self.trainer.optimizers[0].param_groups[0]["lr"]
+        row = {"learning_rate": rate, "train_loss": self.state.loss_sum / self.drawn, **self.measure()}
+        self.state.history.append(row)
         self.state.step, self.state.loss_sum = 0, 0.0
         self._loss_sum = 0.0
+
+    def measure(self) -> Row:
+        """How well ``validation`` is answered now."""
+        answers = self.answer(self.sets["validation"])
+        label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
+        return {
+            "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),
+            "validation_accuracy": float((answers.yes == answers.label).mean()),
+            "validation_auroc": auroc(answers.label, answers.logit),
+        }
+
+    def measure_start(self) -> bool:
+        """Measure before the first step, where the start is a candidate; whether that was done just now."""
+        state = self.state
+        if self.config.start == "paper" or state.keeps_last or state.start is not None or state.epoch or state.step:
+            return False
+        state.start = self.measure()
+        return True
 
     def answer(self, exemplars: ExemplarSet) -> Predictions:
         """The answers for ``validation``."""

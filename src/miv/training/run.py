@@ -1,6 +1,8 @@
 """A whole training: its stages one after the other, and what is kept of it."""
 
 from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +24,20 @@ from miv.progress import Progress, SilentProgress
 from miv.training.config import TrainingConfig
 from miv.training.contrast_cache import contrast_once
 from miv.training.fine_tuning import settle_backbone_rate
-from miv.training.keeper import BEST
+from miv.training.keeper import BEST, LAST
 from miv.training.machine import Machine, is_first_process, set_threads
+from miv.training.module import Features
+from miv.training.pilot import ENOUGH, can_divide, halves
 from miv.training.run_folder import RunFolder
-from miv.training.stages import CONTRAST, Stage, run_stage
+from miv.training.similar_start import fit_start
+from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, run_stage
 from miv.training.start import Start
-from miv.training.state import StageState
+from miv.training.state import START, StageState
 from miv.verifier import Verifier
 
 __all__ = ["Machine", "StoppedByUser", "complete", "create_verifier", "is_first_process", "set_threads", "train"]
 
+_HEADS = (FROZEN, "all")  # the stages that end with a verifier
 DEFAULT_BACKBONES = {"image": "compact_cnn", "features": "features"}
 
 
@@ -89,23 +95,72 @@ def train(
     progress = progress or SilentProgress()
     if run.is_done():
         return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress)
-    states: dict[str, StageState] = {}
-    for stage in stages_of(config, verifier):
-        shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
-        with shared if stage.name == CONTRAST else nullcontext():
-            states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, progress)
-        verifier.to(device)  # Lightning leaves it in main memory
-    # The earlier one of equals. A contrast stage makes a backbone, not a verifier.
-    best = max((name for name in states if name != CONTRAST), key=lambda name: states[name].best_value)
+    states = _run_stages(
+        _planned(config, verifier, sets, run, machine, progress), verifier, config, sets, run, machine, progress
+    )
+    # The earlier one of equals. The stages before these make features, not a verifier.
+    best = max((name for name in states if name in _HEADS), key=lambda name: states[name].best_value)
     verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
     # The backbone of the first stage is the one that the cache has, or may have from another training.
-    evaluations = _evaluate(verifier, sets, run, progress, machine.cache if best == "frozen" else None)
+    evaluations = _evaluate(verifier, sets, run, progress, machine.cache if best == FROZEN else None)
     if Share.of_this_process().rank == 0:
         with whole_folder(run.verifier) as temporary:
             verifier.save_pretrained(temporary)
         seconds = {name: state.seconds for name, state in states.items()}
         run.finish(seconds, {"stage": best, "epoch": _best_epoch(states, best)})
     return evaluations
+
+
+def _run_stages(
+    stages: list[Stage],
+    verifier: Verifier,
+    config: TrainingConfig,
+    sets: dict[str, ExemplarSet],
+    run: RunFolder,
+    machine: Machine,
+    progress: Progress,
+    known: Features | None = None,
+) -> dict[str, StageState]:
+    """Train one stage after the other; ``known`` are the features of a frozen backbone, else they are embedded here."""
+    device = next(verifier.pooling.parameters()).device
+    states: dict[str, StageState] = {}
+    for stage in stages:
+        features = known or (_embed(verifier, sets, machine.cache, progress) if stage.frozen else None)
+        if config.start == "similar" and stage.fits_start and not (run.checkpoints(stage.name) / LAST).is_file():
+            fitted = features or _embed(verifier, sets, machine.cache, progress)
+            fit_start(verifier, sets["train"], fitted["train"], config.seed)
+        shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
+        with shared if stage.name == CONTRAST else nullcontext():
+            states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)
+        verifier.to(device)  # Lightning leaves it in main memory
+    return states
+
+
+def _planned(
+    config: TrainingConfig,
+    verifier: Verifier,
+    sets: dict[str, ExemplarSet],
+    run: RunFolder,
+    machine: Machine,
+    progress: Progress,
+) -> list[Stage]:
+    """The stages; where validation is too small to choose epochs by, a trial on halves of train has chosen them."""
+    stages = stages_of(config, verifier)
+    few = len(sets["validation"]) < ENOUGH and can_divide(sets["train"])
+    # After a contrast stage, which has seen all of train, no half of it is unseen any more.
+    if config.start == "paper" or not few or not all(stage.frozen for stage in stages):
+        return stages
+    features = _embed(verifier, sets, machine.cache, progress)
+    divided, known = halves(sets, features, config.seed)
+    trial = deepcopy(verifier)
+    states = _run_stages(stages, trial, config, divided, run.pilot, machine, progress, known)
+    return [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
+
+
+def _embed(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path, progress: Progress) -> Features:
+    return {
+        split: embed_pool(verifier.backbone, sets[split].pool, cache, progress) for split in ("train", "validation")
+    }
 
 
 def _evaluate(
@@ -141,7 +196,9 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
         channels = int(pool.values.shape[1])
     form = InstanceForm.of(pool)
     instances = None if form is None else form.document()
-    return Verifier(config.pooling, backbone, channels, pooling_options, config.backbone_options, instances)
+    return Verifier(
+        config.pooling, backbone, channels, pooling_options, config.backbone_options, instances, config.start
+    )
 
 
 def _backbone(config: TrainingConfig, pool: InstancePool) -> str:
@@ -156,14 +213,18 @@ def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
     """The stages: where the backbone has nothing to learn, or is not to, the last is as patient as all would be."""
     learns = any(True for _ in verifier.backbone.parameters())
     first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if learns and config.contrast_epochs else []
+    if config.align_epochs and not first:
+        first = [Stage(ALIGN, 3, True, config.align_epochs, fits_start=True)]
+    take = None if verifier.pooling.learns else 0
     if not learns or not config.full_stage:
-        return [*first, Stage("frozen", 0, True, config.patience)]
-    frozen = [Stage("frozen", 0, True, config.frozen_patience)] if config.frozen_stage else []
-    return [*first, *frozen, Stage("all", 1, False, config.patience)]
+        return [*first, Stage(FROZEN, 0, True, config.patience, take, fits_start=True)]
+    frozen = [Stage(FROZEN, 0, True, config.frozen_patience, take, fits_start=True)] if config.frozen_stage else []
+    return [*first, *frozen, Stage("all", 1, False, config.patience, fits_start=not frozen)]
 
 
 def _best_epoch(states: dict[str, StageState], stage: str) -> int:
     """The best epoch of a stage, counted from 1 over all stages."""
     names = list(states)
     before = sum(states[name].epoch for name in names[: names.index(stage)])
-    return before + (states[stage].best or 0) + 1
+    best = states[stage].best
+    return before + (START if best is None else best) + 1

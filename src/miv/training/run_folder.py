@@ -68,6 +68,11 @@ class RunFolder:
     def checkpoints(self, stage: str) -> Path:
         return self.path / "checkpoints" / stage
 
+    @property
+    def pilot(self) -> "RunFolder":
+        """Where a trial on halves of train keeps what it needs to go on."""
+        return RunFolder(self.path / "checkpoints" / "pilot")
+
     def predictions(self, split: str) -> Path:
         return self.path / "predictions" / f"{split}.parquet"
 

@@ -11,9 +11,8 @@ from lightning.pytorch.loggers import TensorBoardLogger
 
 from miv.errors import MivError, StoppedByUser
 from miv.exemplars import ExemplarSet
-from miv.feature_cache import embed_pool
 from miv.processes import Share
-from miv.progress import Progress
+from miv.training.align import AlignModule
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
@@ -24,17 +23,40 @@ from miv.training.run_folder import RunFolder
 from miv.training.state import StageState
 from miv.verifier import Verifier
 
-CONTRAST = "contrast"
+CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a training: ``contrast`` trains the backbone, ``frozen`` all else, ``all`` everything."""
+    """A part of a training.
+
+    ``contrast`` trains the backbone, ``align`` a map of its features, ``frozen`` all but the backbone, and ``all``
+    everything.
+
+    Args:
+        name: one of these.
+        number: tells the random numbers of the stages apart.
+        frozen: whether the backbone stays as it is.
+        patience: epochs without a gain after which the stage ends.
+        take: exactly so many epochs, of which the last is kept; ``None`` chooses the best by ``validation``.
+        fits_start: whether scale, intercept and sharpness are fitted to the train bags before it.
+    """
 
     name: str
     number: int
     frozen: bool
     patience: int
+    take: int | None = None
+    fits_start: bool = False
+
+    def epochs(self, config: TrainingConfig) -> int:
+        """The most epochs, for the settings of the stage."""
+        return config.max_epochs if self.take is None else self.take
+
+    @property
+    def keeps_last(self) -> bool:
+        """Whether there is nothing to choose among the epochs."""
+        return self.name == CONTRAST or self.take is not None
 
 
 def run_stage(
@@ -45,17 +67,20 @@ def run_stage(
     run: RunFolder,
     machine: Machine,
     before: dict[str, StageState],
-    progress: Progress,
+    features: Features | None,
 ) -> StageState:
     """Train to the end of the stage, leave its best weights in the verifier, and return how it went.
 
-    A stage that is over already is not run again; ``before`` holds the stages before this one.
+    A stage that is over already is not run again; ``before`` holds the stages before this one, ``features`` those of
+    a frozen backbone.
     """
     config = config.for_stage(stage.name)
     folder = run.checkpoints(stage.name)
-    state = read_state(folder / LAST, config) or StageState()
-    if not state.is_over(config.max_epochs, stage.patience):
-        state = _go_on(stage, verifier, config, sets, run, machine, before, progress)
+    state = read_state(folder / LAST, config, keeps_last=stage.keeps_last) or StageState()
+    if stage.take == 0:
+        state = _keep_start(stage, verifier, config, sets, run, features)
+    elif not state.is_over(stage.epochs(config), stage.patience):
+        state = _go_on(stage, verifier, config, sets, run, machine, before, features)
     if Share.of_this_process().rank == 0:
         record_metrics(run, {**before, stage.name: state})  # a kill may have come between checkpoint and metrics
     best = Verifier.from_pretrained(folder / BEST)
@@ -74,9 +99,10 @@ def _go_on(
     run: RunFolder,
     machine: Machine,
     before: dict[str, StageState],
-    progress: Progress,
+    features: Features | None,
 ) -> StageState:
-    module = _module(stage, verifier, config, sets, machine, progress)
+    module = _module(stage, verifier, config, sets, features)
+    module.state.keeps_last = stage.keeps_last
     epochs_before = sum(state.epoch for state in before.values())
     best_before = max((state.best_value for name, state in before.items() if name != CONTRAST), default=-1.0)
     lines = EpochProgress(stage.name, epochs_before, best_before)
@@ -88,7 +114,7 @@ def _go_on(
         if not machine.quiet:
             lines.report(module)
 
-    keeper = Keeper(run.checkpoints(stage.name), stage.patience, record)
+    keeper = Keeper(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record)
     trainer = machine.trainer([keeper] if machine.quiet else [keeper, lines], logger)
     last = run.checkpoints(stage.name) / LAST
     torch.manual_seed(config.seed)
@@ -111,38 +137,52 @@ def _go_on(
     return module.state
 
 
+def _keep_start(
+    stage: Stage,
+    verifier: Verifier,
+    config: TrainingConfig,
+    sets: dict[str, ExemplarSet],
+    run: RunFolder,
+    features: Features | None,
+) -> StageState:
+    """Keep the verifier as it is: a stage of no epochs."""
+    module = _module(stage, verifier, config, sets, features)
+    module.measure_start()
+    if Share.of_this_process().rank == 0:
+        verifier.save_pretrained(run.checkpoints(stage.name) / BEST)
+    return module.state
+
+
 def _module(
     stage: Stage,
     verifier: Verifier,
     config: TrainingConfig,
     sets: dict[str, ExemplarSet],
-    machine: Machine,
-    progress: Progress,
+    features: Features | None,
 ) -> StageModule:
-    if not stage.frozen:
-        verifier.backbone.unfreeze()
-        if stage.name == CONTRAST:
-            return ContrastModule(verifier, config, stage.number, sets)
-        return StageModule(verifier, config, stage.number, sets, None)
-    verifier.backbone.freeze()
-    features: Features = {
-        split: embed_pool(verifier.backbone, sets[split].pool, machine.cache, progress)
-        for split in ("train", "validation")
-    }
-    return StageModule(verifier, config, stage.number, sets, features)
+    if stage.frozen:
+        verifier.backbone.freeze()
+        if stage.name == ALIGN and features is not None:
+            return AlignModule(verifier, config, stage.number, sets, features)
+        return StageModule(verifier, config, stage.number, sets, features)
+    verifier.backbone.unfreeze()
+    if stage.name == CONTRAST:
+        return ContrastModule(verifier, config, stage.number, sets)
+    return StageModule(verifier, config, stage.number, sets, None)
 
 
 def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
     """Write the metrics of all epochs, counted from 1 over all stages."""
     rows = [(name, row) for name, state in states.items() for row in state.history]
-    write_metrics(run.metrics, [{"stage": name, "epoch": n, **row} for n, (name, row) in enumerate(rows, start=1)])
+    if rows:  # none where no stage has learned yet
+        write_metrics(run.metrics, [{"stage": name, "epoch": n, **row} for n, (name, row) in enumerate(rows, start=1)])
 
 
-def read_state(path: Path, config: TrainingConfig) -> StageState | None:
+def read_state(path: Path, config: TrainingConfig, *, keeps_last: bool = False) -> StageState | None:
     """How far the stage of a checkpoint is; ``None`` where there is no checkpoint yet."""
     if not path.is_file():
         return None
-    state = StageState(criterion=config.criterion)
+    state = StageState(criterion=config.criterion, keeps_last=keeps_last)
     try:
         document: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         state.restore(document["stage"])

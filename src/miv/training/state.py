@@ -5,7 +5,8 @@ from typing import Any
 
 Row = dict[str, float]
 
-_SAVED = ("history", "step", "loss_sum", "seconds")
+_SAVED = ("history", "step", "loss_sum", "seconds", "start")
+START = -1  # stands for the start among the epochs of a stage
 
 
 @dataclass
@@ -17,14 +18,18 @@ class StageState:
         step: the steps of the epoch under way that are done.
         loss_sum: the sum of the losses of the exemplars in these.
         seconds: spent so far.
+        start: the metrics before the first epoch, where the start is a candidate for the best; else ``None``.
         criterion: the metric by which epochs are chosen; follows from the settings, so a checkpoint does not hold it.
+        keeps_last: whether the last epoch is the best by definition, as there is nothing to choose by; likewise.
     """
 
     history: list[Row] = field(default_factory=list)
     step: int = 0
     loss_sum: float = 0.0
     seconds: float = 0.0
+    start: Row | None = None
     criterion: str = "validation_accuracy"
+    keeps_last: bool = False
 
     @property
     def epoch(self) -> int:
@@ -33,15 +38,18 @@ class StageState:
 
     @property
     def best(self) -> int | None:
-        """The first of the epochs that were best by the criterion."""
-        if not self.history:
-            return None
-        return max(range(self.epoch), key=lambda epoch: (self.history[epoch][self.criterion], -epoch))
+        """The first of the epochs that were best by the criterion; ``START`` where none is better than the start."""
+        if self.keeps_last:
+            return self.epoch - 1 if self.history else None
+        rows = {START: self.start} if self.start is not None else {}
+        rows |= dict(enumerate(self.history))
+        return max(rows, key=lambda epoch: (rows[epoch][self.criterion], -epoch)) if rows else None
 
     @property
     def best_value(self) -> float:
-        """The criterion of the best finished epoch."""
-        return max((row[self.criterion] for row in self.history), default=0.0)
+        """The criterion of the best finished epoch, or of the start."""
+        rows = [*self.history, *([] if self.start is None else [self.start])]
+        return max((row[self.criterion] for row in rows), default=0.0)
 
     def is_over(self, max_epochs: int, patience: int) -> bool:
         """Whether there were enough epochs, or too many without a gain."""
@@ -54,4 +62,4 @@ class StageState:
     def restore(self, document: dict[str, Any]) -> None:
         """Take over what ``document`` gave."""
         for name in _SAVED:
-            setattr(self, name, document[name])
+            setattr(self, name, document.get(name) if name == "start" else document[name])  # the youngest

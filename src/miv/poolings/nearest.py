@@ -1,0 +1,38 @@
+from torch import Tensor
+
+from miv.bags import Bags
+from miv.poolings.base import Pooling, Twins, register
+from miv.poolings.similar import AlignedNorm, ScaledProduct
+
+SHARPNESS = 20.0  # of the shares; a cosine that is greater by 0.05 has e times the share
+
+
+@register("nearest", section="–")
+class NearestPooling(Pooling):
+    r"""The target nearest to the query by cosine: the plain answer, with nothing to learn but its scale.
+
+    .. math:: n^* = argmax_n \cos(v^{query}, v^{target}_n), \qquad v^P = v^{target}_{n^*}, \qquad
+        a_n \propto \exp\{20 \cos(v^{query}, v^{target}_n)\}
+
+    The logit is the scaled cosine of the nearest target. The attention ranks all targets by their cosine; it takes no
+    part in the logit. Equally near targets share :math:`v^P`.
+    """
+
+    starts_as_nearest = True
+    learns = False
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.start_similar()
+
+    def start_similar(self) -> None:
+        self.norm = AlignedNorm(self.channels, learned=False)
+        self.similarity = ScaledProduct(self.channels, learned=False)
+
+    def forward(self, query: Tensor, bags: Bags) -> Twins:
+        targets = bags.values  # (T, C), of one length
+        cosine = (bags.expand(query) * targets).sum(dim=1, keepdim=True) / self.channels  # (T, 1)
+        is_nearest = (cosine == bags.expand(bags.max(cosine))).to(targets.dtype)  # (T, 1)
+        chosen = is_nearest / bags.expand(bags.sum(is_nearest))  # (T, 1)
+        attention = bags.softmax(cosine * SHARPNESS).to(targets.dtype)  # (T, 1)
+        return Twins(query, bags.sum(chosen * targets), attention)

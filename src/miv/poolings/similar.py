@@ -1,0 +1,77 @@
+"""A start that knows what similarity is: features of one length, compared by a scaled cosine.
+
+The paper starts the similarity with weights of random signs and no intercept, which takes tens of thousands of
+exemplars to unlearn. With the parts of this file a verifier starts as good as the cosine of the query and its nearest
+target.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+SCALE, INTERCEPT = 10.0, -5.0  # until they are fitted, a cosine of 0.5 is a probability of 0.5
+
+
+class AlignedNorm(nn.Module):
+    r"""Brings features to one length, so that products of two are cosines; in place of the first LayerNorm.
+
+    .. math:: d(x) = \Big(\frac{x}{\|x\|} - c\Big) M^\top, \qquad
+        norm(x) = \sqrt{C} \, \frac{d(x)}{\|d(x)\|} \odot \gamma + b
+
+    The centre :math:`c` and the map :math:`M` (at first 0 and the identity) are fitted to the data before the head
+    learns, and stay as they are then. A length of :math:`\sqrt{C}` gives each channel a mean square of 1.
+
+    Args:
+        channels: ``C``.
+        learned: whether :math:`\gamma` and :math:`b` ever leave 1 and 0.
+    """
+
+    centre: Tensor
+
+    def __init__(self, channels: int, learned: bool = True) -> None:
+        super().__init__()
+        self.channels = channels
+        self.register_buffer("centre", torch.zeros(channels))  # c
+        self.map = nn.Parameter(torch.eye(channels), requires_grad=False)  # M
+        self.weight = nn.Parameter(torch.ones(channels), requires_grad=learned)  # γ
+        self.bias = nn.Parameter(torch.zeros(channels), requires_grad=learned)  # b
+
+    def direction(self, x: Tensor) -> Tensor:
+        """``(..., C)`` to ``(..., C)`` of length 1, before scale and offset."""
+        return _unit(functional.linear(_unit(x) - self.centre, self.map))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(..., C)`` to ``(..., C)``."""
+        return self.direction(x) * math.sqrt(self.channels) * self.weight + self.bias
+
+
+class ScaledProduct(nn.Module):
+    r"""Similarity of the twins that starts as a scaled cosine.
+
+    .. math:: sim = \frac{s}{C} \sum_{i=1}^C w_i \, v^Q_i \, v^P_i + b
+
+    This is the paper's equation 7 with :math:`\alpha = s w / C` and an intercept. All :math:`w_i` start at 1, so that
+    one rate suits any number of channels; scale :math:`s` and intercept :math:`b` are fitted to the train bags first.
+
+    Args:
+        channels: ``C``.
+        learned: whether the weights :math:`w` ever leave 1.
+    """
+
+    def __init__(self, channels: int, learned: bool = True) -> None:
+        super().__init__()
+        self.channels = channels
+        self.weight = nn.Parameter(torch.ones(channels), requires_grad=learned)  # w
+        self.scale = nn.Parameter(torch.tensor(SCALE))  # s
+        self.intercept = nn.Parameter(torch.tensor(INTERCEPT))  # b
+
+    def forward(self, query: Tensor, targets: Tensor) -> Tensor:
+        """Compare row by row: ``(B, C)`` and ``(B, C)`` to ``(B,)``."""
+        return ((query * targets) @ self.weight) * (self.scale / self.channels) + self.intercept
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Rows of length 1; a row of zeros, which has no direction, stays as it is."""
+    return x / x.norm(dim=-1, keepdim=True).clamp(min=1e-6)

@@ -1,0 +1,65 @@
+"""A stage that teaches a linear map of the features of a frozen backbone to tell a query's bag from other bags."""
+
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.optim import Optimizer
+
+from miv.batches import Batch
+from miv.exemplars import ExemplarSet
+from miv.poolings.similar import AlignedNorm
+from miv.training.config import TrainingConfig
+from miv.training.contrast import ContrastModule, contrast_losses
+from miv.training.module import Features
+from miv.training.optimisers import create_optimiser
+from miv.verifier import Verifier
+
+_TOGETHER = 8_192  # instances
+
+
+class AlignModule(ContrastModule):
+    """Trains the map of the pooling's norm by the contrast loss; the epoch by which the nearest answers best is kept.
+
+    The map starts as the identity, which is a candidate, so that what does not help is not kept.
+    """
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        config: TrainingConfig,
+        stage: int,
+        sets: dict[str, ExemplarSet],
+        features: Features,
+    ) -> None:
+        super().__init__(verifier, config, stage, sets, features)
+        self.state.keeps_last = False
+        self.known = features
+
+    @property
+    def norm(self) -> AlignedNorm:
+        return cast(AlignedNorm, self.verifier.pooling.norm)  # the settings allow the stage with no other
+
+    def configure_optimizers(self) -> Optimizer:
+        learning = [weight for weight in self.verifier.parameters() if weight.requires_grad]
+        for weight in learning:
+            weight.requires_grad_(False)
+        self.norm.map.requires_grad_(True)
+        optimiser = create_optimiser(self.config, self.verifier, len(self.sets["train"]))
+        for weight in learning:  # none of them is in the optimiser
+            weight.requires_grad_(True)
+        return optimiser
+
+    def on_train_end(self) -> None:
+        self.norm.map.requires_grad_(False)
+
+    def losses(self, batch: Batch) -> Tensor:
+        aligned = batch.with_instances(self.norm.direction(batch.instances))
+        return contrast_losses(aligned, self.config.contrast_temperature)
+
+    @torch.no_grad()
+    def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
+        rows = torch.from_numpy(np.asarray(self.known["validation"])).to(self.norm.map)
+        return np.concatenate([self.norm.direction(part).float().cpu().numpy() for part in rows.split(_TOGETHER)])

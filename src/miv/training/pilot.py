@@ -1,0 +1,43 @@
+"""Where validation is tiny, a trial on halves of train decides for how many epochs a stage trains."""
+
+import numpy as np
+
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.training.module import Features
+
+ENOUGH = 200  # exemplars of validation; with fewer, the AUROC of two epochs differs by chance
+
+
+def halves(sets: dict[str, ExemplarSet], features: Features, seed: int) -> tuple[dict[str, ExemplarSet], Features]:
+    """Train of one half of train; validation of the other half together with what there is of validation.
+
+    All exemplars of one query are in the same half.
+
+    Args:
+        sets: the exemplars by split.
+        features: ``(P, C)`` of the pools of ``train`` and ``validation``.
+        seed: of the division.
+    """
+    train, validation = sets["train"], sets["validation"]
+    queries = np.random.default_rng([seed, 13]).permutation(np.unique(train.query))
+    is_first = np.isin(train.query, queries[: len(queries) // 2])
+    both = np.concatenate([features["train"], features["validation"]])
+    held_out = _joined(train.subset(~is_first), validation, both)
+    return {"train": train.subset(is_first), "validation": held_out}, {"train": features["train"], "validation": both}
+
+
+def can_divide(train: ExemplarSet) -> bool:
+    """Whether each half can have queries."""
+    return len(np.unique(train.query)) >= 2
+
+
+def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> ExemplarSet:
+    """The exemplars of both over the features of both pools, one pool after the other."""
+    after = len(first.pool)
+    return ExemplarSet(
+        InstancePool("features", np.asarray(features, np.float32)),
+        np.concatenate([first.query, second.query + after]),
+        np.concatenate([first.bag_ptr, second.bag_ptr[1:] + first.bag_ptr[-1]]),
+        np.concatenate([first.bag_index, second.bag_index + after]),
+        np.concatenate([first.label, second.label]),
+    )

@@ -1,0 +1,109 @@
+"""Fits what starts as a cosine to the train bags: centre, sharpness of the attention, scale and intercept."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from torch import nn
+
+from miv.batches import embedded, make_batch
+from miv.exemplars import ExemplarSet
+from miv.modes import evaluating
+from miv.poolings import Pooling
+from miv.poolings.cap import CrossAttentionPooling
+from miv.poolings.similar import AlignedNorm, ScaledProduct
+from miv.verifier import Verifier
+
+SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
+MOST_EXEMPLARS = 1_500  # three numbers need no more, and some poolings are slow
+_TOGETHER = 512  # exemplars
+
+
+@dataclass(frozen=True)
+class StartFit:
+    """What was fitted; ``loss`` is the mean cross-entropy of the train bags that it was fitted to."""
+
+    is_centred: bool
+    sharpness: float | None
+    scale: float
+    intercept: float
+    loss: float
+
+
+def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32], seed: int = 0) -> StartFit | None:
+    r"""Fit the start of a verifier whose similarity is a scaled cosine; ``None`` where it is the paper's.
+
+    For each centre (none, or the mean of the train features) and each sharpness of the attention, a logistic regression
+    of one variable gives scale and intercept,
+
+    .. math:: P(y = 1) = \sigma\Big(\frac{s}{C} \sum_i v^Q_i v^P_i + b\Big),
+
+    and the combination of the least cross-entropy is kept. Neither the weights of the pooling nor the map of its norm
+    are touched.
+
+    Args:
+        verifier: it is changed.
+        train: the exemplars.
+        features: ``(P, C)`` of the pool of ``train``, as the backbone gives them.
+        seed: of the choice among many exemplars.
+    """
+    pooling = verifier.pooling
+    if not isinstance(pooling.norm, AlignedNorm) or not isinstance(pooling.similarity, ScaledProduct):
+        return None
+    chosen = np.random.default_rng([seed, 11]).permutation(len(train))[:MOST_EXEMPLARS]
+    some = train.subset(np.sort(chosen))
+    if some.label.min() == some.label.max():
+        return None  # nothing to tell apart
+    sharpness = pooling.sharpness if isinstance(pooling, CrossAttentionPooling) else None
+    fits = []
+    with evaluating(verifier), torch.no_grad():
+        for centre in (torch.zeros(pooling.channels), _mean_direction(train, features)):
+            pooling.norm.centre.copy_(centre)
+            for sharp in (None,) if sharpness is None else SHARPNESS:
+                if sharpness is not None and sharp is not None:
+                    sharpness.fill_(sharp)
+                fits.append((_fit_scale(pooling, some, features, bool(centre.any()), sharp), centre))
+        best, centre = min(fits, key=lambda fit: fit[0].loss)
+        pooling.norm.centre.copy_(centre)
+        if sharpness is not None and best.sharpness is not None:
+            sharpness.fill_(best.sharpness)
+        pooling.similarity.scale.fill_(best.scale)
+        pooling.similarity.intercept.fill_(best.intercept)
+    return best
+
+
+def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> torch.Tensor:
+    """``(C,)`` the mean of the features that train uses, each of length 1."""
+    used = torch.from_numpy(np.asarray(features[train.used]))
+    return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
+
+
+def _fit_scale(
+    pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32], is_centred: bool, sharp: float | None
+) -> StartFit:
+    cosine = _cosines(pooling, exemplars, features)
+    spread = float(cosine.std()) or 1.0
+    model = LogisticRegression(C=1.0).fit(cosine[:, None] / spread, exemplars.label)
+    slope, intercept = float(model.coef_[0, 0]) / spread, float(model.intercept_[0])
+    if slope <= 0:  # the sign is what is known beforehand
+        share = float(np.clip(exemplars.label.mean(), 1e-3, 1 - 1e-3))
+        slope, intercept = 1.0, float(np.log(share / (1 - share)) - cosine.mean())
+    probability = 1 / (1 + np.exp(-(slope * cosine + intercept)))
+    loss = float(log_loss(exemplars.label, probability, labels=[0, 1]))
+    return StartFit(is_centred, sharp, slope, intercept, loss)
+
+
+def _cosines(pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32]) -> NDArray[np.float64]:
+    """``(E,)`` what scale and intercept are applied to."""
+    weight = next(pooling.parameters())
+    lookup = embedded(features, weight.dtype)
+    parts = []
+    for first in range(0, len(exemplars), _TOGETHER):
+        rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
+        query, bags = make_batch(exemplars, rows, lookup).to(weight.device).queries_and_bags()
+        twins = pooling(pooling.norm(query), bags.with_values(pooling.norm(bags.values)))
+        parts.append((twins.query_vector * twins.bag_vector).sum(dim=1).double().cpu().numpy() / pooling.channels)
+    return np.concatenate(parts)
