@@ -4,6 +4,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,7 +129,7 @@ def as_vectors(sets: Sets, backbone: object, cache: Path) -> Sets:
     return changed
 
 
-def evidence(options: dict[str, object], seed: int) -> Sets:
+def evidence(options: dict[str, Any], seed: int) -> Sets:
     """Claims asked whether their evidence is in the bag: every second bag has lost it.
 
     A bag has as many sentences as it had distractors, with its evidence or without: where evidence stays, as many
@@ -137,7 +138,7 @@ def evidence(options: dict[str, object], seed: int) -> Sets:
     # The task marks evidence only of supported claims, so refuted ones are read as supported, too.
     by_truth = [create_task("claims", **options, supports=yes, refutes=no).build(SilentProgress()) for yes, no in _BOTH]
     return {
-        split: _without_evidence([sets[split] for sets in by_truth], np.random.default_rng([seed, number]))
+        split: _without_evidence(by_truth[0][split], by_truth[1][split], np.random.default_rng([seed, number]))
         for number, split in enumerate(SPLITS)
     }
 
@@ -145,33 +146,34 @@ def evidence(options: dict[str, object], seed: int) -> Sets:
 _BOTH = (("SUPPORTS", "REFUTES"), ("REFUTES", "SUPPORTS"))
 
 
-def _without_evidence(by_truth: list[ExemplarSet], random: np.random.Generator) -> ExemplarSet:
-    texts: dict[str, int] = {}
-    labels: list[int] = []
+def _without_evidence(supported: ExemplarSet, refuted: ExemplarSet, random: np.random.Generator) -> ExemplarSet:
+    """Both are the same claims over the same pool; each marks the evidence of its own half."""
+    assert supported.witness is not None
+    assert refuted.witness is not None
+    is_gold = supported.witness | refuted.witness
     queries, bags, witnesses = [], [], []
-    for exemplars in by_truth:
-        values = exemplars.pool.values
-        for exemplar in np.flatnonzero(exemplars.label == 1).tolist():
-            bag, witness = exemplars.bag(exemplar), exemplars.bag_witness(exemplar)
-            assert witness is not None
-            gold, rest = bag[witness], bag[~witness]
-            if not len(gold) or len(rest) <= len(gold):
-                continue
-            queries.append(texts.setdefault(values[exemplars.query[exemplar]], len(texts)))
-            label = len(labels) % 2
-            kept = random.permutation(rest)[: len(rest) - len(gold)] if label else rest
-            members = random.permutation(np.concatenate([gold, kept]) if label else kept)
-            bags.append([texts.setdefault(values[member], len(texts)) for member in members])
-            witnesses.append(np.isin(members, gold) if label else np.zeros(len(members), bool))
-            labels.append(label)
-    pool = InstancePool("text", np.array(list(texts), dtype=object))
-    return ExemplarSet.from_lists(pool, queries, bags, labels, witnesses)
+    labels: list[int] = []
+    for exemplar in range(len(supported)):
+        members = slice(*supported.bag_ptr[exemplar : exemplar + 2])
+        bag, gold = supported.bag_index[members], is_gold[members]
+        if not gold.any() or (~gold).sum() <= gold.sum():
+            continue
+        label = len(labels) % 2
+        rest = random.permutation(bag[~gold])
+        kept = np.concatenate([bag[gold], rest[gold.sum() :]]) if label else rest
+        order = random.permutation(len(kept))
+        queries.append(int(supported.query[exemplar]))
+        bags.append(kept[order])
+        witnesses.append((order < gold.sum()) & bool(label))
+        labels.append(label)
+    return ExemplarSet.from_lists(supported.pool, queries, bags, labels, witnesses)
 
 
 def _some(exemplars: ExemplarSet, count: int, random: np.random.Generator) -> ExemplarSet:
     if count >= len(exemplars):
         return exemplars
-    return exemplars.subset(np.sort(random.permutation(len(exemplars))[:count])).compact()
+    # The pool stays whole, so that its features are computed once for all sizes.
+    return exemplars.subset(np.sort(random.permutation(len(exemplars))[:count]))
 
 
 def _read_omniglot(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.object_]]:

@@ -9,7 +9,8 @@ from miv.cache_folder import cache_folder
 from miv.cli.app import JsonOption, app, print_json
 from miv.cli.opening import open_sets
 from miv.cli.settings import with_settings
-from miv.training.config import parse_options, read_settings
+from miv.training.config import TrainingConfig, parse_options, read_settings
+from miv.training.presets import AUTO
 from miv.training.presets import preset as get_preset
 
 
@@ -19,8 +20,12 @@ def train(
     data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task, which is then built.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run.", show_default=False)],
     preset: Annotated[
-        str, typer.Option(help="Settings to start from: qmnist, signature, fever, fast or best.")
-    ] = "fast",
+        str,
+        typer.Option(
+            help="Settings to start from: auto (chosen for the data), best (ours for QMNIST), or the paper's: qmnist, "
+            "signature, fever."
+        ),
+    ] = AUTO,
     config: Annotated[
         Path | None, typer.Option(help="A .toml file of settings, or the config.json of a run.", show_default=False)
     ] = None,
@@ -65,10 +70,8 @@ def train(
     """
     from_file = {} if config is None else read_settings(config)
     given = from_file | settings
-    chosen = get_preset(preset, given.get("pooling"))
-    if config is not None:
-        chosen = chosen.changed(from_file, f" in {config}")
-    chosen = chosen.changed(settings)
+    # Unknown names and bad values are refused before the data are read.
+    _settled(TrainingConfig() if preset == AUTO else get_preset(preset), from_file, config, settings)
 
     from miv.memory import keep_memory
     from miv.progress import RichProgress
@@ -76,6 +79,7 @@ def train(
     from miv.reference.card import write_card
     from miv.reference.of_run import reference_of_run
     from miv.reference.table import print_table
+    from miv.training.auto import choose
     from miv.training.curves import draw_run
     from miv.training.run import Machine, StoppedByUser, is_first_process, set_threads
     from miv.training.run import train as run_training
@@ -84,11 +88,20 @@ def train(
 
     keep_memory()
     start = None if start_from is None else Start.read(start_from)
-    if start is not None:
-        chosen = start.adopted(chosen, given)
     cache = cache or cache_folder()
     options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
     sets = open_sets(data, options, cache / "sets")
+    if preset == AUTO:
+        choice = choose(
+            sets, given if start is None else {**given, "backbone": start.verifier.configuration["backbone"]}
+        )
+        typer.echo(choice.reason, err=True)
+        chosen = choice.config
+    else:
+        chosen = get_preset(preset, given.get("pooling"))
+    chosen = _settled(chosen, from_file, config, settings)
+    if start is not None:
+        chosen = start.adopted(chosen, given)
     set_threads(threads, devices)
     machine = Machine(cache / "features", devices, nodes, accelerator, workers)
     try:
@@ -127,6 +140,13 @@ def train(
     if plain is not None:
         typer.echo(advice(evaluations, plain, run) or "", err=True, nl=False)
     typer.echo(f"Wrote {out}; the verifier is {run.verifier}.", err=True)
+
+
+def _settled(
+    preset: TrainingConfig, from_file: dict[str, Any], path: Path | None, flags: dict[str, Any]
+) -> TrainingConfig:
+    """The settings of a preset, overruled by a file and then by flags."""
+    return preset.changed(from_file, f" in {path}").changed(flags)
 
 
 def _warn_of_one_answer(out: Path) -> None:

@@ -14,9 +14,9 @@ from miv.backbones.hf_names import MINILM
 from miv.errors import unknown_name
 from miv.experiments.grids import Cell
 from miv.training.config import TrainingConfig
-from miv.training.presets import CONTRAST_START, preset
+from miv.training.presets import CONTRAST_START, ONE_CYCLE, preset
 
-# What the tier `cpu` changes in the preset `fast`. All its numbers are here.
+# What the tier `cpu` changes in ONE_CYCLE. All its numbers are here.
 _FROZEN_TEXT: dict[str, Any] = {
     "backbone_options": {"pooling": "mean"},
     "full_stage": False,
@@ -45,8 +45,6 @@ CPU: dict[str, dict[str, Any]] = {
     "fever": _FROZEN_TEXT,
     "claims": _FROZEN_TEXT,
 }
-# One rate for head and backbone, as in the paper; no backbone of this tier is trained from pretrained weights.
-_ONE_RATE: dict[str, Any] = {"backbone_learning_rate": None, "warmup": 0.0}
 # The same exemplars with smaller pictures: half the width and height of the tier `paper`.
 CPU_TASK_OPTIONS: dict[str, dict[str, Any]] = {"signature": {"width": 128, "height": 64}}
 
@@ -86,7 +84,7 @@ class Tier:
             changes = CPU[cell.task] | (SMOKE if self.is_twin else {})
             if self.is_twin and "contrast_epochs" in changes:
                 changes["contrast_epochs"] = 1
-            settings = preset("fast", pooling).changed(_ONE_RATE | changes)
+            settings = ONE_CYCLE.changed({"pooling": pooling} | changes)
             if settings.backbone is None:
                 settings = settings.changed({"backbone": f"hf:{encoder}"})
         # Rounds are independent draws: of the data by the task's round, of the weights by the seed.

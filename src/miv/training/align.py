@@ -61,5 +61,5 @@ class AlignModule(ContrastModule):
 
     @torch.no_grad()
     def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
-        rows = torch.from_numpy(np.asarray(self.known["validation"])).to(self.norm.map)
+        rows = torch.from_numpy(np.array(self.known["validation"])).to(self.norm.map)
         return np.concatenate([self.norm.direction(part).float().cpu().numpy() for part in rows.split(_TOGETHER)])

