@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from miv import Bags, MivError, Verifier
 from miv.backbones import create_backbone
+from miv.backbones.hog_cnn import HogCNN
 from miv.export import export_onnx
 from tests.backbones.test_fixed import SIZES, photographs
 
@@ -16,9 +17,9 @@ SMALL = {"features": 24, "grid": 2, "cells": 3}
 HOG_CHANNELS = 2 * 2 * 4 * 9  # blocks of four cells of nine directions
 
 
-def made(**options: object) -> torch.nn.Module:
+def made() -> HogCNN:
     torch.manual_seed(0)
-    return create_backbone("hog_cnn", **{**SMALL, **options}).eval()
+    return HogCNN(features=24, grid=2, cells=3).eval()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -52,6 +53,7 @@ def test_network_and_balance_learn_and_nothing_else() -> None:
     backbone = made().train()
     images = backbone.prepare(photographs((3, 28, 28)))
     backbone(images)[0].dot(backbone(images)[1]).backward()
+    assert backbone.balance.grad is not None
     assert backbone.balance.grad.abs() > 0
     assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in backbone.cnn.parameters())
     assert not list(backbone.hog.parameters())
@@ -85,6 +87,7 @@ def test_a_verifier_with_it_is_saved_loaded_and_exported(tmp_path: Path) -> None
     torch.manual_seed(0)
     form = {"kind": "image", "height": 21, "width": 34, "mode": "L"}
     verifier = Verifier("nearest", "hog_cnn", backbone_options={**SMALL, "shift": 1}, instances=form).eval()
+    assert isinstance(verifier.backbone, HogCNN)
     verifier.backbone.balance.data.fill_(0.5)
     verifier.save_pretrained(tmp_path / "saved")
     loaded = Verifier.from_pretrained(tmp_path / "saved")

@@ -41,9 +41,7 @@ def every_case(test: Callable[..., None]) -> Callable[..., None]:
     return by_options(every_start(test))
 
 
-def verifier_of(
-    name: str, options: dict[str, Any], start: Start, channels: int = CHANNELS, seed: int = 0
-) -> Verifier:
+def verifier_of(name: str, options: dict[str, Any], start: Start, channels: int = CHANNELS, seed: int = 0) -> Verifier:
     """A verifier in float64 whose weights have all left their starting values."""
     torch.manual_seed(seed)
     verifier = Verifier(name, channels=channels, pooling_options=options, start=start).double()

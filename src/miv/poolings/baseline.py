@@ -14,7 +14,9 @@ class BaselinePooling(Pooling):
     maxima share the attention equally.
     """
 
-    starts_as_nearest = True
+    @property
+    def starts_as_nearest(self) -> bool:
+        return True
 
     def forward(self, query: Tensor, bags: Bags) -> Twins:
         targets = bags.values  # (T, C)

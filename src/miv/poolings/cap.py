@@ -35,8 +35,6 @@ class CrossAttentionPooling(Pooling):
             it (``projected_query``), as in the third step of the authors' ablation ladder.
     """
 
-    starts_as_nearest = True
-
     def __init__(
         self,
         channels: int,
@@ -62,6 +60,11 @@ class CrossAttentionPooling(Pooling):
         self.post_norm = nn.LayerNorm(channels, eps=1e-3) if norm == "post" else None
         self.sharpness: nn.Parameter | None = None
         self.add_attention_weights()
+
+    @property
+    def starts_as_nearest(self) -> bool:
+        """Only with one head: each head has a norm of its own, and so parts without meaning count like the others."""
+        return self.heads == 1
 
     def start_similar(self) -> None:
         """Also give each head a factor of its scores: fitted, attention starts as sharp as the data ask for."""

@@ -18,6 +18,7 @@ from miv.files import whole_folder
 from miv.instance_form import InstanceForm
 from miv.json_files import write_json
 from miv.poolings.base import POOLINGS
+from miv.poolings.similar import AlignedNorm
 from miv.prediction import predict
 from miv.processes import Share
 from miv.progress import Progress, SilentProgress
@@ -126,7 +127,8 @@ def _run_stages(
     states: dict[str, StageState] = {}
     for stage in stages:
         features = known or (_embed(verifier, sets, machine.cache, progress) if stage.frozen else None)
-        if config.start == "similar" and stage.fits_start and not (run.checkpoints(stage.name) / LAST).is_file():
+        has_begun = (run.checkpoints(stage.name) / LAST).is_file()
+        if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
             fit_start(verifier, sets["train"], fitted["train"], config.seed)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
