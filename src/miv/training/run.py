@@ -72,11 +72,12 @@ def train(
     for split in ("train", "validation"):
         if split not in sets:
             raise MivError(f"There is no split {split!r}. A training needs train and validation.")
-    if config.contrast_epochs and machine.processes > 1:
-        raise MivError(
-            f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes. That stage "
-            "compares all exemplars of a batch, so it needs one process: leave out --devices and --nodes, or the stage."
-        )
+    for name in ("contrast_epochs", "align_epochs"):
+        if getattr(config, name) and machine.processes > 1:
+            raise MivError(
+                f"{name} is {getattr(config, name)} with {machine.processes} processes. That stage compares all "
+                f"exemplars of a batch, so it needs one process: leave out --devices and --nodes, or set {name} to 0."
+            )
     device = machine.find_device()
     start = Start.read(start_from) if isinstance(start_from, str | Path) else start_from
     config = complete(config if start is None else start.adopted(config), sets["train"].pool)
