@@ -14,7 +14,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -38,18 +37,19 @@ def compute(name: str, size: int | None, seed: int, data: Path, cache: Path) -> 
     from miv.exemplars import save_splits
 
     sets = plain_sets.build(name, data, seed, size, cache)
-    with tempfile.TemporaryDirectory() as folder:
-        exemplars, run = Path(folder) / "exemplars", Path(folder) / "run"
-        save_splits(sets, exemplars, builder="plain", options={"set": name}, seed=seed)
-        command = [sys.executable, "-m", "miv", "train", str(exemplars), "--out", str(run), "--seed", str(seed)]
-        began = time.monotonic()
-        told = subprocess.run([*command, "--cache", str(cache), "--json"], capture_output=True, text=True)
-        seconds = time.monotonic() - began
-        if told.returncode:
-            raise SystemExit(f"{name} {size} {seed}: {told.stderr}")
-        said = json.loads(told.stdout)
-        settings = json.loads((run / "config.json").read_text())
-        about = json.loads((run / "run.json").read_text())
+    path = cell_path(name, size, seed)
+    folder = cache / "cells" / path.stem  # what was stopped goes on here
+    exemplars, run = folder / "exemplars", folder / "run"
+    save_splits(sets, exemplars, builder="plain", options={"set": name}, seed=seed, overwrite=True)
+    command = [sys.executable, "-m", "miv", "train", str(exemplars), "--out", str(run), "--seed", str(seed)]
+    began = time.monotonic()
+    told = subprocess.run([*command, "--cache", str(cache), "--resume", "--json"], capture_output=True, text=True)
+    seconds = time.monotonic() - began
+    if told.returncode:
+        raise SystemExit(f"{name} {size} {seed}: {told.stderr}")
+    said = json.loads(told.stdout)
+    settings = json.loads((run / "config.json").read_text())
+    about = json.loads((run / "run.json").read_text())
     test = said["test"]
     ours = {"auroc": test["classification"]["auroc"], **{key: test["witnesses"][key] for key in METRICS[1:]}}
     document = {
@@ -68,11 +68,10 @@ def compute(name: str, size: int | None, seed: int, data: Path, cache: Path) -> 
         "commit": _commit(),
         "seconds": round(seconds, 1),
     }
-    CELLS.mkdir(parents=True, exist_ok=True)
-    path = cell_path(name, size, seed)
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps(document, indent=1) + "\n")
     temporary.replace(path)
+    shutil.rmtree(folder)
 
 
 def best_plain(reference: dict[str, Any], metric: str) -> float:
