@@ -3,6 +3,7 @@
     python benchmarks/plain.py --data DATA             # computes the cells that are missing, one after the other
     python benchmarks/plain.py --data DATA --set omniglot --size 1000 --seed 0
     python benchmarks/plain.py --report                # prints the board from the committed cells
+    python benchmarks/plain.py --report --page         # and writes its table into docs/results/plain.md
 
 DATA is a folder with qmnist/, omniglot/, fever-dev/ and fm2/. A cell is one JSON file; what is there is not computed
 again, so several processes may share the work. The last line of the report is JSON.
@@ -24,6 +25,8 @@ CELLS = Path(__file__).parents[1] / "docs" / "results" / "plain"
 SIZES = (200, 1000, None)
 SEEDS = (0, 1, 2)
 METRICS = ("auroc", "i_auroc", "i_ap")
+PAGE = CELLS.with_suffix(".md")
+MARKS = ("<!-- board -->", "<!-- end of board -->")
 
 
 def cell_path(name: str, size: int | None, seed: int) -> Path:
@@ -86,13 +89,15 @@ def chosen_plain(reference: dict[str, Any], metric: str) -> float:
     return float(reference["test"][max(by_validation, key=lambda name: by_validation[name])][metric])
 
 
-def report() -> None:
-    """Print all cells, the losses as visible as the wins."""
+def report() -> str:
+    """Print all cells, the losses as visible as the wins, and return the table."""
     cells = [json.loads(path.read_text()) for path in sorted(CELLS.glob("*.json"))]
     if not cells:
         raise SystemExit(f"There is no cell in {CELLS}. Compute some with --data.")
-    print("| set | train | seeds | miv AUROC | best plain | margin | miv i-AP | best plain | margin | verdict |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    lines = [
+        "| set | train | seeds | miv AUROC | best plain | margin | miv i-AP | best plain | margin | verdict |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for cell in cells:
         groups.setdefault((cell["set"], cell["size"] or 10**9), []).append(cell)
@@ -114,7 +119,18 @@ def report() -> None:
     line |= {f"median_margin_{m}": round(float(np.median(margins[m])), 4) for m in METRICS}
     line |= {f"worst_margin_{m}_to_chosen": round(float(chosen[m].min()), 4) for m in METRICS}
     line |= {f"median_margin_{m}_to_chosen": round(float(np.median(chosen[m])), 4) for m in METRICS}
-    print(json.dumps({**line, "cells": len(cells)}))
+    table = "\n".join(lines)
+    print(table)
+    summary = json.dumps({**line, "cells": len(cells)})
+    print(summary)
+    return f"{table}\n\n`{summary}`"
+
+
+def write_page(table: str) -> None:
+    """Put the table between the two marks of the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    PAGE.write_text(f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}", encoding="utf-8")
 
 
 def _commit() -> str:
@@ -135,6 +151,7 @@ def main() -> None:
     parser.add_argument("--size", action="append", help="200, 1000 or all")
     parser.add_argument("--seed", type=int, action="append")
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--page", action="store_true", help="write the table into docs/results/plain.md")
     asked = parser.parse_args()
     if not asked.report:
         if asked.data is None:
@@ -154,7 +171,9 @@ def main() -> None:
                             print(f"{name} {size or 'all'} {seed}: done", file=sys.stderr, flush=True)
                         finally:
                             claim.unlink(missing_ok=True)
-    report()
+    table = report()
+    if asked.page:
+        write_page(table)
 
 
 if __name__ == "__main__":
