@@ -60,6 +60,8 @@ class Pooling(nn.Module):
     """
 
     has_attention: ClassVar[bool] = True
+    # Whether `start_similar`, once fitted, makes it as good as the nearest target; where it has heads, with one of them.
+    starts_as_nearest: ClassVar[bool] = False
     learns: ClassVar[bool] = True  # whether there is anything to learn after `start_similar` was fitted
 
     norm: nn.LayerNorm | AlignedNorm
@@ -71,11 +73,6 @@ class Pooling(nn.Module):
         self.channels = channels
         self.norm = nn.LayerNorm(channels, eps=1e-3)  # the Keras default, which the authors used
         self.similarity = WeightedProduct(channels)
-
-    @property
-    def starts_as_nearest(self) -> bool:
-        """Whether with ``start_similar``, once fitted, it is as good as the target nearest to the query by cosine."""
-        return False
 
     def start_similar(self) -> None:
         """Replace the first LayerNorm and the similarity by those that start as a cosine, see ``similar.py``."""

@@ -14,9 +14,7 @@ class BaselinePooling(Pooling):
     maxima share the attention equally.
     """
 
-    @property
-    def starts_as_nearest(self) -> bool:
-        return True
+    starts_as_nearest = True
 
     def forward(self, query: Tensor, bags: Bags) -> Twins:
         targets = bags.values  # (T, C)

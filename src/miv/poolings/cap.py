@@ -35,6 +35,8 @@ class CrossAttentionPooling(Pooling):
             it (``projected_query``), as in the third step of the authors' ablation ladder.
     """
 
+    starts_as_nearest = True  # each of several heads has a norm of its own, so that one without meaning counts as much
+
     def __init__(
         self,
         channels: int,
@@ -60,11 +62,6 @@ class CrossAttentionPooling(Pooling):
         self.post_norm = nn.LayerNorm(channels, eps=1e-3) if norm == "post" else None
         self.sharpness: nn.Parameter | None = None
         self.add_attention_weights()
-
-    @property
-    def starts_as_nearest(self) -> bool:
-        """Only with one head: each head has a norm of its own, and so parts without meaning count like the others."""
-        return self.heads == 1
 
     def start_similar(self) -> None:
         """Also give each head a factor of its scores: fitted, attention starts as sharp as the data ask for."""

@@ -18,15 +18,12 @@ class NearestPooling(Pooling):
     part in the logit. Equally near targets share :math:`v^P`.
     """
 
+    starts_as_nearest = True
     learns = False
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels)
         self.start_similar()
-
-    @property
-    def starts_as_nearest(self) -> bool:
-        return True
 
     def start_similar(self) -> None:
         self.norm = AlignedNorm(self.channels, learned=False)

@@ -1,13 +1,11 @@
 """Fits what starts as a cosine to the train bags: centre, sharpness of the attention, scale and intercept."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
 from torch import Tensor, nn
 
 from miv.batches import embedded, make_batch
@@ -16,7 +14,6 @@ from miv.modes import evaluating
 from miv.poolings import Pooling
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
-from miv.values import sigmoid
 from miv.verifier import Verifier
 
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -25,23 +22,32 @@ _TOGETHER = 512  # exemplars
 _ROUNDING = 1e-6  # products that differ by less are equal but for rounding
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StartFit:
     """What was fitted.
 
     Args:
-        is_centred: whether the mean direction of the train features is taken off.
-        sharpness: of the attention of each head; none where the pooling is not CAP.
-        scale: of the similarity.
-        intercept: of the similarity.
-        loss: mean cross-entropy of the train bags that it was fitted to.
+        centre: ``(C,)`` what is subtracted from the features; zeros, or the mean of those of train.
+        sharpness: ``(h,)`` of the attention of each head, where the pooling is CAP.
+        scale: of the cosine.
+        intercept: of the logit.
+        losses: ``(E,)`` cross-entropy of the train bags that it was fitted to.
     """
 
-    is_centred: bool
-    sharpness: tuple[float, ...]
+    centre: Tensor
+    sharpness: Tensor | None
     scale: float
     intercept: float
-    loss: float
+    losses: NDArray[np.float64]
+
+    @property
+    def is_centred(self) -> bool:
+        return bool(self.centre.any())
+
+    @property
+    def loss(self) -> float:
+        """The mean of the losses."""
+        return float(self.losses.mean())
 
 
 def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32], seed: int = 0) -> StartFit | None:
@@ -52,9 +58,10 @@ def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float
 
     .. math:: P(y = 1) = \sigma\Big(\frac{s}{C} \sum_i w_i \, v^Q_i v^P_i + b\Big),
 
-    and the combination of the least cross-entropy is kept. The centre and the sharpness that the verifier has already
-    are one of these, so that one that was trained before keeps what it has learned. Neither the weights of the pooling
-    nor the map of its norm are touched.
+    and the sharpness of the least cross-entropy is kept. A centre is kept where it lowers the cross-entropy by more
+    than a standard error of the difference: on a few hundred bags, less is chance. In the same way a verifier that was
+    trained before keeps the centre and the sharpness that it has learned, unless others are clearly better. Neither the
+    weights of the pooling nor the map of its norm are touched.
 
     Args:
         verifier: it is changed.
@@ -69,38 +76,42 @@ def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float
     some = train.subset(np.sort(chosen))
     if some.label.min() == some.label.max():
         return None
-    centre = pooling.norm.centre
-    sharpness = pooling.sharpness if isinstance(pooling, CrossAttentionPooling) else None
-    fits = []
+    own, own_sharpness = pooling.norm.centre.clone(), _sharpness(pooling)
+    centres = (torch.zeros_like(own), _mean_direction(train, features).to(own))
+    sharps = [None] if own_sharpness is None else [torch.full_like(own_sharpness, sharp) for sharp in SHARPNESS]
     with evaluating(verifier), torch.no_grad():
-        for candidate in _candidates(centre, sharpness, _mean_direction(train, features).to(centre)):
-            centre.copy_(candidate.centre)
-            if sharpness is not None:
-                sharpness.copy_(candidate.sharpness)
-            scale, intercept, loss = _fit_scale(pooling, some, features)
-            heads = () if sharpness is None else tuple(sharpness.tolist())
-            fits.append((StartFit(bool(centre.any()), heads, scale, intercept, loss), candidate))
-        best, candidate = min(fits, key=lambda fit: fit[0].loss)
-        centre.copy_(candidate.centre)
-        if sharpness is not None:
-            sharpness.copy_(candidate.sharpness)
+        rivals = [[_fit(pooling, some, features, centre, sharp) for sharp in sharps] for centre in centres]
+        if not (_is_one_of(own, centres) and _is_one_of(own_sharpness, sharps)):
+            rivals.insert(0, [_fit(pooling, some, features, own, own_sharpness)])
+        best, *others = (min(tried, key=lambda fit: fit.loss) for tried in rivals)
+        for other in others:
+            best = other if _is_clearly_better(other, best) else best
+        _set(pooling, best.centre, best.sharpness)
         pooling.similarity.scale.fill_(best.scale)
         pooling.similarity.intercept.fill_(best.intercept)
     return best
 
 
-class _Candidate(NamedTuple):
-    centre: Tensor  # (C,)
-    sharpness: Tensor  # (h,), or of no meaning
+def _sharpness(pooling: Pooling) -> Tensor | None:
+    if not isinstance(pooling, CrossAttentionPooling) or pooling.sharpness is None:
+        return None
+    return pooling.sharpness.detach().clone()
 
 
-def _candidates(centre: Tensor, sharpness: Tensor | None, mean: Tensor) -> list[_Candidate]:
-    heads = torch.ones(1) if sharpness is None else torch.ones_like(sharpness)
-    sharps = [heads] if sharpness is None else [heads * sharp for sharp in SHARPNESS]
-    grid = [_Candidate(one, sharp) for one in (torch.zeros_like(mean), mean) for sharp in sharps]
-    own = _Candidate(centre.clone(), heads if sharpness is None else sharpness.clone())
-    is_known = any(torch.equal(own.centre, one) and torch.equal(own.sharpness, sharp) for one, sharp in grid)
-    return grid if is_known else [own, *grid]
+def _set(pooling: Pooling, centre: Tensor, sharpness: Tensor | None) -> None:
+    if isinstance(pooling.norm, AlignedNorm):
+        pooling.norm.centre.copy_(centre)
+    if isinstance(pooling, CrossAttentionPooling) and pooling.sharpness is not None and sharpness is not None:
+        pooling.sharpness.copy_(sharpness)
+
+
+def _is_one_of(given: Tensor | None, known: tuple[Tensor, ...] | list[None] | list[Tensor]) -> bool:
+    return given is None or any(one is not None and torch.equal(given, one) for one in known)
+
+
+def _is_clearly_better(one: StartFit, other: StartFit) -> bool:
+    gain = other.losses - one.losses  # (E,)
+    return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
 
 
 def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor:
@@ -109,8 +120,11 @@ def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor
     return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
 
 
-def _fit_scale(pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32]) -> tuple[float, float, float]:
-    """Scale, intercept and loss of a logistic regression on what these are applied to."""
+def _fit(
+    pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32], centre: Tensor, sharpness: Tensor | None
+) -> StartFit:
+    """Scale and intercept for a centre and a sharpness."""
+    _set(pooling, centre, sharpness)
     product = _products(pooling, exemplars, features)
     mean, spread = float(product.mean()), float(product.std())
     slope = intercept = 0.0
@@ -121,8 +135,9 @@ def _fit_scale(pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.fl
     if slope <= 0:  # the sign is what is known beforehand
         share = float(np.clip(exemplars.label.mean(), 1e-3, 1 - 1e-3))
         slope, intercept = 1.0, float(np.log(share / (1 - share)) - mean)
-    loss = log_loss(exemplars.label, sigmoid(slope * product + intercept), labels=[0, 1])
-    return slope, intercept, float(loss)
+    sign = 1 - 2 * exemplars.label.astype(np.float64)  # -1 where the label is 1
+    losses = np.logaddexp(0, sign * (slope * product + intercept))
+    return StartFit(centre, sharpness, slope, intercept, losses)
 
 
 def _products(pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32]) -> NDArray[np.float64]:
