@@ -1,5 +1,6 @@
 """A whole training: its stages one after the other, and what is kept of it."""
 
+import sys
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
@@ -153,11 +154,21 @@ def _planned(
     # After a contrast stage, which has seen all of train, no half of it is unseen any more.
     if config.start == "paper" or not few or not all(stage.frozen for stage in stages):
         return stages
+    is_told = is_first_process() and not machine.quiet
+    if is_told:
+        told = (
+            f"Validation has only {len(sets['validation'])} exemplars. A trial on halves of train chooses the epochs."
+        )
+        print(told, file=sys.stderr, flush=True)
     features = _embed(verifier, sets, machine.cache, progress)
     divided, known = halves(sets, features, config.seed)
     trial = deepcopy(verifier)
     states = _run_stages(stages, trial, config, divided, run.pilot, machine, progress, known)
-    return [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
+    planned = [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
+    if is_told:
+        chosen = ", ".join(f"{stage.take} of {stage.name}" for stage in planned)
+        print(f"The trial chose epochs: {chosen}. Now with all of train.", file=sys.stderr, flush=True)
+    return planned
 
 
 def _embed(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path, progress: Progress) -> Features:
