@@ -128,7 +128,7 @@ def _run_stages(
         features = known or (_embed(verifier, sets, machine.cache, progress) if stage.frozen else None)
         if config.start == "similar" and stage.fits_start and not (run.checkpoints(stage.name) / LAST).is_file():
             fitted = features or _embed(verifier, sets, machine.cache, progress)
-            fit_start(verifier, sets["train"], fitted["train"], config.seed)
+            fit_start(verifier, sets["train"], fitted["train"], config.seed, only_scale=ALIGN in states)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)

@@ -33,7 +33,14 @@ class StartFit:
     loss: float
 
 
-def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32], seed: int = 0) -> StartFit | None:
+def fit_start(
+    verifier: Verifier,
+    train: ExemplarSet,
+    features: NDArray[np.float32],
+    seed: int = 0,
+    *,
+    only_scale: bool = False,
+) -> StartFit | None:
     r"""Fit the start of a verifier whose similarity is a scaled cosine; ``None`` where it is the paper's.
 
     For each centre (none, or the mean of the train features) and each sharpness of the attention, a logistic regression
@@ -49,6 +56,8 @@ def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float
         train: the exemplars.
         features: ``(P, C)`` of the pool of ``train``, as the backbone gives them.
         seed: of the choice among many exemplars.
+        only_scale: leave centre and sharpness as they are. A map that was learned on these very bags makes witnesses
+            look nearer than those of new bags will, so that too little sharpness would seem enough.
     """
     pooling = verifier.pooling
     if not isinstance(pooling.norm, AlignedNorm) or not isinstance(pooling.similarity, ScaledProduct):
@@ -60,12 +69,11 @@ def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float
     sharpness = pooling.sharpness if isinstance(pooling, CrossAttentionPooling) else None
     fits = []
     with evaluating(verifier), torch.no_grad():
-        for centre in (torch.zeros(pooling.channels), _mean_direction(train, features)):
+        now = pooling.norm.centre.clone()
+        for centre in (now,) if only_scale else (torch.zeros_like(now), _mean_direction(train, features).to(now)):
             pooling.norm.centre.copy_(centre)
-            for sharp in (None,) if sharpness is None else SHARPNESS:
-                if sharpness is not None and sharp is not None:
-                    sharpness.fill_(sharp)
-                fits.append((_fit_scale(pooling, some, features, bool(centre.any()), sharp), centre))
+            for sharp, cosine in _cosines(pooling, None if only_scale else sharpness, some, features).items():
+                fits.append((_fit_scale(cosine, some.label, bool(centre.any()), sharp), centre))
         best, centre = min(fits, key=lambda fit: fit[0].loss)
         pooling.norm.centre.copy_(centre)
         if sharpness is not None and best.sharpness is not None:
@@ -81,29 +89,33 @@ def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> torch.
     return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
 
 
-def _fit_scale(
-    pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32], is_centred: bool, sharp: float | None
-) -> StartFit:
-    cosine = _cosines(pooling, exemplars, features)
+def _fit_scale(cosine: NDArray[np.float64], label: NDArray[np.int8], is_centred: bool, sharp: float | None) -> StartFit:
     spread = float(cosine.std()) or 1.0
-    model = LogisticRegression(C=1.0).fit(cosine[:, None] / spread, exemplars.label)
+    model = LogisticRegression(C=1.0).fit(cosine[:, None] / spread, label)
     slope, intercept = float(model.coef_[0, 0]) / spread, float(model.intercept_[0])
     if slope <= 0:  # the sign is what is known beforehand
-        share = float(np.clip(exemplars.label.mean(), 1e-3, 1 - 1e-3))
+        share = float(np.clip(label.mean(), 1e-3, 1 - 1e-3))
         slope, intercept = 1.0, float(np.log(share / (1 - share)) - cosine.mean())
     probability = 1 / (1 + np.exp(-(slope * cosine + intercept)))
-    loss = float(log_loss(exemplars.label, probability, labels=[0, 1]))
+    loss = float(log_loss(label, probability, labels=[0, 1]))
     return StartFit(is_centred, sharp, slope, intercept, loss)
 
 
-def _cosines(pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32]) -> NDArray[np.float64]:
-    """``(E,)`` what scale and intercept are applied to."""
+def _cosines(
+    pooling: Pooling, sharpness: nn.Parameter | None, exemplars: ExemplarSet, features: NDArray[np.float32]
+) -> dict[float | None, NDArray[np.float64]]:
+    """``(E,)`` what scale and intercept are applied to, for each sharpness that the pooling can have."""
     weight = next(pooling.parameters())
     lookup = embedded(features, weight.dtype)
-    parts = []
+    parts: dict[float | None, list[NDArray[np.float64]]] = {}
     for first in range(0, len(exemplars), _TOGETHER):
         rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
         query, bags = make_batch(exemplars, rows, lookup).to(weight.device).queries_and_bags()
-        twins = pooling(pooling.norm(query), bags.with_values(pooling.norm(bags.values)))
-        parts.append((twins.query_vector * twins.bag_vector).sum(dim=1).double().cpu().numpy() / pooling.channels)
-    return np.concatenate(parts)
+        query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # alike for all
+        for sharp in (None,) if sharpness is None else SHARPNESS:
+            if sharpness is not None and sharp is not None:
+                sharpness.fill_(sharp)
+            twins = pooling(query, bags)
+            cosine = (twins.query_vector * twins.bag_vector).sum(dim=1).double().cpu().numpy() / pooling.channels
+            parts.setdefault(sharp, []).append(cosine)
+    return {sharp: np.concatenate(found) for sharp, found in parts.items()}
