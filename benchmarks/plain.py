@@ -3,6 +3,7 @@
     python benchmarks/plain.py --data DATA             # computes the cells that are missing, one after the other
     python benchmarks/plain.py --data DATA --set omniglot --size 1000 --seed 0
     python benchmarks/plain.py --report                # prints the board from the committed cells
+    python benchmarks/plain.py --report --page         # and writes its table into docs/results/plain.md
 
 DATA is a folder with qmnist/, omniglot/, fever-dev/ and fm2/. A cell is one JSON file; what is there is not computed
 again, so several processes may share the work. The last line of the report is JSON.
@@ -14,7 +15,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ CELLS = Path(__file__).parents[1] / "docs" / "results" / "plain"
 SIZES = (200, 1000, None)
 SEEDS = (0, 1, 2)
 METRICS = ("auroc", "i_auroc", "i_ap")
+PAGE = CELLS.with_suffix(".md")
+MARKS = ("<!-- board -->", "<!-- end of board -->")
 
 
 def cell_path(name: str, size: int | None, seed: int) -> Path:
@@ -38,18 +40,19 @@ def compute(name: str, size: int | None, seed: int, data: Path, cache: Path) -> 
     from miv.exemplars import save_splits
 
     sets = plain_sets.build(name, data, seed, size, cache)
-    with tempfile.TemporaryDirectory() as folder:
-        exemplars, run = Path(folder) / "exemplars", Path(folder) / "run"
-        save_splits(sets, exemplars, builder="plain", options={"set": name}, seed=seed)
-        command = [sys.executable, "-m", "miv", "train", str(exemplars), "--out", str(run), "--seed", str(seed)]
-        began = time.monotonic()
-        told = subprocess.run([*command, "--cache", str(cache), "--json"], capture_output=True, text=True)
-        seconds = time.monotonic() - began
-        if told.returncode:
-            raise SystemExit(f"{name} {size} {seed}: {told.stderr}")
-        said = json.loads(told.stdout)
-        settings = json.loads((run / "config.json").read_text())
-        about = json.loads((run / "run.json").read_text())
+    path = cell_path(name, size, seed)
+    folder = cache / "cells" / path.stem  # what was stopped goes on here
+    exemplars, run = folder / "exemplars", folder / "run"
+    save_splits(sets, exemplars, builder="plain", options={"set": name}, seed=seed, overwrite=True)
+    command = [sys.executable, "-m", "miv", "train", str(exemplars), "--out", str(run), "--seed", str(seed)]
+    began = time.monotonic()
+    told = subprocess.run([*command, "--cache", str(cache), "--resume", "--json"], capture_output=True, text=True)
+    seconds = time.monotonic() - began
+    if told.returncode:
+        raise SystemExit(f"{name} {size} {seed}: {told.stderr}")
+    said = json.loads(told.stdout)
+    settings = json.loads((run / "config.json").read_text())
+    about = json.loads((run / "run.json").read_text())
     test = said["test"]
     ours = {"auroc": test["classification"]["auroc"], **{key: test["witnesses"][key] for key in METRICS[1:]}}
     document = {
@@ -68,11 +71,10 @@ def compute(name: str, size: int | None, seed: int, data: Path, cache: Path) -> 
         "commit": _commit(),
         "seconds": round(seconds, 1),
     }
-    CELLS.mkdir(parents=True, exist_ok=True)
-    path = cell_path(name, size, seed)
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps(document, indent=1) + "\n")
     temporary.replace(path)
+    shutil.rmtree(folder)
 
 
 def best_plain(reference: dict[str, Any], metric: str) -> float:
@@ -87,13 +89,15 @@ def chosen_plain(reference: dict[str, Any], metric: str) -> float:
     return float(reference["test"][max(by_validation, key=lambda name: by_validation[name])][metric])
 
 
-def report() -> None:
-    """Print all cells, the losses as visible as the wins."""
+def report() -> str:
+    """Print all cells, the losses as visible as the wins, and return the table."""
     cells = [json.loads(path.read_text()) for path in sorted(CELLS.glob("*.json"))]
     if not cells:
         raise SystemExit(f"There is no cell in {CELLS}. Compute some with --data.")
-    print("| set | train | seeds | miv AUROC | best plain | margin | miv i-AP | best plain | margin | verdict |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    lines = [
+        "| set | train | seeds | miv AUROC | best plain | margin | miv i-AP | best plain | margin | verdict |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for cell in cells:
         groups.setdefault((cell["set"], cell["size"] or 10**9), []).append(cell)
@@ -115,7 +119,18 @@ def report() -> None:
     line |= {f"median_margin_{m}": round(float(np.median(margins[m])), 4) for m in METRICS}
     line |= {f"worst_margin_{m}_to_chosen": round(float(chosen[m].min()), 4) for m in METRICS}
     line |= {f"median_margin_{m}_to_chosen": round(float(np.median(chosen[m])), 4) for m in METRICS}
-    print(json.dumps({**line, "cells": len(cells)}))
+    table = "\n".join(lines)
+    print(table)
+    summary = json.dumps({**line, "cells": len(cells)})
+    print(summary)
+    return f"{table}\n\n`{summary}`"
+
+
+def write_page(table: str) -> None:
+    """Put the table between the two marks of the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    PAGE.write_text(f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}", encoding="utf-8")
 
 
 def _commit() -> str:
@@ -136,6 +151,7 @@ def main() -> None:
     parser.add_argument("--size", action="append", help="200, 1000 or all")
     parser.add_argument("--seed", type=int, action="append")
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--page", action="store_true", help="write the table into docs/results/plain.md")
     asked = parser.parse_args()
     if not asked.report:
         if asked.data is None:
@@ -155,7 +171,9 @@ def main() -> None:
                             print(f"{name} {size or 'all'} {seed}: done", file=sys.stderr, flush=True)
                         finally:
                             claim.unlink(missing_ok=True)
-    report()
+    table = report()
+    if asked.page:
+        write_page(table)
 
 
 if __name__ == "__main__":

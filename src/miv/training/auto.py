@@ -7,6 +7,7 @@ from miv.backbones.hf_names import MINILM, find_model
 from miv.cores import available_cores
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet
+from miv.poolings import POOLINGS
 from miv.training.config import TrainingConfig
 
 # Train exemplars from which a network from nothing gains on a fixed descriptor with a learned map. Below, on Omniglot
@@ -74,6 +75,11 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> Choice:
         )
     config = TrainingConfig().changed(settings | {"pooling": given.get("pooling", TrainingConfig.pooling)})
     reason = f"Chosen for {len(train):,} train exemplars of {_mean_size(train):.1f} instances: {words}."
+    if not POOLINGS[config.pooling].make.starts_as_nearest:
+        reason += (
+            f" {config.pooling} pools without asking which target is near the query, so it cannot start as good as the "
+            "nearest target; the cap poolings and baseline can."
+        )
     return Choice(config, reason)
 
 
