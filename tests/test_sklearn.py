@@ -76,7 +76,9 @@ def test_nothing_is_left_behind(
     assert list(tmp_path.iterdir()) == []
     assert "epoch" not in capfd.readouterr().err
     MIVClassifier(max_epochs=1, verbose=True).fit(queries, bags, labels)
-    assert "epoch   1" in capfd.readouterr().err
+    shown = capfd.readouterr().err
+    assert "frozen start" in shown
+    assert "epoch   1" in shown
 
 
 def test_labels_may_be_words() -> None:
