@@ -10,7 +10,7 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 
 
 def test_the_table_of_models_is_the_registry() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|.*\| (yes|–) \|$", README, flags=re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+|–) \|.*\| (yes|–) \|$", README, flags=re.MULTILINE)
     expected = [(e.name, e.section, "yes" if e.make.has_attention else "–") for e in POOLINGS]
     assert rows == expected
     assert [row[0] for row in rows] == miv.list_poolings()

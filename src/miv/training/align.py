@@ -61,5 +61,9 @@ class AlignModule(ContrastModule):
 
     @torch.no_grad()
     def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
-        rows = torch.from_numpy(np.array(self.known["validation"])).to(self.norm.map)
-        return np.concatenate([self.norm.direction(part).float().cpu().numpy() for part in rows.split(_TOGETHER)])
+        known = self.known["validation"]
+        found = np.zeros(known.shape, np.float32)
+        for rows in np.array_split(exemplars.used, -(-len(exemplars.used) // _TOGETHER)):
+            features = torch.from_numpy(np.array(known[rows])).to(self.norm.map)
+            found[rows] = self.norm.direction(features).float().cpu().numpy()
+        return found

@@ -9,7 +9,7 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from miv.training.state import Row
+from miv.training.state import Row, StageState
 
 
 class EpochProgress(Callback):
@@ -39,13 +39,16 @@ class EpochProgress(Callback):
             total, done = module.config.max_epochs * module.steps, state.epoch * module.steps + state.step
             self._bars.add_task(f"Stage {self.stage}", total=total, completed=done)
             self._bars.start()
-        if module.state.start is not None and not module.state.epoch and trainer.is_global_zero:
-            self._say(f"{self.stage:<6} start      {_figures(module.state.start, self.stage)}")
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Move the bar."""
         if self._bars is not None:
             self._bars.advance(self._bars.task_ids[0])
+
+    def report_start(self, state: StageState) -> None:
+        """Say how good the start is, once it is measured, which is after ``on_train_start``."""
+        if state.start is not None:
+            self._say(f"{self.stage:<6} start                   {_figures(state.start, self.stage)}")
 
     def report(self, module: Any) -> None:
         """Say how the epoch went."""

@@ -45,7 +45,14 @@ class StartFit:
         return float(self.losses.mean())
 
 
-def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32], seed: int = 0) -> StartFit | None:
+def fit_start(
+    verifier: Verifier,
+    train: ExemplarSet,
+    features: NDArray[np.float32],
+    seed: int = 0,
+    *,
+    only_scale: bool = False,
+) -> StartFit | None:
     r"""Fit the start of a verifier whose similarity is a scaled cosine; ``None`` where it is the paper's.
 
     For each centre (none, or the mean of the train features) and each sharpness of the attention, a logistic regression
@@ -62,6 +69,8 @@ def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float
         train: the exemplars.
         features: ``(P, C)`` of the pool of ``train``, as the backbone gives them.
         seed: of the choice among many exemplars.
+        only_scale: leave centre and sharpness as they are. A map that was learned on these very bags makes witnesses
+            look nearer than those of new bags will, so that too little sharpness would seem enough.
     """
     pooling = verifier.pooling
     if not isinstance(pooling.norm, AlignedNorm) or not isinstance(pooling.similarity, ScaledProduct):
@@ -72,19 +81,16 @@ def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float
         return None  # nothing to tell apart
     sharpness = pooling.sharpness if isinstance(pooling, CrossAttentionPooling) else None
     with evaluating(verifier), torch.no_grad():
-        centres = (torch.zeros(pooling.channels), _mean_direction(train, features))
+        now = pooling.norm.centre.clone()
+        centres = (now,) if only_scale else (torch.zeros_like(now), _mean_direction(train, features).to(now))
         fits = []
         for centre in centres:
             pooling.norm.centre.copy_(centre)
-            tried = []
-            for sharp in (None,) if sharpness is None else SHARPNESS:
-                if sharpness is not None and sharp is not None:
-                    sharpness.fill_(sharp)
-                tried.append(_fit_scale(pooling, some, features, centre is centres[1], sharp))
+            cosines = _cosines(pooling, None if only_scale else sharpness, some, features)
+            tried = [_fit_scale(one, some.label, bool(centre.any()), sharp) for sharp, one in cosines.items()]
             fits.append(min(tried, key=lambda fit: fit.loss))
-        gain = fits[0].losses - fits[1].losses  # (E,)
-        best = fits[int(gain.mean() > gain.std() / np.sqrt(len(gain)))]
-        pooling.norm.centre.copy_(centres[int(best.is_centred)])
+        best = fits[0] if only_scale or not _is_gain(fits[0].losses - fits[1].losses) else fits[1]
+        pooling.norm.centre.copy_(centres[fits.index(best)])
         if sharpness is not None and best.sharpness is not None:
             sharpness.fill_(best.sharpness)
         pooling.similarity.scale.fill_(best.scale)
@@ -98,29 +104,38 @@ def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> torch.
     return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
 
 
-def _fit_scale(
-    pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32], is_centred: bool, sharp: float | None
-) -> StartFit:
-    cosine = _cosines(pooling, exemplars, features)
+def _is_gain(gain: NDArray[np.float64]) -> bool:
+    """Whether what each exemplar gains ``(E,)`` is in the mean more than its standard error."""
+    return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
+
+
+def _fit_scale(cosine: NDArray[np.float64], label: NDArray[np.int8], is_centred: bool, sharp: float | None) -> StartFit:
     spread = float(cosine.std()) or 1.0
-    model = LogisticRegression(C=1.0).fit(cosine[:, None] / spread, exemplars.label)
+    model = LogisticRegression(C=1.0).fit(cosine[:, None] / spread, label)
     slope, intercept = float(model.coef_[0, 0]) / spread, float(model.intercept_[0])
     if slope <= 0:  # the sign is what is known beforehand
-        share = float(np.clip(exemplars.label.mean(), 1e-3, 1 - 1e-3))
+        share = float(np.clip(label.mean(), 1e-3, 1 - 1e-3))
         slope, intercept = 1.0, float(np.log(share / (1 - share)) - cosine.mean())
-    sign = 1 - 2 * exemplars.label.astype(np.float64)  # -1 where the label is 1
+    sign = 1 - 2 * label.astype(np.float64)  # -1 where the label is 1
     losses = np.logaddexp(0, sign * (slope * cosine + intercept))
     return StartFit(is_centred, sharp, slope, intercept, losses)
 
 
-def _cosines(pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32]) -> NDArray[np.float64]:
-    """``(E,)`` what scale and intercept are applied to."""
+def _cosines(
+    pooling: Pooling, sharpness: nn.Parameter | None, exemplars: ExemplarSet, features: NDArray[np.float32]
+) -> dict[float | None, NDArray[np.float64]]:
+    """``(E,)`` what scale and intercept are applied to, for each sharpness that the pooling can have."""
     weight = next(pooling.parameters())
     lookup = embedded(features, weight.dtype)
-    parts = []
+    parts: dict[float | None, list[NDArray[np.float64]]] = {}
     for first in range(0, len(exemplars), _TOGETHER):
         rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
         query, bags = make_batch(exemplars, rows, lookup).to(weight.device).queries_and_bags()
-        twins = pooling(pooling.norm(query), bags.with_values(pooling.norm(bags.values)))
-        parts.append((twins.query_vector * twins.bag_vector).sum(dim=1).double().cpu().numpy() / pooling.channels)
-    return np.concatenate(parts)
+        query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # alike for all
+        for sharp in (None,) if sharpness is None else SHARPNESS:
+            if sharpness is not None and sharp is not None:
+                sharpness.fill_(sharp)
+            twins = pooling(query, bags)
+            cosine = (twins.query_vector * twins.bag_vector).sum(dim=1).double().cpu().numpy() / pooling.channels
+            parts.setdefault(sharp, []).append(cosine)
+    return {sharp: np.concatenate(found) for sharp, found in parts.items()}

@@ -114,7 +114,11 @@ def _go_on(
         if not machine.quiet:
             lines.report(module)
 
-    keeper = Keeper(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record)
+    def report_start(state: StageState) -> None:
+        if not machine.quiet:
+            lines.report_start(state)
+
+    keeper = Keeper(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record, report_start)
     trainer = machine.trainer([keeper] if machine.quiet else [keeper, lines], logger)
     last = run.checkpoints(stage.name) / LAST
     torch.manual_seed(config.seed)
