@@ -12,6 +12,7 @@ import torch
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError, SkipTestWarning
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -19,7 +20,9 @@ from sklearn.utils import estimator_checks, get_tags
 
 from miv import MIVClassifier, MivError, Verifier
 from miv.operating_point import OperatingPoint
+from miv.pairs import choose_held_out, exemplar_set
 from miv.sklearn import OnInstances
+from miv.training.config import TrainingConfig
 from tests.training.tiny import tiny_sets
 
 FAST: dict[str, Any] = {"max_epochs": 25, "batch_size": 32, "learning_rate": 1e-2, "random_state": 0}
@@ -73,7 +76,9 @@ def test_nothing_is_left_behind(
     assert list(tmp_path.iterdir()) == []
     assert "epoch" not in capfd.readouterr().err
     MIVClassifier(max_epochs=1, verbose=True).fit(queries, bags, labels)
-    assert "epoch   1" in capfd.readouterr().err
+    shown = capfd.readouterr().err
+    assert "frozen start" in shown
+    assert "epoch   1" in shown
 
 
 def test_labels_may_be_words() -> None:
@@ -90,8 +95,9 @@ def test_cross_validation_grid_search_and_pipelines() -> None:
     scores = cross_val_score(MIVClassifier(**FAST), pairs, labels, cv=2, scoring="roc_auc")
     assert scores.min() > 0.7
     pipeline = make_pipeline(OnInstances(StandardScaler()), MIVClassifier(**FAST))
-    grid = GridSearchCV(pipeline, {"mivclassifier__max_epochs": [1, 25]}, cv=2, scoring="roc_auc").fit(pairs, labels)
-    assert grid.best_params_["mivclassifier__max_epochs"] == 25
+    grid = GridSearchCV(pipeline, {"mivclassifier__pooling": ["gabmil", "cap_dba_l2"]}, cv=2, scoring="roc_auc")
+    grid.fit(pairs, labels)
+    assert grid.best_params_["mivclassifier__pooling"] == "cap_dba_l2"  # gabmil does not see the query
     assert grid.best_estimator_[-1].n_features_in_ == 8
 
 
@@ -137,6 +143,7 @@ def test_on_instances_names_what_is_not_vectors(pairs: Any, message: str) -> Non
 def test_scores_may_be_weighted(fitted: MIVClassifier) -> None:
     queries, bags, labels = exemplars("test", 50)
     pairs = list(zip(queries, bags, strict=True))
+    labels = np.where(np.arange(50) < 10, 1 - labels, labels)  # ten that it does not answer so
     right = fitted.predict(pairs) == labels
     assert 0 < right.sum() < 50
     assert fitted.score(pairs, labels, sample_weight=right) == 1.0
@@ -158,6 +165,74 @@ def test_few_exemplars_are_learnt_too_and_noise_is_warned_of() -> None:
     assert model.score(queries, bags, labels) > 0.9
     with pytest.warns(ConvergenceWarning, match=r"no better than chance \(AUROC 0\.5"):
         MIVClassifier(max_epochs=1, random_state=0).fit(np.ones((60, 16)), np.ones((60, 2, 16)), labels)
+
+
+def test_few_exemplars_of_a_wide_embedding_are_answered_as_well_as_by_the_largest_cosine() -> None:
+    """The map of the vectors is learned on the very bags that the rest is fitted to; that must not spoil it."""
+
+    def draw(count: int, seed: int) -> tuple[Any, Any, Any]:
+        rng = np.random.default_rng(seed)
+        own = rng.integers(50, size=count)
+        members = (own[:, None] + rng.integers(1, 50, (count, 6))) % 50  # never the query's
+        labels = np.arange(count) % 2
+        members[labels == 1, 0] = own[labels == 1]
+        noise = 2.5 * rng.normal(size=(count, 7, 384))
+        return centres[own] + noise[:, 0], centres[members] + noise[:, 1:], labels
+
+    centres = np.random.default_rng(5).normal(size=(50, 384))
+    queries, bags, labels = draw(1500, 1)
+    model = MIVClassifier(random_state=0).fit(*draw(200, 0))
+    cosine = np.einsum("ec,enc->en", queries, bags) / np.linalg.norm(bags, axis=2)
+    nearest = (cosine / np.linalg.norm(queries, axis=1)[:, None]).max(axis=1)
+    assert roc_auc_score(labels, model.predict_proba(queries, bags)[:, 1]) > roc_auc_score(labels, nearest) - 0.01
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"heads": 1, "batch_size": 32, "max_epochs": 12, "pull": 10.0, "align_epochs": 12}),
+        (
+            {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0, "align": False, "learning_rate": 0.5},
+            {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0, "align_epochs": 0},
+        ),
+    ],
+)
+def test_settings_are_those_of_auto_and_what_is_given_stands(
+    given: dict[str, Any], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[TrainingConfig] = []
+
+    def remember(sets: Any, config: TrainingConfig, *_: Any) -> None:
+        trained.append(config)
+        raise InterruptedError
+
+    monkeypatch.setattr("miv.training.run.train", remember)
+    with pytest.raises(InterruptedError):
+        MIVClassifier(**given).fit(*exemplars())
+    document = trained[0].document()
+    assert {name: document[name] for name in expected} == expected
+    assert document["learning_rates"] == [[0, given.get("learning_rate", 1e-3)]]
+    assert document["start"] == "similar"
+
+
+def test_whole_queries_are_held_out_with_both_labels_on_both_sides() -> None:
+    queries = np.repeat(np.eye(20, 8) + np.arange(20)[:, None], 5, axis=0)  # 20 queries of 5 exemplars
+    labels = np.tile([0, 0, 0, 1, 1], 20)
+    data = exemplar_set(queries, np.ones((100, 2, 8)), labels)
+    held_out = choose_held_out(data, 0.2, np.random.default_rng(0))
+    assert held_out is not None
+    assert held_out.sum() == 20
+    assert sorted(np.unique(held_out.reshape(20, 5).sum(axis=1))) == [0, 5]
+    assert data.label[held_out].mean() == pytest.approx(0.4)
+
+
+def test_one_query_is_divided_and_a_single_positive_is_not() -> None:
+    one_query = exemplar_set(np.ones((50, 8)), np.ones((50, 2, 8)), np.arange(50) % 2)
+    held_out = choose_held_out(one_query, 0.2, np.random.default_rng(0))
+    assert held_out is not None
+    assert (held_out.sum(), one_query.label[held_out].sum()) == (10, 5)
+    one_positive = exemplar_set(np.eye(50), np.ones((50, 2, 50)), (np.arange(50) == 7).astype(int))
+    assert choose_held_out(one_positive, 0.2, np.random.default_rng(0)) is None
 
 
 def test_fitting_leaves_the_generator_of_torch_as_it_was() -> None:

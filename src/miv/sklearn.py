@@ -12,19 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from miv.errors import MivError
+from miv.errors import MivError, MivWarning
 from miv.evaluation import auroc
 from miv.exemplars import ExemplarSet
-from miv.pairs import all_vectors, exemplar_set, queries_and_bags
+from miv.pairs import all_vectors, choose_held_out, exemplar_set, queries_and_bags
 from miv.verdict import Asked, Verdicts
 
 _SEEDS = np.iinfo(np.int32).max
-_LEAST_STEPS, _ENOUGH_FOR_VALIDATION = 300, 500
 
 
 class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,18 +35,19 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         pooling: a name from ``miv.list_poolings()``.
-        heads: the heads of a pooling that has any; a divisor of ``C``.
-        pooling_options: what that pooling takes besides.
-        max_epochs: how often the training goes through the exemplars; by default 10 times, or where they are few as
-            often as makes 300 steps, up to 100 times.
+        heads: number of heads of a pooling that has any; a divisor of ``C``.
+        pooling_options: further options of the pooling.
+        max_epochs: maximum number of epochs. ``None``, here and below, chooses by the number of exemplars, as
+            ``miv train`` does.
         batch_size: exemplars in a step.
-        learning_rate: the highest of one cycle.
-        weight_decay: of AdamW.
-        validation_fraction: the share of the exemplars by whose accuracy the best epoch is chosen; 0 chooses it by the
-            accuracy on the training exemplars. By default a tenth, and 0 below 500 exemplars, of which a tenth would
-            choose by chance.
-        random_state: of first weights, batches and validation share.
-        verbose: show each epoch on standard error.
+        learning_rate: highest learning rate of the one cycle.
+        pull: how strongly weights are pulled toward where they started, for 1,000 exemplars.
+        align: whether a linear map of the vectors is learned first. It is kept only where the nearest target answers
+            better with it.
+        validation_fraction: share of the exemplars that is held out to choose the best epoch by AUROC. All exemplars of
+            one query are on one side. 0 chooses by the training exemplars.
+        random_state: seed of the batches and of what is held out.
+        verbose: whether to show each epoch on standard error.
 
     Attributes:
         classes_: the two labels, no and yes, in sorted order.
@@ -68,13 +67,14 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         pooling: str = "cap_dba_l2",
-        heads: int = 2,
+        heads: int = 1,
         pooling_options: dict[str, Any] | None = None,
         max_epochs: int | None = None,
-        batch_size: int = 128,
-        learning_rate: float = 5e-3,
-        weight_decay: float = 0.01,
-        validation_fraction: float | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        pull: float | None = None,
+        align: bool = True,
+        validation_fraction: float = 0.2,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -84,7 +84,8 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
+        self.pull = pull
+        self.align = align
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.verbose = verbose
@@ -159,29 +160,16 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(accuracy_score(labels, self.predict(X, y), sample_weight=sample_weight))
 
     def _train(self, exemplars: ExemplarSet) -> Any:
-        from miv.training.presets import preset
+        from miv.training.auto import choose
         from miv.training.run import Machine, StoppedByUser, train
         from miv.verifier import Verifier
 
         random = check_random_state(self.random_state)
         sets = self._split(exemplars, int(random.randint(_SEEDS)))
-        epochs = self._epochs(len(sets["train"]))
-        settings = {
-            "pooling": self.pooling,
-            "heads": self.heads,
-            "pooling_options": self.pooling_options or {},
-            "backbone": "features",
-            "max_epochs": epochs,
-            "patience": epochs,
-            "batch_size": self.batch_size,
-            "grouping": 1,
-            "learning_rates": ((0, self.learning_rate),),
-            "frozen_learning_rates": (),
-            "weight_decay": self.weight_decay,
-            "seed": int(random.randint(_SEEDS)),
-        }
-        config = preset("fast").changed(settings)
-        with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder:
+        given = self._given() | {"seed": int(random.randint(_SEEDS))}
+        config = choose(sets, given).config.changed(given)
+        with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore", MivWarning)  # `fit` has a warning of its own
             run = Path(folder) / "run"
             try:
                 train(sets, config, run, Machine(Path(folder) / "cache", quiet=not self.verbose))
@@ -189,11 +177,20 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise KeyboardInterrupt from None
             return Verifier.from_pretrained(run)
 
-    def _epochs(self, exemplars: int) -> int:
-        if self.max_epochs is not None:
-            return self.max_epochs
-        steps = -(-exemplars // self.batch_size)
-        return int(np.clip(-(-_LEAST_STEPS // steps), 10, 100))
+    def _given(self) -> dict[str, Any]:
+        """The settings that do not depend on the number of exemplars."""
+        given = {
+            "pooling": self.pooling,
+            "heads": self.heads,
+            "pooling_options": self.pooling_options or {},
+            "backbone": "features",
+            "max_epochs": self.max_epochs,
+            "batch_size": self.batch_size,
+            "learning_rates": None if self.learning_rate is None else ((0, self.learning_rate),),
+            "pull": self.pull,
+            "align_epochs": None if self.align else 0,
+        }
+        return {name: value for name, value in given.items() if value is not None}
 
     def _warn_where_nothing_was_learnt(self, queries: Any, bags: Any, label: NDArray[np.int64]) -> None:
         found = auroc(label, self.verifier_.verify_many(queries, bags, witnesses="none").logit)
@@ -202,26 +199,19 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if found < 0.5 + 2 * chance:
             warnings.warn(
                 f"Nothing was learnt: on its own {len(label):,} training exemplars the model is no better than chance "
-                f"(AUROC {found:.2f}). Give more exemplars, raise max_epochs or learning_rate, or see that the labels "
-                "belong to the bags.",
+                f"(AUROC {found:.2f}). Give more exemplars or other vectors, or check that the labels fit the bags.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
     def _split(self, exemplars: ExemplarSet, seed: int) -> dict[str, ExemplarSet]:
         fraction = self.validation_fraction
-        if fraction is None:
-            fraction = 0.1 if len(exemplars) >= _ENOUGH_FOR_VALIDATION else 0.0
         if not 0 <= fraction < 1:
             raise MivError(f"validation_fraction is {fraction}. Expected at least 0, and less than 1.")
-        fewest = int(np.bincount(exemplars.label).min())
-        if not fraction or fewest < 2:  # one exemplar of a class cannot be in both
+        held_out = choose_held_out(exemplars, fraction, np.random.default_rng(seed)) if fraction else None
+        if held_out is None:
             return {"train": exemplars, "validation": exemplars}
-        held_out = max(2, round(fraction * len(exemplars)))
-        train, validation = train_test_split(
-            np.arange(len(exemplars)), test_size=held_out, random_state=seed, stratify=exemplars.label
-        )
-        return {"train": exemplars.subset(train), "validation": exemplars.subset(validation)}
+        return {"train": exemplars.subset(~held_out), "validation": exemplars.subset(held_out)}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

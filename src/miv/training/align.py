@@ -13,7 +13,7 @@ from miv.exemplars import ExemplarSet
 from miv.poolings.similar import AlignedNorm
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule, contrast_losses
-from miv.training.module import Features
+from miv.training.module import Features, independent
 from miv.training.optimisers import create_optimiser
 from miv.verifier import Verifier
 
@@ -47,7 +47,7 @@ class AlignModule(ContrastModule):
         for weight in learning:
             weight.requires_grad_(False)
         self.norm.map.requires_grad_(True)
-        optimiser = create_optimiser(self.config, self.verifier, len(self.sets["train"]))
+        optimiser = create_optimiser(self.config, self.verifier, independent(self.sets["train"]))
         for weight in learning:  # none of them is in the optimiser
             weight.requires_grad_(True)
         return optimiser
@@ -61,5 +61,9 @@ class AlignModule(ContrastModule):
 
     @torch.no_grad()
     def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
-        rows = torch.from_numpy(np.array(self.known["validation"])).to(self.norm.map)
-        return np.concatenate([self.norm.direction(part).float().cpu().numpy() for part in rows.split(_TOGETHER)])
+        known = self.known["validation"]
+        found = np.zeros(known.shape, np.float32)
+        for rows in np.array_split(exemplars.used, -(-len(exemplars.used) // _TOGETHER)):
+            features = torch.from_numpy(np.array(known[rows])).to(self.norm.map)
+            found[rows] = self.norm.direction(features).float().cpu().numpy()
+        return found

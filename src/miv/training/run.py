@@ -35,6 +35,7 @@ from miv.training.similar_start import fit_start
 from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, run_stage
 from miv.training.start import Start
 from miv.training.state import START, StageState
+from miv.training.warnings_of_runs import warn_of_run
 from miv.verifier import Verifier
 
 __all__ = ["Machine", "StoppedByUser", "complete", "create_verifier", "is_first_process", "set_threads", "train"]
@@ -111,6 +112,8 @@ def train(
             verifier.save_pretrained(temporary)
         seconds = {name: state.seconds for name, state in states.items()}
         run.finish(seconds, {"stage": best, "epoch": _best_epoch(states, best)})
+        of_heads = {name: state for name, state in states.items() if name in _HEADS}
+        warn_of_run(of_heads, evaluations["validation"], sets["validation"])
     return evaluations
 
 
@@ -132,7 +135,7 @@ def _run_stages(
         has_begun = (run.checkpoints(stage.name) / LAST).is_file()
         if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
-            fit_start(verifier, sets["train"], fitted["train"], config.seed)
+            fit_start(verifier, sets["train"], fitted["train"], config.seed, only_scale=ALIGN in states)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)

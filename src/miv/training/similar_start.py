@@ -50,7 +50,14 @@ class StartFit:
         return float(self.losses.mean())
 
 
-def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32], seed: int = 0) -> StartFit | None:
+def fit_start(
+    verifier: Verifier,
+    train: ExemplarSet,
+    features: NDArray[np.float32],
+    seed: int = 0,
+    *,
+    only_scale: bool = False,
+) -> StartFit | None:
     r"""Fit the start of a verifier whose similarity is a scaled cosine; ``None`` where it is the paper's.
 
     For each centre (none, or the mean of the train features) and each sharpness of the attention, a logistic regression
@@ -68,6 +75,8 @@ def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float
         train: the exemplars; where all have one label there is nothing to fit, and ``None`` is returned.
         features: ``(P, C)`` of the pool of ``train``, as the backbone gives them.
         seed: of the choice among many exemplars.
+        only_scale: leave centre and sharpness as they are. A map that was learned on these very bags makes witnesses
+            look nearer than those of new bags will, so that too little sharpness would seem enough.
     """
     pooling = verifier.pooling
     if not isinstance(pooling.norm, AlignedNorm) or not isinstance(pooling.similarity, ScaledProduct):
@@ -80,9 +89,9 @@ def fit_start(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float
     centres = (torch.zeros_like(own), _mean_direction(train, features).to(own))
     sharps = [None] if own_sharpness is None else [torch.full_like(own_sharpness, sharp) for sharp in SHARPNESS]
     with evaluating(verifier), torch.no_grad():
-        rivals = [[_fit(pooling, some, features, centre, sharp) for sharp in sharps] for centre in centres]
-        if not (_is_one_of(own, centres) and _is_one_of(own_sharpness, sharps)):
-            rivals.insert(0, [_fit(pooling, some, features, own, own_sharpness)])
+        rivals = [] if only_scale else [_fits(pooling, some, features, centre, sharps) for centre in centres]
+        if only_scale or not (_is_one_of(own, centres) and _is_one_of(own_sharpness, sharps)):
+            rivals.insert(0, _fits(pooling, some, features, own, [own_sharpness]))
         best, *others = (min(tried, key=lambda fit: fit.loss) for tried in rivals)
         for other in others:
             best = other if _is_clearly_better(other, best) else best
@@ -120,35 +129,52 @@ def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor
     return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
 
 
-def _fit(
-    pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32], centre: Tensor, sharpness: Tensor | None
-) -> StartFit:
-    """Scale and intercept for a centre and a sharpness."""
-    _set(pooling, centre, sharpness)
-    product = _products(pooling, exemplars, features)
+def _fits(
+    pooling: Pooling,
+    exemplars: ExemplarSet,
+    features: NDArray[np.float32],
+    centre: Tensor,
+    sharps: list[None] | list[Tensor] | list[Tensor | None],
+) -> list[StartFit]:
+    """Scale and intercept for a centre and each sharpness."""
+    products = _products(pooling, exemplars, features, centre, sharps)
+    return [_fit(product, exemplars.label, centre, sharp) for product, sharp in zip(products, sharps, strict=True)]
+
+
+def _fit(product: NDArray[np.float64], label: NDArray[np.int8], centre: Tensor, sharpness: Tensor | None) -> StartFit:
     mean, spread = float(product.mean()), float(product.std())
     slope = intercept = 0.0
     if spread > _ROUNDING * max(1.0, abs(mean)):
-        model = LogisticRegression(C=1.0).fit((product[:, None] - mean) / spread, exemplars.label)
+        model = LogisticRegression(C=1.0).fit((product[:, None] - mean) / spread, label)
         slope = float(model.coef_[0, 0]) / spread
         intercept = float(model.intercept_[0]) - slope * mean
     if slope <= 0:  # the sign is what is known beforehand
-        share = float(np.clip(exemplars.label.mean(), 1e-3, 1 - 1e-3))
+        share = float(np.clip(label.mean(), 1e-3, 1 - 1e-3))
         slope, intercept = 1.0, float(np.log(share / (1 - share)) - mean)
-    sign = 1 - 2 * exemplars.label.astype(np.float64)  # -1 where the label is 1
+    sign = 1 - 2 * label.astype(np.float64)  # -1 where the label is 1
     losses = np.logaddexp(0, sign * (slope * product + intercept))
     return StartFit(centre, sharpness, slope, intercept, losses)
 
 
-def _products(pooling: Pooling, exemplars: ExemplarSet, features: NDArray[np.float32]) -> NDArray[np.float64]:
-    """``(E,)`` what scale and intercept are applied to."""
+def _products(
+    pooling: Pooling,
+    exemplars: ExemplarSet,
+    features: NDArray[np.float32],
+    centre: Tensor,
+    sharps: list[None] | list[Tensor] | list[Tensor | None],
+) -> list[NDArray[np.float64]]:
+    """For each sharpness ``(E,)`` what scale and intercept are applied to."""
     weight = pooling.similarity.weight
     lookup = embedded(features, weight.dtype)
-    parts = []
+    parts: list[list[NDArray[np.float64]]] = [[] for _ in sharps]
     for first in range(0, len(exemplars), _TOGETHER):
         rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
         query, bags = make_batch(exemplars, rows, lookup).to(weight.device).queries_and_bags()
-        twins = pooling(pooling.norm(query), bags.with_values(pooling.norm(bags.values)))
-        product = (twins.query_vector * twins.bag_vector) @ weight / pooling.channels  # (B,)
-        parts.append(product.double().cpu().numpy())
-    return np.concatenate(parts)
+        _set(pooling, centre, None)
+        query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # alike for every sharpness
+        for part, sharp in zip(parts, sharps, strict=True):
+            _set(pooling, centre, sharp)
+            twins = pooling(query, bags)
+            product = (twins.query_vector * twins.bag_vector) @ weight / pooling.channels  # (B,)
+            part.append(product.double().cpu().numpy())
+    return [np.concatenate(part) for part in parts]

@@ -1,0 +1,99 @@
+"""What `train` warns of: a verifier at chance, and train bags that were memorised for nothing."""
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from miv.errors import MivWarning
+from miv.evaluation import Predictions, evaluate
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.training.auto import choose
+from miv.training.config import TrainingConfig
+from miv.training.run import Machine, train
+from miv.training.state import Row, StageState
+from miv.training.warnings_of_runs import warn_of_run
+from tests.training.tiny import FEATURES, tiny_sets
+
+VALIDATION = tiny_sets("features")["validation"]  # 200 of 400 are yes
+
+
+def row(train_loss: float, validation_loss: float, auroc: float = 0.7) -> Row:
+    return {"train_loss": train_loss, "validation_loss": validation_loss, "validation_auroc": auroc}
+
+
+def texts(state: StageState, right: int = 400) -> list[str]:
+    """What is said of a stage whose verifier gives so many right answers, each as sure as the others."""
+    logit = np.where(VALIDATION.label == 1, 1.0, -1.0)
+    logit[right:] *= -1
+    answers = evaluate(Predictions.of(VALIDATION, logit, None))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_run({"frozen": state}, answers, VALIDATION)
+    return [str(one.message) for one in caught]
+
+
+def state(*history: Row, start: Row | None = None) -> StageState:
+    return StageState(list(history), start=start, criterion="validation_auroc")
+
+
+def test_memorised_bags_are_named_with_both_losses() -> None:
+    (text,) = texts(state(row(0.6, 0.69), row(0.1, 0.9), row(0.0005, 1.98)))
+    assert "0.0005 on train and 1.98 on validation" in text
+    assert "pooling nearest" in text
+    (text,) = texts(state(row(0.01, 0.53, auroc=0.7), start=row(0.0, 0.52, auroc=0.72)))
+    assert "no epoch was better than the start, which was kept" in text
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        state(row(0.6, 0.65), row(0.4, 0.5)),
+        state(row(0.6, 0.65), row(0.1, 0.6), row(0.01, 1.2)),  # the epoch that is kept came before
+        state(row(0.05, 0.6, auroc=0.75), start=row(0.0, 0.6, auroc=0.72)),
+        state(row(0.5, 0.6, auroc=0.7), start=row(0.0, 0.6, auroc=0.72)),  # nothing gained, nothing memorised
+        state(start=row(0.0, 0.6)),  # no epoch at all
+    ],
+)
+def test_healthy_runs_are_not_warned_of(healthy: StageState) -> None:
+    assert texts(healthy) == []
+
+
+def test_epochs_that_a_trial_has_chosen_are_not_judged_again() -> None:
+    assert texts(replace(state(row(0.001, 0.9)), keeps_last=True)) == []
+
+
+def test_chance_is_named_with_how_far_random_answers_reach() -> None:
+    """Answers of two values have an AUROC of the share of right ones; √(401 / (12 × 200 × 200)) is 0.0289."""
+    (text,) = texts(state(row(0.6, 0.6)), right=210)
+    assert "AUROC on the 400 exemplars of validation is 0.525, and random answers reach up to 0.558" in text
+    assert texts(state(row(0.6, 0.6)), right=240) == []
+
+
+def noise(exemplars: int, seed: int) -> ExemplarSet:
+    random = np.random.default_rng(seed)
+    vectors = random.normal(size=(4 * exemplars, 32)).astype(np.float32)
+    bags = np.arange(exemplars, 4 * exemplars).reshape(-1, 3)
+    return ExemplarSet.from_lists(
+        InstancePool("features", vectors), np.arange(exemplars), list(bags), np.arange(exemplars) % 2
+    )
+
+
+def test_train_warns_of_labels_that_nothing_explains(tmp_path: Path) -> None:
+    sets = {"train": noise(100, 0), "validation": noise(400, 1)}
+    memorising = TrainingConfig(optimiser="adamw", learning_rates=((0, 0.01),), batch_size=16, max_epochs=12)
+    with pytest.warns(MivWarning) as caught:
+        train(sets, memorising, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
+    said = [str(one.message) for one in caught if one.category is MivWarning]
+    assert [text[:30] for text in said] == ["The verifier cannot be told fr", "The training memorised the tra"]
+
+
+@pytest.mark.parametrize("preset", ["auto", "paper"])
+def test_train_does_not_warn_of_what_was_learned(preset: str, tmp_path: Path) -> None:
+    sets = tiny_sets("features")
+    config = FEATURES if preset == "paper" else choose(sets, {}).config
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MivWarning)
+        train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
