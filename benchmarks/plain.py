@@ -109,10 +109,8 @@ def report() -> str:
             figures += [ours.mean(), plain.mean(), (ours - plain).mean()]
         verdict = "above" if figures[2] >= 0.01 else "below" if figures[2] < -0.01 else "equal"
         size_words = "all" if size == 10**9 else f"{size:,}"
-        cells_of_row = " | ".join(
-            f"{value:+.3f}" if at in (2, 5) else f"{value:.3f}" for at, value in enumerate(figures)
-        )
-        print(f"| {name} | {size_words} | {len(some)} | {cells_of_row} | {verdict} |")
+        words = " | ".join(f"{value:+.3f}" if at in (2, 5) else f"{value:.3f}" for at, value in enumerate(figures))
+        lines.append(f"| {name} | {size_words} | {len(some)} | {words} | {verdict} |")
     margins = {m: np.array([c["miv"][m] - best_plain(c["reference"], m) for c in cells]) for m in METRICS}
     chosen = {m: np.array([c["miv"][m] - chosen_plain(c["reference"], m) for c in cells]) for m in METRICS}
     line = {f"worst_margin_{m}": round(float(margins[m].min()), 4) for m in METRICS}
