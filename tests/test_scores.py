@@ -31,7 +31,7 @@ def some_verifier(pooling: str) -> Verifier:
 
 def likeness() -> Verifier:
     """The instance most like the query decides; without likeness the logit is far below 0."""
-    verifier = Verifier("baseline", channels=4).eval()
+    verifier = Verifier("baseline", channels=4, start="paper").eval()
     verifier.pooling.similarity.weight.data = torch.ones(4)
     return verifier
 

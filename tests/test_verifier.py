@@ -69,6 +69,7 @@ def test_images_through_the_compact_cnn() -> None:
         ({"backbone": "compact_cnn", "backbone_options": {"sise": "small"}}, "Did you mean 'size'"),
         ({"backbone": "compact_cnn", "backbone_options": {"size": "smal"}}, "Did you mean 'small'"),
         ({"channels": 0}, "channels is 0"),
+        ({"channels": 4, "start": "similiar"}, "Did you mean 'similar'"),
     ],
 )
 def test_wrong_arguments_suggest_right_ones(arguments: dict[str, Any], message: str) -> None:
@@ -94,6 +95,26 @@ def test_saving_again_keeps_the_card_and_replaces_the_rest(saved: Path, tmp_path
     assert (folder / "README.md").read_text() == "my own card"
     assert Verifier.from_pretrained(folder)(*exemplar()).attention is not None
     assert sorted(path.name for path in folder.iterdir()) == ["README.md", "config.json", "model.safetensors"]
+
+
+def test_a_folder_that_names_no_start_has_that_of_the_paper(tmp_path: Path) -> None:
+    """Verifiers from before there was another one."""
+    torch.manual_seed(0)
+    verifier = Verifier("cap_dba_l2", channels=4, start="paper").eval()
+    verifier.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config.pop("start") == "paper"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    loaded = Verifier.from_pretrained(tmp_path)
+    assert isinstance(loaded.pooling.norm, torch.nn.LayerNorm)
+    assert torch.equal(loaded(*exemplar()).logit, verifier(*exemplar()).logit)
+
+
+def test_weights_of_one_start_do_not_fit_the_other(saved: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(saved, tmp_path / "copy")
+    change_config(folder, start="paper")
+    with pytest.raises(MivError, match="The two files must come from one save"):
+        Verifier.from_pretrained(folder)
 
 
 def change_config(folder: Path, **changes: Any) -> None:

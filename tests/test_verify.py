@@ -90,7 +90,7 @@ def test_vectors_may_be_arrays_tensors_or_lists() -> None:
 
 
 def test_the_operating_point_decides() -> None:
-    verifier = Verifier("cap_dba_l2", channels=4).eval()
+    verifier = Verifier("cap_dba_l2", channels=4, start="paper").eval()
     query, bag = vectors(4), vectors(5, 4, seed=1)
     probability = verifier.verify(query, bag).probability
     verifier.operating_point = OperatingPoint(threshold=probability - 0.01)
@@ -218,7 +218,7 @@ HUGE = [3e38, -3e38, 3e38]  # finite, but their distances are not
 
 
 def test_an_answer_that_is_none_is_refused_with_its_exemplar() -> None:
-    verifier = Verifier("baseline", channels=3).eval()
+    verifier = Verifier("baseline", channels=3, start="paper").eval()
     with pytest.raises(MivError, match=r"logit for exemplar 1 .*NaN or infinite.*no verdict"):
         verifier.verify_many(vectors(3, 3), [vectors(2, 3), [[1.0, 2.0, 3.0], HUGE], vectors(1, 3)])
     with pytest.raises(MivError, match="no verdict"):
@@ -226,6 +226,16 @@ def test_an_answer_that_is_none_is_refused_with_its_exemplar() -> None:
     verifier.pooling.similarity.weight.data.fill_(torch.nan)
     with pytest.raises(MivError, match="logit for this query and bag"):
         verifier.verify(vectors(3), vectors(2, 3))
+
+
+def test_of_a_cosine_only_directions_matter_however_long_or_short_the_vectors_are() -> None:
+    verifier = Verifier("nearest", channels=3).eval()
+    query, bag = vectors(3), vectors(4, 3, seed=1)
+    expected = verifier.verify(query, bag)
+    for length in (1e38, 1e-30):  # whose squares are infinite, and 0
+        found = verifier.verify(query / np.abs(query).max() * length, bag * np.float32(length / 3))
+        assert found.probability == pytest.approx(expected.probability, abs=1e-5)
+        assert found.shares == pytest.approx(expected.shares, abs=1e-5)
 
 
 def test_attention_that_is_none_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,7 +399,7 @@ def test_without_attention_the_witnesses_are_those_that_the_logit_falls_without(
 @pytest.mark.parametrize("method", ["leave_one_out", "shapley", "rollout"])
 def test_witnesses_by_what_was_asked_for(method: Any) -> None:
     torch.manual_seed(0)
-    verifier = Verifier("msa", channels=4).eval()
+    verifier = Verifier("msa", channels=4, start="paper").eval()
     query, bag = vectors(4), vectors(5, 4, seed=1)
     verdict = verifier.verify(query, bag, witnesses=method)
     scores = explain_features(verifier, torch.from_numpy(query)[None], Bags.from_list([torch.from_numpy(bag)]), method)

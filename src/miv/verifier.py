@@ -82,8 +82,8 @@ class Verifier(
     Args:
         pooling: a name from ``miv.list_poolings()``.
         backbone: ``features`` where the instances are vectors already, ``compact_cnn`` for small grey images,
-            ``hog`` and ``pixels`` for images without learning, ``hf:<name or folder>`` for texts and images,
-            ``timm:<name>`` for images.
+            ``hog_cnn`` for few images, ``hog`` and ``pixels`` for images without learning, ``hf:<name or folder>`` for
+            texts and images, ``timm:<name>`` for images.
         channels: the length of the vectors, for the backbone ``features`` only.
         pooling_options: what ``miv.create_pooling`` takes for that name, such as ``{"heads": 4}``.
         backbone_options: what the backbone takes, such as ``{"size": "large"}``.

@@ -24,16 +24,11 @@ GIVEN = 60
 
 def perfect_verifier() -> Verifier:
     """The greatest likeness in the bag decides, and instances of one class are alike: right for the right reason."""
-    verifier = Verifier("baseline", channels=8)
-    verifier.pooling.similarity.weight.data = torch.ones(8)
-    verifier.operating_point = OperatingPoint(
-        threshold=0.99
-    )  # logits are above 7 with a witness, and mostly below 2 without
-    return verifier.eval()
+    return Verifier("baseline", channels=8).eval()  # cosines are about 0.9 with a witness, and below 0.5 without
 
 
 def yes_to_all() -> Verifier:
-    verifier = Verifier("mi_net", channels=8)
+    verifier = Verifier("mi_net", channels=8, start="paper")
     verifier.pooling.similarity.weight.data.zero_()  # the logit is always 0
     return verifier.eval()
 

@@ -210,9 +210,8 @@ def test_small_calls_give_what_large_ones_give(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_baseline_owes_its_logit_to_the_instance_it_looks_at() -> None:
     """By eye: similarities 3, 1 and -1 to the query; without the first the greatest is 1."""
-    verifier = Verifier("baseline", channels=4).eval()
+    verifier = Verifier("baseline", channels=4, start="paper").eval()
     verifier.pooling.norm = torch.nn.Identity()  # type: ignore[assignment]
-    verifier.pooling.norm.weight = torch.ones(1)  # type: ignore[assignment]
     verifier.pooling.similarity.weight.data = torch.ones(4)
     query = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
     bags = Bags.from_list([torch.tensor([[3.0, 0, 0, 0], [1.0, 0, 0, 0], [-1.0, 0, 0, 0]])])

@@ -1,12 +1,14 @@
 """One bag, in the form for export, computes what ``Bags`` computes."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from miv import Bags, create_pooling
 from miv.export.one_bag import OneBag
 
-OPTIONS = [
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("cap_ma", {"heads": 1, "projection": False, "co_excitation": False, "norm": "none"}),
     ("cap_vema", {"heads": 3, "norm": "post"}),
     ("cap_dba_l1", {"co_excitation": False}),
@@ -16,12 +18,14 @@ OPTIONS = [
     ("pma", {"seeds": 1}),
     ("bi_lstm", {}),
     ("msa", {}),
+    ("nearest", {}),
+    ("cap_dba_l2", {"start": "similar"}),
 ]
 
 
 @pytest.mark.parametrize(("name", "options"), OPTIONS)
 @pytest.mark.parametrize("size", [1, 5])
-def test_poolings_do_not_notice(name: str, options: dict[str, object], size: int) -> None:
+def test_poolings_do_not_notice(name: str, options: dict[str, Any], size: int) -> None:
     torch.manual_seed(size)
     pooling = create_pooling(name, channels=6, **options).eval()
     for parameter in pooling.parameters():

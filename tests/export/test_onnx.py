@@ -15,6 +15,7 @@ from torch import nn
 
 from miv import Bags, MivError, Verifier, list_poolings
 from miv.operating_point import OperatingPoint
+from miv.poolings.base import Start
 from miv.scalings import Isotonic, Platt, Scaling, Temperature
 from miv.witness_sets import ConformalRule, StatedRule, WitnessRule
 
@@ -33,12 +34,15 @@ def shaken(verifier: Verifier) -> Verifier:
     generator = torch.Generator().manual_seed(3)
     for parameter in verifier.pooling.parameters():
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
+    for buffer in verifier.pooling.buffers():  # the centre
+        buffer += 0.1 * torch.randn(buffer.shape, generator=generator)
     return verifier.eval()
 
 
+@pytest.mark.parametrize("start", ["paper", "similar"])
 @pytest.mark.parametrize("pooling", list_poolings())
-def test_every_pooling_agrees_with_pytorch_for_bags_of_1_to_200(pooling: str, tmp_path: Path) -> None:
-    verifier = shaken(Verifier(pooling, channels=CHANNELS))
+def test_every_pooling_agrees_with_pytorch_for_bags_of_1_to_200(pooling: str, start: Start, tmp_path: Path) -> None:
+    verifier = shaken(Verifier(pooling, channels=CHANNELS, start=start))
     check = export_onnx(verifier, tmp_path / "verifier.onnx", bags=4)
     assert check.worst <= 1e-4
     exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
@@ -136,7 +140,7 @@ def test_a_backbone_that_cannot_be_exported_is_refused_with_what_can_be_done(tmp
 
 
 def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
-    export_onnx(shaken(Verifier("baseline", channels=3)), tmp_path / "verifier.onnx", bags=1)
+    export_onnx(shaken(Verifier("baseline", channels=3, start="paper")), tmp_path / "verifier.onnx", bags=1)
     exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
     huge = np.array([3e38, -3e38, 3e38], np.float32)  # finite, but their distances are not
     with pytest.raises(ValueError, match="NaN or infinite numbers, so there is no verdict"):

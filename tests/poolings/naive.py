@@ -1,8 +1,8 @@
 """The poolings once more, from the paper's equations, one exemplar and one instance at a time, in plain numpy.
 
 Nothing of the package is used, so an error there cannot hide here. Each function takes the weights by name, the
-options, one query ``(C,)`` and one bag ``(N, C)`` after the first LayerNorm, and gives ``v_Q``, ``v_P`` and attention
-``[instance][head]`` or None.
+options, one query ``(C,)`` and one bag ``(N, C)`` after the first norm, and gives ``v_Q``, ``v_P`` and attention
+``[instance][head]`` or None. Which start a verifier has is read off the names of its weights.
 """
 
 import math
@@ -30,6 +30,27 @@ def layer_norm(w: Weights, name: str, x: Array, eps: float) -> Array:
     return (x - x.mean()) / math.sqrt(x.var() + eps) * w[f"{name}.weight"] + w[f"{name}.bias"]
 
 
+def unit(x: Array) -> Array:
+    return x / max(math.sqrt(sum(x**2)), 1e-6)
+
+
+def first_norm(w: Weights, x: Array) -> Array:
+    """The paper's LayerNorm, or with ``start="similar"`` a direction of length √C."""
+    if "norm.map" not in w:
+        return layer_norm(w, "norm", x, 1e-3)
+    centred = unit(x) - w["norm.centre"]
+    mapped = np.array([sum(row * centred) for row in w["norm.map"]])
+    return math.sqrt(len(x)) * unit(mapped) * w["norm.weight"] + w["norm.bias"]
+
+
+def similarity(w: Weights, query: Array, bag: Array) -> float:
+    """Equation 7, or with ``start="similar"`` its mean over the channels, scaled, with an intercept."""
+    product = float(sum(w["similarity.weight"] * query * bag))
+    if "similarity.scale" not in w:
+        return product
+    return float(w["similarity.scale"]) * product / len(query) + float(w["similarity.intercept"])
+
+
 def softmax(scores: list[float]) -> list[float]:
     exponentials = [math.exp(s - max(scores)) for s in scores]
     return [e / sum(exponentials) for e in exponentials]
@@ -40,10 +61,16 @@ def weighted(weights: list[float], rows: list[Array]) -> Array:
 
 
 def baseline(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Result:
-    similarities = [float(sum(w["similarity.weight"] * query * target)) for target in bag]
+    similarities = [similarity(w, query, target) for target in bag]
     best = [s == max(similarities) for s in similarities]
     attention = [b / sum(best) for b in best]
     return query, weighted(attention, list(bag)), [[a] for a in attention]
+
+
+def nearest(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Result:
+    cosines = [float(sum(query * target)) / len(query) for target in bag]
+    chosen = [target for target, cosine in zip(bag, cosines, strict=True) if cosine == max(cosines)]
+    return query, sum(chosen, np.zeros_like(query)) / len(chosen), [[a] for a in softmax([20 * c for c in cosines])]
 
 
 def gabmil(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Result:
@@ -73,7 +100,7 @@ def pma(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Result
     heads = options.get("heads", 2)
     query = row_wise("row_wise", query)
     targets = [row_wise("row_wise", t) for t in bag]
-    bag_vector, by_head = attend(layer_norm(w, "norm", w["seed"], 1e-3))
+    bag_vector, by_head = attend(first_norm(w, w["seed"]))
     query_vector = attend(query)[0] if options.get("seeds", 2) == 2 else query
     return query_vector, bag_vector, [list(row) for row in zip(*by_head, strict=True)]
 
@@ -103,7 +130,7 @@ def msa(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Result
         return rows[0]
 
     heads = options.get("heads", 2)
-    return first_output(query), first_output(layer_norm(w, "norm", w["cls"], 1e-3)), None
+    return first_output(query), first_output(first_norm(w, w["cls"])), None
 
 
 def mi_net(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Result:
@@ -163,7 +190,8 @@ def cap(score: Callable[[Weights, Array, Array, slice, Array], float]) -> Callab
         queries, bags, by_head = [], [], []
         for j in range(heads):
             part = slice(j * size, (j + 1) * size)
-            attention = softmax([score(w, project(query), project(t), part, bag) for t in bag])
+            sharpness = float(w["sharpness"][j]) if "sharpness" in w else 1.0
+            attention = softmax([sharpness * score(w, project(query), project(t), part, bag) for t in bag])
             bags.append(weighted(attention, [value(t, part) for t in bag]))
             queries.append(value(query, part))
             by_head.append(attention)
@@ -208,4 +236,5 @@ POOLINGS: dict[str, Callable[..., Result]] = {
     "cap_dba_l1": cap(l1_score),
     "cap_dba_l2": cap(l2_score),
     "cap_ma": cap(ma_score),
+    "nearest": nearest,
 }

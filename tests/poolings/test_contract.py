@@ -1,8 +1,10 @@
 """The contract of every pooling in the registry, and of CAP's options."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from torch import Tensor
 
 import miv
 from miv import Bags, Verification, Verifier
+from miv.poolings.base import Start
 from tests.poolings import naive
 
 # Every name as it comes, and then what its options can make of it.
@@ -27,18 +30,31 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("cap_dba_l2", {"co_excitation": False}),
     ("cap_ma", {"heads": 4, "norm": "post", "co_excitation": False}),
 ]
-every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=lambda x: x if isinstance(x, str) else str(x))
+STARTS: tuple[Start, ...] = ("paper", "similar")
+every_start = pytest.mark.parametrize("start", STARTS)
+every_pooling = pytest.mark.parametrize("name", miv.list_poolings())
 CHANNELS = 12
 
 
-def verifier_of(name: str, options: dict[str, Any], channels: int = CHANNELS, seed: int = 0) -> Verifier:
+def every_case(test: Callable[..., None]) -> Callable[..., None]:
+    by_options = pytest.mark.parametrize(("name", "options"), CASES, ids=lambda x: x if isinstance(x, str) else str(x))
+    return by_options(every_start(test))
+
+
+def verifier_of(name: str, options: dict[str, Any], start: Start, channels: int = CHANNELS, seed: int = 0) -> Verifier:
     """A verifier in float64 whose weights have all left their starting values."""
     torch.manual_seed(seed)
-    verifier = Verifier(name, channels=channels, pooling_options=options).double()
+    verifier = Verifier(name, channels=channels, pooling_options=options, start=start).double()
     with torch.no_grad():
         for parameter in verifier.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
+        for buffer in verifier.buffers():  # the centre
+            buffer.add_(0.1 * torch.randn_like(buffer))
     return verifier.eval()
+
+
+def learning(verifier: Verifier) -> dict[str, Tensor]:
+    return {key: parameter for key, parameter in verifier.named_parameters() if parameter.requires_grad}
 
 
 def exemplars(sizes: list[int], channels: int = CHANNELS, seed: int = 1) -> tuple[Tensor, list[Tensor]]:
@@ -61,23 +77,20 @@ def test_every_pooling_has_a_naive_twin() -> None:
 
 
 @every_case
-def test_equals_the_naive_loop(name: str, options: dict[str, Any]) -> None:
-    verifier = verifier_of(name, options)
+def test_equals_the_naive_loop(name: str, options: dict[str, Any], start: Start) -> None:
+    verifier = verifier_of(name, options, start)
     query, bags = exemplars([4, 1, 7])
     answer = verifier(query, Bags.from_list(bags))
     weights = {key: value.numpy() for key, value in verifier.pooling.state_dict().items()}
 
-    def first_norm(row: Tensor) -> Any:
-        return naive.layer_norm(weights, "norm", row.numpy(), 1e-3)
-
     attention: list[list[float]] = []
     for b in range(3):
-        bag = torch.tensor([list(first_norm(row)) for row in bags[b]]).numpy()
-        vector_q, vector_p, by_instance = naive.POOLINGS[name](weights, options, first_norm(query[b]), bag)
+        bag = np.array([naive.first_norm(weights, row.numpy()) for row in bags[b]])
+        normed_query = naive.first_norm(weights, query[b].numpy())
+        vector_q, vector_p, by_instance = naive.POOLINGS[name](weights, options, normed_query, bag)
         torch.testing.assert_close(answer.query_vector[b], torch.tensor(vector_q), atol=1e-9, rtol=0)
         torch.testing.assert_close(answer.bag_vector[b], torch.tensor(vector_p), atol=1e-9, rtol=0)
-        similarity = float(sum(weights["similarity.weight"] * vector_q * vector_p))
-        assert answer.logit[b].item() == pytest.approx(similarity, abs=1e-9)
+        assert answer.logit[b].item() == pytest.approx(naive.similarity(weights, vector_q, vector_p), abs=1e-9)
         attention += by_instance or []
     if answer.attention_by_head is None:
         assert not attention
@@ -87,10 +100,10 @@ def test_equals_the_naive_loop(name: str, options: dict[str, Any]) -> None:
 
 
 @every_case
-def test_the_order_of_instances_does_not_matter(name: str, options: dict[str, Any]) -> None:
+def test_the_order_of_instances_does_not_matter(name: str, options: dict[str, Any], start: Start) -> None:
     if name == "bi_lstm":
         pytest.skip("a recurrent pooling reads a bag in order, by its nature")
-    verifier = verifier_of(name, options)
+    verifier = verifier_of(name, options, start)
     query, bags = exemplars([5, 2])
     orders = [torch.tensor([3, 0, 4, 1, 2]), torch.tensor([1, 0])]
     plain = verifier(query, Bags.from_list(bags))
@@ -102,7 +115,7 @@ def test_the_order_of_instances_does_not_matter(name: str, options: dict[str, An
 
 
 def test_bi_lstm_reads_in_order_but_trains_on_random_orders() -> None:
-    verifier = verifier_of("bi_lstm", {})
+    verifier = verifier_of("bi_lstm", {}, "similar")
     query, bags = exemplars([6])
     forwards, backwards = Bags.from_list(bags), Bags.from_list([bags[0].flip(0)])
     assert verifier(query, forwards).logit != verifier(query, backwards).logit
@@ -115,9 +128,9 @@ def test_bi_lstm_reads_in_order_but_trains_on_random_orders() -> None:
 @settings(max_examples=15, deadline=None)
 @given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6), seed=st.integers(0, 2**16))
 def test_a_batch_equals_its_exemplars_one_by_one(
-    name: str, options: dict[str, Any], sizes: list[int], seed: int
+    name: str, options: dict[str, Any], start: Start, sizes: list[int], seed: int
 ) -> None:
-    verifier = verifier_of(name, options, seed=seed)
+    verifier = verifier_of(name, options, start, seed=seed)
     query, bags = exemplars(sizes, seed=seed)
     together = verifier(query, Bags.from_list(bags))
     for b, bag in enumerate(bags):
@@ -127,7 +140,8 @@ def test_a_batch_equals_its_exemplars_one_by_one(
             torch.testing.assert_close(together.attention_of(b), alone.attention_of(0))
 
 
-@pytest.mark.parametrize("name", miv.list_poolings())
+@every_pooling
+@every_start
 @settings(max_examples=15, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=5),
@@ -137,10 +151,10 @@ def test_a_batch_equals_its_exemplars_one_by_one(
     scale=st.sampled_from([1e-3, 1.0, 1e3]),
 )
 def test_attention_and_gradients_are_sound(
-    name: str, sizes: list[int], heads: int, width: int, dtype: torch.dtype, scale: float
+    name: str, start: Start, sizes: list[int], heads: int, width: int, dtype: torch.dtype, scale: float
 ) -> None:
     options = {"heads": heads} if name in ("pma", "msa") or name.startswith("cap") else {}
-    verifier = verifier_of(name, options, channels=heads * width).to(dtype).train()
+    verifier = verifier_of(name, options, start, channels=heads * width).to(dtype).train()
     query, bags = exemplars(sizes, channels=heads * width)
     query = (query * scale).to(dtype).requires_grad_()
     values = (torch.cat(bags) * scale).to(dtype).requires_grad_()
@@ -148,7 +162,7 @@ def test_attention_and_gradients_are_sound(
     answer.logit.sum().backward()
 
     assert torch.isfinite(answer.logit).all()
-    tensors = {**dict(verifier.named_parameters()), "query": query, "bag": values}
+    tensors = {**learning(verifier), "query": query, "bag": values}
     for key, tensor in tensors.items():
         assert tensor.grad is not None, f"{key} has no gradient"
         assert torch.isfinite(tensor.grad).all(), f"the gradient of {key} is not finite"
@@ -159,11 +173,11 @@ def test_attention_and_gradients_are_sound(
 
 
 @every_case
-def test_gradients_equal_finite_differences(name: str, options: dict[str, Any]) -> None:
-    verifier = verifier_of(name, options)
+def test_gradients_equal_finite_differences(name: str, options: dict[str, Any], start: Start) -> None:
+    verifier = verifier_of(name, options, start)
     query, bags = exemplars([3, 1, 2])
     borders = Bags.from_list(bags)
-    parameters = [p for p in verifier.parameters() if p.numel() <= 200]
+    parameters = [p for p in learning(verifier).values() if p.numel() <= 200]
 
     def logits(query: Tensor, values: Tensor, *_: Tensor) -> Tensor:
         return verifier(query, borders.with_values(values)).logit
@@ -174,25 +188,26 @@ def test_gradients_equal_finite_differences(name: str, options: dict[str, Any]) 
 
 @every_case
 @pytest.mark.parametrize("way", ["bfloat16", "autocast"])
-def test_bfloat16_is_tolerated(name: str, options: dict[str, Any], way: str) -> None:
+def test_bfloat16_is_tolerated(name: str, options: dict[str, Any], start: Start, way: str) -> None:
     channels = 96  # enough for a sum over channels to lose digits
     query, bags = exemplars([9, 1, 30], channels)
-    expected = verifier_of(name, options, channels)(query, Bags.from_list(bags))
-    verifier = verifier_of(name, options, channels).to(torch.bfloat16 if way == "bfloat16" else torch.float32)
+    expected = verifier_of(name, options, start, channels)(query, Bags.from_list(bags))
+    verifier = verifier_of(name, options, start, channels).to(torch.bfloat16 if way == "bfloat16" else torch.float32)
     dtype = next(verifier.parameters()).dtype
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=way == "autocast"):
         answer = verifier(query.to(dtype), Bags.from_list([bag.to(dtype) for bag in bags]))
     scale = expected.logit.abs().max().item()
     torch.testing.assert_close(answer.logit.double(), expected.logit, atol=0.05 * scale + 0.05, rtol=0.05)
+    tolerance = 0.03 if start == "paper" else 0.06  # a norm of several steps is rounded more often
     if name != "baseline" and answer.attention is not None and expected.attention is not None:  # a tie may turn
-        torch.testing.assert_close(answer.attention.double(), expected.attention, atol=0.03, rtol=0.05)
+        torch.testing.assert_close(answer.attention.double(), expected.attention, atol=tolerance, rtol=0.05)
     answer.logit.sum().backward()
-    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in verifier.parameters())
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in learning(verifier).values())
 
 
 @every_case
-def test_saved_and_loaded_gives_the_same(name: str, options: dict[str, Any], tmp_path: Path) -> None:
-    verifier = verifier_of(name, options).float()
+def test_saved_and_loaded_gives_the_same(name: str, options: dict[str, Any], start: Start, tmp_path: Path) -> None:
+    verifier = verifier_of(name, options, start).float()
     query, bags = exemplars([4, 1])
     inputs = query.float(), Bags.from_list([bag.float() for bag in bags])
     verifier.save_pretrained(tmp_path)
@@ -201,15 +216,15 @@ def test_saved_and_loaded_gives_the_same(name: str, options: dict[str, Any], tmp
 
 def test_equal_maxima_share_the_attention_of_the_baseline() -> None:
     verifier = Verifier("baseline", channels=2)
-    torch.nn.init.ones_(verifier.pooling.similarity.weight)
     row = torch.tensor([1.0, 3.0])
     answer = verifier(row[None], Bags.from_list([torch.stack([row, row, -row])]))
     assert answer.attention_of(0).tolist() == [0.5, 0.5, 0.0]
 
 
-@pytest.mark.parametrize("name", miv.list_poolings())
-def test_bags_that_were_looked_at_can_be_trained_on(name: str) -> None:
-    verifier = verifier_of(name, {})
+@every_pooling
+@every_start
+def test_bags_that_were_looked_at_can_be_trained_on(name: str, start: Start) -> None:
+    verifier = verifier_of(name, {}, start)
     query, bags = exemplars([3, 2])
     both = Bags.from_list(bags)
     with torch.inference_mode():

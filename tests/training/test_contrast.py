@@ -1,6 +1,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,8 +116,9 @@ def test_the_weights_of_its_last_epoch_are_kept(tmp_path: Path) -> None:
     assert all(torch.equal(last[f"verifier.{name}"], weight) for name, weight in kept.items())
 
 
-def test_several_processes_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{"contrast_epochs": 1}, {"align_epochs": 1, "start": "similar"}])
+def test_several_processes_are_refused(tmp_path: Path, settings: dict[str, Any]) -> None:
     machine = Machine(tmp_path / "cache", devices=2)
     with pytest.raises(MivError, match="needs one process"):
-        train(tiny_sets("image"), IMAGES.changed({"contrast_epochs": 1}), tmp_path / "run", machine)
+        train(tiny_sets("image"), IMAGES.changed(settings), tmp_path / "run", machine)
     assert not (tmp_path / "run").exists()

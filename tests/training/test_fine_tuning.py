@@ -53,7 +53,7 @@ def moved(before: Verifier, after: Verifier) -> dict[str, float]:
 
 
 def test_each_part_keeps_its_own_rate_under_the_schedule() -> None:
-    verifier = Verifier("baseline", "compact_cnn")
+    verifier = Verifier("baseline", "compact_cnn", start="paper")
     config = TrainingConfig(**RATES, weight_decay=0.1, backbone_learning_rate=1e-4)
     optimiser = create_optimiser(config, verifier)
     of_backbone = {id(weight) for weight in verifier.backbone.parameters()}
@@ -69,7 +69,7 @@ def test_each_part_keeps_its_own_rate_under_the_schedule() -> None:
 @pytest.mark.parametrize("name", ["rmsprop", "adamw"])
 def test_steps_move_each_part_by_its_own_rate(name: Any) -> None:
     """Either optimiser takes steps whose length depends on its rate and not on the size of the gradient."""
-    verifier = Verifier("baseline", "compact_cnn")
+    verifier = Verifier("baseline", "compact_cnn", start="paper")
     before = {key: weight.clone() for key, weight in verifier.state_dict().items()}
     config = TrainingConfig(optimiser=name, learning_rates=((0, 1e-2),), backbone_learning_rate=1e-4)
     optimiser = create_optimiser(config, verifier)
@@ -154,7 +154,7 @@ def test_only_the_last_layers_learn(tmp_path: Path) -> None:
         backbone=encoder(tmp_path / "encoder"), trainable_layers=1, frozen_stage=False, **RATES, **SHORT
     )
     torch.manual_seed(config.seed)
-    before = Verifier("cap_dba_l2", str(config.backbone), pooling_options={"heads": 1})
+    before = Verifier("cap_dba_l2", str(config.backbone), pooling_options={"heads": 1}, start="paper")
     train(text_sets(), config, tmp_path / "run", Machine(tmp_path / "cache"))
     went = moved(before, Verifier.from_pretrained(tmp_path / "run"))
     learned = {name for name, distance in went.items() if name.startswith("backbone.") and distance > 0}
@@ -166,7 +166,7 @@ def test_all_layers_learn_by_default_and_a_low_rate_moves_them_little(tmp_path: 
     spec = encoder(tmp_path / "encoder")
     config = TrainingConfig(backbone=spec, frozen_stage=False, backbone_learning_rate=1e-5, **RATES, **SHORT)
     torch.manual_seed(config.seed)
-    before = Verifier("cap_dba_l2", spec, pooling_options={"heads": 1})
+    before = Verifier("cap_dba_l2", spec, pooling_options={"heads": 1}, start="paper")
     train(text_sets(), config, tmp_path / "run", Machine(tmp_path / "cache"))
     went = moved(before, Verifier.from_pretrained(tmp_path / "run"))
     assert 0 < went["backbone.model.encoder.layer.0.output.dense.weight"] < 1e-4

@@ -15,6 +15,7 @@ from miv.training.presets import preset
 from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
 from miv.training.stages import run_stage
+from miv.training.start import Start
 from tests.training.test_fine_tuning import encoder, text_sets
 from tests.training.tiny import FEATURES, IMAGES, rows, tiny_sets
 
@@ -142,6 +143,26 @@ def test_an_encoder_that_was_trained_is_pretrained_in_the_next_training(tmp_path
     config = json.loads((tmp_path / "second" / "config.json").read_text())
     assert config["backbone_learning_rate"] == 2e-5
     assert "config" not in config["backbone_options"]  # would say that its weights are random
+
+
+def test_a_verifier_that_starts_as_a_cosine_goes_on_with_what_it_has_learned(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "cache", quiet=True)
+    similar = FEATURES.changed({"start": "similar", "heads": 2, "optimiser": "adamw", "select_by": "auroc"})
+    train(tiny_sets("features"), similar.changed({"max_epochs": 6}), tmp_path / "first", machine)
+    again = similar.changed({"max_epochs": 1, "align_epochs": 1, "align_learning_rate": 1e-9})
+    train(tiny_sets("features"), again, tmp_path / "second", machine, start_from=tmp_path / "first")
+    reached = json.loads((tmp_path / "first/evaluation.json").read_text())["validation"]["classification"]["auroc"]
+    state = torch.load(tmp_path / "second/checkpoints/frozen/last.ckpt", weights_only=True)["stage"]
+    assert state["start"]["validation_auroc"] >= reached - 0.002  # an untrained one has 0.88
+    assert RunFolder(tmp_path / "second").read_config()["start"] == "similar"
+
+
+def test_a_start_other_than_that_of_the_verifier_is_refused_where_it_was_asked_for(earlier: Path) -> None:
+    start = Start.read(earlier)
+    config = IMAGES.changed({"start": "similar", "align_epochs": 4})
+    assert (start.adopted(config).start, start.adopted(config).align_epochs) == ("paper", 0)
+    with pytest.raises(MivError, match=r"start is 'similar', but the training starts from .* which has 'paper'"):
+        start.adopted(config, {"start": "similar"})
 
 
 def test_a_verifier_of_the_package_is_a_start(tmp_path: Path) -> None:

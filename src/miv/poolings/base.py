@@ -60,7 +60,8 @@ class Pooling(nn.Module):
     """
 
     has_attention: ClassVar[bool] = True
-    starts_as_nearest: ClassVar[bool] = False  # whether `start_similar` makes it as good as the nearest target
+    # Whether `start_similar`, once fitted, makes it (with one head) as good as the nearest target.
+    starts_as_nearest: ClassVar[bool] = False
     learns: ClassVar[bool] = True  # whether there is anything to learn after `start_similar` was fitted
 
     norm: nn.LayerNorm | AlignedNorm

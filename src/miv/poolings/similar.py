@@ -40,7 +40,10 @@ class AlignedNorm(nn.Module):
 
     def direction(self, x: Tensor) -> Tensor:
         """``(..., C)`` to ``(..., C)`` of length 1, before scale and offset."""
-        return _unit(functional.linear(_unit(x) - self.centre, self.map))
+        # First, so that no square overflows or vanishes; it cancels out, hence without a gradient.
+        largest = x.detach().abs().amax(dim=-1, keepdim=True)
+        scaled = x / torch.where(largest > 0, largest, 1)
+        return _unit(functional.linear(_unit(scaled) - self.centre, self.map))
 
     def forward(self, x: Tensor) -> Tensor:
         """``(..., C)`` to ``(..., C)``."""
@@ -73,5 +76,5 @@ class ScaledProduct(nn.Module):
 
 
 def _unit(x: Tensor) -> Tensor:
-    """Rows of length 1; a row of zeros, which has no direction, stays as it is."""
+    """Rows of length 1; one of zeros, or of roundings to the centre, has no direction and stays near zero."""
     return x / x.norm(dim=-1, keepdim=True).clamp(min=1e-6)

@@ -13,7 +13,7 @@ from miv.exemplars import ExemplarSet
 from miv.poolings.similar import AlignedNorm
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule, contrast_losses
-from miv.training.module import Features
+from miv.training.module import Features, independent
 from miv.training.optimisers import create_optimiser
 from miv.verifier import Verifier
 
@@ -47,7 +47,7 @@ class AlignModule(ContrastModule):
         for weight in learning:
             weight.requires_grad_(False)
         self.norm.map.requires_grad_(True)
-        optimiser = create_optimiser(self.config, self.verifier, len(self.sets["train"]))
+        optimiser = create_optimiser(self.config, self.verifier, independent(self.sets["train"]))
         for weight in learning:  # none of them is in the optimiser
             weight.requires_grad_(True)
         return optimiser

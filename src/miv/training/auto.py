@@ -26,7 +26,7 @@ HEAD: dict[str, Any] = {
     "learning_rates": ((0, 1e-3),),
     "backbone_learning_rate": "auto",
     "warmup": 1.0,
-    "pull": 10.0,
+    "pull": 4.0,
     "patience": 4,
     "frozen_patience": 4,
     "full_stage": False,

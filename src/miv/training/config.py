@@ -32,8 +32,8 @@ class TrainingConfig:
         grouping: how many exemplars that share instances are drawn together; 1 draws each on its own.
         optimiser: rmsprop (as in Keras), or adamw.
         weight_decay: of adamw, for matrices and convolutions.
-        pull: how strongly adamw pulls what learns toward where it started, for 1,000 exemplars; half as much for twice
-            as many.
+        pull: how strongly adamw pulls what learns toward where it started, for 1,000 exemplars that share no instance;
+            four times as strongly for half as many.
         learning_rates: from which epoch of a stage which rate holds; --learning-rates 0:1e-4,5:5e-5.
         frozen_learning_rates: the same for the first stage, where it differs.
         backbone_learning_rate: highest learning rate of the backbone, in the stages contrast and all; it follows the

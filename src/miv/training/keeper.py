@@ -30,19 +30,11 @@ class Keeper(Checkpoint):
     agreement.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        epochs: int,
-        patience: int,
-        metrics: Callable[[StageState], None],
-        started: Callable[[StageState], None],
-    ) -> None:
+    def __init__(self, folder: Path, epochs: int, patience: int, metrics: Callable[[StageState], None]) -> None:
         self.folder = folder
         self.epochs = epochs
         self.patience = patience
         self.write_metrics = metrics
-        self.report_start = started
         self._asked = False
         self._saved = time.monotonic()
 
@@ -50,7 +42,6 @@ class Keeper(Checkpoint):
         """Keep the start, where it is a candidate for the best."""
         if module.measure_start() and trainer.is_global_zero:
             module.verifier.save_pretrained(self.folder / BEST)
-            self.report_start(module.state)
 
     def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
         """Save between two steps where that is due."""

@@ -59,7 +59,7 @@ class StageModule(LightningModule):
         return draw_batches(self.sets["train"], self.config.batch_size, self.config.grouping, random)
 
     def configure_optimizers(self) -> Optimizer:
-        return create_optimiser(self.config, self.verifier, len(self.sets["train"]))
+        return create_optimiser(self.config, self.verifier, independent(self.sets["train"]))
 
     def on_train_start(self) -> None:
         self._began = time.monotonic() - self.state.seconds
@@ -174,6 +174,11 @@ class _Batches(Dataset[tuple[Batch, float]]):
     def __getitem__(self, part: Part) -> tuple[Batch, float]:
         chosen, factor = part
         return make_batch(self.exemplars, chosen, self.lookup), factor
+
+
+def independent(exemplars: ExemplarSet) -> float:
+    """How many exemplars the instances suffice for without being used twice: what there is to learn from."""
+    return min(len(exemplars), len(exemplars.used) / (1 + float(exemplars.bag_sizes.mean())))
 
 
 def _one_number(*numbers: int) -> int:

@@ -68,13 +68,13 @@ class PulledAdamW(AdamW):
         return loss
 
 
-def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: int = 1_000) -> Optimizer:
+def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float = 1_000) -> Optimizer:
     """Make the optimiser of everything in the model that learns; a group's ``factor`` is of the scheduled rate.
 
     Args:
         config: the settings.
         model: a verifier, or a part of one.
-        exemplars: how many there are to learn from; with few, weights are pulled more to where they start.
+        exemplars: how many independent ones there are to learn from; with few, weights are pulled more to their start.
     """
     if config.start == "similar" and config.optimiser == "adamw":
         return _similar_optimiser(config, model, exemplars)
@@ -94,13 +94,13 @@ def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: int = 
     return optimiser
 
 
-def _similar_optimiser(config: TrainingConfig, model: nn.Module, exemplars: int) -> Optimizer:
+def _similar_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float) -> Optimizer:
     """The head's weights are pulled to their start, and rates of its matrices fall with their inputs.
 
     A step of Adam changes all inputs of a row together, so what a matrix gives changes by rate × inputs (Yang et al.
     2022): with one rate for all widths, 1e-3 is careful at 64 channels and wild at 900.
     """
-    pull = config.pull * 1_000 / exemplars
+    pull = config.pull * (1_000 / exemplars) ** 2
     backbone_rate = config.backbone_learning_rate
     of_backbone = backbone_rate / config.learning_rates[0][1] if isinstance(backbone_rate, float) else 1.0
     groups = []

@@ -9,7 +9,7 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from miv.training.state import Row, StageState
+from miv.training.state import Row
 
 
 class EpochProgress(Callback):
@@ -40,21 +40,23 @@ class EpochProgress(Callback):
             self._bars.add_task(f"Stage {self.stage}", total=total, completed=done)
             self._bars.start()
 
+    def on_train_epoch_start(self, trainer: Trainer, module: Any) -> None:
+        """Say how good the start is, which is measured when a stage begins."""
+        state = module.state
+        if state.start is not None and not state.epoch and not state.step and trainer.is_global_zero:
+            is_best = self.stage not in BY_NEAREST and state.start[state.criterion] > self._best_before
+            self._say(f"{self.stage:<6} start      {_figures(state.start, self.stage)}{' *' if is_best else ''}")
+
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Move the bar."""
         if self._bars is not None:
             self._bars.advance(self._bars.task_ids[0])
 
-    def report_start(self, state: StageState) -> None:
-        """Say how good the start is, once it is measured, which is after ``on_train_start``."""
-        if state.start is not None:
-            self._say(f"{self.stage:<6} start                   {_figures(state.start, self.stage)}")
-
     def report(self, module: Any) -> None:
         """Say how the epoch went."""
         row, state = module.state.history[-1], module.state
         seconds, self._began = time.monotonic() - self._began, time.monotonic()
-        is_verifier = self.stage not in _BY_NEAREST
+        is_verifier = self.stage not in BY_NEAREST
         is_best = is_verifier and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
         self._say(
             f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
@@ -74,11 +76,11 @@ class EpochProgress(Callback):
             self._bars = None
 
 
-_BY_NEAREST = ("contrast", "align")  # stages without a verdict yet, which answer by the nearest target
+BY_NEAREST = ("contrast", "align")  # stages without a verdict yet, which answer by the nearest target
 
 
 def _figures(row: Row, stage: str) -> str:
-    of = "nearest loss" if stage in _BY_NEAREST else "loss"
+    of = "nearest loss" if stage in BY_NEAREST else "loss"
     return (
         f"validation {of} {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
         f"AUROC {row['validation_auroc']:.4f}"

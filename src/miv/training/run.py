@@ -18,6 +18,7 @@ from miv.files import whole_folder
 from miv.instance_form import InstanceForm
 from miv.json_files import write_json
 from miv.poolings.base import POOLINGS
+from miv.poolings.similar import AlignedNorm
 from miv.prediction import predict
 from miv.processes import Share
 from miv.progress import Progress, SilentProgress
@@ -72,11 +73,12 @@ def train(
     for split in ("train", "validation"):
         if split not in sets:
             raise MivError(f"There is no split {split!r}. A training needs train and validation.")
-    if config.contrast_epochs and machine.processes > 1:
-        raise MivError(
-            f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes. That stage "
-            "compares all exemplars of a batch, so it needs one process: leave out --devices and --nodes, or the stage."
-        )
+    for name in ("contrast_epochs", "align_epochs"):
+        if getattr(config, name) and machine.processes > 1:
+            raise MivError(
+                f"{name} is {getattr(config, name)} with {machine.processes} processes. That stage compares all "
+                f"exemplars of a batch, so it needs one process: leave out --devices and --nodes, or set {name} to 0."
+            )
     device = machine.find_device()
     start = Start.read(start_from) if isinstance(start_from, str | Path) else start_from
     config = complete(config if start is None else start.adopted(config), sets["train"].pool)
@@ -129,7 +131,8 @@ def _run_stages(
     states: dict[str, StageState] = {}
     for stage in stages:
         features = known or (_embed(verifier, sets, machine.cache, progress) if stage.frozen else None)
-        if config.start == "similar" and stage.fits_start and not (run.checkpoints(stage.name) / LAST).is_file():
+        has_begun = (run.checkpoints(stage.name) / LAST).is_file()
+        if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
             fit_start(verifier, sets["train"], fitted["train"], config.seed, only_scale=ALIGN in states)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
-from torch import nn
+from torch import Tensor, nn
 
 from miv.batches import embedded, make_batch
 from miv.exemplars import ExemplarSet
@@ -19,6 +19,7 @@ from miv.verifier import Verifier
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
 MOST_EXEMPLARS = 1_500  # three numbers need no more, and some poolings are slow
 _TOGETHER = 512  # exemplars
+_ROUNDING = 1e-6  # products that differ by less are equal but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,18 +27,22 @@ class StartFit:
     """What was fitted.
 
     Args:
-        is_centred: whether the mean of the train features is subtracted.
-        sharpness: of the attention, where the pooling has it.
+        centre: ``(C,)`` what is subtracted from the features; zeros, or the mean of those of train.
+        sharpness: ``(h,)`` of the attention of each head, where the pooling is CAP.
         scale: of the cosine.
         intercept: of the logit.
         losses: ``(E,)`` cross-entropy of the train bags that it was fitted to.
     """
 
-    is_centred: bool
-    sharpness: float | None
+    centre: Tensor
+    sharpness: Tensor | None
     scale: float
     intercept: float
     losses: NDArray[np.float64]
+
+    @property
+    def is_centred(self) -> bool:
+        return bool(self.centre.any())
 
     @property
     def loss(self) -> float:
@@ -58,15 +63,16 @@ def fit_start(
     For each centre (none, or the mean of the train features) and each sharpness of the attention, a logistic regression
     of one variable gives scale and intercept,
 
-    .. math:: P(y = 1) = \sigma\Big(\frac{s}{C} \sum_i v^Q_i v^P_i + b\Big),
+    .. math:: P(y = 1) = \sigma\Big(\frac{s}{C} \sum_i w_i \, v^Q_i v^P_i + b\Big),
 
     and the sharpness of the least cross-entropy is kept. A centre is kept where it lowers the cross-entropy by more
-    than a standard error of the difference: on a few hundred bags, less is chance. Neither the weights of the pooling
-    nor the map of its norm are touched.
+    than a standard error of the difference: on a few hundred bags, less is chance. In the same way a verifier that was
+    trained before keeps the centre and the sharpness that it has learned, unless others are clearly better. Neither the
+    weights of the pooling nor the map of its norm are touched.
 
     Args:
         verifier: it is changed.
-        train: the exemplars.
+        train: the exemplars; where all have one label there is nothing to fit, and ``None`` is returned.
         features: ``(P, C)`` of the pool of ``train``, as the backbone gives them.
         seed: of the choice among many exemplars.
         only_scale: leave centre and sharpness as they are. A map that was learned on these very bags makes witnesses
@@ -78,64 +84,97 @@ def fit_start(
     chosen = np.random.default_rng([seed, 11]).permutation(len(train))[:MOST_EXEMPLARS]
     some = train.subset(np.sort(chosen))
     if some.label.min() == some.label.max():
-        return None  # nothing to tell apart
-    sharpness = pooling.sharpness if isinstance(pooling, CrossAttentionPooling) else None
+        return None
+    own, own_sharpness = pooling.norm.centre.clone(), _sharpness(pooling)
+    centres = (torch.zeros_like(own), _mean_direction(train, features).to(own))
+    sharps = [None] if own_sharpness is None else [torch.full_like(own_sharpness, sharp) for sharp in SHARPNESS]
     with evaluating(verifier), torch.no_grad():
-        now = pooling.norm.centre.clone()
-        centres = (now,) if only_scale else (torch.zeros_like(now), _mean_direction(train, features).to(now))
-        fits = []
-        for centre in centres:
-            pooling.norm.centre.copy_(centre)
-            cosines = _cosines(pooling, None if only_scale else sharpness, some, features)
-            tried = [_fit_scale(one, some.label, bool(centre.any()), sharp) for sharp, one in cosines.items()]
-            fits.append(min(tried, key=lambda fit: fit.loss))
-        best = fits[0] if only_scale or not _is_gain(fits[0].losses - fits[1].losses) else fits[1]
-        pooling.norm.centre.copy_(centres[fits.index(best)])
-        if sharpness is not None and best.sharpness is not None:
-            sharpness.fill_(best.sharpness)
+        rivals = [] if only_scale else [_fits(pooling, some, features, centre, sharps) for centre in centres]
+        if only_scale or not (_is_one_of(own, centres) and _is_one_of(own_sharpness, sharps)):
+            rivals.insert(0, _fits(pooling, some, features, own, [own_sharpness]))
+        best, *others = (min(tried, key=lambda fit: fit.loss) for tried in rivals)
+        for other in others:
+            best = other if _is_clearly_better(other, best) else best
+        _set(pooling, best.centre, best.sharpness)
         pooling.similarity.scale.fill_(best.scale)
         pooling.similarity.intercept.fill_(best.intercept)
     return best
 
 
-def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> torch.Tensor:
+def _sharpness(pooling: Pooling) -> Tensor | None:
+    if not isinstance(pooling, CrossAttentionPooling) or pooling.sharpness is None:
+        return None
+    return pooling.sharpness.detach().clone()
+
+
+def _set(pooling: Pooling, centre: Tensor, sharpness: Tensor | None) -> None:
+    if isinstance(pooling.norm, AlignedNorm):
+        pooling.norm.centre.copy_(centre)
+    if isinstance(pooling, CrossAttentionPooling) and pooling.sharpness is not None and sharpness is not None:
+        pooling.sharpness.copy_(sharpness)
+
+
+def _is_one_of(given: Tensor | None, known: tuple[Tensor, ...] | list[None] | list[Tensor]) -> bool:
+    return given is None or any(one is not None and torch.equal(given, one) for one in known)
+
+
+def _is_clearly_better(one: StartFit, other: StartFit) -> bool:
+    gain = other.losses - one.losses  # (E,)
+    return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
+
+
+def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor:
     """``(C,)`` the mean of the features that train uses, each of length 1."""
     used = torch.from_numpy(np.asarray(features[train.used]))
     return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
 
 
-def _is_gain(gain: NDArray[np.float64]) -> bool:
-    """Whether what each exemplar gains ``(E,)`` is in the mean more than its standard error."""
-    return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
+def _fits(
+    pooling: Pooling,
+    exemplars: ExemplarSet,
+    features: NDArray[np.float32],
+    centre: Tensor,
+    sharps: list[None] | list[Tensor] | list[Tensor | None],
+) -> list[StartFit]:
+    """Scale and intercept for a centre and each sharpness."""
+    products = _products(pooling, exemplars, features, centre, sharps)
+    return [_fit(product, exemplars.label, centre, sharp) for product, sharp in zip(products, sharps, strict=True)]
 
 
-def _fit_scale(cosine: NDArray[np.float64], label: NDArray[np.int8], is_centred: bool, sharp: float | None) -> StartFit:
-    spread = float(cosine.std()) or 1.0
-    model = LogisticRegression(C=1.0).fit(cosine[:, None] / spread, label)
-    slope, intercept = float(model.coef_[0, 0]) / spread, float(model.intercept_[0])
+def _fit(product: NDArray[np.float64], label: NDArray[np.int8], centre: Tensor, sharpness: Tensor | None) -> StartFit:
+    mean, spread = float(product.mean()), float(product.std())
+    slope = intercept = 0.0
+    if spread > _ROUNDING * max(1.0, abs(mean)):
+        model = LogisticRegression(C=1.0).fit((product[:, None] - mean) / spread, label)
+        slope = float(model.coef_[0, 0]) / spread
+        intercept = float(model.intercept_[0]) - slope * mean
     if slope <= 0:  # the sign is what is known beforehand
         share = float(np.clip(label.mean(), 1e-3, 1 - 1e-3))
-        slope, intercept = 1.0, float(np.log(share / (1 - share)) - cosine.mean())
+        slope, intercept = 1.0, float(np.log(share / (1 - share)) - mean)
     sign = 1 - 2 * label.astype(np.float64)  # -1 where the label is 1
-    losses = np.logaddexp(0, sign * (slope * cosine + intercept))
-    return StartFit(is_centred, sharp, slope, intercept, losses)
+    losses = np.logaddexp(0, sign * (slope * product + intercept))
+    return StartFit(centre, sharpness, slope, intercept, losses)
 
 
-def _cosines(
-    pooling: Pooling, sharpness: nn.Parameter | None, exemplars: ExemplarSet, features: NDArray[np.float32]
-) -> dict[float | None, NDArray[np.float64]]:
-    """``(E,)`` what scale and intercept are applied to, for each sharpness that the pooling can have."""
-    weight = next(pooling.parameters())
+def _products(
+    pooling: Pooling,
+    exemplars: ExemplarSet,
+    features: NDArray[np.float32],
+    centre: Tensor,
+    sharps: list[None] | list[Tensor] | list[Tensor | None],
+) -> list[NDArray[np.float64]]:
+    """For each sharpness ``(E,)`` what scale and intercept are applied to."""
+    weight = pooling.similarity.weight
     lookup = embedded(features, weight.dtype)
-    parts: dict[float | None, list[NDArray[np.float64]]] = {}
+    parts: list[list[NDArray[np.float64]]] = [[] for _ in sharps]
     for first in range(0, len(exemplars), _TOGETHER):
         rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
         query, bags = make_batch(exemplars, rows, lookup).to(weight.device).queries_and_bags()
-        query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # alike for all
-        for sharp in (None,) if sharpness is None else SHARPNESS:
-            if sharpness is not None and sharp is not None:
-                sharpness.fill_(sharp)
+        _set(pooling, centre, None)
+        query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # alike for every sharpness
+        for part, sharp in zip(parts, sharps, strict=True):
+            _set(pooling, centre, sharp)
             twins = pooling(query, bags)
-            cosine = (twins.query_vector * twins.bag_vector).sum(dim=1).double().cpu().numpy() / pooling.channels
-            parts.setdefault(sharp, []).append(cosine)
-    return {sharp: np.concatenate(found) for sharp, found in parts.items()}
+            product = (twins.query_vector * twins.bag_vector) @ weight / pooling.channels  # (B,)
+            part.append(product.double().cpu().numpy())
+    return [np.concatenate(part) for part in parts]

@@ -18,7 +18,7 @@ from miv.training.contrast import ContrastModule
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.machine import Machine
 from miv.training.module import Features, StageData, StageModule
-from miv.training.progress import EpochProgress
+from miv.training.progress import BY_NEAREST, EpochProgress
 from miv.training.run_folder import RunFolder
 from miv.training.state import StageState
 from miv.verifier import Verifier
@@ -104,7 +104,7 @@ def _go_on(
     module = _module(stage, verifier, config, sets, features)
     module.state.keeps_last = stage.keeps_last
     epochs_before = sum(state.epoch for state in before.values())
-    best_before = max((state.best_value for name, state in before.items() if name != CONTRAST), default=-1.0)
+    best_before = max((state.best_value for name, state in before.items() if name not in BY_NEAREST), default=-1.0)
     lines = EpochProgress(stage.name, epochs_before, best_before)
     logger = TensorBoardLogger(run.path, name="tensorboard", version=stage.name)
 
@@ -114,11 +114,7 @@ def _go_on(
         if not machine.quiet:
             lines.report(module)
 
-    def report_start(state: StageState) -> None:
-        if not machine.quiet:
-            lines.report_start(state)
-
-    keeper = Keeper(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record, report_start)
+    keeper = Keeper(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record)
     trainer = machine.trainer([keeper] if machine.quiet else [keeper, lines], logger)
     last = run.checkpoints(stage.name) / LAST
     torch.manual_seed(config.seed)
@@ -151,7 +147,7 @@ def _keep_start(
 ) -> StageState:
     """Keep the verifier as it is: a stage of no epochs."""
     module = _module(stage, verifier, config, sets, features)
-    module.measure_start()
+    module.state.start = module.measure()
     if Share.of_this_process().rank == 0:
         verifier.save_pretrained(run.checkpoints(stage.name) / BEST)
     return module.state

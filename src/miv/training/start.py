@@ -59,10 +59,12 @@ class Start:
             given: those that were asked for, which must agree with the verifier; by default all that are not at
                 their default.
         """
+        own = self.verifier.configuration
         if given is None:
             default = TrainingConfig()
             given = {n: getattr(config, n) for n in _MODEL_SETTINGS if getattr(config, n) != getattr(default, n)}
-        own = self.verifier.configuration
+        else:
+            self._compare("start", given.get("start"), own["start"])
         pooling_options, backbone_options = dict(own["pooling_options"]), dict(own["backbone_options"])
         known = POOLINGS[own["pooling"]].options
         defaults = {name: option.default for name, option in known.items()}
@@ -77,7 +79,10 @@ class Start:
             self._compare(f"{name} in backbone_options", value, backbone_options.get(name))
         model = {"pooling": own["pooling"], "pooling_options": pooling_options, "backbone": own["backbone"]}
         model["backbone_options"] = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
-        return config.changed(model | ({"heads": heads} if "heads" in known else {}))
+        model |= {"heads": heads} if "heads" in known else {}
+        # A verifier with the paper's LayerNorm has no map that could be learned.
+        model |= {"start": own["start"], "align_epochs": config.align_epochs if own["start"] == "similar" else 0}
+        return config.changed(model)
 
     def _compare(self, name: str, given: Any, own: Any) -> None:
         if given is not None and json.dumps(given, sort_keys=True) != json.dumps(own, sort_keys=True):

@@ -1,0 +1,57 @@
+"""The plain answer through every door: trained, evaluated, verified with, calibrated, explained, exported, reported."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from miv import Verifier
+from miv.cli.app import app
+from miv.evaluation import auroc
+from miv.evaluation.cosines import cosines
+from miv.exemplars import save_splits
+from tests.training.tiny import tiny_sets
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(app, list(arguments))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize("start", ["similar", "paper"])  # it has no other start, whatever the settings say
+def test_nearest_through_every_door(start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime (pip install 'miv[onnx]')")
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    sets = tiny_sets("features")
+    save_splits(sets, tmp_path / "data", builder="test", options={}, seed=0)
+    settings = ["--pooling", "nearest", "--start", start, "--align-epochs", "0"]
+    trained = json.loads(run("train", "data", "--out", "run", *settings, "--json"))
+
+    test = sets["test"]
+    expected = auroc(test.label, cosines(test, test.pool.values).nearest)
+    assert trained["test"]["classification"]["auroc"] == pytest.approx(expected, abs=0.01)  # a centre may be fitted
+    assert trained["test"]["classification"]["accuracy"] > 0.9  # scale and intercept are fitted
+    assert json.loads(Path("run/run.json").read_text())["best"] == {"stage": "frozen", "epoch": 0}
+    assert json.loads(run("evaluate", "run", "data", "--json")) == trained["test"]
+    assert "nearest" in run("runs", "list", ".")
+    explained = json.loads(run("evaluate", "run", "data", "--witnesses", "shapley", "--json"))
+    assert explained["classification"] == trained["test"]["classification"]
+    run("calibrate", "run", "data")
+    run("export", "run", "--onnx", "nearest.onnx")
+    run("report", "run", "--data", "data", "--out", "report.html")
+
+    np.save("query.npy", test.pool.values[test.query[1]])
+    np.save("bag.npy", test.pool.values[test.bag(1)])
+    verdict = json.loads(run("verify", "run", "--query", "query.npy", "--bag", "bag.npy", "--json"))
+    assert verdict["verdict"] is True
+    verifier = Verifier.from_pretrained("run")
+    again = verifier.verify(test.pool.values[test.query[1]], test.pool.values[test.bag(1)])
+    shown = test.bag_witness(1)
+    assert shown is not None
+    assert [witness.index for witness in again.witnesses][:1] == [int(np.flatnonzero(shown)[0])]

@@ -1,0 +1,109 @@
+"""Where validation is tiny, a trial on halves of train decides for how many epochs each stage trains."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.training.pilot import ENOUGH, can_divide, halves
+from miv.training.run import Machine, train
+from tests.training.tiny import FEATURES, IMAGES, rows, tiny_sets
+
+SIMILAR: dict[str, Any] = {
+    "start": "similar",
+    "heads": 1,
+    "optimiser": "adamw",
+    "select_by": "auroc",
+    "pull": 1.0,
+    "learning_rates": ((0, 1e-3),),
+    "max_epochs": 3,
+    "patience": 3,
+}
+
+
+def small_validation(exemplars: int, kind: str = "features") -> dict[str, ExemplarSet]:
+    sets = tiny_sets(kind, 400 if kind == "features" else 60)
+    return {**sets, "validation": tiny_sets(kind, exemplars)["validation"]}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_halves_share_no_query_and_lose_no_exemplar(seed: int) -> None:
+    sets = small_validation(50)
+    features = {split: sets[split].pool.values for split in ("train", "validation")}
+    divided, known = halves(sets, features, seed)
+    first, held_out = divided["train"], divided["validation"]
+    from_train = held_out.query < len(sets["train"].pool)
+    assert len(first) + int(from_train.sum()) == len(sets["train"])
+    assert not set(first.query) & set(held_out.query[from_train])
+    assert 0.25 < len(first) / len(sets["train"]) < 0.75
+    assert int((~from_train).sum()) == len(sets["validation"])
+    assert known["validation"].shape == held_out.pool.values.shape
+    other = halves(sets, features, seed + 1)[0]["train"]
+    assert len(first) != len(other) or not np.array_equal(first.query, other.query)
+
+
+def test_the_joined_set_is_its_parts() -> None:
+    sets = small_validation(50)
+    features = {split: 2 * sets[split].pool.values for split in ("train", "validation")}  # not those of the pool
+    divided, known = halves(sets, features, seed=0)
+    held_out = divided["validation"]
+    parts = [(sets["train"], number) for number in range(len(sets["train"]))]
+    kept = {(int(query), tuple(bag)) for query, bag in _exemplars(divided["train"])}
+    left = [(one, n) for one, n in parts if (int(one.query[n]), tuple(one.bag(n))) not in kept]
+    expected = left + [(sets["validation"], number) for number in range(50)]
+    assert len(expected) == len(held_out)
+    for number, (part, at) in enumerate(expected):
+        values = features["train" if part is sets["train"] else "validation"]
+        assert held_out.label[number] == part.label[at]
+        np.testing.assert_array_equal(known["validation"][held_out.query[number]], values[part.query[at]])
+        np.testing.assert_array_equal(known["validation"][held_out.bag(number)], values[part.bag(at)])
+
+
+def _exemplars(exemplars: ExemplarSet) -> list[tuple[int, list[int]]]:
+    return [(int(query), exemplars.bag(number).tolist()) for number, query in enumerate(exemplars.query)]
+
+
+def test_one_query_cannot_be_divided() -> None:
+    pool = InstancePool("features", np.eye(4, dtype=np.float32))
+    assert not can_divide(ExemplarSet.from_lists(pool, [0, 0], [[1], [2, 3]], labels=[1, 0]))
+    assert can_divide(ExemplarSet.from_lists(pool, [0, 1], [[1], [2, 3]], labels=[1, 0]))
+
+
+@pytest.mark.parametrize(("exemplars", "is_tried"), [(50, True), (ENOUGH + 50, False)])
+def test_a_trial_is_made_where_validation_is_tiny_only(tmp_path: Path, exemplars: int, is_tried: bool) -> None:
+    run = tmp_path / "run"
+    train(small_validation(exemplars), FEATURES.changed(SIMILAR), run, Machine(tmp_path / "cache", quiet=True))
+    assert (run / "checkpoints" / "pilot").is_dir() is is_tried
+
+
+def test_the_paper_and_stages_that_train_the_backbone_make_no_trial(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "cache", quiet=True)
+    few = {"max_epochs": 1}
+    train(small_validation(50), FEATURES.changed(few), tmp_path / "paper", machine)
+    train(small_validation(20, "image"), IMAGES.changed({**SIMILAR, **few}), tmp_path / "all", machine)
+    assert not list(tmp_path.rglob("pilot"))
+
+
+def test_the_trial_decides_how_many_epochs_are_taken(tmp_path: Path) -> None:
+    """Labels of chance: whatever 20 exemplars of validation say, the trial finds nothing to learn, or little."""
+    run = tmp_path / "run"
+    sets = small_validation(20)
+    settings = {**SIMILAR, "align_epochs": 2, "learning_rates": ((0, 1e-9),), "align_learning_rate": 1e-9}
+    train(sets, FEATURES.changed(settings), run, Machine(tmp_path / "cache", quiet=True))
+    # Nothing changes, so no epoch is better than the start: none is taken.
+    assert json.loads((run / "run.json").read_text())["best"] == {"stage": "frozen", "epoch": 0}
+    assert {row["epoch"] for row in rows(run)} == {"0"}
+    tried = [row["stage"] for row in rows(run / "checkpoints" / "pilot")]
+    assert tried == ["align"] * 2 + ["frozen"] * 3
+
+
+def test_a_trial_with_features_of_images(tmp_path: Path) -> None:
+    """Its validation is of features that are known, whatever the instances are."""
+    run = tmp_path / "run"
+    config = IMAGES.changed({**SIMILAR, "full_stage": False, "frozen_patience": 3, "align_epochs": 2})
+    found = train(small_validation(20, "image"), config, run, Machine(tmp_path / "cache", quiet=True))
+    assert (run / "checkpoints" / "pilot" / "metrics.csv").is_file()
+    assert set(found) == {"validation", "test"}

@@ -1,0 +1,142 @@
+"""Whole trainings from a start that is fitted: they cannot end below it, and go on bit for bit after a kill."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from miv import Verifier
+from miv.exemplars import ExemplarSet
+from miv.prediction import predict
+from miv.training.run import Machine, train
+from miv.training.similar_start import fit_start
+from miv.training.state import START, StageState
+from tests.training.test_pilot import SIMILAR
+from tests.training.tiny import FEATURES, IMAGES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
+
+WILD = {**SIMILAR, "learning_rates": ((0, 3e-2),), "max_epochs": 4, "patience": 4, "pull": 0.0}
+
+
+def shuffled(exemplars: ExemplarSet) -> ExemplarSet:
+    """Labels of chance, so that whatever is learned is wrong."""
+    label = np.random.default_rng(0).permutation(exemplars.label)
+    return ExemplarSet(exemplars.pool, exemplars.query, exemplars.bag_ptr, exemplars.bag_index, label)
+
+
+@pytest.mark.parametrize("pooling", ["cap_dba_l2", "baseline", "gabmil"])
+def test_a_training_on_chance_cannot_end_below_its_start(tmp_path: Path, pooling: str) -> None:
+    sets = tiny_sets("features")
+    sets["train"] = shuffled(sets["train"])
+    config = FEATURES.changed({**WILD, "pooling": pooling})
+    train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
+    state = torch.load(tmp_path / "run/checkpoints/frozen/last.ckpt", weights_only=True)["stage"]
+    evaluation = json.loads((tmp_path / "run/evaluation.json").read_text())
+    start = state["start"]["validation_auroc"]
+    reached = [row["validation_auroc"] for row in state["history"]]
+    assert evaluation["validation"]["classification"]["auroc"] == pytest.approx(max([start, *reached]), abs=1e-9)
+    if pooling == "cap_dba_l2":  # the others may gain by chance
+        assert max(reached) < start, "an example that learned something after all"
+        assert json.loads((tmp_path / "run/run.json").read_text())["best"] == {"stage": "frozen", "epoch": 0}
+        torch.manual_seed(0)
+        fresh = Verifier(pooling, channels=8, pooling_options={"heads": 1})
+        fit_start(fresh, sets["train"], sets["train"].pool.values)
+        final = predict(Verifier.from_pretrained(tmp_path / "run"), sets["test"])
+        np.testing.assert_array_equal(final.logit, predict(fresh, sets["test"]).logit)
+
+
+def test_the_start_stands_before_the_first_epoch_and_wins_where_none_is_better() -> None:
+    state = StageState(criterion="validation_auroc", start={"validation_auroc": 0.7})
+    assert (state.best, state.best_value) == (START, 0.7)
+    state.history = [{"validation_auroc": 0.7}, {"validation_auroc": 0.6}]
+    assert (state.best, state.best_value) == (START, 0.7)  # the earlier one of equals
+    assert [state.is_over(10, patience) for patience in (2, 3)] == [True, False]
+    state.history.append({"validation_auroc": 0.8})
+    assert (state.best, state.best_value) == (2, 0.8)
+    state.keeps_last, state.start = True, None
+    state.history.append({"validation_auroc": 0.1})
+    assert state.best == 3
+    again = StageState(criterion="validation_auroc")
+    again.restore(state.document())
+    assert (again.history, again.start) == (state.history, None)
+    old = {name: value for name, value in state.document().items() if name != "start"}
+    again.restore(old)  # a checkpoint from before there was one
+    assert again.start is None
+
+
+def test_the_line_of_the_start_has_the_star_where_no_epoch_is_better(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = tiny_sets("features")
+    sets["train"] = shuffled(sets["train"])
+    train(sets, FEATURES.changed({**WILD, "align_epochs": 1}), tmp_path / "run", Machine(tmp_path / "cache"))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[:2] for line in lines][:3] == [["align", "start"], ["align", "epoch"], ["frozen", "start"]]
+    assert [line.split()[:2] for line in lines if line.endswith(" *")] == [["frozen", "start"]]
+
+
+@pytest.mark.parametrize("pooling", ["cap_dba_l2", "nearest"])
+def test_what_a_contrast_stage_learned_is_the_start_of_the_head(tmp_path: Path, pooling: str) -> None:
+    settings = {**SIMILAR, "pooling": pooling, "contrast_epochs": 3, "contrast_batch_size": 8, "frozen_patience": 3}
+    run_tiny("image", tmp_path / "run", **{**settings, "full_stage": False})
+    contrast = torch.load(tmp_path / "run/checkpoints/contrast/last.ckpt", weights_only=True)["stage"]
+    nearest = contrast["history"][-1]["validation_auroc"]
+    if pooling == "nearest":
+        found = json.loads((tmp_path / "run/evaluation.json").read_text())["validation"]["classification"]["auroc"]
+    else:
+        frozen = torch.load(tmp_path / "run/checkpoints/frozen/last.ckpt", weights_only=True)["stage"]
+        found = frozen["start"]["validation_auroc"]
+    assert found >= nearest - 0.05  # of 44 exemplars
+
+
+# With 400 exemplars of validation there is no trial; with images, of which there are 44, there is one.
+RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "align": ("features", {**SIMILAR, "align_epochs": 2}),
+    "pilot": ("image", {**SIMILAR, "align_epochs": 2, "full_stage": False, "frozen_patience": 3}),
+    "contrast": ("image", {**SIMILAR, "contrast_epochs": 1, "max_epochs": 1, "frozen_patience": 1}),
+}
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def unbroken(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    kind, settings = RUNS[request.param]
+    run = tmp_path_factory.mktemp("unbroken") / "run"
+    run_tiny(kind, run, **settings)
+    assert (run / "checkpoints" / "pilot").is_dir() is (request.param == "pilot")
+    return request.param, run
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [f"{when} checkpoint {number}" for when in ("before", "after") for number in (1, 2, 3, 5, 6)] + ["final verifier"],
+)
+def test_a_killed_run_goes_on_as_if_it_had_not_been(unbroken: tuple[str, Path], tmp_path: Path, moment: str) -> None:
+    name, reference = unbroken
+    kind, settings = RUNS[name]
+    run = tmp_path / "run"
+    process = start_tiny(kind, run, moment, **settings)
+    process.join()
+    if process.exitcode != KILLED:
+        pytest.skip("this run has fewer checkpoints")
+    run_tiny(kind, run, **settings)
+    assert_same_run(reference, run)
+    assert (
+        json.loads((run / "run.json").read_text())["best"] == json.loads((reference / "run.json").read_text())["best"]
+    )
+    assert not list(run.rglob(".*"))  # what the killed process had begun to write
+
+
+def test_the_same_training_twice_is_the_same_to_the_last_bit(unbroken: tuple[str, Path], tmp_path: Path) -> None:
+    name, reference = unbroken
+    kind, settings = RUNS[name]
+    run_tiny(kind, tmp_path / "run", **settings)
+    assert_same_run(reference, tmp_path / "run")
+
+
+def test_a_frozen_stage_of_nothing_to_learn_leaves_the_next_to_train_the_backbone(tmp_path: Path) -> None:
+    config = IMAGES.changed({**SIMILAR, "pooling": "nearest", "max_epochs": 2, "frozen_patience": 2})
+    train(tiny_sets("image"), config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
+    stages = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
+    assert stages == {"frozen", "all"}

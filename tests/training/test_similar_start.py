@@ -1,0 +1,174 @@
+"""The start, fitted to the train bags, is as good as the nearest target by cosine where a pooling promises it."""
+
+import numpy as np
+import pytest
+import torch
+
+from miv import Verifier, list_poolings
+from miv.evaluation import auroc
+from miv.evaluation.cosines import cosines
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.poolings import POOLINGS
+from miv.poolings.cap import CrossAttentionPooling
+from miv.poolings.similar import ScaledProduct
+from miv.prediction import predict
+from miv.training.similar_start import SHARPNESS, fit_start
+
+PROMISED = ["baseline", "cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest"]
+CHANNELS = 32
+
+
+def clustered(seed: int, exemplars: int = 300, noise: float = 1.2, offset: float = 1.0) -> ExemplarSet:
+    """Classes are random directions, all lie off the origin by the offset; a bag of 3 to 8 has one of the query's."""
+    random = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).normal(size=(20, CHANNELS))
+    classes = np.arange(400) % 20
+    values = centres[classes] + noise * random.normal(size=(400, CHANNELS)) + offset
+    queries, bags, labels = [], [], []
+    for number in range(exemplars):
+        query = int(random.integers(400))
+        others = random.permutation(np.flatnonzero(classes != classes[query]))[: random.integers(2, 8)]
+        own = random.permutation(np.flatnonzero((classes == classes[query]) & (np.arange(400) != query)))[:1]
+        queries.append(query)
+        bags.append(np.concatenate([others, own if number % 2 else others[:1]]))
+        labels.append(number % 2)
+    return ExemplarSet.from_lists(InstancePool("features", values.astype(np.float32)), queries, bags, labels)
+
+
+def verifier_of(pooling: str) -> Verifier:
+    torch.manual_seed(0)
+    return Verifier(pooling, channels=CHANNELS, pooling_options={"heads": 1} if pooling.startswith("cap") else {})
+
+
+def measured(verifier: Verifier, exemplars: ExemplarSet) -> float:
+    return auroc(exemplars.label, predict(verifier, exemplars).logit)
+
+
+def test_a_pooling_says_whether_it_promises_to_start_as_the_nearest() -> None:
+    assert [name for name in list_poolings() if POOLINGS[name].make.starts_as_nearest] == PROMISED
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+@pytest.mark.parametrize("pooling", PROMISED)
+def test_the_fitted_start_is_as_good_as_the_nearest_target(pooling: str, offset: float) -> None:
+    train, validation = clustered(0, offset=offset), clustered(1, exemplars=800, offset=offset)
+    nearest = auroc(validation.label, cosines(validation, validation.pool.values).nearest)
+    assert 0.6 < nearest < 0.99, "an example that could not tell"
+    verifier = verifier_of(pooling)
+    fit = fit_start(verifier, train, train.pool.values)
+    assert fit is not None
+    assert fit.loss < np.log(2)
+    assert measured(verifier, validation) >= nearest - 0.01
+
+
+def test_what_was_fitted_is_in_the_verifier_and_nothing_else_was_touched() -> None:
+    train = clustered(0)
+    verifier = verifier_of("cap_dba_l2")
+    before = {name: weight.clone() for name, weight in verifier.state_dict().items()}
+    fit = fit_start(verifier, train, train.pool.values)
+    assert fit is not None
+    after = verifier.state_dict()
+    changed = {name for name, weight in after.items() if not torch.equal(weight, before[name])}
+    fitted = {"norm.centre", "sharpness", "similarity.scale", "similarity.intercept"}
+    assert changed <= {f"pooling.{name}" for name in fitted}
+    assert after["pooling.similarity.scale"].item() == pytest.approx(fit.scale)
+    assert after["pooling.similarity.intercept"].item() == pytest.approx(fit.intercept)
+    assert fit.sharpness is not None
+    assert torch.equal(after["pooling.sharpness"], fit.sharpness)
+    assert any(float(fit.sharpness) == pytest.approx(sharp) for sharp in SHARPNESS)
+    assert fit.is_centred == bool(after["pooling.norm.centre"].any())
+    answers = predict(verifier, train)
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(
+        torch.from_numpy(answers.logit), torch.from_numpy(train.label).float()
+    )
+    assert fit.loss == pytest.approx(float(loss), abs=1e-4)
+    again = verifier_of("cap_dba_l2")
+    fit_start(again, train, train.pool.values)
+    assert all(torch.equal(weight, after[name]) for name, weight in again.state_dict().items())
+
+
+def test_scale_and_intercept_are_those_of_the_least_loss() -> None:
+    train = clustered(0)
+    fit = fit_start(verifier := verifier_of("cap_ma"), train, train.pool.values)
+    assert fit is not None
+    similarity = verifier.pooling.similarity
+    assert isinstance(similarity, ScaledProduct)
+    for scale, intercept in ((1.1, 0.0), (0.9, 0.0), (1.0, 0.3), (1.0, -0.3)):
+        similarity.scale.data.fill_(fit.scale * scale)
+        similarity.intercept.data.fill_(fit.intercept * scale + intercept)
+        logit = torch.from_numpy(predict(verifier, train).logit)
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(logit, torch.from_numpy(train.label).float())
+        assert float(loss) > fit.loss - 2e-3  # a weak penalty on the scale keeps it finite
+
+
+def test_features_that_tell_nothing_get_a_positive_scale() -> None:
+    random = np.random.default_rng(0)
+    given = clustered(0)
+    useless = random.normal(size=(400, CHANNELS)).astype(np.float32)
+    against = ExemplarSet(given.pool, given.query, given.bag_ptr, given.bag_index, 1 - given.label)  # near is no
+    for exemplars, features in ((given, useless), (against, given.pool.values)):
+        verifier = verifier_of("nearest")
+        fit = fit_start(verifier, exemplars, features)
+        assert fit is not None
+        assert fit.scale > 0
+        assert fit.loss < 1.0
+
+
+@pytest.mark.parametrize("pooling", [*PROMISED, "gabmil", "pma", "msa", "mi_net", "bi_lstm"])
+@pytest.mark.parametrize("degenerate", ["zeros", "some zeros", "constant", "nearly constant"])
+def test_features_without_directions_break_nothing(pooling: str, degenerate: str) -> None:
+    train = clustered(0, exemplars=40)
+    values = train.pool.values.copy()
+    if degenerate == "zeros":
+        values[:] = 0
+    elif degenerate == "some zeros":
+        values[::3] = 0
+    else:
+        values[:] = values[0]
+        if degenerate == "nearly constant":
+            values *= 1 + 1e-6 * np.random.default_rng(0).normal(size=values.shape).astype(np.float32)
+    verifier = verifier_of(pooling)
+    fit = fit_start(verifier, train, values)
+    assert fit is not None
+    assert fit.scale > 0
+    answers = predict(verifier, train, values)
+    assert np.isfinite(answers.logit).all()
+    assert np.abs(answers.logit).max() < 30
+    if degenerate in ("zeros", "constant"):
+        assert fit.loss == pytest.approx(np.log(2), abs=0.05)
+
+
+def test_one_class_gives_nothing_to_fit() -> None:
+    train = clustered(0, exemplars=40)
+    verifier = verifier_of("cap_dba_l2")
+    before = {name: weight.clone() for name, weight in verifier.state_dict().items()}
+    assert fit_start(verifier, train.subset(np.flatnonzero(train.label == 1)), train.pool.values) is None
+    assert all(torch.equal(weight, before[name]) for name, weight in verifier.state_dict().items())
+
+
+def test_the_start_of_the_paper_is_left_alone() -> None:
+    train = clustered(0, exemplars=40)
+    verifier = Verifier("cap_dba_l2", channels=CHANNELS, start="paper")
+    assert fit_start(verifier, train, train.pool.values) is None
+
+
+def test_a_verifier_that_has_learned_keeps_what_it_learned() -> None:
+    """Sharpness of its own for each head, weights of the similarity, a centre: no candidate of the grid has those."""
+    train = clustered(0)
+    torch.manual_seed(0)
+    verifier = Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 2})
+    fit_start(verifier, train, train.pool.values)
+    pooling = verifier.pooling
+    assert isinstance(pooling, CrossAttentionPooling)
+    assert pooling.sharpness is not None
+    with torch.no_grad():
+        pooling.sharpness.copy_(torch.tensor([5.0, 6.0]))
+        pooling.similarity.weight[:16] = 0  # only the second head counts, and so it does in the fit
+    logits = torch.from_numpy(predict(verifier, train).logit)
+    fit = fit_start(verifier, train, train.pool.values)
+    assert fit is not None
+    again = torch.from_numpy(predict(verifier, train).logit)
+    labels = torch.from_numpy(train.label).float()
+    loss = torch.nn.functional.binary_cross_entropy_with_logits
+    assert float(loss(again, labels)) <= float(loss(logits, labels)) + 2e-3
+    assert fit.loss == pytest.approx(float(loss(again, labels)), abs=1e-4)
