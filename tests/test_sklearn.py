@@ -22,6 +22,7 @@ from miv import MIVClassifier, MivError, Verifier
 from miv.operating_point import OperatingPoint
 from miv.pairs import choose_held_out, exemplar_set
 from miv.sklearn import OnInstances
+from miv.training.auto import HEAD
 from miv.training.config import TrainingConfig
 from tests.training.tiny import tiny_sets
 
@@ -190,7 +191,7 @@ def test_few_exemplars_of_a_wide_embedding_are_answered_as_well_as_by_the_larges
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, {"heads": 1, "batch_size": 32, "max_epochs": 12, "pull": 10.0, "align_epochs": 12}),
+        ({}, {"heads": 1, "batch_size": 32, "max_epochs": 12, "pull": HEAD["pull"], "align_epochs": 12}),
         (
             {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0, "align": False, "learning_rate": 0.5},
             {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0, "align_epochs": 0},
@@ -224,6 +225,13 @@ def test_whole_queries_are_held_out_with_both_labels_on_both_sides() -> None:
     assert held_out.sum() == 20
     assert sorted(np.unique(held_out.reshape(20, 5).sum(axis=1))) == [0, 5]
     assert data.label[held_out].mean() == pytest.approx(0.4)
+
+
+def test_equal_vectors_are_one_instance() -> None:
+    data = exemplar_set([[1.0, 2.0], [1.0, 2.0]], [[[3.0, 0.0], [1.0, 2.0]], [[3.0, -0.0]]], np.array([0, 1]))
+    assert data.pool.values.tolist() == [[1.0, 2.0], [3.0, 0.0]]
+    assert data.query.tolist() == [0, 0]
+    assert [data.bag(row).tolist() for row in (0, 1)] == [[1, 0], [1]]
 
 
 def test_one_query_is_divided_and_a_single_positive_is_not() -> None:

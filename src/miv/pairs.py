@@ -43,18 +43,17 @@ def _checked(queries: Any, bags: Any) -> list[NDArray[np.float32]]:
 
 
 def exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarSet:
-    """One row per vector. Equal queries are one, so that their exemplars can be kept together.
-
-    To look for equal members of bags costs more than it saves where nothing is embedded.
-    """
+    """Equal vectors become one instance: exemplars of one query are kept together, and a training counts instances."""
     parts = _checked(queries, bags)
     check_finite(parts[0], "The queries")
-    distinct, query = np.unique(parts[0], axis=0, return_inverse=True)
-    values = np.concatenate([distinct, *parts[1:]])
-    check_finite(values, "The queries and bags")
+    vectors = np.concatenate(parts)
+    check_finite(vectors, "The queries and bags")
+    places: dict[bytes, int] = {}
+    instance = np.array([places.setdefault(row.tobytes(), len(places)) for row in vectors + 0.0])  # -0.0 is 0.0
+    _, first = np.unique(instance, return_index=True)
+    query, members = np.split(instance, [len(parts[0])])
     ptr = np.cumsum([0, *map(len, parts[1:])])
-    members = len(distinct) + np.arange(ptr[-1])
-    return ExemplarSet(InstancePool("features", values), query.ravel(), ptr, members, label.astype(np.int8))
+    return ExemplarSet(InstancePool("features", vectors[first]), query, ptr, members, label.astype(np.int8))
 
 
 def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.Generator) -> NDArray[np.bool_] | None:

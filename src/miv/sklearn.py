@@ -41,7 +41,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ``miv train`` does.
         batch_size: exemplars in a step.
         learning_rate: highest learning rate of the one cycle.
-        pull: how strongly weights are pulled toward where they started, for 1,000 exemplars.
+        pull: how strongly weights are pulled toward where they started, as in ``TrainingConfig``.
         align: whether a linear map of the vectors is learned first. It is kept only where the nearest target answers
             better with it.
         validation_fraction: share of the exemplars that is held out to choose the best epoch by AUROC. All exemplars of

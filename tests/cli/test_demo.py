@@ -7,15 +7,15 @@ from typer.testing import CliRunner
 
 import miv.demo
 from miv.cli.app import app
+from miv.exemplars import ExemplarSet
 from miv.training.config import TrainingConfig
 
 
 def test_it_verifies_then_trains_and_ends_with_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = miv.demo.settings
 
-    def short(pooling: str) -> TrainingConfig:
-        stages = {"contrast_epochs": 1, "max_epochs": 1, "patience": 1, "frozen_max_epochs": 1}
-        return full(pooling).changed({**stages, "contrast_batch_size": 8})
+    def short(sets: dict[str, ExemplarSet], pooling: str) -> TrainingConfig:
+        return full(sets, pooling).changed({"align_epochs": 1, "max_epochs": 1, "contrast_batch_size": 8})
 
     monkeypatch.setattr(miv.demo, "settings", short)
     monkeypatch.setattr(miv.demo, "TASK", {"writers": 12, "held_out_writers": 12, "copies": 3})
