@@ -100,7 +100,7 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
 def test_without_attention_the_rule_is_for_the_shares_that_verify_uses(folder: Path) -> None:
     """Those witnesses that the rule finds on the same data are as many as it promises."""
     torch.manual_seed(0)
-    Verifier("mi_net", channels=8).save_pretrained("without")
+    Verifier("mi_net", channels=8, start="paper").save_pretrained("without")
     said = json.loads(run("without", "data", "--json", "--scaling", "none"))
     assert said["witness_rule"]["name"] == "conformal"
     assert said["witness_rule"]["by"] == "leave_one_out"

@@ -73,6 +73,8 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> Choice:
             f"images by a small network beside a fixed descriptor (hog_cnn), trained from nothing in "
             f"{settings['contrast_epochs']} epochs of contrast, about {max(1, round(minutes))} min on this machine"
         )
+    if given.get("start") == "paper":
+        settings["align_epochs"] = 0  # the paper's norm has no map
     config = TrainingConfig().changed(settings | {"pooling": given.get("pooling", TrainingConfig.pooling)})
     reason = f"Chosen for {len(train):,} train exemplars of {_mean_size(train):.1f} instances: {words}."
     if not POOLINGS[config.pooling].make.starts_as_nearest:
