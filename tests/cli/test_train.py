@@ -77,7 +77,8 @@ def test_help_spells_what_is_to_be_typed_as_it_must_be() -> None:
 
 
 def test_a_setting_that_may_be_left_open_is_a_number_as_a_flag(folder: Path) -> None:
-    run("train", "data", "--out", "r", "--frozen-max-epochs", "1", "--max-epochs", "2", "--threads", "1")
+    few = ["--frozen-max-epochs", "1", "--max-epochs", "2", "--align-epochs", "0"]
+    run("train", "data", "--out", "r", *few, "--threads", "1")
     assert len(Path("r/metrics.csv").read_text().splitlines()) == 2  # the heading and one epoch
 
 
@@ -85,6 +86,7 @@ def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest
     changed = TrainingConfig(
         pooling="msa",
         pooling_options={"layers": 1, "scale": [1, 2]},
+        start="similar",
         heads=3,
         backbone="hf:some/name",
         backbone_options={"image_size": [32, 64], "pooling": "cls"},
@@ -92,6 +94,7 @@ def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest
         grouping=6,
         optimiser="adamw",
         weight_decay=0.25,
+        pull=2.5,
         learning_rates=((0, 1e-3), (7, 5e-4)),
         frozen_learning_rates=((0, 2e-3),),
         backbone_learning_rate=2e-5,
@@ -108,6 +111,8 @@ def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest
         contrast_batch_size=14,
         contrast_learning_rates=((0, 3e-3), (2, 1e-3)),
         contrast_temperature=0.5,
+        align_epochs=18,
+        align_learning_rate=0.125,
         augmentation="affine",
         precision="bfloat16",
         bucket=15,
@@ -126,12 +131,13 @@ def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest
     class Stop(Exception):  # noqa: N818
         pass
 
-    def stop(settings: TrainingConfig, changes: dict[str, object], where: str = "") -> None:
+    def stop(settings: TrainingConfig, changes: dict[str, object], where: str = "") -> TrainingConfig:
+        if not changes:  # there is no file
+            return settings
         seen.update(changes)
         raise Stop
 
     monkeypatch.setattr(TrainingConfig, "changed", stop)
-    monkeypatch.setattr("miv.cli.train.get_preset", lambda *_: TrainingConfig())
     with pytest.raises(Stop):
         run("train", "data", "--out", "r", *flags)
     monkeypatch.undo()
@@ -196,7 +202,7 @@ def interrupt(*arguments: object) -> None:
     ("arguments", "message"),
     [
         (["train", "digits-twn", "--out", "r"], "Did you mean 'digits-twin'"),
-        (["train", "data", "--out", "r", "--preset", "fats"], "Did you mean 'fast'"),
+        (["train", "data", "--out", "r", "--preset", "fast"], "no preset 'fast'.*Known: auto, best"),
         (["train", "data", "--out", "r", "--optimiser", "sgd"], "adamw"),
         (["train", "data", "--out", "r", "--raw", "x"], "takes no option"),
         (["train", "data", "--out", "r", "--config", "wrong.toml"], r"setting in wrong.toml 'pateince'.*'patience'"),

