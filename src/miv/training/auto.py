@@ -74,11 +74,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> Choice:
             f"{settings['contrast_epochs']} epochs of contrast, about {max(1, round(minutes))} min on this machine"
         )
     if given.get("start") == "paper":
-<<<<<<< HEAD
-        settings["align_epochs"] = 0  # the map is a part of the other start
-=======
         settings["align_epochs"] = 0  # the paper's norm has no map
->>>>>>> 037610768bca4a57e1482804324d7b720e657b40
     config = TrainingConfig().changed(settings | {"pooling": given.get("pooling", TrainingConfig.pooling)})
     reason = f"Chosen for {len(train):,} train exemplars of {_mean_size(train):.1f} instances: {words}."
     if not POOLINGS[config.pooling].make.starts_as_nearest:
