@@ -42,10 +42,10 @@ def test_vectors_are_scored_as_they_are() -> None:
 def test_images_have_hog_and_pixels_unless_a_backbone_is_named() -> None:
     save_splits(tiny_sets("image"), "pictures", builder="test", options={}, seed=0)
     assert list(json.loads(run("reference", "pictures", "--json"))["splits"]["test"]) == ["hog", "pixels"]
-    flags = ["--backbone", "compact_cnn", "--backbone-options", "grid=2,features=8"]
+    flags = ["--backbone", "hog", "--backbone-options", "cells=3,orientations=4"]
     found = json.loads(run("reference", "pictures", *flags, "--json"))
     assert list(found["splits"]["test"]) == ["nearest", "mean", "logistic", "hog", "pixels"]
-    assert found["backbone"] == "compact_cnn"
+    assert found["backbone"] == "hog"
 
 
 def test_texts_have_bm25_also_where_no_encoder_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

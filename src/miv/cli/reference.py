@@ -21,7 +21,7 @@ def reference(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="Makes the features: compact_cnn, hog, pixels, hf:<name or folder> or timm:<name>.",
+            help="Makes the features: hog, pixels, hf:<name or folder> or timm:<name>.",
             show_default="vectors as they are; hf:minilm for texts, where it is installed; none for images",
         ),
     ] = None,
@@ -78,9 +78,15 @@ def reference(
 
 def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | None, str]:
     """What makes the features, and what a person should know where nobody chose it."""
+    from miv.training.auto import FROM_NOTHING
+
     kind = next(iter(sets.values())).pool.kind
+    if asked in FROM_NOTHING:
+        raise MivError(
+            f"{asked} has random weights before it is trained. `miv train` shows the reference on what it learns."
+        )
     if asked is not None or kind == "features":
-        return asked, ""
+        return None if asked == "features" else asked, ""
     if kind == "image":
         return None, "Nothing was learned here. With --backbone NAME the features of a network are scored as well."
     from miv.backbones.hf_names import MINILM, find_model
