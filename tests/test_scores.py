@@ -46,9 +46,9 @@ def test_a_score_is_the_probability_of_a_bag_of_one(pooling: str) -> None:
         for query, bag in zip(queries, bags, strict=True)
         for member in bag
     ]
-    assert found[2].scores == pytest.approx(expected[6:], abs=1e-6)  # one exemplar, before the others were asked for
-    assert found.scores == pytest.approx(expected, abs=1e-6)
-    assert found[0].scores == pytest.approx(expected[:5], abs=1e-6)
+    assert found[2].scores == pytest.approx(expected[6:], abs=1e-5)  # one exemplar, before the others were asked for
+    assert found.scores == pytest.approx(expected, abs=1e-5)
+    assert found[0].scores == pytest.approx(expected[:5], abs=1e-5)
     assert found[1].document()["scores"] == pytest.approx([found[1].probability])
 
 

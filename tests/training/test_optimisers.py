@@ -118,7 +118,7 @@ def test_rates_of_wide_matrices_are_lower_and_few_exemplars_pull_more() -> None:
         matrix, vector = verifier.get_parameter("pooling.project.weight"), verifier.pooling.similarity.weight
         assert groups[id(matrix)]["lr"] == pytest.approx(1e-3 * factor)
         assert groups[id(vector)]["lr"] == pytest.approx(1e-3)
-        assert {group["pull"] for group in optimiser.param_groups} == {20.0}
+        assert {group["pull"] for group in optimiser.param_groups} == {40.0}  # half the exemplars, four times the pull
         assert {group["weight_decay"] for group in optimiser.param_groups} == {0.0}
         assert id(verifier.get_parameter("pooling.norm.map")) not in groups  # learned by a stage of its own
 

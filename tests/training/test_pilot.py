@@ -87,12 +87,14 @@ def test_the_paper_and_stages_that_train_the_backbone_make_no_trial(tmp_path: Pa
     assert not list(tmp_path.rglob("pilot"))
 
 
-def test_the_trial_decides_how_many_epochs_are_taken(tmp_path: Path) -> None:
-    """Labels of chance: whatever 20 exemplars of validation say, the trial finds nothing to learn, or little."""
+def test_the_trial_decides_how_many_epochs_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     sets = small_validation(20)
     settings = {**SIMILAR, "align_epochs": 2, "learning_rates": ((0, 1e-9),), "align_learning_rate": 1e-9}
-    train(sets, FEATURES.changed(settings), run, Machine(tmp_path / "cache", quiet=True))
+    train(sets, FEATURES.changed(settings), run, Machine(tmp_path / "cache"))
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "Validation has only 20 exemplars. A trial on halves of train chooses the epochs."
+    assert told[-1] == "The trial chose epochs: 0 of align, 0 of frozen. Now with all of train."
     # Nothing changes, so no epoch is better than the start: none is taken.
     assert json.loads((run / "run.json").read_text())["best"] == {"stage": "frozen", "epoch": 0}
     assert {row["epoch"] for row in rows(run)} == {"0"}

@@ -91,12 +91,15 @@ def train(
     cache = cache or cache_folder()
     options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
     sets = open_sets(data, options, cache / "sets")
-    if preset == AUTO:
-        choice = choose(
-            sets, given if start is None else {**given, "backbone": start.verifier.configuration["backbone"]}
-        )
+    if preset == AUTO and resume and RunFolder(out).exists():
+        chosen = TrainingConfig().changed(RunFolder(out).read_config())  # chosen before, perhaps with more cores
+    elif preset == AUTO:
+        known = {} if start is None else {"backbone": start.verifier.configuration["backbone"]}
+        choice = choose(sets, given | known, is_trained=start is not None)
         typer.echo(choice.reason, err=True)
         chosen = choice.config
+        if devices * nodes > 1:
+            chosen = chosen.changed({"align_epochs": 0})  # that stage needs one process
     else:
         chosen = get_preset(preset, given.get("pooling"))
     chosen = _settled(chosen, from_file, config, settings)

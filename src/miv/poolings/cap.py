@@ -35,7 +35,7 @@ class CrossAttentionPooling(Pooling):
             it (``projected_query``), as in the third step of the authors' ablation ladder.
     """
 
-    starts_as_nearest = True  # each of several heads has a norm of its own, so that one without meaning counts as much
+    starts_as_nearest = True  # with one head; each of several has a norm of its own, so one without meaning counts too
 
     def __init__(
         self,

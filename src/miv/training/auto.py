@@ -13,6 +13,7 @@ from miv.training.config import TrainingConfig
 # Train exemplars from which a network from nothing gains on a fixed descriptor with a learned map. Below, on Omniglot
 # (6,000) and the twins (3,000 to 5,000), the descriptor was better, and minutes instead of an hour.
 ENOUGH_TO_LEARN_FROM = 10_000
+FROM_NOTHING = ("hog_cnn", "compact_cnn")  # networks that start with random weights
 _LONGEST_MINUTES = 40.0  # of a contrast stage
 _IMAGES_A_SECOND = 900  # of 28 × 28 pixels that one core trains the network on
 
@@ -41,26 +42,32 @@ class Choice:
     reason: str
 
 
-def choose(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> Choice:
+def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: bool = False) -> Choice:
     """Choose settings for the exemplars; ``given`` settings stand, and what is chosen follows them.
 
     Args:
         sets: with ``train``.
         given: settings that were asked for.
+        is_trained: whether the backbone comes from a verifier, so that it is not trained from nothing again.
     """
     train = sets["train"]
     settings = HEAD | _by_size(len(train))
     kind = train.pool.kind
-    if given.get("backbone") is not None:
+    backbone = given.get("backbone")
+    wants_network = bool(given.get("contrast_epochs") or given.get("full_stage"))
+    if not is_trained and kind == "image" and backbone in FROM_NOTHING:
+        settings |= _contrast(train) | {"backbone": backbone}
+        words = f"images by {backbone} as given, {_told(train, settings | given)}"
+    elif backbone is not None:
         settings["align_epochs"] = 12
-        words = f"backbone {given['backbone']} as given, frozen"
+        words = f"backbone {backbone} as given{'' if given.get('full_stage') else ', frozen'}"
     elif kind == "features":
         settings["align_epochs"] = 12
         words = "vectors as they are"
     elif kind == "text":
         settings |= {"backbone": _sentence_encoder(), "align_epochs": 12}
         words = f"texts by the sentence encoder {settings['backbone']}, frozen"
-    elif len(train) < ENOUGH_TO_LEARN_FROM:
+    elif len(train) < ENOUGH_TO_LEARN_FROM and not wants_network:
         settings |= {"backbone": "hog", "align_epochs": 12}
         words = (
             f"images by a fixed descriptor (hog) and a learned map, as {len(train):,} exemplars are too few to train a "
@@ -68,11 +75,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> Choice:
         )
     else:
         settings |= _contrast(train)
-        minutes = _minutes(train, settings["contrast_epochs"])
-        words = (
-            f"images by a small network beside a fixed descriptor (hog_cnn), trained from nothing in "
-            f"{settings['contrast_epochs']} epochs of contrast, about {max(1, round(minutes))} min on this machine"
-        )
+        words = f"images by a small network beside a fixed descriptor (hog_cnn), {_told(train, settings | given)}"
     if given.get("start") == "paper":
         settings["align_epochs"] = 0  # the paper's norm has no map
     config = TrainingConfig().changed(settings | {"pooling": given.get("pooling", TrainingConfig.pooling)})
@@ -102,6 +105,12 @@ def _contrast(train: ExemplarSet) -> dict[str, Any]:
         "contrast_epochs": epochs,
         "contrast_learning_rates": ((0, 2e-3),),
     }
+
+
+def _told(train: ExemplarSet, settings: dict[str, Any]) -> str:
+    epochs = settings["contrast_epochs"]
+    minutes = max(1, round(_minutes(train, epochs)))
+    return f"trained from nothing in {epochs} epochs of contrast, about {minutes} min on this machine"
 
 
 def _minutes(train: ExemplarSet, epochs: int) -> float:

@@ -58,6 +58,12 @@ class PulledAdamW(AdamW):
             group["start"] = [weight.detach().clone() for weight in group["params"]]
         super().__init__(groups, lr=lr, fused=False)
 
+    def load_state_dict(self, state_dict: Any) -> None:
+        """Also bring the start to the device of the weights, which is not that of a checkpoint."""
+        super().load_state_dict(state_dict)
+        for group in self.param_groups:
+            group["start"] = [start.to(weight) for start, weight in zip(group["start"], group["params"], strict=True)]
+
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """Take one step of AdamW, then one toward the start."""

@@ -1,5 +1,6 @@
 """A whole training: its stages one after the other, and what is kept of it."""
 
+import sys
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
@@ -73,6 +74,11 @@ def train(
     for split in ("train", "validation"):
         if split not in sets:
             raise MivError(f"There is no split {split!r}. A training needs train and validation.")
+    if config.start == "similar" and sets["train"].label.min() == sets["train"].label.max():
+        raise MivError(
+            f"All {len(sets['train']):,} exemplars of train have the label {int(sets['train'].label[0])}. A training "
+            "needs bags that hold something of the query's class, and bags that do not."
+        )
     for name in ("contrast_epochs", "align_epochs"):
         if getattr(config, name) and machine.processes > 1:
             raise MivError(
@@ -97,7 +103,8 @@ def train(
         run.begin_or_go_on(config, sets, data, data_options or {}, started)
     progress = progress or SilentProgress()
     if run.is_done():
-        return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress)
+        cache = machine.cache if run.read().get("best", {}).get("stage") == FROZEN else None
+        return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)
     states = _run_stages(
         _planned(config, verifier, sets, run, machine, progress), verifier, config, sets, run, machine, progress
     )
@@ -134,12 +141,17 @@ def _run_stages(
         has_begun = (run.checkpoints(stage.name) / LAST).is_file()
         if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
-            fit_start(verifier, sets["train"], fitted["train"], config.seed, only_scale=ALIGN in states)
+            fit_start(verifier, sets["train"], fitted["train"], config.seed, only_scale=_only_scale(verifier, states))
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)
         verifier.to(device)  # Lightning leaves it in main memory
     return states
+
+
+def _only_scale(verifier: Verifier, states: dict[str, StageState]) -> bool:
+    """Whether the rest of the start is fitted already, or is not to be: `nearest` is the plain cosine."""
+    return ALIGN in states or not verifier.pooling.learns
 
 
 def _planned(
@@ -156,11 +168,23 @@ def _planned(
     # After a contrast stage, which has seen all of train, no half of it is unseen any more.
     if config.start == "paper" or not few or not all(stage.frozen for stage in stages):
         return stages
+    is_told = is_first_process() and not machine.quiet
+    if is_told:
+        told = (
+            f"Validation has only {len(sets['validation'])} exemplars. A trial on halves of train chooses the epochs."
+        )
+        print(told, file=sys.stderr, flush=True)
     features = _embed(verifier, sets, machine.cache, progress)
     divided, known = halves(sets, features, config.seed)
+    if any(half.label.min() == half.label.max() for half in divided.values()):
+        return stages  # too few to try anything on
     trial = deepcopy(verifier)
     states = _run_stages(stages, trial, config, divided, run.pilot, machine, progress, known)
-    return [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
+    planned = [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
+    if is_told:
+        chosen = ", ".join(f"{stage.take} of {stage.name}" for stage in planned)
+        print(f"The trial chose epochs: {chosen}. Now with all of train.", file=sys.stderr, flush=True)
+    return planned
 
 
 def _embed(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path, progress: Progress) -> Features:
@@ -219,7 +243,7 @@ def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
     """The stages: where the backbone has nothing to learn, or is not to, the last is as patient as all would be."""
     learns = any(True for _ in verifier.backbone.parameters())
     first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if learns and config.contrast_epochs else []
-    if config.align_epochs and not first:
+    if config.align_epochs and not first and verifier.pooling.learns:
         first = [Stage(ALIGN, 3, True, config.align_epochs, fits_start=True)]
     take = None if verifier.pooling.learns else 0
     if not learns or not config.full_stage:
