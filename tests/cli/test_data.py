@@ -10,7 +10,7 @@ import pytest
 
 from miv.cli import main
 from miv.exemplars import load_splits, save_splits
-from miv.tasks import base, register_task
+from miv.tasks import base, list_tasks, register_task
 from tests.exemplars.example_sets import example_set
 from tests.tasks.test_base import Coins
 
@@ -19,6 +19,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(autouse=True)
 def _coins(monkeypatch: pytest.MonkeyPatch) -> None:
+    list_tasks()  # imports them all: what is first imported later would be forgotten again with the change
     monkeypatch.setattr(base._tasks, "_entries", dict(base._tasks._entries))
     register_task("coins", help="Tosses of a coin.")(Coins)
 

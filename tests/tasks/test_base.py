@@ -42,6 +42,7 @@ class Coins:
 
 @pytest.fixture(autouse=True)
 def _coins(monkeypatch: pytest.MonkeyPatch) -> None:
+    list_tasks()  # imports them all: what is first imported later would be forgotten again with the change
     monkeypatch.setattr(base._tasks, "_entries", dict(base._tasks._entries))
     register_task("coins", help="Tosses.")(Coins)
 
