@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from miv.errors import MivError, MivWarning
 from miv.evaluation import auroc
+from miv.evaluation.classification import auroc_within_chance
 from miv.exemplars import ExemplarSet
 from miv.pairs import all_vectors, choose_held_out, exemplar_set, queries_and_bags
 from miv.verdict import Asked, Verdicts
@@ -194,9 +195,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _warn_where_nothing_was_learnt(self, queries: Any, bags: Any, label: NDArray[np.int64]) -> None:
         found = auroc(label, self.verifier_.verify_many(queries, bags, witnesses="none").logit)
-        yes = int(label.sum())
-        chance = np.sqrt((len(label) + 1) / (12 * yes * (len(label) - yes)))  # the deviation of AUROC by chance
-        if found < 0.5 + 2 * chance:
+        if found < auroc_within_chance(label):
             warnings.warn(
                 f"Nothing was learnt: on its own {len(label):,} training exemplars the model is no better than chance "
                 f"(AUROC {found:.2f}). Give more exemplars or other vectors, or check that the labels fit the bags.",

@@ -12,7 +12,7 @@ from scipy.stats import norm, t
 
 from miv.errors import MivError
 from miv.evaluation import Predictions, classification_metrics, evaluate, witness_scores
-from miv.experiments.influence import influence
+from miv.evaluation.influence import influence
 from miv.experiments.judging import NOT_BELOW
 from miv.experiments.paired import Estimate, difference, estimate, holm
 from tests.experiments.examples import answers_of, finish, job_of

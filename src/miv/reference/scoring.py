@@ -29,7 +29,7 @@ METHODS = {
     "hog": "largest cosine of histograms of oriented gradients",
     "pixels": "largest cosine of small, mean-centred pictures",
 }
-_DESCRIPTORS = ("hog", "pixels")
+DESCRIPTORS = ("hog", "pixels")  # methods that are backbones as well
 
 
 def reference(
@@ -82,7 +82,7 @@ def reference(
         if kind == "text":
             found[split]["bm25"] = _nearest(sets[split], bm25(sets[split]))
         if kind == "image":
-            for descriptor in _DESCRIPTORS:
+            for descriptor in DESCRIPTORS:
                 features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
                 found[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
     return Reference(found, name, strength)

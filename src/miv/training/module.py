@@ -113,7 +113,10 @@ class StageModule(LightningModule):
 
     def measure(self) -> Row:
         """How well ``validation`` is answered now."""
-        answers = self.answer(self.sets["validation"])
+        return self.figures(self.answer(self.sets["validation"]))
+
+    def figures(self, answers: Predictions) -> Row:
+        """The metrics of an epoch."""
         label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
         return {
             "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),

@@ -1,6 +1,9 @@
 """Where validation is tiny, a trial on halves of train decides for how many epochs a stage trains."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from miv.exemplars import ExemplarSet, InstancePool
 from miv.training.module import Features
@@ -11,7 +14,8 @@ ENOUGH = 200  # exemplars of validation; with fewer, the AUROC of two epochs dif
 def halves(sets: dict[str, ExemplarSet], features: Features, seed: int) -> tuple[dict[str, ExemplarSet], Features]:
     """Train of one half of train; validation of the other half together with what there is of validation.
 
-    All exemplars of one query are in the same half.
+    All exemplars of one query are in the same half, and so are all queries of one class where classes are known: new
+    classes are harder than new bags, and validation has new ones.
 
     Args:
         sets: the exemplars by split.
@@ -19,8 +23,9 @@ def halves(sets: dict[str, ExemplarSet], features: Features, seed: int) -> tuple
         seed: of the division.
     """
     train, validation = sets["train"], sets["validation"]
-    queries = np.random.default_rng([seed, 13]).permutation(np.unique(train.query))
-    is_first = np.isin(train.query, queries[: len(queries) // 2])
+    key = _kept_together(train)
+    keys = np.random.default_rng([seed, 13]).permutation(np.unique(key))
+    is_first = np.isin(key, keys[: len(keys) // 2])
     both = np.concatenate([features["train"], features["validation"]])
     held_out = _joined(train.subset(~is_first), validation, both)
     return {"train": train.subset(is_first), "validation": held_out}, {"train": features["train"], "validation": both}
@@ -28,7 +33,13 @@ def halves(sets: dict[str, ExemplarSet], features: Features, seed: int) -> tuple
 
 def can_divide(train: ExemplarSet) -> bool:
     """Whether each half can have queries."""
-    return len(np.unique(train.query)) >= 2
+    return len(np.unique(_kept_together(train))) >= 2
+
+
+def _kept_together(train: ExemplarSet) -> NDArray[Any]:
+    """``(E,)`` what is not divided: the class of the query, or the query itself."""
+    classes = train.pool.classes
+    return train.query if classes is None else classes[train.query]
 
 
 def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> ExemplarSet:

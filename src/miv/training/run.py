@@ -74,11 +74,14 @@ def train(
     for split in ("train", "validation"):
         if split not in sets:
             raise MivError(f"There is no split {split!r}. A training needs train and validation.")
-    if config.start == "similar" and sets["train"].label.min() == sets["train"].label.max():
-        raise MivError(
-            f"All {len(sets['train']):,} exemplars of train have the label {int(sets['train'].label[0])}. A training "
-            "needs bags that hold something of the query's class, and bags that do not."
-        )
+        label = sets[split].label
+        # A small validation does not choose anything: a trial on halves of train does.
+        chooses = split == "train" or len(label) >= ENOUGH
+        if config.start == "similar" and chooses and label.min() == label.max():
+            raise MivError(
+                f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. A training needs bags that "
+                "hold something of the query's class, and bags that do not."
+            )
     for name in ("contrast_epochs", "align_epochs"):
         if getattr(config, name) and machine.processes > 1:
             raise MivError(
@@ -253,8 +256,8 @@ def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
 
 
 def _best_epoch(states: dict[str, StageState], stage: str) -> int:
-    """The best epoch of a stage, counted from 1 over all stages."""
+    """The best epoch of a stage, counted from 1 over all stages; 0 is the start of the stage."""
     names = list(states)
     before = sum(states[name].epoch for name in names[: names.index(stage)])
     best = states[stage].best
-    return before + (START if best is None else best) + 1
+    return 0 if best is None or best == START else before + best + 1

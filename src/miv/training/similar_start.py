@@ -41,10 +41,6 @@ class StartFit:
     losses: NDArray[np.float64]
 
     @property
-    def is_centred(self) -> bool:
-        return bool(self.centre.any())
-
-    @property
     def loss(self) -> float:
         """The mean of the losses."""
         return float(self.losses.mean())
@@ -126,6 +122,7 @@ def _is_clearly_better(one: StartFit, other: StartFit) -> bool:
 def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor:
     """``(C,)`` the mean of the features that train uses, each of length 1."""
     used = torch.from_numpy(np.asarray(features[train.used]))
+    used = used / used.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(used.dtype).tiny)  # no square overflows
     return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
 
 

@@ -12,7 +12,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from miv.errors import MivError, StoppedByUser
 from miv.exemplars import ExemplarSet
 from miv.processes import Share
-from miv.training.align import AlignModule
+from miv.training.align import CLEAR_AUROC, AlignModule
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
@@ -20,7 +20,7 @@ from miv.training.machine import Machine
 from miv.training.module import Features, StageData, StageModule
 from miv.training.progress import BY_NEAREST, EpochProgress
 from miv.training.run_folder import RunFolder
-from miv.training.state import StageState
+from miv.training.state import Row, StageState
 from miv.verifier import Verifier
 
 CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
@@ -53,6 +53,10 @@ class Stage:
         """The most epochs, for the settings of the stage."""
         return config.max_epochs if self.take is None else self.take
 
+    def criterion(self, config: TrainingConfig) -> str:
+        """The metric by which epochs are chosen, for the settings of the stage."""
+        return CLEAR_AUROC if self.name == ALIGN else config.criterion
+
     @property
     def keeps_last(self) -> bool:
         """Whether there is nothing to choose among the epochs."""
@@ -76,7 +80,7 @@ def run_stage(
     """
     config = config.for_stage(stage.name)
     folder = run.checkpoints(stage.name)
-    state = read_state(folder / LAST, config, keeps_last=stage.keeps_last) or StageState()
+    state = read_state(folder / LAST, stage.criterion(config), keeps_last=stage.keeps_last) or StageState()
     if stage.take == 0:
         state = _keep_start(stage, verifier, config, sets, run, features)
     elif not state.is_over(stage.epochs(config), stage.patience):
@@ -103,6 +107,7 @@ def _go_on(
 ) -> StageState:
     module = _module(stage, verifier, config, sets, features)
     module.state.keeps_last = stage.keeps_last
+    module.state.criterion = stage.criterion(config)
     epochs_before = sum(state.epoch for state in before.values())
     best_before = max((state.best_value for name, state in before.items() if name not in BY_NEAREST), default=-1.0)
     lines = EpochProgress(stage.name, epochs_before, best_before)
@@ -174,10 +179,10 @@ def _module(
 def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
     """Write the metrics of all epochs, counted from 1 over all stages."""
     rows = [(name, row) for name, state in states.items() for row in state.history]
-    numbered = [{"stage": name, "epoch": number, **row} for number, (name, row) in enumerate(rows, start=1)]
+    numbered = [{"stage": name, "epoch": number, **_shown(row)} for number, (name, row) in enumerate(rows, start=1)]
     # Where nothing was trained, as the start is best, that is what there is to show.
     starts = [
-        {"stage": name, "epoch": 0, "learning_rate": "", "train_loss": "", **state.start}
+        {"stage": name, "epoch": 0, "learning_rate": "", "train_loss": "", **_shown(state.start)}
         for name, state in states.items()
         if state.start is not None
     ]
@@ -185,11 +190,16 @@ def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
         write_metrics(run.metrics, numbered or starts)
 
 
-def read_state(path: Path, config: TrainingConfig, *, keeps_last: bool = False) -> StageState | None:
+def _shown(row: Row) -> Row:
+    """What all stages measure."""
+    return {name: value for name, value in row.items() if name != CLEAR_AUROC}
+
+
+def read_state(path: Path, criterion: str, *, keeps_last: bool = False) -> StageState | None:
     """How far the stage of a checkpoint is; ``None`` where there is no checkpoint yet."""
     if not path.is_file():
         return None
-    state = StageState(criterion=config.criterion, keeps_last=keeps_last)
+    state = StageState(criterion=criterion, keeps_last=keeps_last)
     try:
         document: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         state.restore(document["stage"])

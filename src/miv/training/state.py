@@ -5,7 +5,8 @@ from typing import Any
 
 Row = dict[str, float]
 
-_SAVED = ("history", "step", "loss_sum", "seconds", "start")
+_SAVED = ("history", "step", "loss_sum", "seconds", "start", "start_logit")
+_YOUNGEST = ("start", "start_logit")  # older checkpoints have none of them
 START = -1  # stands for the start among the epochs of a stage
 
 
@@ -19,6 +20,7 @@ class StageState:
         loss_sum: the sum of the losses of the exemplars in these.
         seconds: spent so far.
         start: the metrics before the first epoch, where the start is a candidate for the best; else ``None``.
+        start_logit: ``(E,)`` of ``validation`` before the first epoch, where epochs are compared with it one by one.
         criterion: the metric by which epochs are chosen; follows from the settings, so a checkpoint does not hold it.
         keeps_last: whether the last epoch is the best by definition, as there is nothing to choose by; likewise.
     """
@@ -28,6 +30,7 @@ class StageState:
     loss_sum: float = 0.0
     seconds: float = 0.0
     start: Row | None = None
+    start_logit: list[float] | None = None
     criterion: str = "validation_accuracy"
     keeps_last: bool = False
 
@@ -62,4 +65,4 @@ class StageState:
     def restore(self, document: dict[str, Any]) -> None:
         """Take over what ``document`` gave."""
         for name in _SAVED:
-            setattr(self, name, document.get(name) if name == "start" else document[name])  # the youngest
+            setattr(self, name, document.get(name) if name in _YOUNGEST else document[name])

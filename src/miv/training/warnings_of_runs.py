@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 from miv.errors import MivWarning
 from miv.evaluation import Evaluation
+from miv.evaluation.classification import auroc_within_chance
 from miv.exemplars import ExemplarSet
 from miv.training.state import START, StageState
 
 # A verifier that answers everything alike, with the share of yes, has a loss of the labels' entropy. One that never
 # gets further below it than this has found nothing in validation.
 _NO_GAIN = 0.98
-_WHAT_TO_TRY = (
-    "Try more exemplars, another backbone, or the pooling nearest, which has nothing to learn; `miv reference` shows "
-    "what plain methods reach on your data."
-)
+_REFERENCE = "`miv reference` shows what plain methods reach on your data."
+_WHAT_TO_TRY = f"Try more exemplars, another backbone, or the pooling nearest, which has nothing to learn; {_REFERENCE}"
+_WITHOUT_LEARNING = f"Try another backbone; {_REFERENCE}"
 
 
 def warn_of_run(states: Mapping[str, StageState], evaluation: Evaluation, validation: ExemplarSet) -> None:
@@ -26,22 +26,22 @@ def warn_of_run(states: Mapping[str, StageState], evaluation: Evaluation, valida
         evaluation: of the final verifier on ``validation``.
         validation: the exemplars.
     """
-    texts = (_at_chance(evaluation.metrics["auroc"], validation), _memorised(states, validation))
+    what_to_try = _WHAT_TO_TRY if any(state.history for state in states.values()) else _WITHOUT_LEARNING
+    texts = (_at_chance(evaluation.metrics["auroc"], validation, what_to_try), _memorised(states, validation))
     for text in filter(None, texts):
         warnings.warn(text, MivWarning, stacklevel=3)
 
 
-def _at_chance(auroc: float, validation: ExemplarSet) -> str | None:
-    """The AUROC of random answers has a mean of 1/2 and a variance of (n + 1) / (12 × yes × no)."""
+def _at_chance(auroc: float, validation: ExemplarSet, what_to_try: str) -> str | None:
     count, yes = len(validation), int(validation.label.sum())
     if not 0 < yes < count:
         return None  # there is no AUROC
-    reach = 0.5 + 2 * math.sqrt((count + 1) / (12 * yes * (count - yes)))
+    reach = auroc_within_chance(validation.label)
     if auroc > reach:
         return None
     return (
         f"The verifier cannot be told from chance: its AUROC on the {count:,} exemplars of validation is {auroc:.3f}, "
-        f"and random answers reach up to {reach:.3f}. {_WHAT_TO_TRY}"
+        f"and random answers reach up to {reach:.3f}. {what_to_try}"
     )
 
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from miv.errors import MivError
-from miv.evaluation import Predictions, witness_scores
+from miv.evaluation.predictions import Predictions
+from miv.evaluation.witnesses import witness_scores
 from miv.values import Floats
 
 
@@ -27,6 +28,11 @@ def influence(predictions: Predictions, metric: str) -> Floats:
         scores = witness_scores(predictions.ptr, predictions.witness, predictions.attention)
         return _mean(getattr(scores, metric), (predictions.label == 1) & scores.defined)
     return _confusion(predictions.label, predictions.yes, metric)
+
+
+def auroc_error(label: NDArray[np.int8], score: Floats, other: Floats) -> float:
+    """The standard error of the difference between the AUROC of two scores ``(E,)`` of the same exemplars."""
+    return float(np.linalg.norm(_auroc(label, score) - _auroc(label, other)))
 
 
 def _auroc(label: NDArray[np.int8], score: Floats) -> Floats:
