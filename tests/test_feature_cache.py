@@ -102,7 +102,7 @@ def test_features_need_no_cache(tmp_path: Path) -> None:
         embed_pool(create_backbone("features", channels=5), pool, tmp_path)
 
 
-@pytest.mark.parametrize("code", ["miv.feature_cache.__version__", "torch.__version__"])
+@pytest.mark.parametrize("code", ["miv.feature_cache._FEATURES_SINCE", "torch.__version__"])
 def test_other_code_may_make_other_features(
     backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:

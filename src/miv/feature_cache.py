@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from miv import __version__
 from miv.backbones import Backbone
 from miv.batches import embed
 from miv.cut_texts import warn_of_cut_texts
@@ -23,6 +22,7 @@ from miv.modes import evaluating
 from miv.progress import Progress, SilentProgress
 
 _FORMAT = "miv-features-1"
+_FEATURES_SINCE = "0.1.0"  # the version of miv from which on backbones give these features; raise it when one changes
 _MOST_ROWS = 512  # instances that are embedded together
 _MOST_NUMBERS = 1 << 20  # of which they are made: 512 small images, or 16 of 256 by 256
 
@@ -98,7 +98,7 @@ def _computes_nothing(backbone: Backbone, pool: InstancePool) -> bool:
 
 
 def _path(backbone: Backbone, pool: InstancePool, cache: Path) -> Path:
-    made_by = [__version__, torch.__version__, *(version(name) for name in backbone.libraries)]
+    made_by = [_FEATURES_SINCE, torch.__version__, *(version(name) for name in backbone.libraries)]
     made_of = f"{_FORMAT} {backbone.fingerprint()} {pool.fingerprint} {made_by}"
     return cache / f"{hashlib.sha256(made_of.encode()).hexdigest()}.npy"
 

@@ -63,6 +63,12 @@ def test_train_evaluate_list_and_compare(folder: Path) -> None:
     assert "baseline" in run("runs", "compare", "runs/a", "runs/b")
 
 
+def test_a_flag_changes_what_auto_chose(folder: Path) -> None:
+    run("train", "data", "--out", "runs/a", "--align-epochs", "1", "--max-epochs", "1", "--no-reference")
+    config = json.loads(Path("runs/a/config.json").read_text())
+    assert (config["start"], config["align_epochs"]) == ("similar", 1)
+
+
 def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
     flags = "--task-option writers=6 --task-option held_out_writers=6 --task-option copies=2 --max-epochs 1 --threads 1"
     assert "test: " in run("train", "digits-twin", "--out", "runs/twin", *flags.split())

@@ -68,10 +68,12 @@ def train(
 
     Example: miv train my-data --from runs/dba --out runs/further
     """
+    from miv.training.auto import HEAD, choose
+
     from_file = {} if config is None else read_settings(config)
     given = from_file | settings
     # Unknown names and bad values are refused before the data are read.
-    _settled(TrainingConfig() if preset == AUTO else get_preset(preset), from_file, config, settings)
+    _settled(TrainingConfig().changed(HEAD) if preset == AUTO else get_preset(preset), from_file, config, settings)
 
     from miv.memory import keep_memory
     from miv.progress import RichProgress
@@ -79,7 +81,6 @@ def train(
     from miv.reference.card import write_card
     from miv.reference.of_run import reference_of_run
     from miv.reference.table import print_table
-    from miv.training.auto import choose
     from miv.training.curves import draw_run
     from miv.training.run import Machine, StoppedByUser, is_first_process, set_threads
     from miv.training.run import train as run_training
