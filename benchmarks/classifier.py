@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from miv import MIVClassifier
 from miv.backbones import create_backbone
+from miv.data import ExemplarSet
 from miv.evaluation import auroc
-from miv.exemplars import ExemplarSet
 
 SIZES, CHANNELS, SEEDS, TEST = (200, 500, 2_000), (64, 384, 1_024), (0, 1), 2_000
 CENTRES, BAG = 200, 10

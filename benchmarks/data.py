@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from miv.exemplars import ExemplarSet, InstancePool, save_splits
+from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.inspection import write_contact_sheet
-from miv.progress import SilentProgress
+from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -42,7 +42,7 @@ def compute(name: str, size: int | None, seed: int, data: Path, cache: Path) -> 
     """Train with the defaults of the command line, and keep what it says beside the reference."""
     from benchmarks import plain_sets
 
-    from miv.exemplars import save_splits
+    from miv.data import save_splits
 
     sets = plain_sets.build(name, data, seed, size, cache)
     path = cell_path(name, size, seed)

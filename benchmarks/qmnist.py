@@ -23,15 +23,15 @@ import numpy as np
 import torch
 
 from miv import MIVClassifier, MivError, Verifier
+from miv.backbones.feature_cache import embed_instances
+from miv.data import ExemplarSet
 from miv.evaluation import Predictions, evaluate
-from miv.exemplars import ExemplarSet
-from miv.explaining import METHODS, explain
+from miv.explain import METHODS, explain
 from miv.export.onnx_file import export_onnx
 from miv.export.onnx_verifier import OnnxVerifier
-from miv.feature_cache import embed_instances
-from miv.prediction import predict
-from miv.progress import SilentProgress
+from miv.inference.prediction import predict
 from miv.report import ReportModel, ReportSource, write_report
+from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
 
 FEW = 100

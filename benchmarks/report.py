@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from miv.data import ExemplarSet, InstancePool
+from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.operating_point import OperatingPoint
 from miv.report import ReportModel, ReportSource, write_report
 
 

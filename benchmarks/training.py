@@ -30,14 +30,14 @@ import numpy as np
 import torch
 from lightning.pytorch import Callback, Trainer
 
-from miv.exemplars import ExemplarSet
-from miv.feature_cache import embed_instances
-from miv.progress import SilentProgress
+from miv.backbones.feature_cache import embed_instances
+from miv.data import ExemplarSet
+from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
-from miv.training.module import Features, StageData, StageModule
 from miv.training.run import complete, create_verifier
 from miv.training.sampling import draw_order
+from miv.training.stage_module import Features, StageData, StageModule
 
 BATCH = 256
 WARM_UP, STEPS = 4, 12

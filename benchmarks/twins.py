@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
-from miv.exemplars import ExemplarSet
-from miv.progress import SilentProgress
+from miv.data import ExemplarSet
+from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
 
 TWINS = ("digits-twin", "signatures-twin", "claims-twin")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from miv import Bags, MivError
-from miv.borders import BLOCK_ROWS
+from miv.bags.borders import BLOCK_ROWS
 
 # Three bags of sizes 3, 1 and 2.
 VALUES = torch.tensor([[1.0, 10.0], [2.0, 20.0], [6.0, 0.0], [5.0, 5.0], [4.0, 0.0], [0.0, 8.0]])

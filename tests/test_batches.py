@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from miv.backbones import Backbone, create_backbone
 from miv.bags import Bags
-from miv.batches import embed, make_batch, prepared
-from miv.exemplars import ExemplarSet, InstancePool
+from miv.data import ExemplarSet, InstancePool
+from miv.data.batches import embed, make_batch, prepared
+from miv.models.verifier import Verifier
 from miv.poolings import list_poolings
-from miv.verifier import Verifier
 
 
 def random_set(seed: int, instances: int = 12, exemplars: int = 7) -> ExemplarSet:

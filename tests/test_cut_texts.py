@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from miv import Verifier
+from miv.backbones.feature_cache import embed_pool
+from miv.data import ExemplarSet, InstancePool
 from miv.errors import MivWarning
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.feature_cache import embed_pool
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
 from tests.training.test_fine_tuning import encoder

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from miv import ExemplarSet, InstancePool, Verifier
 from miv.backbones import create_backbone
+from miv.backbones.feature_cache import embed_pool
 from miv.cli.app import app
 from miv.evaluation import Predictions
-from miv.feature_cache import embed_pool
-from miv.prediction import predict
-from miv.progress import SilentProgress
+from miv.inference.prediction import predict
+from miv.runtime.progress import SilentProgress
 
 FOLDER = Path(__file__).parent / "golden" / "run_0_1"
 CACHED = "951db541192915fec0f3090ed9e3493655f1d456ee8a840cdd8941605b991986.npy"  # with torch 2.13.0

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint
+from miv.decisions.scalings import Identity, Isotonic, Platt, Scaling, Temperature
+from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessRule
 from miv.errors import MivError
-from miv.operating_point import OPERATING_POINT_NAME, OperatingPoint
-from miv.scalings import Identity, Isotonic, Platt, Scaling, Temperature
-from miv.witness_sets import ConformalRule, StatedRule, WitnessRule
 
 shares = st.floats(0, 1)
 above_zero = st.floats(1e-3, 1e3)

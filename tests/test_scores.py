@@ -9,11 +9,11 @@ import torch
 
 from miv import Verifier, list_poolings
 from miv.backbones.compact_cnn import CompactCNN
+from miv.decisions.operating_point import OperatingPoint
+from miv.decisions.scalings import Platt
 from miv.errors import MivError
-from miv.operating_point import OperatingPoint
-from miv.scalings import Platt
-from miv.verdict import Verdicts
-from miv.verifying_parts import VerifyingParts
+from miv.inference.verdict import Verdicts
+from miv.inference.verifying_parts import VerifyingParts
 
 
 def vectors(*shape: int, seed: int = 0) -> Any:

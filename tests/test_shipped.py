@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from miv import MivError, Verifier
 from miv.evaluation import evaluate
-from miv.prediction import predict
-from miv.progress import SilentProgress
-from miv.shipped import shipped_folder
+from miv.inference.prediction import predict
+from miv.models.shipped import shipped_folder
+from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[2] / "shared")) / "data" / "qmnist"

@@ -19,9 +19,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import estimator_checks, get_tags
 
 from miv import MIVClassifier, MivError, Verifier
-from miv.operating_point import OperatingPoint
-from miv.pairs import choose_held_out, exemplar_set
-from miv.sklearn import OnInstances
+from miv.decisions.operating_point import OperatingPoint
+from miv.integrations.pairs import choose_held_out, exemplar_set
+from miv.integrations.sklearn import OnInstances
 from miv.training.auto import HEAD
 from miv.training.config import TrainingConfig
 from tests.training.tiny import tiny_sets
@@ -357,7 +357,7 @@ def test_a_pooling_without_attention_names_witnesses_which_a_prediction_does_not
     verdicts = model.verify(queries, bags)
     assert verdicts.witnesses_by == "leave_one_out"
     assert [[one.index for one in verdict.witnesses] for verdict in verdicts] == [places.tolist() for places in found]
-    monkeypatch.delattr("miv.explaining.explain_features")
+    monkeypatch.delattr("miv.explain.explain_features")
     assert model.predict_proba(queries, bags).shape == (20, 2)
     assert model.predict(queries, bags).tolist() == [1] * 20
 

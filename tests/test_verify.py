@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from miv import Bags, MivError, Verifier
-from miv.explaining import explain_features
-from miv.operating_point import OperatingPoint
-from miv.prediction import predict
-from miv.progress import SilentProgress
+from miv.decisions.operating_point import OperatingPoint
+from miv.decisions.witness_rules import ConformalRule
+from miv.explain import explain_features
+from miv.inference.prediction import predict
+from miv.inference.verdict import Verdict
+from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
 from miv.training.run import Machine, train
-from miv.verdict import Verdict
-from miv.witness_sets import ConformalRule
 from tests.training.tiny import IMAGES, tiny_sets
 
 FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
@@ -72,7 +72,7 @@ def test_batches_of_targets_do_not_change_the_answers(monkeypatch: pytest.Monkey
     verifier = Verifier("cap_dba_l2", channels=4).eval()
     queries, bags = vectors(9, 4), [vectors(1 + number % 4, 4, seed=number) for number in range(9)]
     whole = verifier.verify_many(queries, bags)
-    monkeypatch.setattr("miv.deciding._TOGETHER", 3)  # less than one of the bags
+    monkeypatch.setattr("miv.inference.deciding._TOGETHER", 3)  # less than one of the bags
     parts = verifier.verify_many(queries, bags)
     assert parts.probability == pytest.approx(whole.probability, abs=1e-6)
     assert parts.ptr.tolist() == whole.ptr.tolist()
@@ -346,7 +346,7 @@ def test_even_shares_and_candidates_are_called_so() -> None:
 def test_a_picture_above_the_limit_is_refused_before_it_is_decoded(
     images: Verifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("miv.images.MAX_PIXELS", 50)
+    monkeypatch.setattr("miv.io.image_files.MAX_PIXELS", 50)
     with pytest.raises(MivError, match="at most 50 are read"):
         images.verify(pixels(8, 8), [Image.fromarray(pixels(8, 8))])
 

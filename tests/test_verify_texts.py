@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from miv import Bags, MivError, Verifier
 from miv.cli.app import app
-from miv.operating_point import OperatingPoint
+from miv.decisions.operating_point import OperatingPoint
 
 transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
 tokenizers = pytest.importorskip("tokenizers", reason="needs transformers (pip install 'miv[hf]')")

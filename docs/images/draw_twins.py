@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from miv.exemplars import ExemplarSet
-from miv.progress import SilentProgress
+from miv.data import ExemplarSet
+from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
-from miv.tasks.hands import Hands
-from miv.tasks.signers import Signer
+from miv.tasks.synthetic.hands import Hands
+from miv.tasks.synthetic.signers import Signer
 
 HERE = Path(__file__).parent
 GREEN = (40, 150, 70)

@@ -8,16 +8,16 @@ __version__ = "0.1.0"
 # `miv --help` do not wait for torch.
 _HOMES = {
     "Bags": "miv.bags",
-    "ExemplarSet": "miv.exemplars",
-    "InstancePool": "miv.exemplars",
-    "MIVClassifier": "miv.sklearn",
+    "ExemplarSet": "miv.data",
+    "InstancePool": "miv.data",
+    "MIVClassifier": "miv.integrations.sklearn",
     "MivError": "miv.errors",
     "Pooling": "miv.poolings",
     "Twins": "miv.poolings",
-    "Verdict": "miv.verdict",
-    "Verdicts": "miv.verdict",
-    "Verification": "miv.verifier",
-    "Verifier": "miv.verifier",
+    "Verdict": "miv.inference.verdict",
+    "Verdicts": "miv.inference.verdict",
+    "Verification": "miv.models.verifier",
+    "Verifier": "miv.models.verifier",
     "create_pooling": "miv.poolings",
     "list_poolings": "miv.poolings",
     "register": "miv.poolings",
@@ -25,19 +25,19 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from miv.bags import Bags as Bags
+    from miv.data import ExemplarSet as ExemplarSet
+    from miv.data import InstancePool as InstancePool
     from miv.errors import MivError as MivError
-    from miv.exemplars import ExemplarSet as ExemplarSet
-    from miv.exemplars import InstancePool as InstancePool
+    from miv.inference.verdict import Verdict as Verdict
+    from miv.inference.verdict import Verdicts as Verdicts
+    from miv.integrations.sklearn import MIVClassifier as MIVClassifier
+    from miv.models.verifier import Verification as Verification
+    from miv.models.verifier import Verifier as Verifier
     from miv.poolings import Pooling as Pooling
     from miv.poolings import Twins as Twins
     from miv.poolings import create_pooling as create_pooling
     from miv.poolings import list_poolings as list_poolings
     from miv.poolings import register as register
-    from miv.sklearn import MIVClassifier as MIVClassifier
-    from miv.verdict import Verdict as Verdict
-    from miv.verdict import Verdicts as Verdicts
-    from miv.verifier import Verification as Verification
-    from miv.verifier import Verifier as Verifier
 
 __all__ = ["__version__", *sorted(_HOMES)]
 

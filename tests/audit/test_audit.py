@@ -12,11 +12,11 @@ from miv import Verifier
 from miv.audit import audit, audit_models
 from miv.audit.reasons import reasons
 from miv.cli.app import app
+from miv.data import ExemplarSet, InstancePool, save_splits
+from miv.decisions.operating_point import OperatingPoint
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.exemplars import ExemplarSet, InstancePool, save_splits
-from miv.model_files import hash_of_weights
-from miv.operating_point import OperatingPoint
+from miv.io.model_files import hash_of_weights
 from tests.training.tiny import tiny_sets
 
 GIVEN = 60

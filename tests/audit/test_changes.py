@@ -13,7 +13,7 @@ from miv.audit.changes import (
     repeat_members,
     swap_queries,
 )
-from miv.exemplars import ExemplarSet, InstancePool
+from miv.data import ExemplarSet, InstancePool
 from tests.training.tiny import tiny_sets
 
 

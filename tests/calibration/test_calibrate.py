@@ -8,9 +8,9 @@ from tests.evaluation.examples import example_predictions
 
 from miv.calibration import calibrate, expected_calibration_error
 from miv.calibration.reliability import bag_size_classes, reliability_points
+from miv.decisions.witness_rules import ConformalRule, StatedRule
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.witness_sets import ConformalRule, StatedRule
 
 ANSWERS = example_predictions(400)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from miv.calibration import calibrate
-from miv.calibration.clusters import clusters_of, draws_of, folds_of
 from miv.calibration.error_curve import ErrorCurve
-from miv.calibration.evidence import Evidence, upper_bound
+from miv.calibration.error_evidence import Evidence, upper_bound
 from miv.calibration.goals import parse_goal
+from miv.calibration.query_clusters import clusters_of, draws_of, folds_of
 from miv.calibration.witness_fits import fit_witness_rule
 from miv.errors import MivError
 from miv.evaluation import Predictions

@@ -10,7 +10,7 @@ from scipy.stats import beta
 
 from miv.calibration import calibrate
 from miv.calibration.error_curve import ErrorCurve
-from miv.calibration.evidence import upper_bound
+from miv.calibration.error_evidence import upper_bound
 from miv.calibration.goals import parse_goal
 from miv.errors import MivError
 from miv.evaluation import Predictions

@@ -14,9 +14,9 @@ from miv import Verifier
 from miv.calibration import calibrate
 from miv.calibration.witness_fits import shares_of_bags
 from miv.cli.app import app
+from miv.data import save_splits
+from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions
-from miv.exemplars import save_splits
-from miv.operating_point import OperatingPoint
 
 BAGS, SIZE = 400, 5
 

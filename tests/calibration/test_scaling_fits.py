@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from miv.calibration.scaling_fits import choose_scaling, fit_scaling
+from miv.decisions.scalings import SCALINGS, Isotonic, Platt, Temperature
 from miv.errors import MivError
-from miv.scalings import SCALINGS, Isotonic, Platt, Temperature
-from miv.values import sigmoid
+from miv.io.checked_values import sigmoid
 
 
 def labelled(

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from miv.calibration.witness_fits import fit_witness_rule, held_out_witnesses, measure_witness_sets
+from miv.decisions.witness_rules import witness_score
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.witness_sets import witness_score
 
 
 def drawn(random: np.random.Generator, exemplars: int, largest: int = 20) -> Predictions:

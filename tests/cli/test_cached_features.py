@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from miv import Verifier
 from miv.backbones.compact_cnn import CompactCNN
 from miv.cli.app import app
-from miv.exemplars import save_splits
+from miv.data import save_splits
 from tests.training.tiny import tiny_sets
 
 

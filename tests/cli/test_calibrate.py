@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 
 from miv import Verifier
 from miv.cli.app import app
+from miv.data import load_split, save_splits
+from miv.decisions.operating_point import OPERATING_POINT_NAME
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.exemplars import load_split, save_splits
-from miv.model_files import VERIFIER_NAME
-from miv.operating_point import OPERATING_POINT_NAME
-from miv.prediction import predict
+from miv.inference.prediction import predict
+from miv.io.model_files import VERIFIER_NAME
 from tests.training.tiny import tiny_sets
 
 

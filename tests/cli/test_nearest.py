@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from miv import Verifier
 from miv.cli.app import app
+from miv.data import save_splits
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
-from miv.exemplars import save_splits
 from tests.training.tiny import tiny_sets
 
 

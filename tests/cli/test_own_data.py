@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import miv
 from miv.cli.app import app, main
+from miv.data import load_splits
 from miv.errors import MivError
-from miv.exemplars import load_splits
 
 MIV = [sys.executable, "-c", "from miv.cli import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(miv.__file__).parents[1]), "COLUMNS": "200"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from miv import MivError
-from miv.exemplars import ExemplarSet, InstancePool, save_splits
+from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.reference import Reference
 from tests.cli.test_train import run
 from tests.training.tiny import tiny_sets

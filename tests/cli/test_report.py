@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from miv import MivError
 from miv.cli.app import app
-from miv.exemplars import save_splits
+from miv.data import save_splits
 from tests.training.tiny import run_tiny, tiny_sets
 
 

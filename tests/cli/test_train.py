@@ -13,8 +13,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from miv.cli.app import app
+from miv.data import save_splits
 from miv.errors import MivError
-from miv.exemplars import save_splits
 from miv.training.config import TrainingConfig
 from tests.training.tiny import tiny_sets
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from miv import MivError, Verifier
 from miv.cli.app import app
-from miv.images import read_image
+from miv.io.image_files import read_image
 
 FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
 
@@ -133,14 +133,14 @@ def test_a_table_in_parts_is_the_table_at_once(
     rows = [f"{names[number % 4]},{names[(number + 1) % 4]}|{names[(number + 2) % 4]},{number}" for number in range(7)]
     Path("pairs.csv").write_text("query,bag,group\n" + "\n".join(rows) + "\n")
     run("images", "--bags", "pairs.csv", "--out", f"whole-{out}", *by_instance)
-    monkeypatch.setattr("miv.scoring.tables._TOGETHER", 3)
+    monkeypatch.setattr("miv.inference.verdict_tables._TOGETHER", 3)
     read: list[Path] = []
 
     def counting(path: Path, **form: Any) -> Any:
         read.append(path)
         return read_image(path, **form)
 
-    monkeypatch.setattr("miv.gathering.read_image", counting)
+    monkeypatch.setattr("miv.inference.gathering.read_image", counting)
     run("images", "--bags", "pairs.csv", "--out", out, *by_instance)
     assert len(read) == 4
     whole, parts = (
@@ -158,7 +158,7 @@ def test_a_table_in_parts_is_the_table_at_once(
 
 def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("pairs.csv").write_text("query,bag\n" + "query.png,refs/b.png|refs/c.png\n" * 3 + "query.png,refs/x.png\n")
-    monkeypatch.setattr("miv.scoring.tables._TOGETHER", 3)
+    monkeypatch.setattr("miv.inference.verdict_tables._TOGETHER", 3)
     Path("out.csv").write_text("kept")
     with pytest.raises(MivError, match=r"pairs.csv, line 5: the bag.*refs/x.png: this image does not exist"):
         run("images", "--bags", "pairs.csv", "--out", "out.csv", "--overwrite")

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from miv.audit import AuditReport
-from miv.audit.rows import markdown_table, tables
+from miv.audit.audit_tables import markdown_table, tables
 from miv.cli.app import app
 from miv.evaluation import Predictions, evaluate
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from miv.cli.app import app
-from miv.exemplars import ExemplarSet, load_splits
+from miv.data import ExemplarSet, load_splits
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-own-data.md"
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)

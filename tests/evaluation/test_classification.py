@@ -9,8 +9,8 @@ from sklearn import metrics as sklearn
 from tests.evaluation.examples import scores
 
 from miv import MivError
+from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions, auroc, classification_metrics
-from miv.operating_point import OperatingPoint
 
 
 def naive_auroc(label: Any, score: Any) -> float:

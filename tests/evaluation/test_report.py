@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.evaluation.examples import example_predictions
 
+from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import (
     Predictions,
     classification_metrics,
@@ -12,7 +13,6 @@ from miv.evaluation import (
     group_table,
     witness_metrics,
 )
-from miv.operating_point import OperatingPoint
 
 
 def test_it_holds_what_the_functions_say() -> None:

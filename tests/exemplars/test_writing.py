@@ -10,9 +10,9 @@ import pytest
 from tests.exemplars.example_sets import example_set
 
 from miv import ExemplarSet, MivError
-from miv.exemplars import load_splits, save_splits
-from miv.exemplars.manifest import Manifest
-from miv.files import whole_file
+from miv.data import load_splits, save_splits
+from miv.data.manifest import Manifest
+from miv.io.whole_files import whole_file
 
 ORIGIN: dict[str, Any] = {"builder": "test", "options": {}, "seed": None}
 

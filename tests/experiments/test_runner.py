@@ -305,7 +305,7 @@ def test_what_a_remote_cell_says_is_in_its_log(places: Places, monkeypatch: pyte
 
     monkeypatch.setattr("miv.experiments.cells.compute", compute)
     monkeypatch.setattr("miv.training.run.set_threads", lambda *_: None)
-    monkeypatch.setattr("miv.memory.keep_memory", lambda: None)
+    monkeypatch.setattr("miv.runtime.memory.keep_memory", lambda: None)
     with pytest.raises(MivError, match="No room"):
         compute_remotely(job_of().document(), vars(places), 1)
     log = job_of().log(places.work).read_text()

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from miv.experiments.claims import judge_claims
+from miv.experiments.assertions import judge_claims
+from miv.experiments.comparison import Evidence, compare, reference_of
 from miv.experiments.digits import digit_sentences, digit_table
+from miv.experiments.experiment_report import build_section
 from miv.experiments.grids import EXPERIMENTS, Cell, Setup
 from miv.experiments.jobs import Job
 from miv.experiments.paired import Estimate
@@ -17,8 +19,6 @@ from miv.experiments.plots import write_plots
 from miv.experiments.published import Published
 from miv.experiments.ranking import ranking
 from miv.experiments.render import html_page, markdown
-from miv.experiments.report import build_section
-from miv.experiments.verdict import Evidence, compare, reference_of
 from tests.experiments.examples import answers_of, finish
 
 EXEMPLARS = 200

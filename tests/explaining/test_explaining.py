@@ -15,12 +15,12 @@ from torch import Tensor
 from miv import Bags, Verifier, list_poolings
 from miv.errors import MivError
 from miv.evaluation import evaluate, witness_metrics
-from miv.explaining import as_shares, attention_rollout, explain, explain_features
-from miv.explaining import subsets as subsets_module
-from miv.explaining.shapley import shapley
-from miv.explaining.subsets import score_instances
+from miv.explain import as_shares, attention_rollout, explain, explain_features
+from miv.explain import subsets as subsets_module
+from miv.explain.shapley import shapley
+from miv.explain.subsets import score_instances
+from miv.inference.prediction import predict
 from miv.poolings.msa import SelfAttentionPooling
-from miv.prediction import predict
 from tests.training.tiny import tiny_sets
 
 CHANNELS = 8
@@ -79,7 +79,7 @@ def test_alone_is_the_logit_of_a_bag_of_one(pooling: str, monkeypatch: pytest.Mo
         for instance in range(len(bag))
     ]
     np.testing.assert_allclose(explain_features(verifier, query, bags, "alone"), expected, atol=1e-4)
-    monkeypatch.setattr("miv.explaining.alone.ROWS", 3)  # in several calls
+    monkeypatch.setattr("miv.explain.alone.ROWS", 3)  # in several calls
     np.testing.assert_allclose(explain_features(verifier, query, bags, "alone"), expected, atol=1e-4)
 
 

@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from miv import Bags, MivError, Verifier, list_poolings
-from miv.operating_point import OperatingPoint
-from miv.poolings.base import Start
-from miv.scalings import Isotonic, Platt, Scaling, Temperature
-from miv.witness_sets import ConformalRule, StatedRule, WitnessRule
+from miv.decisions.operating_point import OperatingPoint
+from miv.decisions.scalings import Isotonic, Platt, Scaling, Temperature
+from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessRule
+from miv.poolings.pooling_base import Start
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import miv
 from miv import Bags, Verification, Verifier
-from miv.poolings.base import Start
+from miv.poolings.pooling_base import Start
 from tests.poolings import naive
 
 # Every name as it comes, and then what its options can make of it.

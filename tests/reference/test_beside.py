@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from miv.evaluation import Evaluation, Predictions, evaluate
-from miv.json_files import write_json
+from miv.io.json_files import write_json
 from miv.reference import Figures, Reference
 from miv.reference.beside import advice
-from miv.reference.card import write_card
+from miv.reference.model_card import write_card
 from miv.training.config import TrainingConfig
 from miv.training.run_folder import RunFolder
 

@@ -14,9 +14,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from miv import MivError
 from miv.backbones import create_backbone
+from miv.backbones.feature_cache import embed_instances
+from miv.data import ExemplarSet, InstancePool
 from miv.evaluation.cosines import cosines
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.feature_cache import embed_instances
 from miv.reference import METHODS, Figures, Reference, reference
 from miv.reference.bm25 import bm25
 from tests.training.tiny import tiny_sets

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from miv import Verifier
 from miv.audit import AuditReport, audit_models
+from miv.data import ExemplarSet, InstancePool
+from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.operating_point import OperatingPoint
-from miv.prediction import predict
+from miv.inference.prediction import predict
 from miv.report import ReportModel, ReportSource
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.report.examples import HOSTILE, audited, source
 
+from miv.data import ExemplarSet
+from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions
-from miv.exemplars import ExemplarSet
-from miv.operating_point import OperatingPoint
 from miv.report import ReportModel, ReportSource, write_report
 
 playwright = pytest.importorskip("playwright.sync_api")

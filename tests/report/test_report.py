@@ -19,9 +19,9 @@ from tests.training.tiny import run_tiny, tiny_sets
 
 from miv import MivError
 from miv.audit.reasons import reasons
+from miv.data import ExemplarSet
+from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions
-from miv.exemplars import ExemplarSet
-from miv.operating_point import OperatingPoint
 from miv.report import ReportModel, ReportSource, open_runs, write_report
 from miv.report.calibration_section import calibration_section
 from miv.report.choosing import SHOWN_MEMBERS, choose_exemplars, error_confidence, shown_members, telling_exemplar
@@ -287,7 +287,7 @@ def test_whatever_is_not_known_is_left_out(witnesses: bool, models: int, tmp_pat
 
 
 def test_runs_are_reported_from_their_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from miv.exemplars import save_splits
+    from miv.data import save_splits
 
     monkeypatch.chdir(tmp_path)
     for name, pooling in (("one", "cap_dba_l2"), ("two", "gabmil")):

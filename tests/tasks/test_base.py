@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from miv import ExemplarSet, InstancePool, MivError
-from miv.exemplars import load_splits
-from miv.progress import Progress, RichProgress, SilentProgress
-from miv.tasks import base, build_once, create_task, list_tasks, register_task, task_help, task_options
+from miv.data import load_splits
+from miv.runtime.progress import Progress, RichProgress, SilentProgress
+from miv.tasks import build_once, create_task, list_tasks, register_task, task_base, task_help, task_options
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Coins:
 @pytest.fixture(autouse=True)
 def _coins(monkeypatch: pytest.MonkeyPatch) -> None:
     list_tasks()  # imports them all: what is first imported later would be forgotten again with the change
-    monkeypatch.setattr(base._tasks, "_entries", dict(base._tasks._entries))
+    monkeypatch.setattr(task_base._tasks, "_entries", dict(task_base._tasks._entries))
     register_task("coins", help="Tosses.")(Coins)
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet, load_splits, save_splits
-from miv.progress import SilentProgress
-from miv.tasks.base import create_task
-from miv.tasks.claims import Claims
+from miv.runtime.progress import SilentProgress
+from miv.tasks.fever.claims_task import Claims
+from miv.tasks.task_base import create_task
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared")) / "data" / "fm2"
 real_data = pytest.mark.skipif(not SHARED.exists(), reason="needs the real files")
@@ -205,7 +205,7 @@ def test_broken_json_in_line_7312(raw: Path) -> None:
 
 
 def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.tasks.json_lines.MAX_LINE_BYTES", 2000)
+    monkeypatch.setattr("miv.io.json_lines.MAX_LINE_BYTES", 2000)
     (raw / "train.jsonl").write_text("\n" + " " * 2001)
     with pytest.raises(MivError, match=r"train.jsonl, line 2: longer than 2,000 bytes"):
         build(raw)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MivError
-from miv.progress import SilentProgress
-from miv.tasks import download
-from miv.tasks.download import RemoteFile, fetch
+from miv.io import downloads
+from miv.io.downloads import RemoteFile, fetch
+from miv.runtime.progress import SilentProgress
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -124,7 +124,7 @@ def test_a_server_that_refuses(server: Server, tmp_path: Path) -> None:
 
 
 def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(downloads, "_TIMEOUT_S", 1.0)
     nowhere = RemoteFile("http://127.0.0.1:9/digits.gz", 5, "0" * 64)
     with pytest.raises(MivError, match=re.escape(f"put the file into {tmp_path}")):
         fetch(nowhere, tmp_path, SilentProgress())

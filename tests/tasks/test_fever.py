@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet, load_splits, save_splits
-from miv.progress import SilentProgress
-from miv.tasks.base import create_task
-from miv.tasks.fever import Fever
-from miv.tasks.fever_claims import read_claims
+from miv.runtime.progress import SilentProgress
+from miv.tasks.fever.fever_claims import read_claims
+from miv.tasks.fever.fever_task import Fever
+from miv.tasks.task_base import create_task
 
 FILES = {"train": "train.jsonl", "validation": "paper_dev.jsonl", "test": "paper_test.jsonl"}
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from miv.tasks.digit_shapes import ALLOGRAPHS
-from miv.tasks.hands import Hands
+from miv.tasks.synthetic.digit_shapes import ALLOGRAPHS
+from miv.tasks.synthetic.hands import Hands
 
 
 def write(writers: int, copies: int, difficulty: float) -> np.ndarray:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet, load_splits, save_splits
-from miv.progress import SilentProgress
-from miv.tasks import qmnist_files
-from miv.tasks.base import create_task
-from miv.tasks.download import RemoteFile
-from miv.tasks.qmnist import Qmnist
-from miv.tasks.writer_bags import Plan, draw_bags, hold_out
+from miv.io.downloads import RemoteFile
+from miv.runtime.progress import SilentProgress
+from miv.tasks.qmnist import qmnist_files
+from miv.tasks.qmnist.qmnist_task import Qmnist
+from miv.tasks.qmnist.writer_bags import Plan, draw_bags, hold_out
+from miv.tasks.task_base import create_task
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared")) / "data" / "qmnist"
 real_data = pytest.mark.skipif(not SHARED.exists(), reason="needs the real files")

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from miv.data import ExemplarSet
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet
-from miv.progress import SilentProgress
-from miv.tasks.base import create_task
-from miv.tasks.signature import read_signature
-from miv.tasks.signature_files import find_signatures
-from miv.tasks.signers import Signer
+from miv.runtime.progress import SilentProgress
+from miv.tasks.signature.signature_files import find_signatures
+from miv.tasks.signature.signature_task import read_signature
+from miv.tasks.synthetic.signers import Signer
+from miv.tasks.task_base import create_task
 
 TRAINING = "trainingSet/OfflineSignatures/{}/TrainingSet"
 TEST = "Testdata_SigComp2011/SigComp11-Offlinetestset/{}"

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from miv.data import ExemplarSet, InstancePool
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.tasks.signature_bags import Writer, draw_exemplars
+from miv.tasks.signature.signature_bags import Writer, draw_exemplars
 
 
 def people(counts: list[tuple[str, int, int]]) -> list[Writer]:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miv.tasks.strokes import Glyph, ink, trace
+from miv.tasks.synthetic.strokes import Glyph, ink, trace
 
 CORNER = Glyph.from_strokes([(0, 0), (1, 0), (2, 0)], [(2, 0), (2, 2)])
 

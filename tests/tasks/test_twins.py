@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from benchmarks.twins import TWINS, nearest_neighbour
 
+from miv.data import ExemplarSet
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet
-from miv.inspection.audit import audit
-from miv.progress import SilentProgress
-from miv.tasks import synthetic_claims
-from miv.tasks.base import create_task
+from miv.inspection.leakage import audit
+from miv.runtime.progress import SilentProgress
+from miv.tasks.synthetic import synthetic_claims
+from miv.tasks.task_base import create_task
 
 SMALL: dict[str, dict[str, int]] = {
     "digits-twin": {"writers": 8, "held_out_writers": 7, "copies": 3},

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from miv.errors import MivError
-from miv.progress import SilentProgress
-from miv.tasks.wiki import parse_sentences, read_pages
+from miv.runtime.progress import SilentProgress
+from miv.tasks.fever.wiki import parse_sentences, read_pages
 
 SNOW = {
     "id": "Snow",

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from miv import Verifier
+from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
-from miv.exemplars import ExemplarSet, InstancePool
 from miv.poolings.similar import AlignedNorm
 from miv.training.run import Machine, train
 from tests.training.test_pilot import SIMILAR

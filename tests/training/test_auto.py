@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from miv import MivError
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.poolings.base import POOLINGS
+from miv.data import ExemplarSet, InstancePool
+from miv.poolings.pooling_base import POOLINGS
 from miv.training.auto import ENOUGH_TO_LEARN_FROM, choose
 from miv.training.run import create_verifier
 from tests.training.tiny import tiny_sets

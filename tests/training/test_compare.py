@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MivError
-from miv.training.compare import compare_runs, find_runs, summarise_runs, table
 from miv.training.config import TrainingConfig
 from miv.training.run_folder import FORMAT
+from miv.training.run_table import compare_runs, find_runs, summarise_runs, table
 
 METRICS = {"classification": {"auroc": 0.75}, "witnesses": None}
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lightning.pytorch import Trainer
 
 from miv import MivError, Verifier
-from miv.batches import make_batch
-from miv.exemplars import ExemplarSet, InstancePool
+from miv.data import ExemplarSet, InstancePool
+from miv.data.batches import make_batch
 from miv.training.contrast import contrast_losses
 from miv.training.keeper import Keeper
 from miv.training.run import Machine, complete, create_verifier, train

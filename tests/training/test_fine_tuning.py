@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from miv import MivError, Verifier
-from miv.exemplars import ExemplarSet, InstancePool
+from miv.data import ExemplarSet, InstancePool
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig, parse_setting
 from miv.training.fine_tuning import settle_backbone_rate

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from miv.exemplars import ExemplarSet, InstancePool
+from miv.data import ExemplarSet, InstancePool
 from miv.training.pilot import ENOUGH, can_divide, halves
 from miv.training.run import Machine, train
 from tests.training.tiny import FEATURES, IMAGES, rows, tiny_sets

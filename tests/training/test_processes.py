@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from miv.exemplars import save_splits
+from miv.data import save_splits
 from tests.training.tiny import tiny_sets
 
 

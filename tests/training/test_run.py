@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from miv.bags import Bags
+from miv.data import ExemplarSet
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.exemplars import ExemplarSet
-from miv.prediction import predict
+from miv.inference.prediction import predict
+from miv.models.verifier import Verifier
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
-from miv.verifier import Verifier
 from tests.training.tiny import FEATURES, IMAGES, assert_same_run, rows, run_tiny, tiny_sets
 
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.processes import Share
+from miv.data import ExemplarSet, InstancePool
+from miv.runtime.processes import Share
 from miv.training.sampling import BatchSampler, draw_batches, draw_order, draw_positives
-from miv.training.state import StageState
+from miv.training.stage_state import StageState
 from tests.training.tiny import tiny_sets
 
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from miv import Verifier
+from miv.data import ExemplarSet
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet
-from miv.prediction import predict
+from miv.inference.prediction import predict
 from miv.training.run import Machine, train
 from miv.training.similar_start import fit_start
-from miv.training.state import START, StageState
+from miv.training.stage_state import START, StageState
 from tests.training.test_pilot import SIMILAR
 from tests.training.tiny import FEATURES, IMAGES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
 

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from miv import Verifier, list_poolings
+from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
-from miv.exemplars import ExemplarSet, InstancePool
+from miv.inference.prediction import predict
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.similar import ScaledProduct
-from miv.prediction import predict
 from miv.training.similar_start import SHARPNESS, fit_start
 
 PROMISED = ["baseline", "cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest"]

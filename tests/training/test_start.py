@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from miv import MivError, Verifier
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.operating_point import OperatingPoint
+from miv.data import ExemplarSet, InstancePool
+from miv.decisions.operating_point import OperatingPoint
 from miv.training.auto import choose
+from miv.training.earlier_verifier import Start
 from miv.training.presets import ONE_CYCLE
 from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
 from miv.training.stages import run_stage
-from miv.training.start import Start
 from tests.training.test_fine_tuning import encoder, text_sets
 from tests.training.tiny import FEATURES, IMAGES, rows, tiny_sets
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from miv.data import ExemplarSet, InstancePool
 from miv.errors import MivWarning
 from miv.evaluation import Predictions, evaluate
-from miv.exemplars import ExemplarSet, InstancePool
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
-from miv.training.state import Row, StageState
+from miv.training.stage_state import Row, StageState
 from miv.training.warnings_of_runs import warn_of_run
 from tests.training.tiny import FEATURES, tiny_sets
 

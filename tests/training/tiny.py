@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from miv.exemplars import ExemplarSet, InstancePool
+from miv.data import ExemplarSet, InstancePool
+from miv.models.verifier import Verifier
 from miv.training.config import TrainingConfig
 from miv.training.keeper import Keeper
 from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
-from miv.verifier import Verifier
 
 KILLED = 9
 

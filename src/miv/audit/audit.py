@@ -16,14 +16,14 @@ from miv.audit.changes import (
     swap_queries,
 )
 from miv.audit.reasons import Document, Mask, reasons, share
+from miv.backbones.feature_cache import embed_exemplars
+from miv.data import ExemplarSet
 from miv.errors import MivError
 from miv.evaluation import Predictions, auroc, evaluate
-from miv.exemplars import ExemplarSet
-from miv.explaining import explain
-from miv.feature_cache import embed_exemplars
-from miv.prediction import predict
-from miv.progress import Progress, SilentProgress
-from miv.verifier import Verifier
+from miv.explain import explain
+from miv.inference.prediction import predict
+from miv.models.verifier import Verifier
+from miv.runtime.progress import Progress, SilentProgress
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def audit(
     Args:
         verifier: any.
         exemplars: with witnesses; classes and groups make for better queries and distractors.
-        witnesses: a method of ``miv.explaining`` that says what the verifier looked at; by default its attention, and
+        witnesses: a method of ``miv.explain`` that says what the verifier looked at; by default its attention, and
             leave-one-out where it has none.
         most: more exemplars than this are not looked at, but a random choice of so many.
         seed: start of the random numbers.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.exemplars import ExemplarSet
+from miv.data import ExemplarSet
 
 Random = np.random.Generator
 

@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from miv.bags import Bags
 from miv.evaluation import auroc
-from miv.progress import Progress, SilentProgress
-from miv.verifier import Verifier
+from miv.models.verifier import Verifier
+from miv.runtime.progress import Progress, SilentProgress
 
 SIZE = 8  # instances in a bag
 MARKED = 8  # channels that say nothing of the class; only poison has something there

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from miv.backbones.base import BACKBONES, Backbone, check_images, whole_number
+from miv.backbones.backbone_base import BACKBONES, Backbone, check_images, whole_number
 from miv.errors import unknown_name
 
 # Side and channels of the first convolution, which halves the image, and then channels and stride of each block.

@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.backbones.base import BACKBONES, Backbone
+from miv.backbones.backbone_base import BACKBONES, Backbone
 from miv.errors import MivError
 
 

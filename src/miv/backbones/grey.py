@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.backbones.base import check_images
+from miv.backbones.backbone_base import check_images
 
 _LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue, as Pillow makes an image grey
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from miv.backbones.base import BACKBONES, Backbone, is_being_loaded
+from miv.backbones.backbone_base import BACKBONES, Backbone, is_being_loaded
 from miv.backbones.hf_files import last_layers, made_from, read_pretrained, trimmed
 from miv.backbones.hf_images import ImageReader
 from miv.backbones.hf_names import find_model

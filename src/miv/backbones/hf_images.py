@@ -7,9 +7,9 @@ from typing import Any
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from miv.backbones.images import ImageView
+from miv.backbones.image_inputs import ImageView
+from miv.data.instance_pool import Kind
 from miv.errors import MivError
-from miv.exemplars.pool import Kind
 
 PREPROCESSOR_NAME = "preprocessor_config.json"
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miv.backbones.hf_pooling import TokenPooling
+from miv.data.array_checks import as_strings
+from miv.data.instance_pool import Kind
 from miv.errors import MivError
-from miv.exemplars.checks import as_strings
-from miv.exemplars.pool import Kind
 
 TOKENIZER_NAME = "tokenizer.json"
 _TOGETHER = 1024  # texts that are counted together

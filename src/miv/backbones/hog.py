@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from miv.backbones.base import BACKBONES, Backbone, whole_number
+from miv.backbones.backbone_base import BACKBONES, Backbone, whole_number
 from miv.backbones.grey import resize, to_grey
 
 CLIP = 0.2  # the largest share that one direction of one cell may have of its block

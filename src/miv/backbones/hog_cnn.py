@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from miv.backbones.base import BACKBONES, Backbone
+from miv.backbones.backbone_base import BACKBONES, Backbone
 from miv.backbones.compact_cnn import CompactCNN
 from miv.backbones.grey import to_grey
 from miv.backbones.hog import HistogramOfGradients

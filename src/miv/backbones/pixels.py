@@ -3,7 +3,7 @@ from typing import Any
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.backbones.base import BACKBONES, Backbone, whole_number
+from miv.backbones.backbone_base import BACKBONES, Backbone, whole_number
 from miv.backbones.grey import resize, to_grey
 
 

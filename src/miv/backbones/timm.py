@@ -4,8 +4,8 @@ from typing import Any
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.backbones.base import BACKBONES, Backbone, is_being_loaded
-from miv.backbones.images import ImageView
+from miv.backbones.backbone_base import BACKBONES, Backbone, is_being_loaded
+from miv.backbones.image_inputs import ImageView
 from miv.errors import MivError
 
 

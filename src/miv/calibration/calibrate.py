@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miv.calibration.clusters import Counts, clusters_of
 from miv.calibration.error_curve import ErrorCurve
-from miv.calibration.evidence import CONFIDENCE
+from miv.calibration.error_evidence import CONFIDENCE
 from miv.calibration.goals import EqualErrors, Goal, parse_goal
+from miv.calibration.query_clusters import Counts, clusters_of
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, resampled_calibration_error
 from miv.calibration.scaling_fits import choose_scaling
 from miv.calibration.witness_fits import (
@@ -21,11 +21,11 @@ from miv.calibration.witness_fits import (
     measure_witness_sets,
     shares_of_bags,
 )
+from miv.decisions.operating_point import OperatingPoint
+from miv.decisions.witness_rules import ConformalRule, Mask, StatedRule, WitnessesBy, WitnessRule
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.operating_point import OperatingPoint
-from miv.values import Floats
-from miv.witness_sets import ConformalRule, Mask, StatedRule, WitnessesBy, WitnessRule
+from miv.io.checked_values import Floats
 
 ROUNDS = 1000  # of the bootstrap
 
@@ -50,13 +50,13 @@ class Calibration:
 
     def text(self) -> str:
         """Everything as tables for people."""
-        from miv.calibration.report_text import calibration_text
+        from miv.calibration.calibration_text import calibration_text
 
         return calibration_text(self.point)
 
     def write_pictures(self, folder: Path | str) -> list[Path]:
         """Write ``roc``, ``det`` and ``reliability`` as PNG and SVG, and return the paths."""
-        from miv.calibration.pictures import write_pictures
+        from miv.calibration.calibration_pictures import write_pictures
 
         return write_pictures(self, folder)
 
@@ -81,7 +81,7 @@ def calibrate(
         scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto``, see ``choose_scaling``.
         epsilon: the share of true witnesses that may be outside the witness sets, where enough witnesses are known.
         shares: ``(T,)``, of sum 1 in each bag, that the witness rule is for instead of attention, such as those of
-            ``miv.explaining.witness_shares``.
+            ``miv.explain.witness_shares``.
         witnesses_by: what gave them, where there are any. The rule is refused for others.
         rounds: of the bootstrap.
         seed: of folds, halves and bootstrap.

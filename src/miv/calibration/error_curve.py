@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from miv.calibration.clusters import Counts, Labels, draws_of
-from miv.calibration.evidence import Evidence
+from miv.calibration.error_evidence import Evidence
+from miv.calibration.query_clusters import Counts, Labels, draws_of
 from miv.errors import MivError
-from miv.values import Floats
+from miv.io.checked_values import Floats
 
 
 @dataclass(frozen=True, eq=False)

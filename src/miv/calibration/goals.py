@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.calibration.error_curve import ErrorCurve
-from miv.calibration.evidence import CONFIDENCE, Evidence
+from miv.calibration.error_evidence import CONFIDENCE, Evidence
 from miv.errors import MivError
-from miv.values import Floats
+from miv.io.checked_values import Floats
 
 FORMS = "eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR] such as cost=10:1:0.2"
 Places = NDArray[np.int64]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.calibration.clusters import Counts, Labels, draws_of
-from miv.values import Floats
+from miv.calibration.query_clusters import Counts, Labels, draws_of
+from miv.io.checked_values import Floats
 
 BINS = 15
 _MOST_CLASSES = 4

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from miv.calibration.clusters import Counts, Labels, folds_of
+from miv.calibration.query_clusters import Counts, Labels, folds_of
+from miv.decisions.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
 from miv.errors import unknown_name
-from miv.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
-from miv.values import Floats, sigmoid
+from miv.io.checked_values import Floats, sigmoid
 
 _FOLDS = 5
 _LEAST_PROBABILITY = 1e-15  # a logit of 40 is a probability of 1, whose log loss would be infinite

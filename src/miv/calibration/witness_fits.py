@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.calibration.clusters import clusters_of, folds_of
+from miv.calibration.query_clusters import clusters_of, folds_of
 from miv.calibration.reliability import bag_size_classes
+from miv.decisions.witness_rules import ConformalRule, Mask, witness_score
 from miv.errors import MivError
 from miv.evaluation import Predictions
-from miv.values import Floats
-from miv.witness_sets import ConformalRule, Mask, witness_score
+from miv.io.checked_values import Floats
 
 
 class TooFewWitnessesError(MivError):

@@ -2,20 +2,20 @@
 
 # Their import adds the commands.
 from miv.cli import (  # noqa: F401
-    audit,
-    calibrate,
-    data,
-    demo,
-    evaluate,
-    export,
-    own_data,
-    poolings,
-    reference,
-    report,
-    reproduce,
-    runs,
-    train,
-    verify,
+    audit_command,
+    calibrate_command,
+    data_command,
+    demo_command,
+    evaluate_command,
+    export_command,
+    own_data_command,
+    poolings_command,
+    reference_command,
+    report_command,
+    reproduce_command,
+    runs_command,
+    train_command,
+    verify_command,
 )
 from miv.cli.app import main
 

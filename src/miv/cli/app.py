@@ -11,7 +11,7 @@ import typer
 
 from miv import __version__
 from miv.errors import MivError, MivWarning
-from miv.json_files import json_text
+from miv.io.json_files import json_text
 
 app = typer.Typer(
     name="miv",

@@ -1,25 +1,126 @@
-"""``miv demo``: two verifiers trained and compared in a few minutes, with nothing to download."""
+"""The demonstration: the handwriting twin, the verifier of the package, two trained on the spot, and a report."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import numpy as np
+from numpy.typing import NDArray
 
-from miv.cli.app import app
+from miv.data import ExemplarSet, load_splits
+from miv.errors import MivError
+from miv.evaluation import Predictions, evaluate
+from miv.inference.prediction import predict
+from miv.inspection import write_contact_sheet
+from miv.models.verifier import Verifier
+from miv.report import open_runs, write_report
+from miv.runtime.progress import Progress
+from miv.tasks import build_once
+from miv.training.auto import choose
+from miv.training.config import TrainingConfig
+from miv.training.run import Machine, train
+from miv.training.run_table import summarise, table
+
+READY = "miv/digits"
+POOLINGS = ("baseline", "cap_dba_l2")
+TASK = {"writers": 170, "held_out_writers": 40, "copies": 4, "difficulty": 0.3}
+SHADES = " ░▒▓█"
+COLUMNS = 5  # pictures beside each other
 
 
-@app.command("demo")
-def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")] = Path("demo"),
-) -> None:
-    """Invent handwriting, verify it with miv/digits, train two more verifiers, and show what they see.
+def settings(sets: dict[str, ExemplarSet], pooling: str) -> TrainingConfig:
+    """What the demonstration trains with: what ``auto`` chooses for these exemplars.
 
-    Takes under three minutes on two cores. What is in the folder already is not done again.
+    Nothing was tuned on the test split. On the validation split of this task (800 exemplars, seed 0) ``auto`` gave
+    AUROC 0.977 (``baseline``) and 0.979 (``cap_dba_l2``): as good as each other at the verdict. Their witnesses differ:
+    i-AUROC 0.886 and 0.991, as the baseline looks at one target only.
     """
-    from miv.demo import run_demo
-    from miv.memory import keep_memory
-    from miv.progress import RichProgress
+    return choose(sets, {"pooling": pooling}).config
 
-    keep_memory()
-    for part in run_demo(out, RichProgress()):
-        print(part, end="\n\n", flush=True)
+
+def run_demo(out: Path, progress: Progress) -> Iterator[str]:
+    """Do all of it, and give what is to be read as soon as it is there."""
+    built = build_once("digits-twin", TASK, out / "cache" / "sets", progress)
+    sets = load_splits(built)
+    sheet = out / "exemplars.html"
+    write_contact_sheet(sets, sheet, exemplars=24)
+    yield _before_training(sets["test"], progress)
+    runs = {pooling: out / "runs" / pooling for pooling in POOLINGS}
+    for pooling, folder in runs.items():
+        machine = Machine(out / "cache" / "features")
+        train(sets, settings(sets, pooling), folder, machine, data="digits-twin", resume=True, progress=progress)
+    report = out / "report.html"
+    # The model that is to be understood first, then the one to compare it with.
+    source = open_runs([runs[pooling] for pooling in reversed(POOLINGS)], data=built)
+    write_report(source, report, title="Is one of these digits by the writer of the query?")
+    shown = ("pooling", "auroc", "accuracy", "f1", "i_auroc", "i_ap", "seconds")
+    rows = [summarise(folder, "test") for folder in runs.values()]
+    yield (
+        "Two models that learned just now, on writers that neither has seen:\n\n"
+        f"{table([{name: row[name] for name in shown} for row in rows])}\n\n"
+        "auroc says how well a model answers; i_auroc and i_ap say how well its attention finds the witnesses.\n"
+        f"Exemplars: {sheet}\nRuns, metrics and verifiers: {out / 'runs'}\n"
+        f"The report, to open in a browser: {report}"
+    )
+
+
+def _before_training(exemplars: ExemplarSet, progress: Progress) -> str:
+    answers = predict(Verifier.from_pretrained(READY), exemplars, None, progress)
+    found = evaluate(answers).metrics
+    return (
+        f"Is one of the digits in the bag by the writer of the query? {READY} comes with the package, learned on real "
+        f"digits and has\nnever seen handwriting like this. On {len(exemplars)} bags: AUROC {found['auroc']:.3f}; its "
+        f"attention finds the witnesses with an i-AUROC of {found['i_auroc']:.3f}.\n\n"
+        f"{show_exemplar(exemplars, answers)}"
+    )
+
+
+def show_exemplar(exemplars: ExemplarSet, answers: Predictions) -> str:
+    """One exemplar as text: the query, its bag in falling order of attention, the witnesses marked."""
+    chosen = _telling_exemplar(answers)
+    members = slice(int(answers.ptr[chosen]), int(answers.ptr[chosen + 1]))
+    attention, witness, bag = _attention(answers)[members], _witness(answers)[members], exemplars.bag(chosen)
+    order = np.argsort(-attention, kind="stable")
+    images = exemplars.pool.values
+    captions = [f"{attention[place]:.0%}{' ◀ witness' if witness[place] else ''}" for place in order]
+    pictures = [_picture(images[bag[place]]) for place in order]
+    query = _beside([_picture(images[exemplars.query[chosen]])], ["query"])
+    return (
+        f"Exemplar {chosen} of test: probability {answers.probability[chosen]:.0%}, truly "
+        f"{'yes' if answers.label[chosen] else 'no'}. The query:\n\n{query}\n\n"
+        f"Its bag, with the attention that each digit got:\n\n{_beside(pictures, captions)}"
+    )
+
+
+def _telling_exemplar(answers: Predictions) -> int:
+    """A positive of small bag and high probability, among these the one whose witnesses got most attention."""
+    on_witnesses = np.add.reduceat(_attention(answers) * _witness(answers), answers.ptr[:-1])
+    telling = (answers.label == 1) & (np.diff(answers.ptr) <= 2 * COLUMNS) & (np.diff(answers.ptr) >= COLUMNS)
+    return int(np.argmax(np.where(telling, on_witnesses * answers.probability, -1)))
+
+
+def _picture(image: NDArray[np.uint8]) -> list[str]:
+    """An image ``(28, 28)`` as 14 lines of 14 × 2 letters, a letter for two pixels one above the other."""
+    pairs = image[: len(image) // 2 * 2].reshape(-1, 2, image.shape[1]).mean(axis=1)  # (H / 2, W)
+    shade = np.minimum(pairs / 256 * len(SHADES) * 1.2, len(SHADES) - 1).astype(int)
+    return ["".join(SHADES[one] for one in line) for line in shade]
+
+
+def _beside(pictures: list[list[str]], captions: list[str]) -> str:
+    lines = []
+    for first in range(0, len(pictures), COLUMNS):
+        row, words = pictures[first : first + COLUMNS], captions[first : first + COLUMNS]
+        lines += ["│".join(parts).rstrip() for parts in zip(*row, strict=True)]
+        lines += [" ".join(word.center(len(picture[0])) for word, picture in zip(words, row, strict=True)).rstrip()]
+    return "\n".join(lines)
+
+
+def _attention(answers: Predictions) -> NDArray[np.float64]:
+    if answers.attention is None:
+        raise MivError("These answers have no attention. Expected those of a pooling that has.")
+    return answers.attention
+
+
+def _witness(answers: Predictions) -> NDArray[np.bool_]:
+    if answers.witness is None:
+        raise MivError("The witnesses of these exemplars are not known. Expected a set that has them.")
+    return answers.witness

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from miv.errors import MivError, unknown_name
 
 if TYPE_CHECKING:  # imported when it is needed, so that `miv --help` does not wait for it
-    from miv.exemplars import ExemplarSet
+    from miv.data import ExemplarSet
 
 
 def open_sets(data: str, options: dict[str, Any], built: Path) -> "dict[str, ExemplarSet]":
     """Open a folder of splits, or build the task of that name if it was not built before."""
-    from miv.exemplars import load_splits
-    from miv.progress import RichProgress
+    from miv.data import load_splits
+    from miv.runtime.progress import RichProgress
     from miv.tasks import build_once, list_tasks
 
     if Path(data).is_dir():

@@ -13,12 +13,12 @@ import typer
 from miv.cli.app import print_json
 from miv.errors import MivError
 from miv.experiments.cells import raw_folder
+from miv.experiments.experiment_report import Section
 from miv.experiments.grids import Experiment
 from miv.experiments.jobs import Job, Places
 from miv.experiments.render import html_page, key, markdown, print_terminal
-from miv.experiments.report import Section
 from miv.experiments.results import find_result
-from miv.files import whole_file
+from miv.io.whole_files import whole_file
 
 
 def write_report(sections: Sequence[Section], form: str, out: Path | None, plots: Path | None) -> None:
@@ -71,7 +71,7 @@ def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: Places, json: bo
     if json:
         print_json(rows)
         return
-    from miv.training.compare import table
+    from miv.training.run_table import table
 
     print(table(rows))
 

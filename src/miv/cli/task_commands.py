@@ -9,8 +9,8 @@ import typer
 from typer.core import TyperGroup
 
 from miv.cli.app import JsonOption
-from miv.cli.building import build_and_save
-from miv.docstrings import as_sentence
+from miv.cli.set_building import build_and_save
+from miv.runtime.docstrings import as_sentence
 
 
 class TaskGroup(TyperGroup):

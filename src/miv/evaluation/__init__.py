@@ -1,12 +1,12 @@
 """Metrics as plain functions over arrays, the report on a set of predictions, and its curves."""
 
 from miv.evaluation.classification import auroc, classification_metrics
-from miv.evaluation.curves import write_curves
 from miv.evaluation.entropy import attention_entropy, entropy_metrics
+from miv.evaluation.evaluation import Evaluation, evaluate
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.learning_curves import write_learning_curves
 from miv.evaluation.predictions import Predictions
-from miv.evaluation.report import Evaluation, evaluate
+from miv.evaluation.roc_curves import write_curves
 from miv.evaluation.witnesses import WitnessScores, witness_metrics, witness_scores
 
 __all__ = [

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miv.errors import MivError, unknown_name
-from miv.evaluation.checks import as_labels, as_scores
+from miv.evaluation.metric_checks import as_labels, as_scores
 
 Undefined = Literal["nan", "error"]
 ZeroDivision = Literal["zero", "one", "skip"]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.exemplars import ExemplarSet
-from miv.values import Floats
+from miv.data import ExemplarSet
+from miv.io.checked_values import Floats
 
 _NUMBERS = 1 << 22  # that are worked on together: 16 MB of float32
 

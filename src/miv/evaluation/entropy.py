@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miv.errors import MivError
-from miv.evaluation.checks import as_borders, as_labels, as_scores
-from miv.values import Floats
+from miv.evaluation.metric_checks import as_borders, as_labels, as_scores
+from miv.io.checked_values import Floats
 
 
 def attention_entropy(ptr: ArrayLike, attention: ArrayLike) -> Floats:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miv.evaluation.checks import as_labels, as_scores
-from miv.exemplars.checks import as_strings
+from miv.data.array_checks import as_strings
+from miv.evaluation.metric_checks import as_labels, as_scores
 
 
 class GroupRow(NamedTuple):

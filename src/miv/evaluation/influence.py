@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from miv.errors import MivError
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import witness_scores
-from miv.values import Floats
+from miv.io.checked_values import Floats
 
 
 def influence(predictions: Predictions, metric: str) -> Floats:

@@ -6,10 +6,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from miv.data import SPLITS
 from miv.errors import MivError
+from miv.evaluation.evaluation_text import TITLES
 from miv.evaluation.pictures import QUIET, line_styles, picture
-from miv.evaluation.report_text import TITLES
-from miv.exemplars import SPLITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

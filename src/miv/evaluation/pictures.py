@@ -6,7 +6,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from miv.files import whole_file
+from miv.io.whole_files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from miv.errors import MivError
 from miv.evaluation.predictions import Predictions
-from miv.files import whole_file
+from miv.io.whole_files import whole_file
 
 _COLUMNS = {
     "logit": pa.float64(),

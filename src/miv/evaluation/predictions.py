@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miv.data import ExemplarSet
+from miv.data.array_checks import as_integers, as_strings, check_range
 from miv.errors import MivError
-from miv.evaluation.checks import as_borders, as_labels, as_scores, as_witnesses
-from miv.exemplars import ExemplarSet
-from miv.exemplars.checks import as_integers, as_strings, check_range
-from miv.values import Floats, sigmoid
+from miv.evaluation.metric_checks import as_borders, as_labels, as_scores, as_witnesses
+from miv.io.checked_values import Floats, sigmoid
 
 # How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
 ATTENTION_TOLERANCE = 0.02

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.values import Floats
+from miv.io.checked_values import Floats
 
 Counts = NDArray[np.int64]
 

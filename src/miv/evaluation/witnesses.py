@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.errors import MivError, unknown_name
-from miv.evaluation.checks import as_borders, as_labels, as_scores, as_witnesses
+from miv.evaluation.metric_checks import as_borders, as_labels, as_scores, as_witnesses
 from miv.evaluation.tied_ranks import expected_reciprocal_rank
-from miv.values import Floats
+from miv.io.checked_values import Floats
 
 UndefinedWitness = Literal["skip", "nan", "error"]
 WITNESS_METRICS = ("i_auroc", "i_ap", "i_mrr", "i_top1")

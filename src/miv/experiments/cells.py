@@ -7,11 +7,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from miv.data import ExemplarSet, load_splits
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet, load_splits
 from miv.experiments.jobs import Job, Places
 from miv.experiments.results import METRICS, PREDICTIONS, RESULT, result_document
-from miv.progress import Progress
+from miv.runtime.progress import Progress
 from miv.tasks import build_once, task_options
 from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder

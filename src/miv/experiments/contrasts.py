@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from miv.evaluation.report_text import TITLES
+from miv.evaluation.evaluation_text import TITLES
+from miv.experiments.comparison import Evidence
 from miv.experiments.grids import WITNESSES, Setup
 from miv.experiments.paired import Estimate, Term, estimate
-from miv.experiments.verdict import Evidence
 
 Contrast = tuple[str, Sequence[tuple[float, Setup, str]]]  # what it is, and its terms: weight, setup, metric
 

@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 from miv.experiments.published import published_digit
 from miv.experiments.ranking import order, order_text
 from miv.experiments.results import Result
-from miv.experiments.tables import Table
+from miv.experiments.text_tables import Table
 
 KINDS = ("tp", "tn", "fp", "fn")
 Shares = dict[str, dict[str, float]]  # digit → kind → share

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from miv.experiments.comparison import Evidence
 from miv.experiments.contrasts import Compared, Contrast, compare_all, p_text
 from miv.experiments.paired import Estimate, holm
-from miv.experiments.verdict import Evidence
 
 Judgement = Literal["holds", "does not hold", "cannot be told"]
 HOLDS: Judgement = "holds"

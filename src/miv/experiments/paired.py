@@ -10,7 +10,7 @@ from scipy.special import ndtr, stdtr
 from miv.errors import MivError
 from miv.evaluation.influence import influence
 from miv.experiments.results import Result
-from miv.values import Floats
+from miv.io.checked_values import Floats
 
 Term = tuple[float, Sequence[Result], str]  # weight, one model's results by round, metric
 _ROUNDING = 1e-12  # what sums of floating point numbers are off by, and more

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miv.evaluation.pictures import QUIET, line_styles
+from miv.experiments.experiment_report import Section
 from miv.experiments.paired import Estimate
 from miv.experiments.published import Published
-from miv.experiments.report import Section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

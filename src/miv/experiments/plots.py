@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from miv.evaluation.evaluation_text import TITLES
 from miv.evaluation.pictures import line_styles, picture
-from miv.evaluation.report_text import TITLES
+from miv.experiments.experiment_report import Section
 from miv.experiments.grids import FOUR, LADDER, SIZES
 from miv.experiments.plot_marks import dot, legend, line, paper_dot, whose
 from miv.experiments.plots_of_runs import draw_digits, draw_entropy, draw_learning_curves
-from miv.experiments.report import Section
 from miv.experiments.report_tables import label, whose_figures
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from scipy.stats import kendalltau, spearmanr
 
-from miv.evaluation.report_text import TITLES
+from miv.evaluation.evaluation_text import TITLES
+from miv.experiments.comparison import Evidence
 from miv.experiments.grids import FOUR, Experiment
 from miv.experiments.published import published
-from miv.experiments.verdict import Evidence
 
 Order = tuple[tuple[str, ...], ...]  # best first, equals together
 

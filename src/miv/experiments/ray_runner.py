@@ -113,8 +113,8 @@ def compute_remotely(document: dict[str, Any], places: dict[str, Path | None], c
     from filelock import FileLock
 
     from miv.experiments.cells import compute
-    from miv.memory import keep_memory
-    from miv.progress import RichProgress
+    from miv.runtime.memory import keep_memory
+    from miv.runtime.progress import RichProgress
     from miv.training.run import set_threads
 
     keep_memory()

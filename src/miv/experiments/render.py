@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from miv.experiments.report import Section
-from miv.experiments.tables import Table
+from miv.experiments.experiment_report import Section
+from miv.experiments.text_tables import Table
 
 Plots = Mapping[str, Sequence[Path]]  # SVG pictures by the section's task and experiment
 

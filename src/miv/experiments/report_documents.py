@@ -4,9 +4,9 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from miv.experiments.comparison import PairedTest, Verdict
 from miv.experiments.ranking import Ranking
 from miv.experiments.report_tables import label
-from miv.experiments.verdict import PairedTest, Verdict
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:

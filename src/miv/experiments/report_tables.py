@@ -3,13 +3,13 @@
 import math
 from collections.abc import Sequence
 
-from miv.evaluation.report_text import TITLES
+from miv.evaluation.evaluation_text import TITLES
+from miv.experiments.comparison import Evidence, PairedTest, Verdict
 from miv.experiments.contrasts import p_text
 from miv.experiments.grids import FOUR, SIZES, Experiment, Row
 from miv.experiments.paired import Estimate
 from miv.experiments.published import STANDS_IN, Published, published_step
-from miv.experiments.tables import NOTHING, Table
-from miv.experiments.verdict import Evidence, PairedTest, Verdict
+from miv.experiments.text_tables import NOTHING, Table
 
 _ONE_ROUND = (
     "A figure with * is of one round: its error is over exemplars, the trained model staying as it is, and knows "

@@ -7,7 +7,7 @@ from typing import Any
 
 from miv.errors import MivError
 from miv.evaluation import Predictions, auroc
-from miv.files import sha256_of
+from miv.io.whole_files import sha256_of
 
 FORMAT = "miv-result"
 RESULT, PREDICTIONS, METRICS = "result.json", "predictions.parquet", "metrics.csv"

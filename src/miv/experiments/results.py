@@ -14,8 +14,8 @@ from miv.errors import MivError
 from miv.evaluation import Predictions
 from miv.experiments.jobs import Job, default_options
 from miv.experiments.result_checks import FORMAT, METRICS, PREDICTIONS, REMEDY, RESULT, check_document, check_files
-from miv.files import whole_folder
-from miv.json_files import read_json_object
+from miv.io.json_files import read_json_object
+from miv.io.whole_files import whole_folder
 from miv.training.config import TrainingConfig
 
 __all__ = ["METRICS", "PREDICTIONS", "RESULT", "Result", "find_result", "result_document", "write_result"]

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from miv.cores import available_cores
 from miv.errors import StoppedByUser
 from miv.experiments.clock import Clock
 from miv.experiments.jobs import Job, Places
 from miv.experiments.outcomes import Failure, Say, report_done, report_failure, split_jobs
 from miv.experiments.results import find_result
 from miv.experiments.worker import BUSY, DONE, STOPPED, command
+from miv.runtime.cores import available_cores
 
 _LOOK_SECONDS = 0.2  # between looks at the processes
 _BUSY_SECONDS = 5.0  # between looks at cells that another command computes

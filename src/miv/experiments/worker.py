@@ -47,8 +47,8 @@ def main(document: dict[str, Any]) -> int:
 
 def _compute(job: Job, places: Places, threads: int) -> int:
     from miv.experiments.cells import compute
-    from miv.memory import keep_memory
-    from miv.progress import RichProgress
+    from miv.runtime.memory import keep_memory
+    from miv.runtime.progress import RichProgress
     from miv.training.run import set_threads
 
     keep_memory()

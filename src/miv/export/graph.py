@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from miv.errors import MivError
 from miv.export.one_bag import OneBag
-from miv.verifier import Verifier
+from miv.models.verifier import Verifier
 
 EXPORTED_BACKBONES = ("features", "compact_cnn", "hog_cnn", "hog", "pixels")
 

@@ -19,8 +19,8 @@ from miv.bags import Bags
 from miv.errors import MivError
 from miv.export.graph import VerifierGraph, instance_shape
 from miv.export.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
-from miv.files import whole_file
-from miv.verifier import Verification, Verifier
+from miv.io.whole_files import whole_file
+from miv.models.verifier import Verification, Verifier
 
 TOLERANCE = 1e-4
 LARGEST_CHECKED_BAG = 200

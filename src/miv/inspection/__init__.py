@@ -1,8 +1,8 @@
 """Looking at exemplar sets before they are trained on: statistics, a leakage audit, a contact sheet."""
 
-from miv.inspection.audit import Finding, audit
 from miv.inspection.contact_sheet import write_contact_sheet
-from miv.inspection.report import Inspection, inspect_folder, open_sets
+from miv.inspection.inspection_report import Inspection, inspect_folder, open_sets
+from miv.inspection.leakage import Finding, audit
 from miv.inspection.statistics import SetStatistics, Spread, set_statistics
 
 __all__ = [

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.data import ExemplarSet
+from miv.data.thumbnails import Thumbnails
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet
-from miv.files import whole_file
-from miv.inspection.thumbnails import Thumbnails
+from miv.io.whole_files import whole_file
 
 SHOWN_MEMBERS = 24  # of one bag; a longer one says how many more there are
 SHOWN_LETTERS = 400  # of one text

@@ -2,10 +2,10 @@
 
 from PIL import Image, ImageDraw, ImageFont
 
+from miv.data import ExemplarSet
+from miv.data.thumbnails import Thumbnails
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet
 from miv.inspection.contact_sheet import SheetRow
-from miv.inspection.thumbnails import Thumbnails
 
 CELL = 64  # pixels; a picture keeps its proportions inside
 GAP = 8

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.exemplars import ExemplarSet
+from miv.data import ExemplarSet
 
 
 @dataclass(frozen=True)

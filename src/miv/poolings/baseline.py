@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.poolings.base import Pooling, Twins, register
+from miv.poolings.pooling_base import Pooling, Twins, register
 
 
 @register("baseline", section="4.2.1")

@@ -3,7 +3,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from miv.bags import Bags
-from miv.poolings.base import Pooling, Twins, check_count, register
+from miv.poolings.pooling_base import Pooling, Twins, check_count, register
 
 
 @register("bi_lstm", section="4.2")

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from miv.bags import Bags
 from miv.errors import MivError
-from miv.poolings.base import Pooling, Twins, check_choice, check_flag, check_heads
 from miv.poolings.layers import Excitation, HeadNorm, identity_linear
+from miv.poolings.pooling_base import Pooling, Twins, check_choice, check_flag, check_heads
 
 
 class CrossAttentionPooling(Pooling):

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.poolings.base import register
 from miv.poolings.cap import CrossAttentionPooling
+from miv.poolings.pooling_base import register
 
 
 class DistancePooling(CrossAttentionPooling):

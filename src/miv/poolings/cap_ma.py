@@ -3,8 +3,8 @@ import math
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.poolings.base import register
 from miv.poolings.cap import CrossAttentionPooling
+from miv.poolings.pooling_base import register
 
 
 @register("cap_ma", section="6.4")

@@ -3,9 +3,9 @@ import math
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.poolings.base import register
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.layers import Excitation
+from miv.poolings.pooling_base import register
 
 
 @register("cap_vema", section="4.1.2")

@@ -1,7 +1,7 @@
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.poolings.base import Pooling, Twins, check_count, register
+from miv.poolings.pooling_base import Pooling, Twins, check_count, register
 
 
 @register("gabmil", section="4.2.2")

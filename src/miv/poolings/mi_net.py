@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.poolings.base import Pooling, Twins, check_choice, check_count, register
+from miv.poolings.pooling_base import Pooling, Twins, check_choice, check_count, register
 
 
 @register("mi_net", section="4.2")

@@ -3,7 +3,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from miv.bags import Bags
-from miv.poolings.base import Pooling, Twins, check_count, check_heads, register
+from miv.poolings.pooling_base import Pooling, Twins, check_count, check_heads, register
 
 
 @register("msa", section="4.2.4")

@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.poolings.base import Pooling, Twins, register
+from miv.poolings.pooling_base import Pooling, Twins, register
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 
 SHARPNESS = 20.0  # of the shares; a cosine that is greater by 0.05 has e times the share

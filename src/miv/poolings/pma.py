@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from miv.bags import Bags
 from miv.errors import MivError
-from miv.poolings.base import Pooling, Twins, check_heads, register
 from miv.poolings.layers import glorot_linear, identity_linear
+from miv.poolings.pooling_base import Pooling, Twins, check_heads, register
 
 
 @register("pma", section="4.2.3")

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 
 from miv.evaluation import Evaluation
-from miv.reference.figures import CHOSEN_ON, Figures, Reference
+from miv.reference.plain_figures import CHOSEN_ON, Figures, Reference
 from miv.reference.scoring import DESCRIPTORS
 from miv.training.run_folder import RunFolder
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.exemplars import ExemplarSet
-from miv.values import Floats
+from miv.data import ExemplarSet
+from miv.io.checked_values import Floats
 
 SATURATION = 1.5  # k1: how soon a word that is repeated counts no more
 LENGTH = 0.75  # b: how much a long text is held back

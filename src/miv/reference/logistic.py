@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.data import ExemplarSet
 from miv.evaluation import auroc
 from miv.evaluation.cosines import Cosines, unit_rows
-from miv.exemplars import ExemplarSet
-from miv.values import Floats
+from miv.io.checked_values import Floats
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # of C: small ones hold the weights near 0
 FOLDS = 5

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import torch
 
-from miv.exemplars import ExemplarSet
-from miv.progress import Progress
-from miv.reference.figures import Reference
+from miv.data import ExemplarSet
+from miv.models.verifier import Verifier
+from miv.reference.plain_figures import Reference
 from miv.reference.scoring import reference
+from miv.runtime.progress import Progress
 from miv.training.run_folder import RunFolder
-from miv.verifier import Verifier
 
 
 def reference_of_run(

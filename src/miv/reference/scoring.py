@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from miv.backbones import Backbone, create_backbone
-from miv.cache_folder import cache_folder
+from miv.backbones.feature_cache import embed_pool
+from miv.data import ExemplarSet
 from miv.errors import MivError, unknown_name
 from miv.evaluation import auroc, witness_metrics
 from miv.evaluation.cosines import cosines
-from miv.exemplars import ExemplarSet
-from miv.feature_cache import embed_pool
-from miv.progress import Progress
+from miv.io.cache_folder import cache_folder
+from miv.io.checked_values import Floats
 from miv.reference.bm25 import bm25
-from miv.reference.figures import Figures, Reference
 from miv.reference.logistic import Logistic, fit_logistic, logistic_inputs
-from miv.values import Floats
+from miv.reference.plain_figures import Figures, Reference
+from miv.runtime.progress import Progress
 
 # What each method is, in the order in which they are shown.
 METHODS = {
@@ -53,7 +53,7 @@ def reference(
         cache: folder of the feature cache; by default that of ``miv train``.
         progress: is told how far embedding is.
 
-    >>> from miv.exemplars import InstancePool
+    >>> from miv.data import InstancePool
     >>> pool = InstancePool("features", np.eye(3, dtype=np.float32))
     >>> sets = {"validation": ExemplarSet.from_lists(pool, [0, 0], [[0, 1], [1, 2]], labels=[1, 0])}
     >>> reference(sets).splits["validation"]["nearest"].auroc

@@ -4,16 +4,16 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from miv.audit.audit_report import heading
+from miv.audit.audit_tables import tables
 from miv.audit.findings import findings
 from miv.audit.reasons import reasons
-from miv.audit.report import heading
-from miv.audit.rows import tables
 from miv.errors import MivError
-from miv.json_files import read_json_object
-from miv.model_files import WEIGHTS_NAME, hash_of_weights, load_weights
+from miv.io.json_files import read_json_object
+from miv.io.model_files import WEIGHTS_NAME, hash_of_weights, load_weights
 from miv.report.marks import badge, style
+from miv.report.report_sources import ReportModel, ReportSource
 from miv.report.sections import table
-from miv.report.sources import ReportModel, ReportSource
 
 _REMEDY = "Expected what `miv audit … --out FILE.json` writes."
 

@@ -9,8 +9,8 @@ from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, reliability_points
 from miv.report.charts import Axis, Line, chart
 from miv.report.marks import badge
+from miv.report.report_sources import ReportModel, ReportSource
 from miv.report.sections import legend, table
-from miv.report.sources import ReportModel, ReportSource
 
 _RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4)  # ticks of the error trade-off
 _FEW = 50  # exemplars; below, a size of bags has too few for a reliability curve of its own

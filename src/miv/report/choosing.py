@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.report.sources import ReportSource
+from miv.report.report_sources import ReportSource
 
 SHOWN_MEMBERS = 32  # of one bag; a longer one says how many more there are
 

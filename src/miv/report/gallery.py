@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.audit.reasons import looked_right
+from miv.data import ExemplarSet
 from miv.evaluation import witness_scores
-from miv.exemplars import ExemplarSet
 from miv.report.choosing import choose_exemplars, error_confidence, shown_members, telling_exemplar
 from miv.report.marks import letter, style
+from miv.report.report_sources import ReportModel, ReportSource
 from miv.report.sheets import picture_sheets
-from miv.report.sources import ReportModel, ReportSource
 
 SHOWN_LETTERS = 600  # of one text
 PARTS = 1000  # attention and probability are whole numbers of thousandths, which keeps the file small

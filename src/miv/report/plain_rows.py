@@ -5,7 +5,7 @@ from html import escape
 
 from miv.reference import Figures
 from miv.report.marks import letter
-from miv.report.sources import ReportSource
+from miv.report.report_sources import ReportSource
 
 PLAIN_WORDS = (
     " Rows marked plain are simple methods on the same data, which give a score and no verdict: what a model has to "

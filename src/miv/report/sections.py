@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from miv.evaluation import Evaluation, auroc, classification_metrics, evaluate, group_table
+from miv.evaluation.evaluation_text import TITLES
 from miv.evaluation.learning_curves import read_history
-from miv.evaluation.report_text import TITLES
 from miv.evaluation.witnesses import WITNESS_METRICS
 from miv.report.charts import Axis, Line, chart, nice_axis
 from miv.report.marks import NONE, badge, letter
 from miv.report.plain_rows import PLAIN_WORDS, plain_rows
-from miv.report.sources import ReportModel, ReportSource
+from miv.report.report_sources import ReportModel, ReportSource
 
 MOST_GROUPS = 60
 

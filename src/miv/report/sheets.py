@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from miv.exemplars import InstancePool
+from miv.data import InstancePool
 
 SHEET_SIDE = 1536  # pixels; a sheet is decoded in some 20 ms
 MOST_PIXELS = 30_000_000  # of all pictures together; beyond, they are made smaller

@@ -1,7 +1,7 @@
 """Tasks: each makes exemplar sets from raw files, or from nothing but a seed. One file a task."""
 
-from miv.tasks.base import Task, TaskOption, create_task, list_tasks, register_task, task_help, task_options
-from miv.tasks.building import build_once
+from miv.tasks.task_base import Task, TaskOption, create_task, list_tasks, register_task, task_help, task_options
+from miv.tasks.task_building import build_once
 
 __all__ = [
     "Task",

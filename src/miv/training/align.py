@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim import Optimizer
 
-from miv.batches import Batch
+from miv.data import ExemplarSet
+from miv.data.batches import Batch
 from miv.evaluation import Predictions
 from miv.evaluation.influence import auroc_error
-from miv.exemplars import ExemplarSet
+from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule, contrast_losses
-from miv.training.module import Features, independent
 from miv.training.optimisers import create_optimiser
-from miv.training.state import Row
-from miv.verifier import Verifier
+from miv.training.stage_module import Features, independent
+from miv.training.stage_state import Row
 
 CLEAR_AUROC = "validation_clear_auroc"
 _ERRORS = 1.0  # standard errors; a map that gains less may cost witnesses, which nothing here can see

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from miv.backbones.hf_names import installed_sentence_encoder
-from miv.cores import available_cores
+from miv.data import ExemplarSet
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet
 from miv.poolings import POOLINGS
+from miv.runtime.cores import available_cores
 from miv.training.config import TrainingConfig
 
 # Train exemplars from which a network from nothing gains on a fixed descriptor with a learned map. Below, on Omniglot

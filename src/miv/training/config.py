@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from miv.errors import MivError, unknown_name
-from miv.json_files import read_json_object
+from miv.io.json_files import read_json_object
 
 # From which epoch (counted from 0) which learning rate holds.
 LearningRates = tuple[tuple[int, float], ...]

@@ -6,15 +6,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from miv.batches import Batch
+from miv.backbones.feature_cache import embed_instances
+from miv.data import ExemplarSet
+from miv.data.batches import Batch
 from miv.evaluation import Predictions
 from miv.evaluation.cosines import cosines
-from miv.exemplars import ExemplarSet
-from miv.feature_cache import embed_instances
+from miv.models.verifier import Verifier
 from miv.training.config import TrainingConfig
-from miv.training.module import Features, StageModule
 from miv.training.sampling import Batches, draw_positives
-from miv.verifier import Verifier
+from miv.training.stage_module import Features, StageModule
 
 
 def contrast_losses(batch: Batch, temperature: float) -> Tensor:

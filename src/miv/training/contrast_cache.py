@@ -13,9 +13,9 @@ from filelock import FileLock, Timeout
 
 from miv import __version__
 from miv.backbones import Backbone
-from miv.exemplars import ExemplarSet
-from miv.files import whole_folder
-from miv.progress import Progress
+from miv.data import ExemplarSet
+from miv.io.whole_files import whole_folder
+from miv.runtime.progress import Progress
 from miv.training.config import TrainingConfig
 from miv.training.keeper import LAST
 from miv.training.stages import read_state

@@ -1,6 +1,6 @@
 """A learning rate that does not destroy what a pretrained encoder knows."""
 
-from miv.backbones.base import BACKBONES
+from miv.backbones.backbone_base import BACKBONES
 from miv.training.config import TrainingConfig
 
 # What encoders are usually fine-tuned with under AdamW (Devlin et al. 2019: 2e-5 to 5e-5).

@@ -13,9 +13,9 @@ import numpy as np
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
-from miv.files import whole_file
-from miv.processes import Share
-from miv.training.state import StageState
+from miv.io.whole_files import whole_file
+from miv.runtime.processes import Share
+from miv.training.stage_state import StageState
 
 LAST, BEST = "last.ckpt", "best"
 SAVED = "; everything is saved"

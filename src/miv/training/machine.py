@@ -15,8 +15,8 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.strategies import DDPStrategy
 
-from miv.cores import available_cores
 from miv.errors import MivError, unknown_name
+from miv.runtime.cores import available_cores
 
 
 @dataclass(frozen=True)

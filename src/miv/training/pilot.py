@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.training.module import Features
+from miv.data import ExemplarSet, InstancePool
+from miv.training.stage_module import Features
 
 ENOUGH = 200  # exemplars of validation; with fewer, the AUROC of two epochs differs by chance
 

@@ -9,34 +9,34 @@ from typing import Any
 
 import torch
 
-from miv.backbones.base import check_kind
-from miv.cut_texts import warn_of_cut_texts
+from miv.backbones.backbone_base import check_kind
+from miv.backbones.cut_texts import warn_of_cut_texts
+from miv.backbones.feature_cache import embed_pool
+from miv.data import ExemplarSet, InstancePool
+from miv.data.instance_form import InstanceForm
 from miv.errors import MivError, StoppedByUser
 from miv.evaluation import Evaluation, evaluate
-from miv.exemplars import ExemplarSet, InstancePool
-from miv.feature_cache import embed_pool
-from miv.files import whole_folder
-from miv.instance_form import InstanceForm
-from miv.json_files import write_json
-from miv.poolings.base import POOLINGS
+from miv.inference.prediction import predict
+from miv.io.json_files import write_json
+from miv.io.whole_files import whole_folder
+from miv.models.verifier import Verifier
+from miv.poolings.pooling_base import POOLINGS
 from miv.poolings.similar import AlignedNorm
-from miv.prediction import predict
-from miv.processes import Share
-from miv.progress import Progress, SilentProgress
+from miv.runtime.processes import Share
+from miv.runtime.progress import Progress, SilentProgress
 from miv.training.config import TrainingConfig
 from miv.training.contrast_cache import contrast_once
+from miv.training.earlier_verifier import Start
 from miv.training.fine_tuning import settle_backbone_rate
 from miv.training.keeper import BEST, LAST
 from miv.training.machine import Machine, is_first_process, set_threads
-from miv.training.module import Features
 from miv.training.pilot import ENOUGH, can_divide, halves
 from miv.training.run_folder import RunFolder
 from miv.training.similar_start import fit_start
+from miv.training.stage_module import Features
+from miv.training.stage_state import START, StageState
 from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, run_stage
-from miv.training.start import Start
-from miv.training.state import START, StageState
 from miv.training.warnings_of_runs import warn_of_run
-from miv.verifier import Verifier
 
 __all__ = ["Machine", "StoppedByUser", "complete", "create_verifier", "is_first_process", "set_threads", "train"]
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from miv import __version__
+from miv.data import ExemplarSet
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet
-from miv.files import remove_unfinished
-from miv.json_files import read_json_object, write_json
-from miv.model_files import RUN_NAME, VERIFIER_NAME
+from miv.io.json_files import read_json_object, write_json
+from miv.io.model_files import RUN_NAME, VERIFIER_NAME
+from miv.io.whole_files import remove_unfinished
 from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"

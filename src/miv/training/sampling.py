@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
-from miv.exemplars import ExemplarSet
-from miv.processes import Share
-from miv.training.state import StageState
+from miv.data import ExemplarSet
+from miv.runtime.processes import Share
+from miv.training.stage_state import StageState
 
 Part = tuple[NDArray[np.int64], float]  # the exemplars of one process, and the factor of the sum of their losses
 

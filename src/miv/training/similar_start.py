@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
-from miv.batches import embedded, make_batch
-from miv.exemplars import ExemplarSet
-from miv.modes import evaluating
+from miv.data import ExemplarSet
+from miv.data.batches import embedded, make_batch
+from miv.models.verifier import Verifier
 from miv.poolings import Pooling
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
-from miv.verifier import Verifier
+from miv.runtime.evaluation_mode import evaluating
 
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
 MOST_EXEMPLARS = 1_500  # three numbers need no more, and some poolings are slow

@@ -9,19 +9,19 @@ from typing import Any
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from miv.data import ExemplarSet
 from miv.errors import MivError, StoppedByUser
-from miv.exemplars import ExemplarSet
-from miv.processes import Share
+from miv.models.verifier import Verifier
+from miv.runtime.processes import Share
 from miv.training.align import CLEAR_AUROC, AlignModule
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule
+from miv.training.epoch_progress import BY_NEAREST, EpochProgress
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.machine import Machine
-from miv.training.module import Features, StageData, StageModule
-from miv.training.progress import BY_NEAREST, EpochProgress
 from miv.training.run_folder import RunFolder
-from miv.training.state import Row, StageState
-from miv.verifier import Verifier
+from miv.training.stage_module import Features, StageData, StageModule
+from miv.training.stage_state import Row, StageState
 
 CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
 

@@ -4,11 +4,11 @@ import math
 import warnings
 from collections.abc import Mapping
 
+from miv.data import ExemplarSet
 from miv.errors import MivWarning
 from miv.evaluation import Evaluation
 from miv.evaluation.classification import auroc_within_chance
-from miv.exemplars import ExemplarSet
-from miv.training.state import START, StageState
+from miv.training.stage_state import START, StageState
 
 # A verifier that answers everything alike, with the share of yes, has a loss of the labels' entropy. One that never
 # gets further below it than this has found nothing in validation.

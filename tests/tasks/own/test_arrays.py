@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miv.errors import MivError
-from miv.tasks.own import from_arrays
+from miv.tasks.custom import from_arrays
 
 
 def test_equal_instances_are_stored_once() -> None:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from miv.data import ExemplarSet
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet
-from miv.progress import SilentProgress
-from miv.tasks.own import Drawing, FromFolder, ImageForm, Shares
+from miv.runtime.progress import SilentProgress
+from miv.tasks.custom import Drawing, FromFolder, ImageForm, Shares
 
 ALL_TRAIN = Shares(0, 0)
 SMALL = Drawing(exemplars=40, bag_mean=3, bag_min=2, bag_max=5)

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from miv.data import ExemplarSet
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet
-from miv.progress import SilentProgress
-from miv.tasks.own import Drawing, FromFolder, FromTable, Shares
+from miv.runtime.progress import SilentProgress
+from miv.tasks.custom import Drawing, FromFolder, FromTable, Shares
 
 fuzz = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

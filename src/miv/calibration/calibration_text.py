@@ -1,0 +1,137 @@
+"""An operating point as tables for people."""
+
+from typing import Any
+
+from miv.decisions.operating_point import OperatingPoint
+from miv.decisions.witness_rules import ConformalRule, StatedRule
+
+
+def calibration_text(point: OperatingPoint) -> str:
+    """Return the choice, its errors, how well it is calibrated, and its witness sets."""
+    m = point.measured
+    sure = f"{m['confidence']:.0%}"
+    blocks = [
+        [
+            f"goal       {point.goal}",
+            f"threshold  {point.threshold:.4f}  ({sure} interval {_span(m['threshold'])})",
+            f"scaling    {_parameters(point.scaling.document())}",
+            f"data       {m['exemplars']:,} exemplars: {m['positives']:,} positive, {m['negatives']:,} negative",
+            f"queries    {_queries(m)}",
+        ],
+        _rates(m, sure),
+        _losses(m),
+        _table(
+            [["bag size", "exemplars", "false accept", "false reject", "ECE before", "ECE after"]]
+            + [
+                [row["bag_size"], f"{row['exemplars']:,}"]
+                + [_figure(row[k]) for k in ("false_accept_rate", "false_reject_rate", "ece_before", "ece_after")]
+                for row in m["by_bag_size"]
+            ]
+        ),
+        _witnesses(point),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _rates(m: dict[str, Any], sure: str) -> list[str]:
+    rows = [["", "rate", f"{sure} interval", "at most"]]
+    for title, name in (("false accept", "false_accept_rate"), ("false reject", "false_reject_rate")):
+        rows.append([title, _figure(m[name]["value"]), _span(m[name]), _figure(m[name]["at_most"])])
+    rows.append(["equal error", _figure(m["eer"]["value"]), _span(m["eer"]), ""])
+    for when in ("before", "after"):
+        rows.append([f"ECE {when}", _figure(m["ece"][when]["value"]), _span(m["ece"][when]), ""])
+    notes = [f"at most: the true rate is below this with {sure} confidence (Clopper–Pearson)."]
+    if m["queries"] not in (None, m["exemplars"]):
+        counts = [round(m[name]["effective_exemplars"]) for name in ("false_accept_rate", "false_reject_rate")]
+        if counts != [m["negatives"], m["positives"]]:
+            notes.append(
+                f"Exemplars of one query are wrong together: {m['negatives']:,} negatives count as {counts[0]:,}, "
+                f"{m['positives']:,} positives as {counts[1]:,}."
+            )
+    return [*_table(rows), *notes]
+
+
+def _queries(m: dict[str, Any]) -> str:
+    if m["queries"] is None:
+        return "not known: all exemplars are taken as independent"
+    return f"{m['queries']:,}; intervals and folds keep the exemplars of a query together"
+
+
+def _losses(m: dict[str, Any]) -> list[str]:
+    losses = m["log_loss"]
+    return _table([["log loss of", *losses], ["held-out folds", *(_figure(loss) for loss in losses.values())]])
+
+
+def _witnesses(point: OperatingPoint) -> list[str]:
+    rule, found = point.witness_rule, point.measured["witnesses"]
+    if not isinstance(rule, ConformalRule) or found is None:
+        factor = rule.factor if isinstance(rule, StatedRule) else 0.0
+        why = "the data have no known witnesses." if found is None else found["too_few"]
+        return [
+            f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
+            f"or of the fall of the logit without them. A stated rule without a promise: {why}",
+        ]
+    lines = [
+        f"Witnesses: where probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
+        f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). Measured on held-out "
+        "halves:",
+    ]
+    measured = found["held_out"]
+    warning = little_said(point)
+    notes = [warning] if warning else []
+    if measured is None:
+        return [*lines, "too few witnesses to fit to a half and measure on the other.", *notes]
+    rows = [["bag size", "witnesses", "coverage", "precision", "mean size +", "mean size −", "empty +", "empty −"]]
+    everything = {"bag_size": "all", **measured}
+    for title, row in [(row["bag_size"], row) for row in (everything, *measured["by_bag_size"])] + [
+        ("stated rule", found["stated_rule"])
+    ]:
+        names = (
+            "coverage",
+            "precision",
+            "mean_size_positive",
+            "mean_size_negative",
+            "empty_positive",
+            "empty_negative",
+        )
+        rows.append([title, f"{row['witnesses']:,}", *(_figure(row[name], 3) for name in names)])
+    return [*lines, *_table(rows), "+ and −: positive and negative exemplars.", *notes]
+
+
+def little_said(point: OperatingPoint) -> str:
+    """A warning where the witness sets hold nearly whole bags; else ""."""
+    marked = point.nearly_whole_sets
+    if marked is None:
+        return ""
+    true = point.measured["witnesses"]["shares_of_bags"]["true"]
+    return (
+        f"Warning: a witness set holds {marked:.0%} of a positive bag in the mean, and {true:.0%} of it are witnesses, "
+        "so the sets say little. The shares do not rank witnesses well enough for this promise: allow more misses "
+        "(--epsilon), try other shares (--witnesses alone or shapley), or train a better verifier."
+    )
+
+
+def _parameters(document: dict[str, Any]) -> str:
+    name = document.pop("name")
+    if name == "isotonic":
+        return f"isotonic, {len(document['logits'])} points"
+    return ", ".join([name, *(f"{key} {value:.4g}" for key, value in document.items())])
+
+
+def _span(interval: dict[str, Any]) -> str:
+    return f"{interval['low']:.4f} – {interval['high']:.4f}"
+
+
+def _figure(value: float | None, digits: int = 4) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    """Line up the cells, the first column to the left, with a rule under the first row."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "  ".join("─" * width for width in widths))
+    return lines

@@ -1,0 +1,96 @@
+"""``miv audit``: is a verifier right for the right reason?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from miv.cli.app import CacheOption, JsonOption, OverwriteOption, app, print_json
+from miv.errors import MivError, unknown_name
+from miv.io.whole_files import refuse_existing
+
+
+@app.command("audit")
+def audit(
+    given: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODELS... DATA",
+            help="Runs, folders of verifiers, or names on the hub, one or more; then a folder of splits, or one set.",
+            show_default=False,
+        ),
+    ],
+    split: Annotated[str, typer.Option(help="The split to audit on.")] = "test",
+    witnesses: Annotated[
+        str | None,
+        typer.Option(
+            help="What says where a model looked: attention, alone, leave_one_out, shapley, or rollout (of msa).",
+            show_default="attention, or leave_one_out where the pooling has none",
+        ),
+    ] = None,
+    exemplars: Annotated[int, typer.Option(min=1, help="Of more exemplars than this, a random choice.")] = 5000,
+    unit_tests: Annotated[
+        bool, typer.Option("--unit-tests/--no-unit-tests", help="Also train each pooling on the unit tests.")
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.")] = 0,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(help="Also write to this .md, .json or .txt file; may be given again.", show_default=False),
+    ] = None,
+    overwrite: OverwriteOption = False,
+    cache: CacheOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Ask whether a model is right for the right reason; several models share the tables.
+
+    Where did it look? Does the verdict follow when the witnesses are deleted, or the query is swapped? What do larger
+    bags and distractors do? Does its pooling pass the algorithmic unit tests of multiple instance learning?
+
+    Example: miv audit runs/cap runs/baseline twin --out audit.md
+    """
+    from miv.audit.audit_report import audit_models, check_suffix
+    from miv.data import load_split
+    from miv.explain import METHODS
+    from miv.io.cache_folder import feature_folder
+    from miv.models.verifier import Verifier
+    from miv.runtime.progress import RichProgress
+    from miv.training.run_folder import refuse_unfinished
+
+    *models, last = given
+    if not models:
+        raise MivError(f"The data are missing: {last} is taken for a model. Expected miv audit MODELS... DATA.")
+    data = Path(last)
+    if witnesses is not None and witnesses not in METHODS:
+        raise unknown_name("method of explaining", witnesses, METHODS)
+    for path in out or []:
+        check_suffix(path)
+        refuse_existing(path, overwrite=overwrite)
+    found = load_split(data, split)
+    if len(set(models)) < len(models):
+        raise MivError("A model is given twice. Name each once.")
+    for model in models:
+        refuse_unfinished(Path(model))
+    report = audit_models(
+        {_short(model, models): Verifier.from_pretrained(model) for model in models},
+        found,
+        {"data": str(data), "split": split, "models": models},
+        witnesses=witnesses,
+        most=exemplars,
+        unit_tests=unit_tests,
+        seed=seed,
+        cache=feature_folder(cache),
+        progress=RichProgress(),
+    )
+    for path in out or []:
+        report.save(path)
+        typer.echo(f"Wrote {path}.", err=True)
+    if json:
+        print_json(report.document())
+    else:
+        print(report.text())
+
+
+def _short(model: str, models: list[str]) -> str:
+    """The last part of a model's path, where that tells it from the others."""
+    names = [Path(one).name for one in models]
+    return model if names.count(Path(model).name) > 1 else Path(model).name

@@ -1,0 +1,133 @@
+"""``miv calibrate``: the threshold, the scaling and the witness rule of a verifier, chosen on validation data."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from miv.cli.app import CacheOption, JsonOption, app, print_json
+from miv.errors import MivError
+
+if TYPE_CHECKING:
+    from miv.data import ExemplarSet
+    from miv.evaluation import Predictions
+
+_NOT_FOR_CALIBRATION = {
+    "train": "the verifier has learnt from it, and is surer there than anywhere else",
+    "test": "a threshold that was chosen on it could no longer be tested on it",
+}
+
+
+@app.command("calibrate")
+def calibrate(
+    model: Annotated[Path, typer.Argument(help="A run, or the folder of a verifier.", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="A folder of splits, or one set.", show_default=False)],
+    split: Annotated[str, typer.Option(help="The split to calibrate on.")] = "validation",
+    goal: Annotated[
+        str, typer.Option(help="eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR].")
+    ] = "eer",
+    scaling: Annotated[str, typer.Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
+    epsilon: Annotated[float, typer.Option(help="The share of true witnesses that may be missed.")] = 0.1,
+    witnesses: Annotated[
+        Literal["attention", "alone", "leave_one_out", "shapley", "rollout"] | None,
+        typer.Option(
+            help="The shares that the witness rule is for. Without it attention where the pooling has it, else "
+            "leave_one_out.",
+            show_default=False,
+        ),
+    ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(help="Also draw ROC, DET and reliability curves into this folder.", show_default=False),
+    ] = None,
+    cache: CacheOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Choose where a verifier says yes, and which instances it calls witnesses, and keep that in its folder.
+
+    A rate such as far=0.01 is kept with 95 % confidence; one that the data are too few to show is refused.
+    The scaling that makes probabilities of logits is the simplest of four near the best by cross-validation.
+
+    Example: miv calibrate runs/dba twin --goal far=0.05 --plots curves
+    """
+    from miv.backbones.feature_cache import embed_exemplars
+    from miv.calibration import calibrate as choose
+    from miv.calibration import parse_goal
+    from miv.calibration.calibration_text import little_said
+    from miv.data import load_split
+    from miv.data.set_folder import is_set
+    from miv.explain import check_method, witness_shares
+    from miv.inference.prediction import predict
+    from miv.io.cache_folder import feature_folder
+    from miv.io.model_files import find_verifier
+    from miv.models.hub import is_folder
+    from miv.models.verifier import Verifier
+    from miv.runtime.progress import RichProgress
+    from miv.training.run_folder import refuse_unfinished
+
+    if not is_folder(str(model)):
+        raise MivError(
+            f"There is no folder {model}. Expected a run, or the folder of a verifier; one on the hub is calibrated "
+            "after Verifier.from_pretrained(...).save_pretrained(FOLDER)."
+        )
+    wanted = parse_goal(goal)
+    name = data.resolve().name if is_set(data) else split
+    if name in _NOT_FOR_CALIBRATION:
+        raise MivError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Give validation data.")
+    refuse_unfinished(model)
+    exemplars = load_split(data, split)
+    verifier = Verifier.from_pretrained(model)
+    by = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
+    check_method(verifier, by)
+    kept, progress = _kept_answers(model, exemplars), RichProgress()
+    needs_shares = by != "attention" and exemplars.witness is not None
+    features = shares = None
+    if kept is None or needs_shares:
+        features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
+    answers = predict(verifier, exemplars, features) if kept is None else kept
+    if needs_shares:
+        shares = witness_shares(verifier, exemplars, answers.logit, by, progress, features)
+    found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by)
+    about = {"name": name, "path": str(data), "fingerprint": exemplars.fingerprint}
+    measured = {"data": about, **found.point.measured}
+    found = found.with_measured(measured)
+    folder = find_verifier(model)
+    if plots is not None:
+        for path in found.write_pictures(plots):
+            typer.echo(f"Wrote {path}.", err=True)
+    found.point.save(folder)
+    typer.echo(f"The operating point is in {folder}; miv verify uses it.", err=True)
+    before = verifier.operating_point
+    if not before.is_default:
+        on = before.measured.get("data", {})
+        where = f" on {on.get('path', 'other data')}, {on['name']}" if "name" in on else ""
+        typer.echo(f"It replaces the one for {before.goal}, threshold {before.threshold:.4f}{where}.", err=True)
+    witness_sets = found.point.measured["witnesses"]
+    if witness_sets is not None and witness_sets["too_few"] is not None:
+        typer.echo(f"Witnesses go by the stated rule, without a promise: {witness_sets['too_few']}", err=True)
+    if json:
+        if little_said(found.point):
+            typer.echo(little_said(found.point), err=True)
+        print_json(found.point.document())
+    else:
+        print(found.text())
+
+
+def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None":
+    """The answers that the verifier's run has kept, where they are on the same data."""
+    from miv.evaluation import Predictions
+    from miv.training.run_folder import RunFolder
+
+    run = RunFolder(model)
+    if run.exists():
+        fingerprint = exemplars.fingerprint
+        for split, of_run in run.read().get("data", {}).get("fingerprints", {}).items():
+            if of_run != fingerprint:
+                continue
+            if split in _NOT_FOR_CALIBRATION:
+                raise MivError(f"These are the {split} data of {model}: {_NOT_FOR_CALIBRATION[split]}.")
+            if run.predictions(split).is_file():
+                typer.echo(f"Using the run's own answers, {run.predictions(split)}.", err=True)
+                kept = Predictions.load(run.predictions(split))
+                return Predictions.of(exemplars, kept.logit, kept.attention)  # older files do not name the queries
+    return None

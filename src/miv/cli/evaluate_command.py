@@ -1,0 +1,72 @@
+"""``miv evaluate``: the metrics of a verifier on exemplars."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from miv.cli.app import CacheOption, JsonOption, app, print_json
+from miv.errors import unknown_name
+
+
+@app.command("evaluate")
+def evaluate(
+    model: Annotated[str, typer.Argument(help="A run, the folder of a verifier, or its name on the hub.")],
+    data: Annotated[Path, typer.Argument(help="A folder of splits, or one set.", show_default=False)],
+    split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "test",
+    predictions: Annotated[
+        Path | None, typer.Option(help="Also write the answers to this .parquet file.", show_default=False)
+    ] = None,
+    curves: Annotated[
+        Path | None, typer.Option(help="Also draw ROC and precision-recall into this folder.", show_default=False)
+    ] = None,
+    witnesses: Annotated[
+        str | None,
+        typer.Option(
+            help="What ranks the instances for i-AUROC, i-AP, i-MRR and i-top1: attention, alone, leave_one_out, "
+            "shapley, or rollout (of msa). Any pooling allows alone, leave_one_out and shapley.",
+            show_default="attention, where the pooling has it",
+        ),
+    ] = None,
+    cache: CacheOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Verify every exemplar of a split and print the metrics.
+
+    Features that a training or an earlier evaluation left in the cache are used; otherwise they are kept there.
+
+    Example: miv evaluate runs/dba exemplars --split validation
+    """
+    from miv.backbones.feature_cache import embed_exemplars
+    from miv.data import load_split
+    from miv.evaluation import evaluate as measure
+    from miv.evaluation import write_curves
+    from miv.explain import METHODS, explain
+    from miv.inference.prediction import predict
+    from miv.io.cache_folder import feature_folder
+    from miv.models.verifier import Verifier
+    from miv.runtime.progress import RichProgress
+    from miv.training.run_folder import refuse_unfinished
+
+    if witnesses is not None and witnesses not in METHODS:
+        raise unknown_name("method of explaining", witnesses, METHODS)
+    exemplars = load_split(data, split)
+    refuse_unfinished(Path(model))
+    verifier = Verifier.from_pretrained(model)
+    progress = RichProgress()
+    features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
+    answers = predict(verifier, exemplars, features)
+    scores = (
+        None if witnesses is None else explain(verifier, exemplars, witnesses, features=features, progress=progress)
+    )
+    if predictions is not None:
+        answers.save(predictions)
+        typer.echo(f"Wrote {predictions}.", err=True)
+    if curves is not None:
+        write_curves(answers, curves)
+        typer.echo(f"Drew {curves}/roc and {curves}/precision_recall, each as .png and .svg.", err=True)
+    found = measure(answers, score=scores, point=verifier.operating_point)
+    if json:
+        print_json(found.document())
+    else:
+        print(found.text())

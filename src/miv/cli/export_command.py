@@ -1,0 +1,61 @@
+"""``miv export``: a verifier as one file that runs without PyTorch."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import miv
+from miv.cli.app import JsonOption, OverwriteOption, app, print_json
+from miv.errors import MivError
+from miv.io.whole_files import refuse_existing
+
+LOADER = Path(miv.__file__).parent / "export" / "onnx_verifier.py"  # not imported: that would load PyTorch for --help
+
+
+@app.command("export", epilog=f"The loader to copy beside your code, which needs only numpy and onnxruntime: {LOADER}")
+def export(
+    model: Annotated[str, typer.Argument(help="A run, the folder of a verifier, or its name on the hub.")],
+    onnx: Annotated[Path, typer.Option(help="The ONNX file to write.", show_default=False)],
+    features_only: Annotated[
+        bool, typer.Option("--features-only", help="Leave the backbone out; the file takes its features.")
+    ] = False,
+    image_size: Annotated[
+        str | None,
+        typer.Option(help="Height x width of the images, such as 28x28.", show_default="that of the training's images"),
+    ] = None,
+    overwrite: OverwriteOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Write a verifier as an ONNX file for bags of any size, and check it against PyTorch.
+
+    Example: miv export runs/dba --onnx verifier.onnx
+    """
+    size = None if image_size is None else _size(image_size)
+    refuse_existing(onnx, overwrite=overwrite)
+
+    from miv.export import export_onnx
+    from miv.models.verifier import Verifier
+    from miv.training.run_folder import refuse_unfinished
+
+    refuse_unfinished(Path(model))
+    verifier = Verifier.from_pretrained(model)
+    check = export_onnx(verifier, onnx, features_only=features_only, image_size=size)
+    if json:
+        attention = check.attention
+        print_json({"file": str(onnx), "bag_sizes": check.bag_sizes, "logit": check.logit, "attention": attention})
+        return
+    typer.echo(f"To use it, copy {LOADER} beside your code.", err=True)
+    print(
+        f"Wrote {onnx} ({onnx.stat().st_size / 1e6:.1f} MB). On {len(check.bag_sizes)} random bags of "
+        f"{min(check.bag_sizes)} to {max(check.bag_sizes)} instances, ONNX Runtime differs from PyTorch by at most "
+        f"{check.worst:.1e}."
+    )
+
+
+def _size(given: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d{1,4})\s*[x×,]\s*(\d{1,4})", given.strip())
+    if found is None or "0" in (found[1].lstrip("0") or "0", found[2].lstrip("0") or "0"):
+        raise MivError(f"--image-size is {given!r}. Expected height x width in pixels, such as 28x28.")
+    return int(found[1]), int(found[2])

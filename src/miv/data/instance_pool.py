@@ -1,0 +1,130 @@
+"""The pool: every distinct instance of a set, stored once."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miv.data.array_checks import as_strings, describe
+from miv.errors import MivError, unknown_name
+
+Kind = Literal["image", "text", "features"]
+
+# Values are looked at in pieces of about this size, so that a mapped pool never has to fit in memory.
+PIECE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class InstancePool:
+    """The distinct instances of a set.
+
+    Args:
+        kind: what an instance is.
+        values: images ``(P, H, W)`` or ``(P, H, W, 3)`` uint8, features ``(P, C)`` float32, or texts, an
+            object array of ``P`` strings. Images and features may be mapped from a file (``np.memmap``).
+        classes: ``(P,)`` the class of each instance (writer, page, ...) as strings, where it is known. Never
+            shown to a model; it serves audits and splits.
+
+    Everything is checked here, except that mapped features are not read in search of NaN: ``check_finite``
+    does that, and it was done when they were saved.
+
+    >>> pool = InstancePool("text", np.array(["one", "two", "one"], dtype=object))
+    >>> pool.first_identical().tolist()
+    [0, 1, 0]
+    """
+
+    kind: Kind
+    values: NDArray[Any]
+    classes: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise unknown_name("kind of instance", str(self.kind), get_args(Kind))
+        if self.kind == "text":
+            object.__setattr__(self, "values", as_strings("values", self.values))
+        else:
+            _check_array(self.kind, self.values)
+        if len(self.values) == 0:
+            raise MivError("The pool holds no instance. Expected at least one.")
+        if self.classes is not None:
+            object.__setattr__(self, "classes", as_strings("classes", self.classes, len(self.values)))
+        if not self.is_mapped:
+            self.check_finite()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the values lie in a file and are read when they are asked for."""
+        return isinstance(self.values, np.memmap)
+
+    def take(self, indices: ArrayLike) -> "InstancePool":
+        """Return a pool of the instances at ``indices``, in that order and in memory."""
+        rows = np.asarray(indices, dtype=np.int64)
+        classes = None if self.classes is None else self.classes[rows]
+        return InstancePool(self.kind, np.asarray(self.values[rows]), classes)
+
+    def check_finite(self) -> None:
+        """Refuse features that are NaN or infinite; reads all of them."""
+        if self.kind != "features":
+            return
+        for start, piece in self._pieces():
+            bad = ~np.isfinite(piece).all(axis=1)
+            if bad.any():
+                row = start + int(bad.argmax())
+                raise MivError(f"The features of instance {row} are NaN or infinite. Expected finite numbers.")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over kind and values (not classes): equal for equal content, in memory or mapped."""
+        digest = hashlib.sha256(self.kind.encode())
+        if self.kind == "text":
+            for text in self.values:
+                encoded = text.encode("utf-8", "surrogatepass")
+                digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        else:
+            digest.update(str((self.values.dtype.str, self.values.shape)).encode())
+            for _, piece in self._pieces():
+                digest.update(np.ascontiguousarray(piece).data)
+        return digest.hexdigest()
+
+    def digests(self, indices: ArrayLike | None = None) -> list[bytes]:
+        """Return 16 bytes for each instance (or those at ``indices``), equal where the content is equal."""
+        rows = range(len(self)) if indices is None else np.asarray(indices, dtype=np.int64)
+        if self.kind == "text":
+            encoded = (self.values[row].encode("utf-8", "surrogatepass") for row in rows)
+            return [hashlib.blake2b(text, digest_size=16).digest() for text in encoded]
+        return [hashlib.blake2b(np.ascontiguousarray(self.values[row]).data, digest_size=16).digest() for row in rows]
+
+    def first_identical(self) -> NDArray[np.int64]:
+        """``(P,)`` for each instance the first one of the same content; itself where there is none before."""
+        first: dict[bytes, int] = {}
+        found = (first.setdefault(digest, row) for row, digest in enumerate(self.digests()))
+        return np.fromiter(found, np.int64, len(self))
+
+    def _pieces(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        rows = max(1, PIECE_BYTES // max(1, self.values[:1].nbytes))
+        for start in range(0, len(self), rows):
+            yield start, self.values[start : start + rows]
+
+
+def _check_array(kind: Kind, values: object) -> None:
+    if kind == "image":
+        expected, dtype = "uint8 (P, H, W) in grey or (P, H, W, 3) in colour, each side at least 1", "uint8"
+    else:
+        expected, dtype = "float32 (P, C), with C at least 1", "float32"
+    if not isinstance(values, np.ndarray) or values.dtype != dtype or not _has_shape_of(kind, values.shape):
+        raise MivError(f"values of kind {kind!r} is {describe(values)}. Expected {expected}.")
+
+
+def _has_shape_of(kind: Kind, shape: tuple[int, ...]) -> bool:
+    if 0 in shape[1:]:
+        return False
+    if kind == "image":
+        return len(shape) == 3 or (len(shape) == 4 and shape[3] == 3)
+    return len(shape) == 2

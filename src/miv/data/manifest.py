@@ -1,0 +1,169 @@
+"""``manifest.json``: what a saved set holds, where it came from, and the hashes of its files."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from miv import __version__
+from miv.data.instance_pool import Kind
+from miv.errors import MivError
+from miv.io.json_files import read_json_object
+from miv.io.whole_files import sha256_of
+
+NAME = "manifest.json"
+FORMAT = "miv-exemplars"
+VERSION = 1
+Check = Callable[[object], str | None]  # gives what was expected, where a value does not fit
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """Size and hash of one file of the set."""
+
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> "FileEntry":
+        """Measure a file."""
+        return cls(path.stat().st_size, sha256_of(path))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of ``manifest.json``.
+
+    Args:
+        builder: the task or command that made the set.
+        options: what it was given.
+        seed: start of its random numbers, where it drew any.
+        kind: what an instance is.
+        instances: size of the pool.
+        shape: of one instance, ``[]`` for a text.
+        has_classes: whether the pool knows classes.
+        exemplars: number of exemplars.
+        bag_entries: number of bag members in all.
+        positives: number of exemplars with label 1.
+        witnesses: number of witnesses, ``None`` where they are not known.
+        has_groups: whether the exemplars have groups.
+        files: size and hash of each file by name.
+        miv: version of the package that wrote it.
+    """
+
+    builder: str
+    options: dict[str, Any]
+    seed: int | None
+    kind: Kind
+    instances: int
+    shape: list[int]
+    has_classes: bool
+    exemplars: int
+    bag_entries: int
+    positives: int
+    witnesses: int | None
+    has_groups: bool
+    files: dict[str, FileEntry]
+    miv: str = __version__
+
+    def write(self, folder: Path) -> None:
+        """Write ``manifest.json`` into a folder."""
+        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        try:
+            text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+            (folder / NAME).write_text(text + "\n", encoding="utf-8")
+        except (TypeError, ValueError) as error:
+            raise MivError(
+                f"The options cannot be written as JSON: {error}. Expected numbers, strings, lists and dicts."
+            ) from error
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Read and check ``manifest.json`` of a folder."""
+        path = folder / NAME
+        document = read_json_object(path, "Build the set again.")
+        if document.get("format") != FORMAT:
+            raise MivError(f"{path} is no manifest of a set: its format is not {FORMAT!r}.")
+        if document.get("version") != VERSION:
+            raise MivError(
+                f"{path} has version {document.get('version')!r} of the format; this miv reads {VERSION}. "
+                "Use a miv that wrote it, or build the set again."
+            )
+        fields = {name: _field(path, document, name, check) for name, check in _CHECKS.items()}
+        files = {}
+        for name in fields["files"]:
+            entry = _field(path, fields["files"], name, _is_object, "files")
+            size = _field(path, entry, "bytes", _is_count, f"files.{name}")
+            files[name] = FileEntry(size, _field(path, entry, "sha256", _is_hash, f"files.{name}"))
+        return cls(**{**fields, "files": files})
+
+
+def _is_count(value: object) -> str | None:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return None if fits else "a whole number from 0"
+
+
+def _is_optional_count(value: object) -> str | None:
+    return None if value is None else _is_count(value)
+
+
+def _is_seed(value: object) -> str | None:
+    fits = value is None or (isinstance(value, int) and not isinstance(value, bool))
+    return None if fits else "a whole number or null"
+
+
+def _is_bool(value: object) -> str | None:
+    return None if isinstance(value, bool) else "true or false"
+
+
+def _is_text(value: object) -> str | None:
+    return None if isinstance(value, str) else "a string"
+
+
+def _is_object(value: object) -> str | None:
+    return None if isinstance(value, dict) else "an object"
+
+
+def _is_kind(value: object) -> str | None:
+    return None if value in ("image", "text", "features") else "image, text or features"
+
+
+def _is_shape(value: object) -> str | None:
+    fits = isinstance(value, list) and all(_is_count(side) is None for side in value)
+    return None if fits else "a list of whole numbers"
+
+
+def _is_hash(value: object) -> str | None:
+    fits = isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+    return None if fits else "64 hexadecimal digits"
+
+
+_CHECKS: dict[str, Check] = {
+    "builder": _is_text,
+    "options": _is_object,
+    "seed": _is_seed,
+    "kind": _is_kind,
+    "instances": _is_count,
+    "shape": _is_shape,
+    "has_classes": _is_bool,
+    "exemplars": _is_count,
+    "bag_entries": _is_count,
+    "positives": _is_count,
+    "witnesses": _is_optional_count,
+    "has_groups": _is_bool,
+    "files": _is_object,
+    "miv": _is_text,
+}
+
+
+def _field(
+    path: Path, document: dict[str, Any], name: str, check: Callable[[object], str | None], where: str = ""
+) -> Any:
+    label = f"{where}.{name}" if where else name
+    if name not in document:
+        raise MivError(f"{path} has no {label!r}. The file is damaged; build the set again.")
+    expected = check(document[name])
+    if expected is not None:
+        raise MivError(f"{path}: {label!r} is {str(document[name])[:60]!r}. Expected {expected}.")
+    return document[name]

@@ -1,0 +1,190 @@
+"""The Parquet tables of a saved set, and the way between their columns and arrays."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from miv.data.exemplar_set import ExemplarSet
+from miv.data.instance_pool import InstancePool
+from miv.data.manifest import Manifest
+from miv.errors import MivError
+
+MAX_INDEX = 2**31 - 1  # indices are int32 on disk
+ROW_GROUP = 128 * 1024
+_FREE_BYTES = 64 << 20  # a column may always unpack to so many bytes,
+_LARGEST_RATIO = 1000  # or to so many times the size of its file
+
+
+def write_table(exemplars: ExemplarSet, path: Path) -> None:
+    """Write ``exemplars.parquet``."""
+    if max(len(exemplars.pool), len(exemplars.bag_index)) > MAX_INDEX:
+        raise MivError(f"A set holds at most {MAX_INDEX} instances and bag entries. Save it in parts.")
+    borders = pa.array(exemplars.bag_ptr.astype(np.int32))
+    data = {
+        "query": pa.array(exemplars.query.astype(np.int32)),
+        "bag": pa.ListArray.from_arrays(borders, pa.array(exemplars.bag_index.astype(np.int32))),
+        "label": pa.array(exemplars.label),
+    }
+    if exemplars.witness is not None:
+        data["witness"] = pa.ListArray.from_arrays(borders, pa.array(exemplars.witness))
+    if exemplars.group is not None:
+        data["group"] = _as_column("group", exemplars.group)
+    _write(data, path)
+
+
+def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
+    """Read ``exemplars.parquet`` as the arguments of ``ExemplarSet`` after ``pool``."""
+    rows, entries = manifest.exemplars, manifest.bag_entries
+    found: dict[str, Any] = {}
+    found["bag_ptr"], found["bag_index"] = _read_lists(path, "bag", pa.int32(), rows, entries, np.int64)
+    found["query"] = _read_numbers(path, "query", pa.int32(), rows, np.int64)
+    found["label"] = _read_numbers(path, "label", pa.int8(), rows, np.int8)
+    if manifest.witnesses is not None:
+        borders, found["witness"] = _read_lists(path, "witness", pa.bool_(), rows, entries, np.bool_)
+        if not np.array_equal(borders, found["bag_ptr"]):
+            row = int((borders != found["bag_ptr"]).argmax()) - 1
+            raise MivError(f"{path}, row {row}: 'witness' is not as long as 'bag'.")
+    if manifest.has_groups:
+        found["group"] = _read_texts(path, "group", rows)
+    return found
+
+
+def write_pool(pool: InstancePool, path: Path) -> None:
+    """Write ``pool.parquet``: the texts and the classes, as far as there are any."""
+    data = {}
+    if pool.kind == "text":
+        data["text"] = _as_column("values", pool.values)
+    if pool.classes is not None:
+        data["class"] = _as_column("classes", pool.classes)
+    _write(data, path)
+
+
+def read_pool(path: Path, manifest: Manifest) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """Read ``pool.parquet`` as texts and classes, each ``None`` where there are none."""
+    texts = classes = None
+    if manifest.kind == "text":
+        texts = _read_texts(path, "text", manifest.instances)
+    if manifest.has_classes:
+        classes = _read_texts(path, "class", manifest.instances)
+    return texts, classes
+
+
+def _as_column(name: str, texts: NDArray[Any]) -> Any:
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        halves = (row for row, text in enumerate(texts) if not text.isascii() and _has_half_pair(text))
+        row = next(halves)
+        raise MivError(
+            f"{name}[{row}] is {texts[row][:60]!r}, which has half a surrogate pair. Expected text that UTF-8 can hold."
+        ) from None
+
+
+def _has_half_pair(text: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _write(data: dict[str, Any], path: Path) -> None:
+    pq.write_table(pa.table(data), path, compression="zstd", row_group_size=ROW_GROUP, write_page_checksum=True)
+
+
+def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> Iterator[Any]:
+    """Read one column, a row group at a time: to decode lists takes several times their size.
+
+    Strings come as dictionaries, so that a text that a thousand rows share takes its place once.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            metadata, given = file.metadata, file.schema_arrow
+        if metadata.num_rows != rows:
+            raise MivError(f"{path} has {metadata.num_rows} rows. The manifest says {rows}.")
+        if given.names.count(name) != 1 or given.field(name).type != kind:
+            kinds = ", ".join(f"{field.name} ({field.type})" for field in given)
+            raise MivError(f"{path} has the columns {kinds}. Expected one {name!r} of type {kind}.")
+        _check_size(path, metadata, name, rows, entries)
+        form: dict[str, Any] = {"read_dictionary": [name]} if kind == pa.string() else {}
+        with pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True, **form) as file:
+            for number in range(file.num_row_groups):
+                piece = file.read_row_group(number, columns=[name]).column(name).combine_chunks()
+                piece.validate(full=True)
+                if piece.null_count:
+                    raise MivError(f"{path} has {piece.null_count} empty cells in {name!r}. Expected none.")
+                yield piece
+    except MivError:
+        raise
+    except Exception as error:  # pyarrow meets a damaged file with many kinds of exception
+        raise MivError(f"{path} cannot be read as Parquet: {error}. Build the set again.") from error
+
+
+def _check_size(path: Path, metadata: Any, name: str, rows: int, entries: int) -> None:
+    """Refuse a column that is far larger than the manifest says, from the file's own account of it.
+
+    A few bytes of Parquet can stand for a billion equal numbers, so this comes before anything is decoded.
+    """
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    chunks = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] == name]
+    values = sum(chunk.num_values for chunk in chunks)
+    if values > entries + rows:  # an empty cell counts as a value
+        raise MivError(
+            f"{path} has {values} entries in {name!r}. The manifest says {entries or rows}; "
+            "the set is damaged, build it again."
+        )
+    decoded = sum(chunk.total_uncompressed_size for chunk in chunks)
+    if decoded > max(_FREE_BYTES, _LARGEST_RATIO * path.stat().st_size):
+        raise MivError(f"{path} would unpack to {decoded} bytes in {name!r}, far too many for its size.")
+
+
+def _read_numbers(path: Path, name: str, kind: Any, rows: int, dtype: Any) -> NDArray[Any]:
+    """Read a column of numbers ``(E,)``."""
+    return _joined([_as_array(piece) for piece in _pieces(path, name, kind, rows)], dtype)
+
+
+def _read_lists(
+    path: Path, name: str, kind: Any, rows: int, entries: int, dtype: Any
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Read a column of lists as borders ``(E + 1,)`` and the entries of all rows ``(T,)``."""
+    sizes, found = [], []
+    for piece in _pieces(path, name, pa.list_(kind), rows, entries):
+        borders = _as_array(piece.offsets)
+        members = piece.values[int(borders[0]) : int(borders[-1])]
+        if members.null_count:
+            raise MivError(f"{path} has {members.null_count} empty entries in {name!r}. Expected none.")
+        sizes.append(np.diff(borders))
+        found.append(_as_array(members))
+    return np.concatenate([[0], np.cumsum(_joined(sizes, np.int64))]), _joined(found, dtype)
+
+
+def _read_texts(path: Path, name: str, rows: int) -> NDArray[Any]:
+    """Read strings as an object array in which equal ones are one object, as many rows share few names."""
+    known: dict[str, str] = {}
+    texts = []
+    for piece in _pieces(path, name, pa.string(), rows):
+        distinct = np.empty(len(piece.dictionary), dtype=object)
+        distinct[:] = [known.setdefault(text, text) for text in piece.dictionary.to_pylist()]
+        texts.append(distinct[_as_array(piece.indices)])
+    return _joined(texts, object)
+
+
+def _as_array(piece: Any) -> NDArray[Any]:
+    """View an Arrow array of numbers or bools without nulls as a NumPy array.
+
+    Not by ``to_numpy``, nor texts by ``dictionary_encode``: these import pandas and pyarrow.compute first,
+    which takes longer than to read the column.
+    """
+    data = piece.buffers()[1]
+    if data is None:  # there is none where the array is empty
+        return np.zeros(0, np.int64)
+    place = slice(piece.offset, piece.offset + len(piece))
+    if pa.types.is_boolean(piece.type):
+        return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[place].astype(bool)
+    return np.frombuffer(data, piece.type.to_pandas_dtype())[place]
+
+
+def _joined(pieces: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return np.concatenate(pieces, dtype=dtype) if pieces else np.zeros(0, dtype)

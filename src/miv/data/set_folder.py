@@ -1,0 +1,192 @@
+"""A set as a folder: ``exemplars.parquet``, the pool and ``manifest.json``.
+
+- ``exemplars.parquet``: one row an exemplar, with the columns ``query`` (int32), ``bag`` (list of int32),
+  ``label`` (int8), and where known ``witness`` (list of bool, as long as the bag) and ``group`` (string).
+- ``pool.npy``: images or features, one row an instance; mapped, not read, when a set is opened.
+- ``pool.parquet``: one row an instance, with the columns ``text`` (of texts) and ``class`` (where known).
+
+Opening a set checks the manifest, the hashes of the Parquet files, all counts, dtypes and indices, and the
+size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so that a large set opens at
+once; ``verify=True`` does: it compares their hash and looks for NaN. Nothing is ever unpickled.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miv.data import parquet_columns
+from miv.data.exemplar_set import ExemplarSet
+from miv.data.instance_pool import InstancePool
+from miv.data.manifest import NAME, FileEntry, Manifest
+from miv.errors import MivError
+from miv.io.whole_files import refuse_current_folder, said_plainly, sha256_of, whole_folder
+
+TABLE, POOL_ARRAY, POOL_TABLE = "exemplars.parquet", "pool.npy", "pool.parquet"
+FILES = {NAME, TABLE, POOL_ARRAY, POOL_TABLE}
+
+
+def save_set(
+    exemplars: ExemplarSet,
+    folder: Path,
+    *,
+    builder: str,
+    options: dict[str, Any],
+    seed: int | None,
+    overwrite: bool = False,
+) -> None:
+    """Write a set, whole or not at all.
+
+    Args:
+        exemplars: the set.
+        folder: where to; it must not exist yet, or be empty, or hold a set and ``overwrite`` be true.
+        builder: the task or command that made the set, for the manifest.
+        options: what it was given, for the manifest.
+        seed: start of its random numbers, for the manifest.
+        overwrite: replace an older set, once the new one is whole.
+    """
+    refuse_to_destroy(folder, overwrite=overwrite)
+    with whole_folder(folder) as temporary:
+        write_set(exemplars, temporary, builder=builder, options=options, seed=seed)
+
+
+def write_set(exemplars: ExemplarSet, folder: Path, *, builder: str, options: dict[str, Any], seed: int | None) -> None:
+    """Write the files of a set into a folder that exists and is empty."""
+    pool = exemplars.pool
+    pool.check_finite()
+    parquet_columns.write_table(exemplars, folder / TABLE)
+    if pool.kind != "text":
+        np.save(folder / POOL_ARRAY, pool.values, allow_pickle=False)
+    if pool.kind == "text" or pool.classes is not None:
+        parquet_columns.write_pool(pool, folder / POOL_TABLE)
+    names = [name for name in (TABLE, POOL_ARRAY, POOL_TABLE) if (folder / name).exists()]
+    Manifest(
+        builder=builder,
+        options=options,
+        seed=seed,
+        kind=pool.kind,
+        instances=len(pool),
+        shape=list(pool.values.shape[1:]),
+        has_classes=pool.classes is not None,
+        exemplars=len(exemplars),
+        bag_entries=len(exemplars.bag_index),
+        positives=int(exemplars.label.sum()),
+        witnesses=None if exemplars.witness is None else int(exemplars.witness.sum()),
+        has_groups=exemplars.group is not None,
+        files={name: FileEntry.of(folder / name) for name in names},
+    ).write(folder)
+
+
+def load_set(folder: Path, *, verify: bool = False) -> ExemplarSet:
+    """Open a saved set and check it; with ``verify`` also every value of a mapped pool."""
+    if not folder.is_dir():
+        raise MivError(f"There is no folder {folder}. Expected one that `miv data` or ExemplarSet.save wrote.")
+    manifest = Manifest.read(folder)
+    has_array, has_table = manifest.kind != "text", manifest.kind == "text" or manifest.has_classes
+    _check_file(folder, manifest, TABLE)
+    if has_table:
+        _check_file(folder, manifest, POOL_TABLE)
+    if has_array:
+        _check_file(folder, manifest, POOL_ARRAY, content=verify)
+    texts, classes = parquet_columns.read_pool(folder / POOL_TABLE, manifest) if has_table else (None, None)
+    values = _map_array(folder / POOL_ARRAY, manifest) if has_array else texts
+    table = parquet_columns.read_table(folder / TABLE, manifest)
+    try:
+        pool = InstancePool(manifest.kind, values, classes)  # type: ignore[arg-type]
+        if verify:
+            pool.check_finite()
+        exemplars = ExemplarSet(pool, **table)
+    except MivError as error:
+        raise MivError(f"{folder}: {error}") from error
+    _check_counts(folder, manifest, exemplars)
+    return exemplars
+
+
+def is_set(folder: Path) -> bool:
+    """Whether a folder looks like a saved set."""
+    return (folder / NAME).is_file()
+
+
+def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] = ()) -> None:
+    """Refuse to write where something lies that is not a set, or a set without ``overwrite``."""
+    with said_plainly(folder):
+        _refuse_to_destroy(folder, overwrite=overwrite, splits=splits)
+
+
+def _refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...]) -> None:
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if not folder.is_dir() or folder.is_symlink():
+        raise MivError(f"{folder} is not a folder. Expected a new name, or a folder that holds a set.")
+    foreign = _foreign_files(folder, splits)
+    if foreign:
+        raise MivError(
+            f"{folder} holds {foreign[0]!r}, which is not part of a set, so it is not replaced. "
+            "Choose another folder, or move that away."
+        )
+    if any(folder.iterdir()) and not overwrite:
+        raise MivError(
+            f"{folder} already holds a set. Choose another folder, or replace it with --overwrite "
+            "(in Python overwrite=True)."
+        )
+    refuse_current_folder(folder)
+
+
+def _foreign_files(folder: Path, splits: tuple[str, ...]) -> list[str]:
+    foreign = []
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and not entry.is_symlink() and entry.name in splits:
+            foreign += [f"{entry.name}/{name}" for name in _foreign_files(entry, ())]
+        elif entry.name not in FILES or not entry.is_file():
+            foreign.append(entry.name)
+    return foreign
+
+
+def _check_file(folder: Path, manifest: Manifest, name: str, *, content: bool = True) -> None:
+    path = folder / name
+    if name not in manifest.files:
+        raise MivError(f"{folder / NAME} does not list {name}. The set is damaged; build it again.")
+    if not path.is_file():
+        raise MivError(f"{path} is missing. The set is damaged; build it again.")
+    expected = manifest.files[name]
+    try:
+        size = path.stat().st_size
+        if size != expected.bytes:
+            raise MivError(
+                f"{path} has {size} bytes. Expected {expected.bytes}, as the manifest says; "
+                "the file is damaged or was exchanged. Build the set again."
+            )
+        if content and sha256_of(path) != expected.sha256:
+            raise MivError(
+                f"{path} does not have the hash that the manifest gives; "
+                "the file is damaged or was exchanged. Build the set again."
+            )
+    except OSError as error:
+        raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
+
+
+def _map_array(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # numpy meets a damaged header with many kinds of exception
+        raise MivError(f"{path} is not a NumPy array: {error}. Build the set again.") from error
+    expected = (manifest.instances, *manifest.shape)
+    if not isinstance(array, np.memmap) or array.shape != expected:
+        raise MivError(f"{path} has the shape {getattr(array, 'shape', None)}. The manifest says {expected}.")
+    return array
+
+
+def _check_counts(folder: Path, manifest: Manifest, exemplars: ExemplarSet) -> None:
+    counted = {
+        "instances": len(exemplars.pool),
+        "exemplars": len(exemplars),
+        "bag_entries": len(exemplars.bag_index),
+        "positives": int(exemplars.label.sum()),
+        "witnesses": None if exemplars.witness is None else int(exemplars.witness.sum()),
+    }
+    for name, count in counted.items():
+        if getattr(manifest, name) != count:
+            raise MivError(
+                f"{folder} holds {count} {name.replace('_', ' ')}. "
+                f"The manifest says {getattr(manifest, name)}; the set is damaged, build it again."
+            )

@@ -1,0 +1,63 @@
+"""A folder of splits: ``train``, ``validation`` and ``test``, each a set that stands on its own."""
+
+from pathlib import Path
+from typing import Any
+
+from miv.data.exemplar_set import ExemplarSet
+from miv.data.set_folder import is_set, load_set, refuse_to_destroy, write_set
+from miv.errors import MivError, unknown_name
+from miv.io.whole_files import whole_folder
+
+SPLITS = ("train", "validation", "test")
+
+
+def save_splits(
+    sets: dict[str, ExemplarSet],
+    folder: Path | str,
+    *,
+    builder: str,
+    options: dict[str, Any],
+    seed: int | None,
+    overwrite: bool = False,
+) -> None:
+    """Write ``folder/<split>/`` for each split in one step: all of them, or nothing.
+
+    Args:
+        sets: the sets by split, some or all of ``train``, ``validation``, ``test``.
+        folder: where to; it must not exist yet, or be empty, or hold sets and ``overwrite`` be true.
+        builder: the task or command that made the sets, for the manifests.
+        options: what it was given, for the manifests.
+        seed: start of its random numbers, for the manifests.
+        overwrite: replace older sets, once the new ones are whole.
+    """
+    if not sets:
+        raise MivError(f"There is no split to save. Expected some of {', '.join(SPLITS)}.")
+    for split in sets:
+        if split not in SPLITS:
+            raise unknown_name("split", split, SPLITS)
+    folder = Path(folder)
+    refuse_to_destroy(folder, overwrite=overwrite, splits=SPLITS)
+    with whole_folder(folder) as temporary:
+        for split, exemplars in sets.items():
+            (temporary / split).mkdir()
+            write_set(exemplars, temporary / split, builder=builder, options=options, seed=seed)
+
+
+def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
+    """Open the splits of a folder, in the order train, validation, test, as far as they are there."""
+    folder = Path(folder)
+    found = [split for split in SPLITS if (folder / split).is_dir()]
+    if not found:
+        hint = " It is itself one set: use ExemplarSet.load." if is_set(folder) else ""
+        raise MivError(f"{folder} holds none of the folders {', '.join(SPLITS)}.{hint}")
+    return {split: load_set(folder / split, verify=verify) for split in found}
+
+
+def load_split(folder: Path | str, split: str) -> ExemplarSet:
+    """Open one split of a folder of splits; where the folder is itself one set, that set."""
+    if is_set(Path(folder)):
+        return load_set(Path(folder))
+    sets = load_splits(folder)
+    if split not in sets:
+        raise unknown_name("split", split, sets)
+    return sets[split]

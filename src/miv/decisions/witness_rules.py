@@ -1,0 +1,125 @@
+"""Which instances are the witnesses? Rules that decide, whatever the size of the bag."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miv.errors import unknown_name
+from miv.io.checked_values import Floats, Tagged, finite_number, from_document
+
+Mask = NDArray[np.bool_]
+
+# What the shares that stand for attention below were made by; see ``miv.explain``.
+WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley", "rollout"]
+
+# Less attention than this counts as this: where all but one instance get exactly none, as with the pooling `baseline`,
+# the probability of the bag still tells its instances from those of another bag.
+_LEAST = 1e-9
+
+
+class WitnessRule(Tagged, ABC):
+    """Decides for every instance of every bag; a bag may end up with no witness."""
+
+    @abstractmethod
+    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
+        """Decide for every instance.
+
+        Args:
+            probability: ``(B,)``, calibrated, that each bag holds something of the query's class.
+            accepted: ``(B,)`` bool, whether the verdict on each bag is yes.
+            attention: ``(T,)``, of sum 1 in each bag.
+            ptr: ``(B + 1,)``, the borders between the bags.
+
+        Returns:
+            ``(T,)`` bool.
+        """
+
+
+@dataclass(frozen=True)
+class StatedRule(WitnessRule):
+    r"""In a bag of :math:`N` that is accepted, the instances with :math:`a_n N \ge \min(factor, N)`.
+
+    :math:`a_n N` is 1 where the attention is even, in bags of every size; it cannot be more than :math:`N`, hence the
+    minimum. A bag that is not accepted has no witness. Nothing is promised: it is for data without known witnesses.
+
+    Args:
+        factor: how many times an even share of the attention a witness has at least.
+
+    >>> rule = StatedRule(factor=1.5)
+    >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
+    [True, False, False, False]
+    """
+
+    factor: float = 1.5
+    name: ClassVar[str] = "attention_times_n"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factor", finite_number("factor of the witness rule", self.factor, low=0.0))
+
+    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
+        sizes = np.diff(np.asarray(ptr))  # (B,)
+        needed = np.minimum(self.factor, sizes) / sizes  # (B,)
+        enough = np.asarray(attention, np.float64) >= np.repeat(needed, sizes)
+        return np.asarray(enough & np.repeat(np.asarray(accepted, bool), sizes))
+
+
+@dataclass(frozen=True)
+class ConformalRule(WitnessRule):
+    """The instances whose ``witness_score`` is at least a threshold calibrated on known witnesses.
+
+    Of the true witnesses of all positive exemplars, at least ``1 - epsilon`` are inside, in the mean over data like
+    those of the calibration. The verdict takes no part, as the score falls with the probability of the bag: a
+    bag that is likely negative has no witness, one that is narrowly rejected may show candidates.
+
+    Args:
+        threshold: on the score.
+        epsilon: the share of true witnesses that may be outside.
+        by: what gave the shares that it was calibrated on. It means nothing for others.
+
+    >>> rule = ConformalRule(threshold=0.3, epsilon=0.1)
+    >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
+    [True, True, False, False]
+    """
+
+    threshold: float
+    epsilon: float
+    by: WitnessesBy = "attention"
+    name: ClassVar[str] = "conformal"
+
+    def __post_init__(self) -> None:
+        threshold = finite_number("threshold of the witness rule", self.threshold, low=0.0)
+        object.__setattr__(self, "threshold", threshold)
+        object.__setattr__(
+            self, "epsilon", finite_number("epsilon of the witness rule", self.epsilon, low=0.0, high=1.0)
+        )
+        if self.by not in get_args(WitnessesBy):
+            raise unknown_name("kind of shares", str(self.by), get_args(WitnessesBy))
+
+    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
+        return witness_score(probability, attention, ptr) >= self.threshold
+
+
+def witness_score(probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Floats:
+    r"""Return ``(T,)``, from 0 upwards: :math:`s_n = p \, a_n N`.
+
+    Attention is shared out among the :math:`N` instances of a bag, so the same number means little in a small bag and
+    much in a large one; :math:`a_n N` is 1 for an even share in all. Of the scores that were tried on QMNIST (with and
+    without :math:`p`; attention alone, or relative to the bag's highest) this covers large and small bags most alike.
+
+    >>> witness_score([0.5], attention=[0.6, 0.3, 0.1], ptr=[0, 3]).round(3).tolist()
+    [0.9, 0.45, 0.15]
+    """
+    sizes = np.diff(np.asarray(ptr))
+    attention = np.maximum(np.asarray(attention, np.float64), _LEAST)
+    return np.asarray(np.repeat(np.asarray(probability, np.float64) * sizes, sizes) * attention)
+
+
+RULES: dict[str, type[WitnessRule]] = {kind.name: kind for kind in (StatedRule, ConformalRule)}
+
+
+def rule_from(document: object) -> WitnessRule:
+    """Return the rule that ``WitnessRule.document`` described; refuse anything else."""
+    return from_document(document, RULES, "witness rule")

@@ -1,0 +1,122 @@
+"""All metrics of a set of predictions, as a document and as a table."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from miv.decisions.operating_point import OperatingPoint
+from miv.evaluation.classification import classification_metrics
+from miv.evaluation.entropy import entropy_metrics
+from miv.evaluation.groups import GroupRow, group_table
+from miv.evaluation.predictions import Predictions
+from miv.evaluation.witnesses import WITNESS_METRICS, UndefinedWitness, witness_metrics
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured; a part is ``None`` where the predictions lack what it needs.
+
+    Args:
+        exemplars: how many.
+        positives: how many of them have label 1.
+        classification: of ``classification_metrics``.
+        witnesses: of ``witness_metrics``; needs witnesses, and attention or other scores.
+        entropy: of ``entropy_metrics``; needs attention.
+        groups: of ``group_table``; needs groups.
+        operating_point: goal, threshold, accuracy and errors of the verdicts of a calibrated verifier; the other
+            figures are of the probability 0.5 without a scaling.
+    """
+
+    exemplars: int
+    positives: int
+    classification: dict[str, float]
+    witnesses: dict[str, float] | None
+    entropy: dict[str, dict[str, float]] | None
+    groups: list[GroupRow] | None
+    operating_point: dict[str, Any] | None = None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The figures of the headline, by name: those of the paper's tables, i-MRR and i-top1, as far as there are."""
+        witnesses = self.witnesses or {}
+        return self.classification | {name: witnesses[name] for name in WITNESS_METRICS if name in witnesses}
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON, which has no NaN: undefined figures are ``None``."""
+        groups = None if self.groups is None else [row.document() for row in self.groups]
+        document = {
+            "exemplars": self.exemplars,
+            "positives": self.positives,
+            "classification": self.classification,
+            "witnesses": self.witnesses,
+            "entropy": self.entropy,
+            "groups": groups,
+        }
+        if self.operating_point is not None:
+            document["operating_point"] = self.operating_point
+        return _without_nan(document)
+
+    def text(self) -> str:
+        """Everything as tables for people."""
+        from miv.evaluation.evaluation_text import evaluation_text
+
+        return evaluation_text(self)
+
+
+def evaluate(
+    predictions: Predictions,
+    *,
+    undefined: UndefinedWitness = "skip",
+    score: ArrayLike | None = None,
+    point: OperatingPoint | None = None,
+) -> Evaluation:
+    """Measure all that the predictions allow.
+
+    Args:
+        predictions: the answers, beside what is true.
+        undefined: as in ``witness_metrics``.
+        score: ``(T,)`` by which the witness metrics rank the instances instead of by attention, such as those of
+            ``miv.explain.explain``.
+        point: of a calibrated verifier, to measure its verdicts besides.
+
+    >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 4], group=["3", "7"])
+    >>> evaluate(answers).metrics["accuracy"]
+    1.0
+    """
+    p = predictions
+    # By logit: probabilities of logits beyond 37 are all 1 in float64, and would tie.
+    classification = classification_metrics(p.label, p.logit, threshold=0.0)
+    witnesses = entropy = groups = None
+    if p.attention is not None:
+        entropy = entropy_metrics(p.ptr, p.attention, p.label)
+    ranked_by = p.attention if score is None else score
+    if ranked_by is not None and p.witness is not None:
+        witnesses = witness_metrics(p.ptr, p.witness, ranked_by, p.label, undefined)
+    if p.group is not None:
+        groups = group_table(p.label, p.logit, p.group, threshold=0.0)
+    chosen = None if point is None or point.is_default else _at_operating_point(p, point)
+    return Evaluation(len(p), int(p.label.sum()), classification, witnesses, entropy, groups, chosen)
+
+
+def _at_operating_point(p: Predictions, point: OperatingPoint) -> dict[str, Any]:
+    yes = point.verdict(point.probability(p.logit))
+    positives = int(p.label.sum())
+    return {
+        "goal": point.goal,
+        "threshold": point.threshold,
+        "accuracy": float((yes == p.label).mean()),
+        "false_accepts": int(yes[p.label == 0].sum()),
+        "negatives": len(p) - positives,
+        "false_rejects": int((~yes[p.label == 1]).sum()),
+        "positives": positives,
+    }
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,0 +1,105 @@
+"""What came of an experiment, as tables, sentences and claims: the one form that all outputs are written from."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from miv.experiments.assertions import judge_claims
+from miv.experiments.comparison import Evidence, PairedTest, Verdict, paired_tests, verdicts
+from miv.experiments.contrasts import near_chance
+from miv.experiments.digits import digit_sentences, digit_table
+from miv.experiments.grids import WITNESSES, Experiment
+from miv.experiments.judging import Claim
+from miv.experiments.ranking import Ranking, rankings
+from miv.experiments.report_documents import paired_document, ranking_document, verdict_document
+from miv.experiments.report_tables import cost_table, figure_table, paired_table, size_tables, verdict_table
+from miv.experiments.text_tables import Table
+
+
+@dataclass(frozen=True)
+class Section:
+    """An experiment and what came of it.
+
+    Args:
+        experiment: which.
+        evidence: the finished cells.
+        remarks: what a reader has to know of them.
+        tables: in their order.
+        sentences: the order of the models, and the like.
+        claims: judged.
+        found: the verdicts that the tables were written from.
+        tests: the paired tests likewise.
+        orders: of the models, that the sentences were written from.
+    """
+
+    experiment: Experiment
+    evidence: Evidence
+    remarks: list[str]
+    tables: list[Table]
+    sentences: list[str]
+    claims: list[Claim]
+    found: list[Verdict] = field(repr=False)
+    tests: list[PairedTest] = field(repr=False)
+    orders: list[Ranking] = field(repr=False)
+
+    @property
+    def title(self) -> str:
+        return f"{self.experiment.title} ({self.experiment.source}), tier {self.evidence.tier_name}"
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return {
+            "task": self.experiment.task,
+            "experiment": self.experiment.name,
+            "source": self.experiment.source,
+            "tier": self.evidence.tier_name,
+            "twin": self.evidence.tier.is_twin,
+            "remarks": self.remarks,
+            "figures": [verdict_document(verdict) for verdict in self.found],
+            "paired_tests": [paired_document(test) for test in self.tests],
+            "order": [ranking_document(one) for one in self.orders],
+            "claims": [asdict(claim) for claim in self.claims],
+        }
+
+
+def build_section(experiment: Experiment, evidence: Evidence) -> Section:
+    """Put together all that can be said of an experiment by the cells that are done."""
+    found = verdicts(experiment, evidence)
+    tests = paired_tests(experiment, evidence)
+    orders = rankings(experiment, evidence)
+    sentences = [str(one) for one in orders]
+    tables = []
+    if experiment.name == "size_study":
+        tables += size_tables(found)
+    else:
+        tables.append(figure_table(experiment, evidence, found))
+        if any(verdict.word for verdict in found):
+            tables.append(verdict_table(experiment, found))
+    if experiment.name == "per_digit":
+        results = evidence.of(experiment.rows[0].setup)
+        tables += digit_table(results, with_paper=evidence.may_compare_figures)
+        sentences += digit_sentences(results) if evidence.may_compare_figures else []
+    if tests and experiment.name != "size_study":
+        tables.append(paired_table(experiment, evidence, tests))
+    tables.append(cost_table(experiment, evidence))
+    claims = judge_claims(experiment, evidence)
+    remarks = evidence.tier.remarks(experiment.task) + _remarks(experiment, evidence)
+    return Section(experiment, evidence, remarks, tables, sentences, claims, found, tests, orders)
+
+
+def _remarks(experiment: Experiment, evidence: Evidence) -> list[str]:
+    """What is missing, which rounds the figures are of, and whether anything was learnt."""
+    remarks = []
+    setups = {row.setup.name: row.setup for row in experiment.rows}
+    wanted = len(evidence.rounds) * len(setups)
+    done = sum(len(evidence.of(setup)) for setup in setups.values())
+    if done < wanted:
+        missing = f"{done} of {wanted} cells are done"
+        if experiment.is_stepwise:
+            common = ", ".join(map(str, evidence.common_rounds(experiment.rows))) or "none"
+            remarks.append(f"{missing}; the figures are of the rounds that all rows have that have any: {common}.")
+        else:
+            remarks.append(f"{missing}; the column 'rounds' says how many a figure rests on.")
+    if evidence.may_judge:
+        yardsticks = ("i_auroc" if metric in WITNESSES else "auroc" for metric in experiment.metrics)
+        remarks += filter(None, (near_chance(evidence, setups, metric) for metric in dict.fromkeys(yardsticks)))
+    return remarks

@@ -1,0 +1,26 @@
+"""Alone: what the verdict would be if the instance were the whole bag."""
+
+import torch
+from torch import Tensor
+
+from miv.bags import Bags
+from miv.explain.subsets import ROWS
+from miv.models.verifier import Verifier
+
+
+def logits_alone(verifier: Verifier, query: Tensor, bags: Bags) -> Tensor:
+    r"""The logit ``(T,)`` of each instance as a bag of its own: :math:`f(\{n\})`, in ragged batches of bags of one.
+
+    Unlike a share, it does not depend on what else is in the bag, so instances of different bags can be compared, and a
+    bag without a witness has low scores throughout.
+
+    Args:
+        verifier: in evaluation mode.
+        query: features ``(B, C)``.
+        bags: features ``(T, C)``.
+    """
+    found = []
+    for rows, queries in zip(bags.values.split(ROWS), bags.expand(query).split(ROWS), strict=True):
+        one_each = torch.arange(len(rows) + 1, device=rows.device)
+        found.append(verifier.verify_features(queries, Bags(rows, one_each)).logit)
+    return torch.cat(found)

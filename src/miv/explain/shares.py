@@ -1,0 +1,69 @@
+"""Shares: how the instances of a bag divide its verdict among them. The rules that name witnesses work on these."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from miv.data import ExemplarSet
+from miv.decisions.witness_rules import WitnessesBy
+from miv.explain.explain import explain
+from miv.io.checked_values import Floats, sigmoid
+from miv.models.verifier import Verifier
+from miv.runtime.progress import Progress
+
+# A fall of the logit that is less than so many roundings, relative to the logit where that is above 1, is none.
+_ROUNDINGS = 16
+
+
+def witness_shares(
+    verifier: Verifier,
+    exemplars: ExemplarSet,
+    logit: Floats,
+    method: WitnessesBy,
+    progress: Progress | None = None,
+    features: NDArray[np.float32] | None = None,
+) -> Floats:
+    """``(T,)`` shares of all bag members of a set, of sum 1 in each bag, where the bags have these logits ``(E,)``.
+
+    ``features`` ``(P, C)`` are those of the pool, where they are known.
+    """
+    scores = explain(verifier, exemplars, method, features=features, progress=progress)
+    return as_shares(scores, method, logit, exemplars.bag_ptr, next(verifier.pooling.parameters()).dtype)
+
+
+def as_shares(
+    scores: Floats, method: WitnessesBy, logit: Floats, ptr: NDArray[np.int64], dtype: torch.dtype = torch.float32
+) -> Floats:
+    r"""Turn the scores ``(T,)`` of ``explain`` into shares, which are not negative and sum to 1 in each bag.
+
+    Attention and rollout are shares already. Scores :math:`\phi_n` in units of the logit become
+
+    .. math:: a_n = \max(\phi_n, 0) \Big/ \sum_m \max(\phi_m, 0)
+
+    and :math:`1 / N` each where none is positive. Those of ``alone``, logits :math:`z_n`, become
+
+    .. math:: a_n = \sigma(z_n) \Big/ \sum_m \sigma(z_m)
+
+    so that two instances that each suffice have as much, and a bag in which none does is still told apart.
+
+    Args:
+        scores: of the instances.
+        method: that gave them.
+        logit: ``(E,)`` of the bags.
+        ptr: ``(E + 1,)``, the borders between the bags.
+        dtype: the verifier computed in this, so that a score which is nothing but rounding counts as 0.
+
+    >>> as_shares(np.array([3.0, -1.0, 1.0, -2.0, 0.0]), "leave_one_out", np.zeros(2), np.array([0, 3, 5])).tolist()
+    [0.75, 0.0, 0.25, 0.5, 0.5]
+    """
+    if method in ("attention", "rollout"):
+        return scores
+    sizes = np.diff(ptr)
+    if method == "alone":
+        positive = sigmoid(scores)
+    else:
+        rounding = _ROUNDINGS * torch.finfo(dtype).eps * np.maximum(1.0, np.abs(logit))  # (E,)
+        positive = np.where(scores > np.repeat(rounding, sizes), scores, 0.0)
+    total = np.add.reduceat(positive, ptr[:-1])  # (E,)
+    owed = positive / np.repeat(np.where(total > 0, total, 1.0), sizes)
+    return np.where(np.repeat(total > 0, sizes), owed, np.repeat(1 / sizes, sizes))

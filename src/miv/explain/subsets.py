@@ -1,0 +1,92 @@
+"""What a verifier says of parts of a bag: the ground of leave-one-out and of Shapley scores.
+
+Every method is a plan: which subsets of a bag to verify, and how the logits become a score for each instance. Bags of
+one size have one plan, so they are verified together, in calls of thousands of instances, and the scores of a bag do
+not depend on what is verified beside it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from miv.bags import Bags
+from miv.errors import MivError, unknown_name
+from miv.models.verifier import Verifier
+
+EmptyBag = Literal["undecided", "error"]
+ROWS = 1 << 15  # instances that are pooled in one call
+
+
+@dataclass(frozen=True)
+class Plan:
+    """For bags of ``N`` instances each.
+
+    Args:
+        subsets: ``K``, how many subsets of a bag are verified.
+        kept: from the numbers ``(P,)`` of some of them, each below ``K``, to which instances they hold, ``(P, N)``
+            bool; all of them at once would be too many for a large bag.
+        combine: from the logits ``(B, K)`` of the subsets of ``B`` bags to the scores ``(B, N)`` of their instances.
+    """
+
+    subsets: int
+    kept: Callable[[Tensor], Tensor]
+    combine: Callable[[Tensor], Tensor]
+
+
+# From the size of a bag to the plan for it.
+Planner = Callable[[int], Plan]
+
+
+def score_instances(
+    verifier: Verifier, query: Tensor, bags: Bags, planner: Planner, empty_bag: EmptyBag = "undecided"
+) -> Tensor:
+    """Scores ``(T,)`` float64 of the instances, from features: ``query`` ``(B, C)`` and bags of ``(T, C)``.
+
+    Args:
+        verifier: in evaluation mode.
+        query: of each bag.
+        bags: the instances.
+        planner: makes the plan for bags of one size.
+        empty_bag: what the verdict on nothing is. ``undecided``: a logit of 0, a probability of one half, so that the
+            one instance of a bag of one has the bag's whole logit as its score. ``error``: refuse where it is asked.
+    """
+    if empty_bag not in get_args(EmptyBag):
+        raise unknown_name("policy for an empty bag", empty_bag, get_args(EmptyBag))
+    scores = torch.zeros(len(bags.values), dtype=torch.float64)
+    for size in bags.sizes.unique().tolist():
+        plan = planner(size)
+        of_size = (bags.sizes == size).nonzero().squeeze(1)
+        for chosen in of_size.split(max(1, ROWS // (plan.subsets * size))):
+            places = bags.ptr[chosen, None] + torch.arange(size, device=bags.ptr.device)  # (B, N)
+            logit = _subset_logits(verifier, query[chosen], bags.values, places, plan, empty_bag)
+            scores[places.cpu()] = plan.combine(logit)
+    return scores
+
+
+def _subset_logits(
+    verifier: Verifier, query: Tensor, values: Tensor, places: Tensor, plan: Plan, empty_bag: EmptyBag
+) -> Tensor:
+    """``(B, K)`` float64: the logit of each subset, its instances in the order of the bag."""
+    bags, size = places.shape
+    logit = torch.zeros(bags * plan.subsets, dtype=torch.float64)
+    for part in torch.arange(len(logit)).split(max(1, ROWS // size)):
+        kept = plan.kept(part % plan.subsets)  # (P, N)
+        sizes = kept.sum(dim=1)
+        if not bool(sizes.all()):
+            if empty_bag == "error":
+                raise MivError(
+                    f"A bag of {size} would be left empty, and a verifier has no verdict on nothing. "
+                    "Leave such exemplars out, or say empty_bag='undecided' for a logit of 0."
+                )
+            part, kept, sizes = part[sizes > 0], kept[sizes > 0], sizes[sizes > 0]
+            if not len(part):
+                continue
+        bag = (part // plan.subsets).to(places.device)  # (P,)
+        subset, member = (index.to(places.device) for index in kept.nonzero(as_tuple=True))
+        ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).to(places.device)
+        answer = verifier.verify_features(query[bag], Bags(values[places[bag[subset], member]], ptr))
+        logit[part] = answer.logit.double().cpu()
+    return logit.reshape(bags, plan.subsets)

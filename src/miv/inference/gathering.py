@@ -1,0 +1,129 @@
+"""Images or texts as people give them to a verifier, collected: each distinct one once."""
+
+import hashlib
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from miv.data.instance_form import InstanceForm
+from miv.data.instance_pool import InstancePool, Kind
+from miv.errors import MivError
+from miv.inference.given import KIND_WORDS
+from miv.io.image_files import Fit, image_pixels, read_image
+
+
+class Gathering:
+    """Collects images or texts, each distinct one once and each file read once.
+
+    Args:
+        kind: ``image`` or ``text``.
+        form: what the verifier's images are, where it is known.
+        resize: how an image of another size is brought to it; ``None`` refuses it.
+    """
+
+    def __init__(self, kind: Kind, form: InstanceForm | None, resize: Fit | None) -> None:
+        if resize not in (None, "stretch", "crop", "pad"):
+            raise MivError(f"resize is {resize!r}. Expected stretch, crop or pad.")
+        if resize is not None and kind != "image":
+            raise MivError(
+                f"resize is {resize!r}, but this verifier reads {KIND_WORDS[kind]}s, no images. Leave it out."
+            )
+        self.kind, self._form, self._resize = kind, form, resize
+        self._values: list[Any] = []  # those that were not taken yet
+        self._count = 0
+        self._shape: tuple[int, ...] | None = None
+        self._row_of: dict[bytes | str, int] = {}
+
+    def add(self, given: Any, place: str) -> int:
+        """Return the row of an instance among all that are distinct."""
+        name = str(given) if self.kind == "image" and isinstance(given, str | PathLike) else None
+        if name is not None and name in self._row_of:
+            return self._row_of[name]
+        value: Any = self._text(given, place) if self.kind == "text" else self._image(given, place)
+        if isinstance(value, str):
+            content = value.encode("utf-8", "surrogatepass")
+        else:  # the same bytes may be a wide image and a high one
+            content = repr(value.shape).encode() + value.tobytes()
+        row = self._row_of.setdefault(hashlib.blake2b(content, digest_size=16).digest(), self._count)
+        if row == self._count:
+            if not isinstance(value, str):
+                self._shape = self._shape or value.shape
+                if value.shape != self._shape:
+                    raise MivError(f"{place}: {_size(value.shape)}, but the first image has {_size(self._shape)}.")
+            self._values.append(value)
+            self._count += 1
+        if name is not None:
+            self._row_of[name] = row
+        return row
+
+    def take_new(self) -> InstancePool | None:
+        """Return the distinct instances since this was last called, which are then forgotten but for their rows."""
+        taken, self._values = self._values, []
+        if not taken:
+            return None
+        if self.kind == "image":
+            return InstancePool("image", np.stack(taken))
+        values = np.empty(len(taken), object)
+        values[:] = taken
+        return InstancePool("text", values)
+
+    def _text(self, given: Any, place: str) -> str:
+        if not isinstance(given, str):
+            raise MivError(f"{place} is a {type(given).__name__}. Expected a text: this verifier reads texts.")
+        if not given.strip():
+            raise MivError(f"{place} is an empty text. Leave it out.")
+        return str(given)  # NumPy has strings of its own
+
+    def _image(self, given: Any, place: str) -> NDArray[np.uint8]:
+        if isinstance(given, str | PathLike | Image.Image):
+            return self._picture(given, place)
+        pixels = np.asarray(given)
+        colour = pixels.ndim == 3 and pixels.shape[2] == 3
+        if pixels.dtype != np.uint8 or not (colour or pixels.ndim == 2) or not pixels.size:
+            raise MivError(
+                f"{place} is {pixels.dtype} {pixels.shape}. Expected an image: a file, a Pillow image, or an array "
+                "(H, W) or (H, W, 3) of uint8."
+            )
+        if self._form is None or pixels.shape == self._form.shape:
+            return pixels
+        return self._picture(Image.fromarray(pixels), place)
+
+    def _picture(self, given: "str | PathLike[str] | Image.Image", place: str) -> NDArray[np.uint8]:
+        if self._form is None:
+            raise MivError(
+                f"{place}: this verifier does not say what its images are, so no file can be brought to their form. "
+                'Give arrays, or add a line to its config.json, such as "instances": '
+                '{"kind": "image", "height": 28, "width": 28, "mode": "L"}, with the size it was trained on.'
+            )
+        size = None if self._resize is None else self._form.size
+        colour, fit = self._form.mode == "RGB", self._resize or "stretch"
+        if isinstance(given, Image.Image):
+            try:
+                pixels = image_pixels(given, size=size, colour=colour, fit=fit)
+            except (ValueError, OSError) as error:  # a file that was only now decoded
+                raise MivError(f"{place}: this image cannot be read: {error}.") from error
+        else:
+            try:
+                pixels = read_image(Path(given), size=size, colour=colour, fit=fit)
+            except MivError as error:  # it names the file
+                raise MivError(f"{place}: {error}") from error
+            place = f"{place} ({given})"
+        if pixels.shape != self._form.shape:
+            raise self._other_form(pixels, place)
+        return pixels
+
+    def _other_form(self, pixels: NDArray[np.uint8], place: str) -> MivError:
+        form = self._form
+        wanted = "" if form is None else f"{form.height} × {form.width} {'colour' if form.mode == 'RGB' else 'grey'}"
+        return MivError(
+            f"{place}: {_size(pixels.shape)}. The verifier was trained on {wanted} pixels. Bring it to that form, or "
+            "let it be resized: resize='stretch', 'crop' or 'pad' (--resize)."
+        )
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return f"{shape[0]} × {shape[1]} {'colour' if len(shape) == 3 else 'grey'} pixels"

@@ -1,0 +1,186 @@
+"""Instances as people give them to a verifier (files, arrays, pictures, texts, vectors) as checked values."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from miv.data.instance_pool import Kind
+from miv.errors import MivError
+from miv.io.instance_files import (
+    files_in,
+    is_folder,
+    is_text_file,
+    read_text_file,
+    read_text_lines,
+    read_vectors_file,
+    short,
+)
+
+KIND_WORDS: dict[Kind, str] = {"image": "image", "text": "text", "features": "feature vector"}
+
+
+class Places:
+    """What errors call the queries and bags of exemplars.
+
+    Args:
+        rows: where each exemplar came from, such as "pairs.csv, line 3"; ``None`` counts them from 0.
+
+    >>> Places().query(2), Places(["pairs.csv, line 3"]).bag(0), ALONE.member(0, 4)
+    ('Query 2', 'pairs.csv, line 3: the bag', 'The bag, instance 4')
+    """
+
+    def __init__(self, rows: Sequence[str] | None = None) -> None:
+        self._rows = rows
+
+    @property
+    def are_named(self) -> bool:
+        """Whether exemplars have names of their own."""
+        return self._rows is not None
+
+    def query(self, exemplar: int) -> str:
+        """Return the name of a query."""
+        return self._named("query", exemplar)
+
+    def bag(self, exemplar: int) -> str:
+        """Return the name of a bag."""
+        return self._named("bag", exemplar)
+
+    def member(self, exemplar: int, place: int) -> str:
+        """Return the name of an instance in a bag."""
+        return f"{self.bag(exemplar)}, instance {place}"
+
+    def exemplar(self, exemplar: int) -> str:
+        """Return the name of an exemplar."""
+        if self._rows is None:
+            return f"exemplar {exemplar} (from 0)"
+        return self._rows[exemplar] or "this query and bag"
+
+    def _named(self, what: str, exemplar: int) -> str:
+        if self._rows is None:
+            return f"{what.capitalize()} {exemplar}"
+        row = self._rows[exemplar]
+        return f"{row}: the {what}" if row else f"The {what}"
+
+
+ALONE = Places([""])
+"""The one query and the one bag, which need no number."""
+
+
+def with_folders(bags: Any, kind: Kind) -> Any:
+    """Return the bags with instances in place of a name: those in a folder, or for texts the lines of a .txt file."""
+    if isinstance(bags, str) or not isinstance(bags, Sequence):  # no list of names
+        return bags
+    return [_of_name(bag, kind) if isinstance(bag, str | PathLike) and str(bag) else bag for bag in bags]
+
+
+def _of_name(bag: "str | PathLike[str]", kind: Kind) -> Any:
+    if is_folder(bag):
+        return _in_folder(Path(bag), kind)
+    return read_text_lines(Path(bag)) if kind == "text" and is_text_file(bag) else bag
+
+
+def _in_folder(folder: Path, kind: Kind) -> list[Any]:
+    files = files_in(folder, kind)
+    if kind == "image":
+        return list(files)
+    if kind == "text":
+        return [read_text_file(file) for file in files]
+    return [vector for file in files for vector in read_vectors_file(file)]
+
+
+def check_bags(queries: Any, bags: Any, kind: Kind, places: Places | None = None) -> None:
+    """Refuse what is not one bag for each query, and a bag that is one instance or none."""
+    places = places or Places()
+    if isinstance(queries, str | PathLike | Image.Image) or isinstance(bags, str | PathLike | Image.Image):
+        raise MivError("One instance was given. Expected a list of queries and a list of bags.")
+    if _length(queries, "The queries") != _length(bags, "The bags"):
+        raise MivError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query a bag.")
+    if not len(bags):
+        raise MivError("There is no exemplar. Expected at least one query and its bag.")
+    for number, bag in enumerate(bags):
+        if isinstance(bag, str | PathLike | Image.Image):
+            given = "" if isinstance(bag, Image.Image) else f" ({bag})" if kind == "image" else f" ({short(str(bag))})"
+            lines = " or .txt file" * (kind == "text")
+            raise MivError(
+                f"{places.bag(number)} is one {KIND_WORDS[kind]}{given}. Expected a list of them, or the path of "
+                f"a folder{lines} that is there."
+            )
+        if not _length(bag, places.bag(number)):
+            raise MivError(f"{places.bag(number)} is empty. Expected at least one instance.")
+
+
+def _length(given: Any, what: str) -> int:
+    try:
+        return len(given)
+    except TypeError as error:  # a number, a generator that can be read but once, an array without a dimension
+        raise MivError(f"{what}: a {type(given).__name__} was given. Expected a list, an array or a tensor.") from error
+
+
+def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
+    """Return vectors ``(N, C)`` from an array, a tensor or a list of such."""
+    vectors = _as_numbers(given, place)
+    if vectors.ndim != 2 or vectors.shape[1] != channels:
+        raise _other_shape(vectors, f"(number of vectors, {channels})", channels, place)
+    return vectors
+
+
+def as_vector(given: Any, channels: int, place: str) -> NDArray[np.float32]:
+    """Return one vector ``(C,)`` from an array, a tensor or a list."""
+    vector = _as_numbers(given, place)
+    if vector.shape != (channels,):
+        raise _other_shape(vector, f"({channels},)", channels, place)
+    return vector
+
+
+def _other_shape(vectors: NDArray[np.float32], expected: str, channels: int, place: str) -> MivError:
+    return MivError(
+        f"{place} has the shape {vectors.shape}. Expected {expected}: the verifier was made for vectors of "
+        f"{channels} numbers."
+    )
+
+
+def _as_numbers(given: Any, place: str) -> NDArray[np.float32]:
+    if isinstance(given, Tensor):
+        given = _from_tensor(given)
+    elif isinstance(given, Sequence) and len(given) and isinstance(given[0], Tensor):
+        given = [_from_tensor(vector) for vector in given]
+    try:
+        numbers = np.asarray(given)
+        if numbers.dtype.kind in "cmM":
+            raise MivError(f"{place}: these are {numbers.dtype}, complex numbers or times. Expected real numbers.")
+        return numbers.astype(np.float32, copy=False)
+    except MivError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        lengths = sorted({len(vector) for vector in given if hasattr(vector, "__len__")})
+        if len(lengths) > 1:
+            some = " and ".join(map(str, lengths[:2]))
+            raise MivError(f"{place}: these are not vectors of one length, but of {some} numbers.") from error
+        raise MivError(f"{place}: these are not numbers. Expected vectors, each a row of numbers.") from error
+
+
+def _from_tensor(given: Tensor) -> NDArray[Any]:
+    given = given.detach().cpu()
+    return (given if given.is_complex() else given.float()).numpy()
+
+
+def check_finite(vectors: NDArray[np.float32], what: str) -> None:
+    """Refuse vectors ``(N, C)`` in which a number is NaN or infinite."""
+    if is_finite(vectors):
+        return
+    row = int((~np.isfinite(vectors)).any(axis=1).argmax())
+    which = f"vector {row} of these {len(vectors)}" if len(vectors) > 1 else "the vector"
+    raise MivError(f"{what}: {which} has a number that is NaN or infinite.")
+
+
+def is_finite(vectors: NDArray[np.float32]) -> bool:
+    """Whether no number is NaN or infinite."""
+    # A sum is finite only where all numbers are, and quick; one that is not may have overflowed, so look at each.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(vectors.sum()) or np.isfinite(vectors).all())

@@ -1,0 +1,190 @@
+"""What a verifier decides of an exemplar, and of many. How that looks is in ``verdict_text`` and ``verdict_html``."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data.instance_pool import InstancePool
+from miv.decisions.witness_rules import WitnessesBy
+from miv.inference.lazy_scores import LazyScores
+
+# By what witnesses are asked for; "none" where only the verdicts matter, which saves the work.
+Asked = WitnessesBy | Literal["none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """An instance that shows why: its place in the bag, from 0, and as ``score`` its share."""
+
+    index: int
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The instances of exemplars as indices into a pool, for pictures and texts beside a verdict."""
+
+    pool: InstancePool
+    query: NDArray[np.int64]  # (E,)
+    bag: NDArray[np.int64]  # (T,)
+    query_names: Sequence[str] = ()  # E names of files, "" for what came from none; empty where none did
+    bag_names: Sequence[str] = ()  # T of them
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """The answer for one exemplar, with ``N`` targets in its bag.
+
+    Args:
+        verdict: whether the bag holds something of the query's class.
+        probability: that it does, calibrated where the verifier is; that of a ``Verification`` never is.
+        threshold: from which probability on the verdict is yes.
+        witnesses: the instances that show it, those with the greatest share first; possibly none. Where the verdict is
+            no, a calibrated rule may still name some, the candidates in case the no is wrong.
+        witnesses_by: what gave the shares; ``none`` where witnesses were not asked for.
+        shares: ``(N,)``, of sum 1, by which the witnesses were chosen; ``None`` where they were not asked for.
+        attention: ``(N,)``, of sum 1; ``None`` where the pooling has none.
+        size: ``N``.
+        shown: the query and the bag, where they are images or texts.
+        lazy_scores: what ``scores`` come from; ``None`` where witnesses were not asked for.
+        nearly_whole_sets: the share of a bag that calibrated witness sets held on validation data, where that is so
+            much that they say little; else ``None``.
+
+    A verdict is true where it is yes, so that ``if verifier.verify(query, bag):`` reads as it is meant.
+    """
+
+    verdict: bool
+    probability: float
+    threshold: float
+    witnesses: tuple[Witness, ...]
+    witnesses_by: Asked
+    shares: NDArray[np.float64] | None = field(repr=False)
+    attention: NDArray[np.float64] | None = field(repr=False)
+    size: int
+    shown: Shown | None = field(default=None, repr=False)
+    lazy_scores: LazyScores | None = field(default=None, repr=False)
+    nearly_whole_sets: float | None = field(default=None, repr=False)
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """``(N,)`` the probability that a bag of this one instance would have, calibrated where the verifier is.
+
+        Shares sum to 1 in every bag; scores are all low where none of the instances shows the query's class. ``None``
+        where witnesses were not asked for.
+        """
+        return None if self.lazy_scores is None else self.lazy_scores.values
+
+    def __bool__(self) -> bool:
+        return self.verdict
+
+    def __str__(self) -> str:
+        from miv.inference.verdict_text import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from miv.inference.verdict_html import as_html
+
+        return as_html(self)
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "verdict": self.verdict,
+            "probability": self.probability,
+            "threshold": self.threshold,
+            "witnesses": [asdict(witness) for witness in self.witnesses],
+            "witnesses_by": self.witnesses_by,
+            "shares": None if self.shares is None else self.shares.tolist(),
+            "attention": None if self.attention is None else self.attention.tolist(),
+            "scores": None if self.scores is None else self.scores.tolist(),
+            "nearly_whole_sets": self.nearly_whole_sets,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts(Sequence[Verdict]):
+    """The answers for ``E`` exemplars with ``T`` targets in all; one of them is a ``Verdict``.
+
+    Args:
+        verdict: ``(E,)`` bool.
+        probability: ``(E,)``, calibrated where the verifier is.
+        threshold: from which probability on a verdict is yes.
+        logit: ``(E,)``, before calibration.
+        ptr: ``(E + 1,)``, the borders between the bags.
+        witnesses_by: what gave the shares; ``none`` where witnesses were not asked for.
+        shares: ``(T,)``, of sum 1 in each bag, by which the witnesses were chosen; ``None`` where they were not.
+        witness: ``(T,)`` bool, which targets are witnesses; ``None`` where they were not asked for.
+        attention: ``(T,)``, of sum 1 in each bag; ``None`` where the pooling has none.
+        shown: the instances, where they are images or texts.
+        lazy_scores: what ``scores`` come from; ``None`` where witnesses were not asked for.
+        nearly_whole_sets: as in ``Verdict``.
+    """
+
+    verdict: NDArray[np.bool_]
+    probability: NDArray[np.float64]
+    threshold: float
+    logit: NDArray[np.float64]
+    ptr: NDArray[np.int64]
+    witnesses_by: Asked
+    shares: NDArray[np.float64] | None = None
+    witness: NDArray[np.bool_] | None = None
+    attention: NDArray[np.float64] | None = None
+    shown: Shown | None = field(default=None, repr=False)
+    lazy_scores: LazyScores | None = field(default=None, repr=False)
+    nearly_whole_sets: float | None = field(default=None, repr=False)
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """``(T,)``, as ``Verdict.scores``: the probability that a bag of the one instance would have."""
+        return None if self.lazy_scores is None else self.lazy_scores.values
+
+    def __len__(self) -> int:
+        return len(self.probability)
+
+    @overload
+    def __getitem__(self, exemplar: int) -> Verdict: ...
+    @overload
+    def __getitem__(self, exemplar: slice) -> Sequence[Verdict]: ...
+    def __getitem__(self, exemplar: int | slice) -> Verdict | Sequence[Verdict]:
+        """Return the answer for one exemplar, or a list of them for a slice."""
+        if isinstance(exemplar, slice):
+            return [self[number] for number in range(len(self))[exemplar]]
+        if not -len(self) <= exemplar < len(self):
+            raise IndexError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
+        exemplar %= len(self)
+        first, last = int(self.ptr[exemplar]), int(self.ptr[exemplar + 1])
+        shown = self.shown
+        if shown is not None:
+            query_name, bag_names = shown.query_names[exemplar : exemplar + 1], shown.bag_names[first:last]
+            shown = Shown(
+                shown.pool, shown.query[exemplar : exemplar + 1], shown.bag[first:last], query_name, bag_names
+            )
+        return Verdict(
+            bool(self.verdict[exemplar]),
+            float(self.probability[exemplar]),
+            self.threshold,
+            self._witnesses(first, last),
+            self.witnesses_by,
+            None if self.shares is None else self.shares[first:last],
+            None if self.attention is None else self.attention[first:last],
+            last - first,
+            shown,
+            None if self.lazy_scores is None else self.lazy_scores.of(exemplar, slice(first, last)),
+            self.nearly_whole_sets,
+        )
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return (self[exemplar] for exemplar in range(len(self)))
+
+    def _witnesses(self, first: int, last: int) -> tuple[Witness, ...]:
+        if self.witness is None or self.shares is None:
+            return ()
+        shares = self.shares[first:last]
+        places = self.witness[first:last].nonzero()[0]
+        if len(places) > 1:
+            places = places[np.argsort(-shares[places], kind="stable")]
+        return tuple(Witness(int(place), float(shares[place])) for place in places)

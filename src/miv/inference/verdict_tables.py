@@ -1,0 +1,223 @@
+"""A table of exemplars in, a table of verdicts out: one row an exemplar, or one row an instance."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from miv.data import Kind
+from miv.errors import MivError
+from miv.inference.named_instances import Named, cell_instance, instances_of
+from miv.inference.table_writing import table_writer
+from miv.inference.verdict import Asked, Verdicts
+from miv.inference.verifying_parts import VerifyingParts
+from miv.io.image_files import Fit
+from miv.io.instance_files import is_file, short
+from miv.io.table_cells import is_label, parse_id, parse_list, separator_hint
+from miv.io.table_records import read_records
+from miv.models.verifier import Verifier
+from miv.runtime.progress import Progress
+from miv.tasks.custom.instance_sources import is_blank
+
+_KEPT = ("query_id", "group", "split", "label")  # columns of the table that are written again beside the verdicts
+_TOGETHER = 1024  # instances that are read before they are verified and written: of 224 × 224 in colour 150 MB
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What came of a table.
+
+    Args:
+        exemplars: how many rows it has.
+        yes: how many are accepted.
+        yes_without_witness: how many of these have no witness.
+        threshold: from which probability on they are accepted.
+        witnesses_by: what witnesses were chosen by.
+        odd_label: the first label that is neither 0 nor 1, and where; it is written again as it is.
+    """
+
+    exemplars: int
+    yes: int
+    yes_without_witness: int
+    threshold: float
+    witnesses_by: Asked
+    odd_label: str | None
+
+
+class _Row(NamedTuple):
+    """A row of the table: where it is, its query and bag, and further columns as texts."""
+
+    place: str
+    query: Named
+    bag: list[Named]
+    kept: dict[str, str | None]
+
+
+def score_table(
+    verifier: Verifier,
+    table: Path,
+    out: Path,
+    *,
+    instances: Path | None = None,
+    by_instance: bool = False,
+    resize: Fit | None = None,
+    witnesses: Asked | None = None,
+    progress: Progress,
+) -> Scored:
+    """Verify every row of a table, and write the verdicts as they come; the file is there whole or not at all.
+
+    Args:
+        verifier: the verifier.
+        table: CSV, JSON lines or Parquet with ``query`` and ``bag`` as for ``miv data from-table``; it needs no label.
+        out: the .parquet or .csv file to write; see ``miv.inference.table_writing``.
+        instances: a second table with the instances by ``id``; queries and bags then hold ids.
+        by_instance: write a row an instance, not a row an exemplar.
+        resize: as for ``Verifier.verify``.
+        witnesses: as for ``Verifier.verify``.
+        progress: is told of reading and verifying.
+    """
+    kind, verifying = verifier.backbone.kind, VerifyingParts(verifier, resize, witnesses)
+    known = None if instances is None else _instances_by_id(instances, kind)
+    count, kept, odd_label = _survey(table, progress)
+    yes = unshown = done = 0
+    writer, step = table_writer(out, _schema(kept, by_instance)), progress.step("Verifying", total=count)
+    with writer as write, step as advance:
+        for rows in _parts(table, known, kind, kept):
+            given = [row.query.instance for row in rows], [[one.instance for one in row.bag] for row in rows]
+            verdicts = verifying.verify(*given, [row.place for row in rows])
+            write(_columns(rows, verdicts, done, kept, by_instance))
+            yes, done = yes + int(verdicts.verdict.sum()), done + len(rows)
+            if verdicts.witness is not None:
+                unshown += int((verdicts.verdict & ~np.logical_or.reduceat(verdicts.witness, verdicts.ptr[:-1])).sum())
+            advance(len(rows))
+    return Scored(done, yes, unshown, verifier.operating_point.threshold, verifying.by, odd_label)
+
+
+def _survey(table: Path, progress: Progress) -> tuple[int, list[str], str | None]:
+    """Read a table once, before the long work: its rows, the columns that are written again, the first odd label."""
+    count, kept, odd_label = 0, set(), None
+    with progress.step("Reading exemplars") as advance:
+        for place, record in read_records(table, required=["query", "bag"]):
+            _members(record, place)
+            kept |= {name for name in _KEPT if not is_blank(record.get(name))}
+            _check_writable(record, place)
+            if odd_label is None and not is_blank(record.get("label")) and not is_label(record["label"]):
+                odd_label = f"{place}: {short(record['label'])}"
+            count += 1
+            advance(1)
+    if not count:
+        raise MivError(f"{table}: no rows. Expected one exemplar a row.")
+    return count, [name for name in _KEPT if name in kept], odd_label
+
+
+def _check_writable(record: dict[str, Any], place: str) -> None:
+    for name in _KEPT:
+        try:
+            str(record.get(name)).encode()
+        except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can spell
+            raise MivError(f"{place}: {name} is no valid text ({error.reason}). Expected Unicode.") from error
+
+
+def _parts(table: Path, known: dict[str, Named] | None, kind: Kind, kept: list[str]) -> Iterator[list[_Row]]:
+    """The rows of the table, as many at a time as are verified together."""
+    rows: list[_Row] = []
+    size = 0
+    for place, record in read_records(table, required=["query", "bag"]):
+        members = _members(record, place)
+        if known is None:
+            _check_separated(members, table.parent, kind, place)
+        cells = (record["query"], *members)
+        query, *bag = (_looked_up(cell, known, table.parent, kind, place) for cell in cells)
+        texts = {name: None if record.get(name) is None else str(record[name]) for name in kept}
+        rows.append(_Row(place, query, bag, texts))
+        size += len(bag)
+        if size >= _TOGETHER:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
+
+
+def _members(record: dict[str, Any], place: str) -> list[Any]:
+    members = parse_list(record["bag"], "bag", place)
+    if not members:
+        raise MivError(f"{place}: the bag is empty. Expected at least one instance; else remove the row.")
+    return members
+
+
+def _check_separated(members: list[Any], folder: Path, kind: Kind, place: str) -> None:
+    """Refuse a bag of files whose names are separated by another character, before it reads as one that is missing."""
+    if kind != "text" and len(members) == 1 and isinstance(members[0], str) and not is_file(folder / members[0]):
+        hint = separator_hint(members[0])
+        if hint and not members[0].startswith("["):
+            raise MivError(f"{place}: the bag {short(members[0])} is no file.{hint}")
+
+
+def _looked_up(cell: Any, known: dict[str, Named] | None, folder: Path, kind: Kind, place: str) -> Named:
+    if known is None:
+        found = cell_instance(cell, folder, kind, place)
+        return found if isinstance(cell, str) else Named("", found.instance)  # a vector would fill the table twice
+    name = parse_id(cell, place)
+    if name not in known:
+        raise MivError(f"{place}: there is no instance with the id {name!r}.{separator_hint(name)}")
+    return Named(name, known[name].instance)
+
+
+def _instances_by_id(path: Path, kind: Kind) -> dict[str, Named]:
+    known: dict[str, Named] = {}
+    for place, record in read_records(path, required=["id"]):
+        name = parse_id(record["id"], place)
+        found = instances_of(record, path.parent, kind, place)
+        if name in known or len(found) != 1:
+            raise MivError(f"{place}: the id {name!r} must stand for one instance, and stand in the table once.")
+        known[name] = found[0]
+    return known
+
+
+def _schema(kept: list[str], by_instance: bool) -> Any:
+    texts = [(name, pa.string()) for name in ("query", *kept)]
+    fields = [("exemplar", pa.int64()), *texts, ("verdict", pa.bool_()), ("probability", pa.float64())]
+    if by_instance:
+        fields += [("place", pa.int64()), ("instance", pa.string()), ("attention", pa.float64())]
+        fields += [
+            ("share", pa.float64()),
+            ("score", pa.float64()),
+            ("witnesses_by", pa.string()),
+            ("witness", pa.bool_()),
+        ]
+    else:
+        fields += [("threshold", pa.float64()), ("bag_size", pa.int64()), ("witnesses", pa.list_(pa.int64()))]
+        fields += [("witnesses_by", pa.string())]
+    return pa.schema(fields)
+
+
+def _columns(rows: list[_Row], verdicts: Verdicts, first: int, kept: list[str], by_instance: bool) -> dict[str, Any]:
+    """What is written of one part, whose first exemplar has that number."""
+    exemplars, sizes = len(verdicts), np.diff(verdicts.ptr)
+    found: dict[str, Any] = {
+        "exemplar": np.arange(first, first + exemplars),
+        "query": np.array([row.query.name for row in rows], object),
+        **{name: np.array([row.kept[name] for row in rows], object) for name in kept},
+        "verdict": verdicts.verdict,
+        "probability": verdicts.probability,
+    }
+    if not by_instance:
+        found["threshold"] = np.full(exemplars, verdicts.threshold)
+        found["bag_size"] = sizes
+        found["witnesses"] = [[witness.index for witness in verdict.witnesses] for verdict in verdicts]
+        return {**found, "witnesses_by": [verdicts.witnesses_by] * exemplars}
+    targets = int(verdicts.ptr[-1])
+    nothing = [None] * targets
+    return {
+        **{name: np.repeat(column, sizes) for name, column in found.items()},
+        "place": np.arange(targets) - np.repeat(verdicts.ptr[:-1], sizes),
+        "instance": [one.name for row in rows for one in row.bag],
+        "attention": nothing if verdicts.attention is None else verdicts.attention,
+        "share": nothing if verdicts.shares is None else verdicts.shares,
+        "score": nothing if verdicts.scores is None else verdicts.scores,
+        "witnesses_by": [verdicts.witnesses_by] * targets,
+        "witness": nothing if verdicts.witness is None else verdicts.witness,
+    }

@@ -1,0 +1,133 @@
+"""The report on a folder: open what is there, measure it, audit it, and say so in a table or as JSON."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from miv.data import SPLITS, ExemplarSet, load_splits
+from miv.data.manifest import Manifest
+from miv.data.set_folder import is_set
+from miv.errors import MivError
+from miv.inspection.leakage import Finding, audit
+from miv.inspection.statistics import SetStatistics, Spread, set_statistics
+
+ONE_SET = "set"  # the name of a set that is not one of several splits
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found in a folder.
+
+    Args:
+        folder: that was looked at.
+        sets: the sets that it holds, by split.
+        manifests: where each came from.
+        statistics: of each set.
+        findings: of the leakage audit.
+    """
+
+    folder: Path
+    sets: dict[str, ExemplarSet]
+    manifests: dict[str, Manifest]
+    statistics: dict[str, SetStatistics]
+    findings: list[Finding]
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        described = {}
+        for name, manifest in self.manifests.items():
+            origin = {"builder": manifest.builder, "options": manifest.options, "seed": manifest.seed}
+            described[name] = {**origin, **asdict(self.statistics[name])}
+        return {
+            "folder": str(self.folder),
+            "sets": described,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+    def text(self) -> str:
+        """Everything as a table for people, one column a set."""
+        columns = [_rows(self.manifests[name], self.statistics[name]) for name in self.sets]
+        rows = [["", *self.sets]]
+        for cells in zip(*columns, strict=True):
+            rows.append([cells[0][0], *(value for _, value in cells)])
+        lines = [str(self.folder), "", *_aligned(rows), ""]
+        if not self.findings:
+            return "\n".join([*lines, "Leakage audit: nothing found."])
+        lines.append(f"Leakage audit: {len(self.findings)} findings.")
+        for finding in self.findings:
+            lines.append(f"- {finding.check} ({finding.where}), {finding.count:,} times: {finding.meaning}.")
+            more = "; …" if finding.count > len(finding.examples) else ""
+            lines.append(f"  {'; '.join(finding.examples)}{more}")
+        return "\n".join(lines)
+
+
+def open_sets(folder: Path, *, verify: bool = False) -> dict[str, ExemplarSet]:
+    """Open one set or a folder of splits."""
+    if is_set(folder):
+        return {ONE_SET: ExemplarSet.load(folder, verify=verify)}
+    if not folder.is_dir():
+        raise MivError(f"There is no folder {folder}. Expected one that `miv data` wrote.")
+    if not any((folder / split).is_dir() for split in SPLITS):
+        raise MivError(
+            f"{folder} holds neither a set (manifest.json) nor splits ({', '.join(SPLITS)}). "
+            "Expected a folder that `miv data` wrote."
+        )
+    return load_splits(folder, verify=verify)
+
+
+def inspect_folder(folder: Path) -> Inspection:
+    """Open a set or a folder of splits with every hash checked, measure it and audit it."""
+    sets = open_sets(folder, verify=True)
+    first = {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}
+    return Inspection(
+        folder=folder,
+        sets=sets,
+        manifests={name: Manifest.read(folder if name == ONE_SET else folder / name) for name in sets},
+        statistics={name: set_statistics(exemplars, first[name]) for name, exemplars in sets.items()},
+        findings=audit(sets, first),
+    )
+
+
+def _rows(manifest: Manifest, statistics: SetStatistics) -> list[tuple[str, str]]:
+    shape = "×".join(map(str, statistics.shape))
+    return [
+        ("builder", manifest.builder),
+        ("seed", _number(manifest.seed)),
+        ("exemplars", _number(statistics.exemplars)),
+        ("  positive", f"{statistics.positives:,} ({statistics.positive_share:.1%})"),
+        ("  duplicate", _number(statistics.duplicate_exemplars)),
+        ("  groups", _number(None if statistics.groups is None else len(statistics.groups))),
+        ("instances", _number(statistics.instances)),
+        ("  kind", f"{statistics.kind} {shape}".strip()),
+        ("  unused", _number(statistics.unused_instances)),
+        ("  duplicate", _number(statistics.duplicate_instances)),
+        ("  classes", _number(statistics.classes)),
+        ("bag entries", _number(statistics.bag_entries)),
+        *_spread("in a bag", statistics.bag_size),
+        ("witnesses", _number(statistics.witnesses)),
+        *_spread("in a positive bag", statistics.witnesses_per_positive),
+        *_spread("share of a positive bag", statistics.witness_rate),
+    ]
+
+
+def _number(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+def _spread(label: str, spread: Spread | None) -> list[tuple[str, str]]:
+    middle, ends = f"  {label}: mean (variance)", f"  {label}: min, median, max"
+    if spread is None:
+        return [(middle, "-"), (ends, "-")]
+    return [
+        (middle, f"{spread.mean:.3g} ({spread.variance:.3g})"),
+        (ends, f"{spread.minimum:.3g}, {spread.median:.3g}, {spread.maximum:.3g}"),
+    ]
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    lines = []
+    for label, *cells in rows:
+        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append("  ".join([label.ljust(widths[0]), *padded]).rstrip())
+    return lines

@@ -1,0 +1,148 @@
+"""The leakage audit: what would let a model score well, or badly, for the wrong reason."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data import ExemplarSet
+from miv.inspection.statistics import same_exemplar, witnesses_in_bags
+
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that should not be.
+
+    Args:
+        check: the name of the check.
+        where: the set, or the two sets, that it was found in.
+        meaning: what was found, and why it matters.
+        count: how many.
+        examples: the first few.
+    """
+
+    check: str
+    where: str
+    meaning: str
+    count: int
+    examples: list[str]
+
+
+def audit(sets: dict[str, ExemplarSet], first_identical: dict[str, NDArray[np.int64]] | None = None) -> list[Finding]:
+    """Look for leaks in each set and between sets; an empty list is good news.
+
+    Args:
+        sets: the sets by name, such as the splits.
+        first_identical: that of each set's pool, where it is known already.
+    """
+    first = first_identical or {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}
+    findings: list[Finding] = []
+    for name, exemplars in sets.items():
+        findings += _queries_in_bags(name, exemplars, first[name])
+        findings += _labels_against_witnesses(name, exemplars)
+        findings += _one_exemplar_two_labels(name, exemplars, first[name])
+    for one, other in combinations(sets, 2):
+        findings += _shared_classes(one, sets[one], other, sets[other])
+    findings += _shared_instances(sets)
+    return findings
+
+
+def _queries_in_bags(where: str, exemplars: ExemplarSet, first_identical: NDArray[np.int64]) -> Iterator[Finding]:
+    query = np.repeat(exemplars.query, exemplars.bag_sizes)  # (T,) the query of each member's exemplar
+    member = exemplars.bag_index
+    same = query == member
+    copies = (first_identical[query] == first_identical[member]) & ~same
+    yield from _finding(
+        "query_in_bag",
+        where,
+        "the query is a member of its own bag, so it can be found without any likeness of class",
+        np.flatnonzero(same),
+        lambda t: f"exemplar {exemplars.owner[t]}: instance {query[t]}",
+    )
+    yield from _finding(
+        "query_copy_in_bag",
+        where,
+        "a bag member has exactly the content of the query",
+        np.flatnonzero(copies),
+        lambda t: f"exemplar {exemplars.owner[t]}: query {query[t]} and member {member[t]}",
+    )
+
+
+def _labels_against_witnesses(where: str, exemplars: ExemplarSet) -> Iterator[Finding]:
+    if exemplars.witness is None:
+        return
+    has_witness = witnesses_in_bags(exemplars) > 0
+    yield from _finding(
+        "positive_without_witness",
+        where,
+        "the label is 1, but no bag member is a witness",
+        np.flatnonzero((exemplars.label == 1) & ~has_witness),
+        lambda e: f"exemplar {e}",
+    )
+    yield from _finding(
+        "negative_with_witness",
+        where,
+        "the label is 0, but a bag member is a witness",
+        np.flatnonzero((exemplars.label == 0) & has_witness),
+        lambda e: f"exemplar {e}",
+    )
+
+
+def _one_exemplar_two_labels(
+    where: str, exemplars: ExemplarSet, first_identical: NDArray[np.int64]
+) -> Iterator[Finding]:
+    first = same_exemplar(exemplars, first_identical)
+    yield from _finding(
+        "one_exemplar_two_labels",
+        where,
+        "two exemplars have the same query and bag, but different labels",
+        np.flatnonzero(exemplars.label != exemplars.label[first]),
+        lambda e: f"exemplars {first[e]} and {e}",
+    )
+
+
+def _shared_classes(one: str, first: ExemplarSet, other: str, second: ExemplarSet) -> Iterator[Finding]:
+    if first.pool.classes is None or second.pool.classes is None:
+        return
+    shared = set(first.pool.classes[first.used]) & set(second.pool.classes[second.used])
+    yield from _finding(
+        "class_in_two_sets",
+        f"{one}, {other}",
+        "a class is in both sets, so the one is no test of classes never seen in the other",
+        sorted(shared),
+        lambda name: f"class {name!r}",
+    )
+
+
+def _shared_instances(sets: dict[str, ExemplarSet]) -> Iterator[Finding]:
+    if len(sets) < 2:
+        return
+    places = {name: _places_of_content(exemplars) for name, exemplars in sets.items()}
+    for one, other in combinations(sets, 2):
+        shared = sorted((places[one][key], places[other][key]) for key in places[one].keys() & places[other])
+        yield from _finding(
+            "instance_in_two_sets",
+            f"{one}, {other}",
+            "an instance of exactly the same content is used in both sets",
+            shared,
+            lambda pair: f"instances {pair[0]} and {pair[1]}",
+        )
+
+
+def _places_of_content(exemplars: ExemplarSet) -> dict[bytes, int]:
+    places: dict[bytes, int] = {}
+    for row, digest in zip(exemplars.used.tolist(), exemplars.pool.digests(exemplars.used), strict=True):
+        places.setdefault(digest, row)
+    return places
+
+
+def _finding(
+    check: str, where: str, meaning: str, found: Sequence[Any] | NDArray[Any], say: Callable[[Any], str]
+) -> Iterator[Finding]:
+    if len(found):
+        yield Finding(check, where, meaning, len(found), [say(case) for case in found[:EXAMPLES]])

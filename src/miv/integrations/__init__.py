@@ -1,0 +1,1 @@
+"""The package inside the tools of others."""

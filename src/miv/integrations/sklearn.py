@@ -1,0 +1,259 @@
+"""Multiple instance verification of feature vectors for scikit-learn."""
+
+import tempfile
+import warnings
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from miv.data import ExemplarSet
+from miv.errors import MivError, MivWarning
+from miv.evaluation import auroc
+from miv.evaluation.classification import auroc_within_chance
+from miv.inference.verdict import Asked, Verdicts
+from miv.integrations.pairs import all_vectors, choose_held_out, exemplar_set, queries_and_bags
+
+_SEEDS = np.iinfo(np.int32).max
+
+
+class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Does a bag of vectors hold something of the query's class, and which of them show it?
+
+    Every method takes exemplars in one of two forms: as ``X``, a sequence of pairs ``(query, bag)``, which is what
+    ``cross_val_score``, ``GridSearchCV`` and the like need; or as ``queries`` and ``bags``, two arguments in its place.
+    So ``fit(X, y)`` and ``fit(queries, bags, labels)`` are the same, and so are ``predict(X)`` and
+    ``predict(queries, bags)``. A query is a vector ``(C,)``, a bag an array ``(N, C)`` of any number of them.
+
+    Args:
+        pooling: a name from ``miv.list_poolings()``.
+        heads: number of heads of a pooling that has any; a divisor of ``C``.
+        pooling_options: further options of the pooling.
+        max_epochs: maximum number of epochs. ``None``, here and below, chooses by the number of exemplars, as
+            ``miv train`` does.
+        batch_size: exemplars in a step.
+        learning_rate: highest learning rate of the one cycle.
+        pull: how strongly weights are pulled toward where they started, as in ``TrainingConfig``.
+        align: whether a linear map of the vectors is learned first. It is kept only where the nearest target answers
+            better with it.
+        validation_fraction: share of the exemplars that is held out to choose the best epoch by AUROC. All exemplars of
+            one query are on one side. 0 chooses by the training exemplars.
+        random_state: seed of the batches and of what is held out.
+        verbose: whether to show each epoch on standard error.
+
+    Attributes:
+        classes_: the two labels, no and yes, in sorted order.
+        n_features_in_: ``C``.
+        verifier_: the ``miv.Verifier``; its ``operating_point`` decides threshold and witnesses.
+
+    >>> rng = np.random.default_rng(0)
+    >>> kinds = np.eye(4, 8) * 5  # four classes of vectors
+    >>> queries = kinds[rng.integers(4, size=200)]
+    >>> bags = [kinds[rng.integers(4, size=3)] + rng.normal(size=(3, 8)) for _ in queries]
+    >>> labels = [int((np.abs(bag - query).max(axis=1) < 4).any()) for query, bag in zip(queries, bags)]
+    >>> model = MIVClassifier(max_epochs=10, random_state=0).fit(queries, bags, labels)
+    >>> model.predict_proba(queries, bags).shape, len(model.witnesses(queries, bags))
+    ((200, 2), 200)
+    """
+
+    def __init__(
+        self,
+        pooling: str = "cap_dba_l2",
+        heads: int = 1,
+        pooling_options: dict[str, Any] | None = None,
+        max_epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        pull: float | None = None,
+        align: bool = True,
+        validation_fraction: float = 0.2,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.pooling = pooling
+        self.heads = heads
+        self.pooling_options = pooling_options
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.pull = pull
+        self.align = align
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, labels: ArrayLike | None = None) -> Self:  # noqa: N803 - scikit-learn's name
+        """Train: ``fit(X, y)`` with pairs and their labels, or ``fit(queries, bags, labels)``."""
+        queries, bags = queries_and_bags(X, None if labels is None else y)
+        given = column_or_1d(y if labels is None else labels, warn=True)
+        if len(given) != len(bags):
+            raise MivError(f"There are {len(bags)} exemplars and {len(given)} labels. Expected one label an exemplar.")
+        check_classification_targets(given)
+        self.classes_, label = np.unique(given, return_inverse=True)
+        if len(self.classes_) > 2:
+            raise MivError(
+                f"Only binary classification is supported. There are {len(self.classes_)} classes of labels: "
+                f"{self.classes_[:5].tolist()}. Expected two: whether a bag holds something of the query's class."
+            )
+        if len(self.classes_) < 2:
+            raise MivError(
+                f"There is one class, {self.classes_.tolist()[0]!r}. Expected exemplars of both, no and yes."
+            )
+        exemplars = exemplar_set(queries, bags, label)
+        self.n_features_in_ = int(exemplars.pool.values.shape[1])
+        # The seed is for the weights of this verifier, not for what the caller draws next.
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            self.verifier_ = self._train(exemplars)
+        self._warn_where_nothing_was_learnt(queries, bags, label)
+        return self
+
+    def predict_proba(self, X: Any, bags: Any = None) -> NDArray[np.float64]:  # noqa: N803
+        """``(E, 2)``: the probability that the bag does not hold the query's class, and that it does."""
+        probability = self.verify(X, bags, witnesses="none").probability
+        return np.stack([1 - probability, probability], axis=1)
+
+    def predict(self, X: Any, bags: Any = None) -> NDArray[Any]:  # noqa: N803
+        """``(E,)``: a label for each exemplar, by the threshold of the verifier's operating point."""
+        verdicts = self.verify(X, bags, witnesses="none")
+        return self.classes_[verdicts.verdict.astype(np.int64)]
+
+    def witnesses(self, X: Any, bags: Any = None) -> list[NDArray[np.int64]]:  # noqa: N803
+        """For each exemplar the places of its witnesses in the bag, the greatest share first; possibly none."""
+        verdicts = self.verify(X, bags)
+        return [np.array([one.index for one in verdict.witnesses], np.int64) for verdict in verdicts]
+
+    def verify(self, X: Any, bags: Any = None, *, witnesses: Asked | None = None) -> Verdicts:  # noqa: N803
+        """Everything at once: verdicts, probabilities, attention, and witnesses as ``Verifier.verify`` has them."""
+        check_is_fitted(self)
+        queries, bags = queries_and_bags(X, bags)
+        if len(queries) and np.ndim(queries[0]) == 1 and len(queries[0]) != self.n_features_in_:
+            raise MivError(
+                f"X has {len(queries[0])} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input: vectors as long as those that it was fitted on."
+            )
+        return self.verifier_.verify_many(queries, bags, witnesses=witnesses)
+
+    def score(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        labels: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Accuracy, weighted where there are weights: ``score(X, y)`` or ``score(queries, bags, labels)``."""
+        if labels is not None and len(y) and np.ndim(next(iter(y))) == 0:
+            raise MivError(
+                "The second argument has a number or a word for each exemplar, so it is labels, and there is a third. "
+                "Expected score(X, y, sample_weight=weights), or score(queries, bags, labels)."
+            )
+        if labels is None:
+            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        return float(accuracy_score(labels, self.predict(X, y), sample_weight=sample_weight))
+
+    def _train(self, exemplars: ExemplarSet) -> Any:
+        from miv.models.verifier import Verifier
+        from miv.training.auto import choose
+        from miv.training.run import Machine, StoppedByUser, train
+
+        random = check_random_state(self.random_state)
+        sets = self._split(exemplars, int(random.randint(_SEEDS)))
+        given = self._given() | {"seed": int(random.randint(_SEEDS))}
+        config = choose(sets, given).config.changed(given)
+        with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore", MivWarning)  # `fit` has a warning of its own
+            run = Path(folder) / "run"
+            try:
+                train(sets, config, run, Machine(Path(folder) / "cache", quiet=not self.verbose))
+            except StoppedByUser:  # there is no run to go on with
+                raise KeyboardInterrupt from None
+            return Verifier.from_pretrained(run)
+
+    def _given(self) -> dict[str, Any]:
+        """The settings that do not depend on the number of exemplars."""
+        given = {
+            "pooling": self.pooling,
+            "heads": self.heads,
+            "pooling_options": self.pooling_options or {},
+            "backbone": "features",
+            "max_epochs": self.max_epochs,
+            "batch_size": self.batch_size,
+            "learning_rates": None if self.learning_rate is None else ((0, self.learning_rate),),
+            "pull": self.pull,
+            "align_epochs": None if self.align else 0,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _warn_where_nothing_was_learnt(self, queries: Any, bags: Any, label: NDArray[np.int64]) -> None:
+        found = auroc(label, self.verifier_.verify_many(queries, bags, witnesses="none").logit)
+        if found < auroc_within_chance(label):
+            warnings.warn(
+                f"Nothing was learnt: on its own {len(label):,} training exemplars the model is no better than chance "
+                f"(AUROC {found:.2f}). Give more exemplars or other vectors, or check that the labels fit the bags.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _split(self, exemplars: ExemplarSet, seed: int) -> dict[str, ExemplarSet]:
+        fraction = self.validation_fraction
+        if not 0 <= fraction < 1:
+            raise MivError(f"validation_fraction is {fraction}. Expected at least 0, and less than 1.")
+        held_out = choose_held_out(exemplars, fraction, np.random.default_rng(seed)) if fraction else None
+        if held_out is None:
+            return {"train": exemplars, "validation": exemplars}
+        return {"train": exemplars.subset(~held_out), "validation": exemplars.subset(held_out)}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.two_d_array = False  # a sequence of (query, bag)
+        return tags
+
+
+class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Applies a transformer of vectors, such as ``StandardScaler()``, to every query and every member of a bag.
+
+    It takes and gives sequences of pairs ``(query, bag)``, and so stands before ``MIVClassifier`` in a ``Pipeline``.
+
+    Args:
+        transformer: is cloned, and fitted on all queries and members of bags together.
+
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> pairs = [([0.0, 4.0], [[2.0, 4.0], [4.0, 10.0]]), ([2.0, 6.0], [[2.0, 6.0]])]
+    >>> query, bag = OnInstances(StandardScaler()).fit_transform(pairs)[0]
+    >>> query.round(1).tolist(), bag.round(1).tolist()
+    ([-1.6, -0.9], [[0.0, -0.9], [1.6, 1.8]])
+    """
+
+    def __init__(self, transformer: Any) -> None:
+        self.transformer = transformer
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+        """Fit the transformer on all vectors."""
+        vectors, _ = all_vectors(X)
+        self.n_features_in_ = vectors.shape[1]
+        self.transformer_ = clone(self.transformer).fit(vectors)
+        return self
+
+    def transform(self, X: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:  # noqa: N803
+        """Transform all vectors, in one call."""
+        check_is_fitted(self)
+        given, borders = all_vectors(X)
+        made = self.transformer_.transform(given)
+        vectors = np.asarray(made.toarray() if hasattr(made, "toarray") else made)  # a sparse matrix, or a data frame
+        members = [vectors[first:last] for first, last in pairwise(borders)]
+        return list(zip(vectors[: borders[0]], members, strict=True))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags

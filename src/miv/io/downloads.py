@@ -1,0 +1,114 @@
+"""Downloads that go on where they stopped and are believed only when size and hash are right."""
+
+import hashlib
+import http.client
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from miv.errors import MivError
+from miv.runtime.progress import Progress
+
+_BLOCK = 1 << 16
+_ATTEMPTS = 5
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file at an address, with the size and hash that it must have."""
+
+    url: str
+    size: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The name under which it is stored."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+def fetch(file: RemoteFile, folder: Path, progress: Progress) -> Path:
+    """Download a file into ``folder`` and return its path.
+
+    What has arrived stays in ``<name>.part`` when the connection breaks or the program is stopped, and is not
+    asked for again. The file gets its name only when it is whole.
+    """
+    target = folder / file.name
+    part = folder / f"{file.name}.part"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if part.exists() and part.stat().st_size > file.size:
+            part.unlink()
+        _fill(part, file, progress)
+        _check_hash(part, file)
+        part.replace(target)
+    except OSError as error:
+        raise MivError(f"{part} cannot be written: {error.strerror or error}.") from error
+    return target
+
+
+def _fill(part: Path, file: RemoteFile, progress: Progress) -> None:
+    """Ask for the missing rest until it is there or nothing more arrives."""
+    problem = ""
+    with progress.step(f"Downloading {file.name} (bytes)", total=file.size) as advance:
+        have = part.stat().st_size if part.exists() else 0
+        advance(have)
+        failures = 0
+        while have < file.size and failures < _ATTEMPTS:
+            try:
+                _ask_for_rest(part, have, file)
+                problem = "the connection was closed early"
+            except urllib.error.HTTPError as error:
+                problem = f"the server answers {error.code} {error.reason}"
+                if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    problem = "the server's file is shorter"
+                    part.unlink()  # asking again would end here again; the next run starts anew
+                    have = 0
+                    break
+            except urllib.error.URLError as error:
+                problem = f"there is no connection ({error.reason})"
+            except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
+                problem = f"the connection broke ({error or type(error).__name__})"
+            now = part.stat().st_size if part.exists() else 0
+            failures = 0 if now > have else failures + 1
+            advance(now - have)
+            have = now
+    if have != file.size:
+        raise MivError(
+            f"{file.url} could not be downloaded: {problem}; {have:,} of {file.size:,} bytes are here. "
+            f"Try again to go on from there, or put the file into {part.parent} by hand."
+        )
+
+
+def _ask_for_rest(part: Path, have: int, file: RemoteFile) -> None:
+    if not file.url.startswith(("https://", "http://")):
+        raise MivError(f"{file.url} is not a web address.")
+    request = urllib.request.Request(file.url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+        resumed = answer.status == http.HTTPStatus.PARTIAL_CONTENT
+        if resumed and not str(answer.headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
+            raise http.client.HTTPException("the server sent another part than asked for")
+        with part.open("ab" if resumed else "wb") as out:
+            _copy(answer, out, file.size - (have if resumed else 0))
+
+
+def _copy(answer: Any, out: Any, missing: int) -> None:
+    """Copy at most one byte more than is missing: a file that is too long is found without storing it all."""
+    missing += 1
+    while missing > 0 and (block := answer.read(min(_BLOCK, missing))):
+        out.write(block)
+        missing -= len(block)
+
+
+def _check_hash(part: Path, file: RemoteFile) -> None:
+    with part.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != file.sha256:
+        part.unlink()
+        raise MivError(
+            f"{file.url} is not the expected file: its sha256 is {found}, expected {file.sha256}. "
+            "It was deleted; try again, or get the file from elsewhere."
+        )

@@ -1,0 +1,114 @@
+"""Reading a verifier's ``config.json`` and ``model.safetensors`` without believing them unchecked."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from miv.errors import MivError
+from miv.io.json_files import read_json_object
+
+CONFIG_NAME = "config.json"
+WEIGHTS_NAME = "model.safetensors"
+RUN_NAME, VERIFIER_NAME = "run.json", "verifier"  # in the folder of a run
+FORMAT = "miv-verifier"
+FORMAT_VERSION = 1
+_FLOATS = {torch.float64, torch.float32, torch.bfloat16, torch.float16}
+_MOST_UNSAVED_BYTES = 100_000_000
+
+
+def find_verifier(folder: Path) -> Path:
+    """The folder of the verifier that a folder means: the final one of a run of ``miv train``, or itself."""
+    if not (folder / RUN_NAME).is_file():
+        return folder
+    if not (folder / VERIFIER_NAME).is_dir():
+        raise MivError(
+            f"{folder} is a run that is not done, and has no {VERIFIER_NAME}/ yet. Go on with it "
+            "(miv train … --resume), or load the best so far: checkpoints/<stage>/best in it."
+        )
+    return folder / VERIFIER_NAME
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read and check a verifier's configuration, less the two keys that say what kind of file it is."""
+    config = read_json_object(
+        path, f"Expected a folder made by Verifier.save_pretrained, with {CONFIG_NAME} and {WEIGHTS_NAME}."
+    )
+    if config.pop("format", None) != FORMAT:
+        raise MivError(f'{path} has no "format": "{FORMAT}". It belongs to some other kind of model.')
+    version = config.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise MivError(f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}; update miv for a later one.")
+    return {"start": "paper", **config}  # verifiers from before there was another one do not name it
+
+
+def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
+    """Return the weights of a safetensors file that fits ``outline``, made on the meta device, exactly."""
+    if not path.is_file():
+        raise MivError(
+            f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files such as "
+            "pytorch_model.bin."
+        )
+    weights = load_weights(path)
+    _check_fit(path, weights, outline.state_dict())
+    _check_unsaved(path, weights, outline)
+    # Copied to memory of torch's own, which is aligned as a file's is not: otherwise sums differ in their last bit.
+    return {name: tensor.clone() for name, tensor in weights.items()}
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """All that a safetensors file holds."""
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise MivError(
+            f"{path} is not a whole safetensors file ({error}). It is damaged or cut off; copy it anew."
+        ) from error
+
+
+def hash_of_weights(weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 over the names, dtypes, shapes and values of weights."""
+    digest = hashlib.sha256()
+    add_weights(digest, weights)
+    return digest.hexdigest()
+
+
+def add_weights(digest: "hashlib._Hash", weights: Mapping[str, Tensor]) -> None:
+    """Add the names, dtypes, shapes and values of weights to a hash."""
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+
+
+def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    missing, surplus = sorted(expected.keys() - weights.keys()), sorted(weights.keys() - expected.keys())
+    if missing or surplus:
+        raise MivError(
+            f"{path} does not fit {CONFIG_NAME}: it lacks {missing[:3] or 'nothing'} and has the unexpected "
+            f"{surplus[:3] or 'nothing'}. The two files must come from one save."
+        )
+    dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
+    if len(dtypes) != 1 or not dtypes <= _FLOATS:
+        given, known = (", ".join(sorted(map(str, some))) for some in (dtypes, _FLOATS))
+        raise MivError(f"{path} has weights of {given}. Expected one dtype among {known}.")
+    for name, tensor in weights.items():
+        wanted = expected[name]
+        if tensor.shape != wanted.shape or tensor.is_floating_point() != wanted.is_floating_point():
+            raise MivError(
+                f"{path}: {name} is {tensor.dtype} {tuple(tensor.shape)}. "
+                f"Expected {wanted.dtype} {tuple(wanted.shape)}, as {CONFIG_NAME} says."
+            )
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise MivError(f"{path}: {name} has values that are NaN or infinite. The training went wrong.")
+
+
+def _check_unsaved(path: Path, weights: dict[str, Tensor], outline: nn.Module) -> None:
+    """Refuse buffers that are not in the file and yet would need far more memory than all that is."""
+    unsaved = sum(buffer.nbytes for name, buffer in outline.named_buffers() if name not in weights)
+    if unsaved > sum(tensor.nbytes for tensor in weights.values()) + _MOST_UNSAVED_BYTES:
+        raise MivError(f"{path}: {CONFIG_NAME} asks for {unsaved:,} bytes beside the weights. It cannot be meant so.")

@@ -1,0 +1,111 @@
+"""What the cells of a table mean: lists, labels, witnesses, ids, and what kind of instance a cell is."""
+
+from typing import Any
+
+from miv.data import Kind
+from miv.errors import MivError
+from miv.io.image_files import IMAGE_SUFFIXES
+from miv.io.instance_files import short
+from miv.io.json_lines import parse_json
+
+SEPARATOR = "|"
+_TWO_FORMS = "Numbers are positions from 0, each given once; flags are one true or false a member, as in [true, false]."
+
+
+def parse_list(cell: Any, what: str, place: str) -> list[Any]:
+    """Return a list: as it is, or from a string that is a JSON list or has its parts separated by ``|``.
+
+    >>> parse_list("a.png | b.png", "bag", "line 2"), parse_list('["a|b", "c"]', "bag", "line 2")
+    (['a.png', 'b.png'], ['a|b', 'c'])
+    """
+    if isinstance(cell, str):
+        text = cell.strip()
+        if text.startswith("["):
+            cell = parse_json(text, f"{place}, {what}")
+        elif text:
+            return [part.strip() for part in text.split(SEPARATOR)]
+        else:
+            return []
+    if isinstance(cell, tuple):
+        return list(cell)
+    if not isinstance(cell, list):
+        raise MivError(f"{place}: the {what} must be a list, or a string such as 'a|b'; found {short(cell)}.")
+    return cell
+
+
+def separator_hint(cell: str) -> str:
+    """What to say of a cell that names nothing, where it looks like a list with another separator; else "".
+
+    >>> separator_hint("a.png;b.png"), separator_hint("a.png")
+    (" The parts of a list are separated by '|', or it is a JSON list.", '')
+    """
+    return f" The parts of a list are separated by {SEPARATOR!r}, or it is a JSON list." * bool(set(cell) & set(";,"))
+
+
+def is_label(cell: Any) -> bool:
+    """Whether a cell is 0 or 1."""
+    text = cell.strip() if isinstance(cell, str) else cell
+    return text in (0, 1, "0", "1")  # True, False and 1.0 are equal to these too
+
+
+def parse_label(cell: Any, place: str) -> int:
+    """Return 0 or 1."""
+    if is_label(cell):
+        return int(cell)
+    raise MivError(f"{place}: the label is {short(cell)}; expected 0 (not in the bag) or 1 (in the bag).")
+
+
+def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
+    """Return which of ``size`` bag members are witnesses. Numbers are positions, true and false are flags, always.
+
+    >>> parse_witnesses("0|2", 3, "line 2"), parse_witnesses([False, True], 2, "line 2")
+    ([True, False, True], [False, True])
+    >>> parse_witnesses([0, 1], 2, "line 2")
+    [True, True]
+    """
+    given = [] if cell is None else parse_list(cell, "witnesses", place)
+    if given and all(isinstance(entry, bool) for entry in given):
+        if len(given) != size:
+            raise MivError(f"{place}: {len(given)} times true or false as witnesses of a bag of {size}.")
+        return given
+    flags = [False] * size
+    for entry in given:
+        position = _position(entry)
+        if position is None or not 0 <= position < size:
+            raise MivError(
+                f"{place}: the witness {short(entry)} is no position in the bag; expected 0 to {size - 1}, "
+                "or as many true and false as the bag has instances."
+            )
+        if flags[position]:
+            raise MivError(f"{place}: the witness {position} is given twice. {_TWO_FORMS}")
+        flags[position] = True
+    return flags
+
+
+def parse_id(cell: Any, place: str) -> str:
+    """Return an id, which may be a text or a whole number."""
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return str(cell)
+    if isinstance(cell, str) and cell.strip():
+        return cell.strip()
+    raise MivError(f"{place}: an id must be a text or a whole number; found {short(cell)}.")
+
+
+def guess_kind(cell: Any) -> Kind:
+    """What an instance is, from the first cell that holds one: numbers, the name of an image, or else a text.
+
+    >>> [guess_kind(cell) for cell in ([0.5, 1.0], "[0.5, 1.0]", "faces/anna.jpg", "v.npy", "Anna sings.")]
+    ['features', 'features', 'image', 'features', 'text']
+    """
+    if not isinstance(cell, str):
+        return "features"
+    text = cell.strip().lower()
+    if text.endswith(tuple(IMAGE_SUFFIXES)):
+        return "image"
+    return "features" if text.endswith(".npy") or text.startswith("[") else "text"
+
+
+def _position(entry: Any) -> int | None:
+    if isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10:
+        return int(entry)
+    return entry if isinstance(entry, int) and not isinstance(entry, bool) else None

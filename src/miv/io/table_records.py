@@ -1,0 +1,116 @@
+"""Rows of a table from outside, one by one, each with the place it came from: CSV, JSON lines, Parquet."""
+
+import csv
+from collections.abc import Callable, Collection, Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from miv.errors import MivError
+from miv.io.instance_files import short
+from miv.io.json_lines import MAX_LINE_BYTES, read_json_lines, read_lines
+
+Record = tuple[str, dict[str, Any]]
+"""A place for messages ("table.csv, line 7") and the cells by column; CSV cells are strings."""
+
+
+def read_records(path: Path, required: Sequence[str]) -> Iterator[Record]:
+    """Yield the rows of a table; the file's name says what it is (.csv, .tsv, .jsonl, .ndjson, .parquet).
+
+    A column of ``required`` that is missing is an error of the header, or of the row where each names its own.
+    """
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise MivError(f"{path}: not a table that can be read. Expected a name ending in {', '.join(_READERS)}.")
+    try:
+        if not path.is_file():
+            raise MivError(f"{path}: this table {'is not a file' if path.exists() else 'does not exist'}.")
+        yield from reader(path, required)
+    except OSError as error:
+        raise MivError(f"{path}: cannot be read ({error}).") from error
+
+
+def _read_csv(path: Path, required: Sequence[str]) -> Iterator[Record]:
+    csv.field_size_limit(MAX_LINE_BYTES)  # a bag of texts is longer than what the module expects of a cell
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(path)
+    reader = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)
+    columns: list[str] | None = None
+    line = 1
+    try:
+        for cells in reader:
+            place = f"{path}, line {line}"
+            line = reader.line_num + 1  # a quoted cell may go over several lines; a row is where it begins
+            if not cells:
+                continue
+            if columns is None:
+                columns = _check_header([cell.strip() for cell in cells], required, place)
+                continue
+            if len(cells) != len(columns):
+                raise MivError(
+                    f"{place}: {len(cells)} cells, but the header has {len(columns)} columns. "
+                    f"Put quotes around cells that hold {_NAMES[delimiter]} or line breaks."
+                )
+            yield place, dict(zip(columns, cells, strict=True))
+    except csv.Error as error:
+        raise MivError(f"{path}, line {line}: broken CSV: {error}.") from error
+
+
+def _delimiter(path: Path) -> str:
+    """What separates the cells; spreadsheets in many languages write semicolons, and the header shows it."""
+    header = next((line for _, line in read_lines(path) if line.strip()), "")
+    return ";" if ";" in header and "," not in header else ","
+
+
+def _check_header(columns: list[str], required: Sequence[str], place: str) -> list[str]:
+    for column in columns:
+        if columns.count(column) > 1:
+            raise MivError(f"{place}: the header has the column {column!r} twice. Rename one.")
+    _require(columns, required, place)
+    return columns
+
+
+def _require(columns: Collection[str], required: Sequence[str], place: str) -> None:
+    """Name the nearest column where one is missing."""
+    for column in required:
+        if column not in columns:
+            near = get_close_matches(column, columns, n=1, cutoff=0.5)
+            suggestion = f" Did you mean {near[0]!r}?" if near else ""
+            found = ", ".join(columns) or "none"
+            raise MivError(f"{place}: there is no column {column!r}.{suggestion} Found: {short(found)}.")
+
+
+def _read_json_lines(path: Path, required: Sequence[str]) -> Iterator[Record]:
+    for line, record in read_json_lines(path):
+        _require(record, required, f"{path}, line {line}")
+        yield f"{path}, line {line}", record
+
+
+def _read_parquet(path: Path, required: Sequence[str]) -> Iterator[Record]:
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            columns = _check_header(list(file.schema_arrow.names), required, str(path))
+            for batch in file.iter_batches(batch_size=1024):
+                rows = [batch.column(place).to_pylist() for place in range(len(columns))]
+                for cells in zip(*rows, strict=True):
+                    number += 1
+                    yield f"{path}, row {number}", dict(zip(columns, cells, strict=True))
+    except (MivError, OSError):
+        raise
+    except Exception as error:  # damaged files raise many types
+        raise MivError(f"{path}: not a Parquet file, or damaged after row {number} ({error}).") from error
+
+
+_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[Record]]] = {
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+    ".parquet": _read_parquet,
+}
+
+TABLE_SUFFIXES = frozenset(_READERS)
+"""How the names of tables that can be read end, in lower case."""

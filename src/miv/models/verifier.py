@@ -1,0 +1,278 @@
+"""The verifier: backbone → LayerNorm → pooling → similarity → logit."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import ModelHubMixin
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from miv.backbones import create_backbone
+from miv.bags import Bags
+from miv.data.instance_form import InstanceForm
+from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint
+from miv.errors import MivError
+from miv.inference.given import ALONE
+from miv.inference.verdict import Asked, Verdict, Verdicts
+from miv.inference.verifying import verify_many
+from miv.io.image_files import Fit
+from miv.io.model_files import (
+    CONFIG_NAME,
+    FORMAT,
+    FORMAT_VERSION,
+    WEIGHTS_NAME,
+    find_verifier,
+    read_config,
+    read_weights,
+)
+from miv.io.whole_files import SAVING, make_ordinary
+from miv.models.hub import download, download_if_there, is_folder
+from miv.models.shipped import shipped_folder
+from miv.poolings import create_pooling
+from miv.poolings.pooling_base import Start
+from miv.runtime.progress import Progress
+
+_MODEL_CARD = """---
+{{ card_data }}
+---
+A verifier for multiple instance verification. Load it with `miv.Verifier.from_pretrained`.
+"""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The answers for ``B`` exemplars with ``T`` targets in all.
+
+    Args:
+        logit: ``(B,)``; from 0 on the bag is taken to hold something of the query's class.
+        probability: ``(B,)``, the sigmoid of the logit, whatever the operating point; a ``Verdict`` has the
+            calibrated one.
+        attention: ``(T,)``, the mean over heads, of sum 1 in each bag; ``None`` where the pooling has none.
+        attention_by_head: ``(T, h)``, or ``None``.
+        query_vector: ``(B, C)``, the query's side of the twins.
+        bag_vector: ``(B, C)``, the bag's side.
+        ptr: ``(B + 1,)``, the borders between the bags.
+    """
+
+    logit: Tensor
+    probability: Tensor
+    attention: Tensor | None
+    attention_by_head: Tensor | None
+    query_vector: Tensor
+    bag_vector: Tensor
+    ptr: Tensor
+
+    def __len__(self) -> int:
+        return len(self.logit)
+
+    def attention_of(self, exemplar: int) -> Tensor:
+        """``(N,)`` how much of one exemplar's attention each of its targets gets."""
+        if self.attention is None:
+            raise MivError("This pooling has no attention. `miv poolings` lists those that have.")
+        if not 0 <= exemplar < len(self):
+            raise MivError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
+        return self.attention[int(self.ptr[exemplar]) : int(self.ptr[exemplar + 1])]
+
+
+class Verifier(
+    nn.Module,
+    ModelHubMixin,
+    library_name="miv",
+    license="apache-2.0",
+    tags=["multiple-instance-verification"],
+    model_card_template=_MODEL_CARD,
+):
+    """Answers whether a bag holds something of the query's class, and which of its instances show it.
+
+    Args:
+        pooling: a name from ``miv.list_poolings()``.
+        backbone: ``features`` where the instances are vectors already, ``compact_cnn`` for small grey images,
+            ``hog_cnn`` for few images, ``hog`` and ``pixels`` for images without learning, ``hf:<name or folder>`` for
+            texts and images, ``timm:<name>`` for images.
+        channels: the length of the vectors, for the backbone ``features`` only.
+        pooling_options: what ``miv.create_pooling`` takes for that name, such as ``{"heads": 4}``.
+        backbone_options: what the backbone takes, such as ``{"size": "large"}``.
+        instances: for images, those it is trained on, such as ``{"kind": "image", "height": 28, "width": 28,
+            "mode": "L"}``, so that image files can be brought to that form.
+        start: ``similar``: features of one length and a similarity that starts as a cosine, so that it is of use with
+            few exemplars; ``paper``: the authors' LayerNorm, and weights of random signs.
+
+    >>> verifier = Verifier("cap_dba_l2", channels=8)
+    >>> bags = Bags.from_list([torch.randn(5, 8), torch.randn(2, 8)])
+    >>> answer = verifier(torch.randn(2, 8), bags)
+    >>> answer.probability.shape, answer.attention_of(1).shape
+    (torch.Size([2]), torch.Size([2]))
+    """
+
+    def __init__(
+        self,
+        pooling: str = "cap_dba_l2",
+        backbone: str = "features",
+        channels: int | None = None,
+        pooling_options: dict[str, Any] | None = None,
+        backbone_options: dict[str, Any] | None = None,
+        instances: dict[str, Any] | None = None,
+        start: Start = "similar",
+    ) -> None:
+        super().__init__()
+        backbone_options = dict(backbone_options or {})
+        if backbone == "features" and channels is None:
+            raise MivError("channels is missing. With the backbone 'features', say how long a vector is.")
+        if backbone == "features":
+            backbone_options["channels"] = channels
+        elif channels is not None:
+            raise MivError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
+        self.backbone = create_backbone(backbone, **backbone_options)
+        self.pooling = create_pooling(pooling, channels=self.backbone.channels, start=start, **(pooling_options or {}))
+        self.instances = None if instances is None else InstanceForm.checked(instances)
+        self.operating_point = OperatingPoint.default()
+        # What the mixin writes to config.json; its own choice would lack the two keys that name the format.
+        self._hub_mixin_config = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "pooling": pooling,
+            "start": start,
+            "backbone": backbone,
+            "channels": channels,
+            "pooling_options": pooling_options or {},
+            "backbone_options": {k: v for k, v in self.backbone.configuration().items() if k != "channels"},
+            **({} if self.instances is None else {"instances": self.instances.document()}),
+        }
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """What ``config.json`` holds: the names and options of pooling and backbone."""
+        return dict(self._hub_mixin_config)  # type: ignore[arg-type]  # always a dict here
+
+    def forward(self, query: Tensor, bags: Bags) -> Verification:
+        """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)`` and verify."""
+        if len(query) != len(bags):
+            raise MivError(f"There are {len(query)} queries and {len(bags)} bags. Expected one query a bag.")
+        if query.dtype != bags.values.dtype:
+            raise MivError(f"The queries are {query.dtype}, the bags {bags.values.dtype}. Expected one dtype.")
+        features = self.backbone(torch.cat([query, bags.values]))  # (B + T, C), each instance embedded alike
+        return self.verify_features(features[: len(query)], bags.with_values(features[len(query) :]))
+
+    def verify_features(self, query: Tensor, bags: Bags) -> Verification:
+        """Verify what the backbone has embedded already: queries ``(B, C)`` and bags of values ``(T, C)``."""
+        weights = next(self.pooling.parameters()).dtype
+        if query.dtype != weights and not torch.is_autocast_enabled(query.device.type):
+            raise MivError(f"The features are {query.dtype}, the verifier's weights {weights}. Convert one of them.")
+        normed_query = self.pooling.norm(query)  # (B, C), v_query
+        twins = self.pooling(normed_query, bags.with_values(self.pooling.norm(bags.values)))
+        logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)  # (B,)
+        return Verification(
+            logit=logit,
+            probability=logit.sigmoid(),
+            attention=None if twins.attention is None else twins.attention.mean(dim=1),
+            attention_by_head=twins.attention,
+            query_vector=twins.query_vector,
+            bag_vector=twins.bag_vector,
+            ptr=bags.ptr,
+        )
+
+    def verify(self, query: Any, bag: Any, *, resize: Fit | None = None, witnesses: Asked | None = None) -> Verdict:
+        """Does the bag hold something of the query's class, and which of its instances show it?
+
+        Args:
+            query: what the verifier was trained on: an image (a file, a Pillow image, or an array ``(H, W)`` or
+                ``(H, W, 3)`` uint8), a text, or a vector ``(C,)``.
+            bag: several of the same: a list, an array with a row an instance, the path of a folder with a file an
+                instance (images, ``.txt`` or ``.npy``), or for texts of a ``.txt`` file with one text per line.
+            resize: how an image of another size is brought to that of the training: ``stretch`` it, ``crop`` its
+                middle, or ``pad`` it with black. Without it such an image is refused.
+            witnesses: by what they are chosen: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``
+                (see ``miv.explain``), or ``none`` for the verdict alone. By default as the witness rule was
+                calibrated; without that by attention where the pooling has it, else by leave-one-out.
+
+        >>> verifier = Verifier("baseline", channels=2)
+        >>> verdict = verifier.verify([1.0, 0.0], [[0.0, 1.0], [1.0, 0.1], [0.5, 0.5]])
+        >>> verdict.size, verdict.threshold, verdict.attention.shape
+        (3, 0.5, (3,))
+        """
+        return verify_many(self, [query], [bag], resize, witnesses, None, ALONE)[0]
+
+    def verify_many(
+        self,
+        queries: Any,
+        bags: Any,
+        *,
+        resize: Fit | None = None,
+        witnesses: Asked | None = None,
+        progress: Progress | None = None,
+    ) -> Verdicts:
+        """Verify many exemplars at once, far faster than one by one, as each distinct image or text is embedded once.
+
+        Args:
+            queries: ``E`` queries, each as ``verify`` takes one.
+            bags: ``E`` bags.
+            resize: as for ``verify``.
+            witnesses: as for ``verify``.
+            progress: is told how far embedding and explaining are.
+        """
+        return verify_many(self, queries, bags, resize, witnesses, progress)
+
+    def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
+        """Save as a folder of ``config.json``, ``model.safetensors`` and what the backbone adds, each file whole."""
+        folder = Path(save_directory)
+        if folder.exists() and not folder.is_dir():
+            raise MivError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
+        folder.mkdir(parents=True, exist_ok=True)
+        if options.get("push_to_hub"):
+            options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
+        with tempfile.TemporaryDirectory(dir=folder, prefix=SAVING) as temporary:
+            result: str | None = super().save_pretrained(temporary, **options)
+            if self.operating_point.is_default:  # one that is there belongs to the verifier that was
+                (folder / OPERATING_POINT_NAME).unlink(missing_ok=True)
+            for file in Path(temporary).iterdir():
+                if file.name != "README.md" or not (folder / "README.md").exists():  # a written card is kept
+                    file.replace(folder / file.name)
+        return result
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
+        save_file(weights, save_directory / WEIGHTS_NAME, metadata={"format": "pt"})
+        make_ordinary(save_directory / WEIGHTS_NAME)
+        self.backbone.save_files(save_directory)
+        if not self.operating_point.is_default:
+            self.operating_point.save(save_directory)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> "Verifier":
+        """Load a verifier, ready to use.
+
+        Args:
+            pretrained_model_name_or_path: its folder, the folder of a run, a name on the hub, or one of those that
+                come with the package: ``miv/digits``.
+            options: for the hub.
+        """
+        name = str(pretrained_model_name_or_path)
+        name = name if is_folder(name) else str(shipped_folder(name) or name)
+        is_local = is_folder(name)
+        if is_local and options:
+            raise MivError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Leave it out.")
+        folder = find_verifier(Path(name)) if is_local else download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
+        config = read_config(folder / CONFIG_NAME)
+        try:
+            # The meta device holds shapes without memory: a huge size in the file costs nothing.
+            with torch.device("meta"):
+                outline = cls(**config)
+        except (MivError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise MivError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error
+        weights = read_weights(folder / WEIGHTS_NAME, outline)
+        # Made anew on a true device, now that its size is known to be that of the file: what a module computes when it
+        # is made and does not save (positions, frequencies) would be lost on the meta device.
+        with torch.random.fork_rng(devices=[]):
+            verifier = cls(**config)
+        verifier.load_state_dict(weights, assign=True)
+        verifier.backbone.unfreeze()  # assigned tensors have forgotten what may learn
+        if not is_local and verifier.backbone.files:
+            download(name, verifier.backbone.files, **options)
+        verifier.backbone.load_files(folder)
+        if not is_local:
+            download_if_there(name, OPERATING_POINT_NAME, **options)
+        verifier.operating_point = OperatingPoint.load(folder)
+        return verifier.eval()

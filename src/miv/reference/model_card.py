@@ -1,0 +1,52 @@
+"""The figures of a run on the model card of its verifier: README.md, which the hub shows."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from miv.evaluation import Evaluation
+from miv.evaluation.evaluation_text import TITLES
+from miv.io.whole_files import whole_file
+from miv.reference.beside import figures_of, rows_beside
+from miv.reference.plain_figures import COLUMNS, Reference
+from miv.reference.reference_table import marked
+from miv.reference.scoring import METHODS
+
+BEGIN, END = "<!-- figures of miv train -->", "<!-- end of figures -->"
+
+
+def write_card(folder: Path, pooling: str, evaluations: Mapping[str, Evaluation], plain: Reference | None) -> None:
+    """Put the figures on the card of a verifier, in place of those that an earlier call put there.
+
+    Args:
+        folder: of the verifier; the rest of its README.md stays as it is.
+        pooling: what the verifier is called in the tables.
+        evaluations: of the verifier, by split.
+        plain: the reference on the same features, where it was scored.
+    """
+    path = folder / "README.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    before, found, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2] if found else ""
+    whole = f"{before.rstrip()}\n\n{BEGIN}\n{card_text(pooling, evaluations, plain)}\n{END}{after or chr(10)}"
+    with whole_file(path) as temporary:
+        temporary.write_text(whole.lstrip(), encoding="utf-8")
+
+
+def card_text(pooling: str, evaluations: Mapping[str, Evaluation], plain: Reference | None) -> str:
+    """The figures in Markdown: one table per split, the reference below the verifier."""
+    parts = ["## Figures"]
+    for split, evaluation in evaluations.items():
+        rows = {} if plain is None else plain.splits.get(split, {})
+        cells = marked(rows_beside(pooling, figures_of(evaluation), rows))
+        table = [["", *(TITLES[column] for column in COLUMNS)], ["---"] * (len(COLUMNS) + 1)]
+        table += [[name, *(cell.strip() for cell in row)] for name, row in cells.items()]
+        lines = ["| " + " | ".join(row) + " |" for row in table]
+        parts.append(
+            f"On {split}: {evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive.\n\n" + "\n".join(lines)
+        )
+    if plain is not None:
+        known = dict.fromkeys(name for rows in plain.splits.values() for name in rows)
+        told = [f"- `{name}`: {METHODS.get(name, 'a plain method')}" for name in known]
+        parts.append("The rows below the verifier are plain methods on the same data. `*` marks the best of a column.")
+        parts.append("\n".join(told))
+    return "\n\n".join(parts)

@@ -1,0 +1,93 @@
+"""The figures of the plain methods, by split, and the file that keeps them."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from miv.errors import MivError
+from miv.io.checked_values import finite_number
+from miv.io.json_files import read_json_object, write_json
+
+FORMAT = "miv-reference"
+CHOSEN_ON = "validation"
+_REMEDY = "`miv train DATA --resume` with the command of the run writes it anew."
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How good the answers of one method are on one split; ``None`` where a figure does not exist.
+
+    Args:
+        auroc: of the bags; there is none where all labels are the same.
+        i_auroc: of the instances of positive bags; there is none where witnesses are not known.
+        i_ap: likewise.
+    """
+
+    auroc: float | None
+    i_auroc: float | None
+    i_ap: float | None
+
+
+COLUMNS = tuple(one.name for one in fields(Figures))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The figures of the plain methods.
+
+    Args:
+        splits: by split and method, such as ``splits["test"]["nearest"].auroc``.
+        backbone: what made the features of ``nearest``, ``mean`` and ``logistic``; ``None`` where there are none.
+        strength: the C of the logistic regression, chosen on train; ``None`` where it could not be fitted.
+
+    >>> plain = Reference({"validation": {"nearest": Figures(0.7, None, None), "mean": Figures(0.6, None, None)}})
+    >>> plain.best
+    'nearest'
+    """
+
+    splits: Mapping[str, Mapping[str, Figures]]
+    backbone: str | None = None
+    strength: float | None = None
+
+    @property
+    def best(self) -> str | None:
+        """The method of the highest AUROC on validation, the first of equals; ``None`` where none has an AUROC."""
+        measured = {name: one.auroc for name, one in self.splits.get(CHOSEN_ON, {}).items() if one.auroc is not None}
+        return max(measured, key=lambda name: measured[name], default=None)
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return {
+            "format": FORMAT,
+            "version": 1,
+            "backbone": self.backbone,
+            "strength": self.strength,
+            "best": self.best,
+            "splits": {split: {name: asdict(one) for name, one in rows.items()} for split, rows in self.splits.items()},
+        }
+
+    def save(self, path: Path | str) -> None:
+        """Write a JSON file, whole or not at all."""
+        write_json(Path(path), self.document())
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Reference":
+        """Read what ``save`` wrote; the file is checked before it is believed."""
+        path = Path(path)
+        document = read_json_object(path, _REMEDY)
+        if document.get("format") != FORMAT or document.get("version") != 1:
+            raise MivError(f'{path} has no "format": "{FORMAT}" of version 1. {_REMEDY}')
+        try:
+            read = {
+                split: {name: _figures(one) for name, one in rows.items()} for split, rows in document["splits"].items()
+            }
+        except (AttributeError, KeyError, TypeError, MivError) as error:
+            raise MivError(f"{path} does not hold figures by split and method ({error}). {_REMEDY}") from error
+        backbone, strength = document.get("backbone"), document.get("strength")
+        return cls(read, None if backbone is None else str(backbone), strength)
+
+
+def _figures(given: Mapping[str, Any]) -> Figures:
+    shown = {name: given[name] for name in COLUMNS}
+    return Figures(**{n: None if v is None else finite_number(n, v, low=0.0, high=1.0) for n, v in shown.items()})

@@ -1,0 +1,41 @@
+"""The reference as a table for people, alone or beside a verifier."""
+
+from collections.abc import Mapping
+
+from miv.evaluation.evaluation_text import TITLES
+from miv.reference.plain_figures import COLUMNS, Figures
+
+
+def print_table(title: str, rows: Mapping[str, Figures]) -> None:
+    """One row per method on standard output; ``*`` marks the best of each column."""
+    from rich.console import Console
+    from rich.table import Table
+
+    print(title)
+    table = Table(caption="* best of its column", caption_justify="left")
+    table.add_column("method", no_wrap=True)
+    for column in COLUMNS:
+        table.add_column(TITLES[column], justify="right", no_wrap=True)
+    for name, cells in marked(rows).items():
+        table.add_row(name, *cells)
+    Console(highlight=False, markup=False).print(table)
+    print()
+
+
+def marked(rows: Mapping[str, Figures]) -> dict[str, list[str]]:
+    """The figures as text, the best of each column with a ``*``, those that do not exist as ``–``.
+
+    >>> marked({"nearest": Figures(0.7, 0.9, None), "mean": Figures(0.6, 0.9, None)})
+    {'nearest': ['0.7000 *', '0.9000 *', '–'], 'mean': ['0.6000  ', '0.9000 *', '–']}
+    """
+    best = {
+        column: max((value for one in rows.values() if (value := getattr(one, column)) is not None), default=None)
+        for column in COLUMNS
+    }
+    return {name: [_cell(getattr(one, column), best[column]) for column in COLUMNS] for name, one in rows.items()}
+
+
+def _cell(value: float | None, best: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4f} {'*' if value == best else ' '}"

@@ -1,0 +1,141 @@
+"""The page itself: one file, its own style and script, and a policy that lets nothing else in."""
+
+import base64
+import hashlib
+import json
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from miv import __version__
+from miv.errors import MivError
+from miv.io.whole_files import whole_file
+from miv.report import sections
+from miv.report.audit_section import audit_section, read_audit
+from miv.report.calibration_section import calibration_section
+from miv.report.gallery import gallery
+from miv.report.marks import badge
+from miv.report.report_sources import ReportSource
+
+MOST_EXEMPLARS = 20_000
+
+
+def write_report(
+    source: ReportSource,
+    out: Path | str,
+    *,
+    exemplars: int = 2000,
+    title: str = "",
+    audit: Path | None = None,
+) -> None:
+    """Write the report as one HTML file, whole or not at all.
+
+    Args:
+        source: of ``open_runs``.
+        out: the file.
+        exemplars: how many are in the gallery at most, the most confident errors first.
+        title: of the page.
+        audit: a JSON file that ``miv audit`` wrote for these models.
+    """
+    out = Path(out)
+    check_report(out, exemplars, audit)
+    page = render(source, exemplars, title or f"{source.data}, {source.split}", audit)
+    with whole_file(out) as temporary:
+        temporary.write_text(page, encoding="utf-8", errors="replace")
+
+
+def check_report(out: Path, exemplars: int, audit: Path | None) -> None:
+    """Refuse, before the work, what cannot be written or read."""
+    if not 1 <= exemplars <= MOST_EXEMPLARS:
+        raise MivError(f"The gallery is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS:,}.")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise MivError(f"The report {out} ends in {out.suffix!r}. Expected a name that ends in .html.")
+    if audit is not None:
+        read_audit(audit)
+
+
+def render(source: ReportSource, exemplars: int, title: str, audit: Path | None = None) -> str:
+    """Return the whole page as text."""
+    style, script = _read("report.css"), _read("report.js")
+    data = gallery(source, exemplars)
+    shown = len(data["exemplar"])
+    parts = [
+        ("results", "Results", sections.results(source)),
+        ("exemplars", "Exemplars", _gallery_frame(source, shown)),
+        ("reasons", "Right for the right reason?", audit_section(source, audit)),
+        ("curves", "Curves", sections.curves(source)),
+        ("calibration", "Calibration", calibration_section(source)),
+        ("training", "Training", sections.history(source)),
+        ("runs", "Runs", sections.settings(source)),
+    ]
+    navigation = "".join(f'<li><a href="#{name}">{escape(name.capitalize())}</a></li>' for name, _, _ in parts)
+    body = "".join(
+        f'<section id="{name}" aria-labelledby="{name}-heading"><h2 id="{name}-heading" tabindex="-1">'
+        f"{escape(heading)}</h2>{content}</section>"
+        for name, heading, content in parts
+    )
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">\n'
+        f"<title>{escape(title)}: miv report</title>\n<style>{style}</style></head>\n"
+        '<body><a class="skip" href="#results">Skip to the results</a>'
+        f'<header class="top"><h1>{escape(title)}</h1><nav aria-label="Parts of the report">'
+        f"<ul>{navigation}</ul></nav></header>"
+        f"<main>{_introduction(source)}{body}</main>"
+        f'<footer><p class="note">Written by miv {escape(__version__)}. One file; it asks the network for nothing.</p>'
+        "</footer>"
+        f'<script type="application/json" id="data">{_embedded(data)}</script>'
+        f"<script>{script}</script></body></html>\n"
+    )
+
+
+def _introduction(source: ReportSource) -> str:
+    """The idea in a glance; the script puts a telling exemplar of these very data beside it."""
+    models = source.models
+    several = "Two models" if len(models) == 2 else f"{len(models)} models"
+    names = " and ".join(badge(n, m.name) for n, m in enumerate(models)) if len(models) < 3 else several
+    answers = "each model’s answer" if len(models) > 1 else "the model’s answer"
+    return (
+        '<section class="lead" aria-labelledby="lead-heading"><h2 id="lead-heading">Does the bag hold something of the '
+        "query’s class, and what shows it?</h2>"
+        '<ol class="steps"><li><b class="query-word">Query</b> one instance, asked about.</li>'
+        "<li><b>Bag</b> several instances; only the bag as a whole has a label.</li>"
+        '<li><b class="witness-word">Witness</b> an instance of the query’s class in the bag: the reason for a yes. '
+        "Framed.</li>"
+        f"<li><b>{answers[0].upper() + answers[1:]}</b>, and in bars where it looked ({names}).</li></ol>"
+        '<div id="telling"></div></section>'
+    )
+
+
+def _gallery_frame(source: ReportSource, shown: int) -> str:
+    total = len(source.exemplars)
+    chosen = f"All {total:,}" if shown == total else f"{shown:,} of {total:,}"
+    return (
+        f"<p>{chosen} exemplars. Most confident errors come first, then the right answers nearest to an error.</p>"
+        '<form id="filters" class="filters" aria-label="Choose exemplars"></form>'
+        '<p id="count" class="count" role="status" aria-live="polite"></p>'
+        '<div id="cards" class="cards"></div>'
+        '<nav id="pages" class="pages" aria-label="Pages of exemplars"></nav>'
+        '<noscript><p class="note">The exemplars need JavaScript; all else on this page does without.</p></noscript>'
+    )
+
+
+def _embedded(data: dict[str, Any]) -> str:
+    """JSON that no text in it can end or leave: every < is written as an escape."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _read(name: str) -> str:
+    return files("miv.report").joinpath("page", name).read_text(encoding="utf-8")

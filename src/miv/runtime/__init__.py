@@ -1,0 +1,1 @@
+"""What the process runs on and how it reports: cores, processes, memory, progress."""

@@ -1,0 +1,92 @@
+"""The pool that is built of instances as people have them, each distinct one kept once."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data import InstancePool, Kind
+from miv.errors import MivError
+from miv.io.image_files import Fit, read_image
+
+
+@dataclass(frozen=True)
+class ImageForm:
+    """What every image becomes: ``(height, width)``, grey or colour, and how another shape is made to fit."""
+
+    size: tuple[int, int] | None = None
+    colour: bool = False
+    fit: Fit = "stretch"
+
+    def __post_init__(self) -> None:
+        if self.size is not None and not all(1 <= side <= 10_000 for side in self.size):
+            height, width = self.size
+            raise MivError(f"Images cannot be {height} × {width} pixels; give sides from 1 to 10,000.")
+        if self.fit not in {"stretch", "crop", "pad"}:
+            raise MivError(f"There is no fit {self.fit!r}; use stretch, crop or pad.")
+
+
+class PoolBuilder:
+    """Collects instances and gives each distinct one a number.
+
+    All instances must be of one shape; the error of the first that is not names both places.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self._values: list[Any] = []
+        self._index: dict[bytes, int] = {}
+        self._first: tuple[tuple[int, ...], str] | None = None
+
+    def add(self, value: Any, place: str) -> int:
+        """Return the number of an instance that was read at ``place`` (for errors); new ones are kept."""
+        if self.kind != "text":
+            self._check_shape(value.shape, place)
+        content = value.encode() if self.kind == "text" else value.tobytes()
+        # A digest, not the content: the keys of a million images would cost as much as the images.
+        key = hashlib.blake2b(content, digest_size=16).digest()
+        index = self._index.setdefault(key, len(self._values))
+        if index == len(self._values):
+            self._values.append(value)
+        return index
+
+    def pool(self, classes: Sequence[str] | None = None) -> InstancePool:
+        """The distinct instances in the order in which they came, with their classes where known."""
+        if self.kind == "text":
+            values = np.empty(len(self._values), dtype=object)
+            values[:] = self._values
+        else:
+            values = np.stack(self._values)
+        return InstancePool(self.kind, values, None if classes is None else np.array(classes, dtype=object))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _check_shape(self, shape: tuple[int, ...], place: str) -> None:
+        if self._first is None:
+            self._first = (shape, place)
+        expected, first_place = self._first
+        if shape == expected:
+            return
+        if self.kind == "image":
+            remedy = "Give one size for all, such as --size 64x64 (height x width)."
+        else:
+            remedy = "All vectors must have the same length."
+        found, wanted = (_describe(self.kind, some) for some in (shape, expected))
+        raise MivError(f"{place}: {found}, but {first_place} has {wanted}. {remedy}")
+
+
+def _describe(kind: Kind, shape: tuple[int, ...]) -> str:
+    if kind == "features":
+        return f"a vector of {shape[0]:,} numbers"
+    colour = "colour" if len(shape) == 3 else "grey"
+    return f"{shape[0]} × {shape[1]} {colour} pixels"
+
+
+def read_image_file(path: Path, form: ImageForm) -> NDArray[np.uint8]:
+    """Return an image in the wanted form, ``(H, W)`` or ``(H, W, 3)``."""
+    return read_image(path, size=form.size, colour=form.colour, fit=form.fit)

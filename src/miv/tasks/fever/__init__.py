@@ -1,0 +1,6 @@
+"""Fact verification: FEVER, and claims in JSON lines."""
+
+from miv.tasks.fever.claims_task import Claims
+from miv.tasks.fever.fever_task import Fever
+
+__all__ = ["Claims", "Fever"]

@@ -1,0 +1,188 @@
+"""Claims from JSON lines: do the retrieved sentences support the claim? Fits Fool Me Twice as it is."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from miv.data import SPLITS, ExemplarSet
+from miv.errors import MivError
+from miv.io.json_lines import bad_line, checked_text, read_json_lines, text_field
+from miv.runtime.progress import Progress
+from miv.tasks.connected_exemplars import connected
+from miv.tasks.fever.sentence_bags import ClaimBag, Sentence, claim_exemplars
+from miv.tasks.options import check_whole, check_word
+from miv.tasks.task_base import register_task
+
+_VALIDATION = 1  # the number of the split whose random numbers divide the pages
+
+logger = logging.getLogger(__name__)
+
+
+@register_task("claims", help="Claims with evidence sentences from JSON lines (fits Fool Me Twice).")
+@dataclass(frozen=True)
+class Claims:
+    """Claims with evidence sentences from JSON lines, one claim a line.
+
+    Args:
+        raw: the folder of the files.
+        train_file: the file of train claims.
+        validation_file: the file of validation claims; empty to take a share of the train pages.
+        test_file: the file of test claims.
+        validation_share: which share of the train pages becomes validation where there is no file of its own.
+        claim_field: the field of the claim, a text.
+        evidence_field: the field of the bag: a list of sentences, or of objects with a sentence_field.
+        gold_field: the field of the sentences that decide the claim, in the same form.
+        sentence_field: the field of the text in a sentence that is an object.
+        label_field: the field of the label.
+        page_field: the field of the page, or topic, that claim and sentences are from; splits share none.
+            Empty where there is none: only claims that share a sentence are then kept together.
+        group_field: a field to break results down by; empty for none.
+        supports: the label of a supported claim.
+        refutes: the label of a claim that is not; claims of any other label are left out.
+        missing_gold: what to do with a claim that has no gold sentence among its evidence: 'drop' it, or
+            'add' its gold sentences to the bag.
+        shared_pages: what to do with a claim that shares a page or sentence with a later split: 'drop' or
+            'keep' it.
+        round: which division into train and validation.
+        seed: start of the random numbers.
+    """
+
+    raw: Path = Path("data/fm2")
+    train_file: str = "train.jsonl"
+    validation_file: str = ""
+    test_file: str = "test.jsonl"
+    validation_share: float = 0.15
+    claim_field: str = "text"
+    evidence_field: str = "retrieved_evidence"
+    gold_field: str = "gold_evidence"
+    sentence_field: str = "text"
+    label_field: str = "label"
+    page_field: str = "wikipedia_page"
+    group_field: str = ""
+    supports: str = "SUPPORTS"
+    refutes: str = "REFUTES"
+    missing_gold: Literal["drop", "add"] = "drop"
+    shared_pages: Literal["drop", "keep"] = "drop"
+    round: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_word("way with missing gold", self.missing_gold, ("drop", "add"))
+        check_word("way with shared pages", self.shared_pages, ("drop", "keep"))
+        for option in ("train_file", "test_file"):
+            if not getattr(self, option):
+                raise MivError(f"{option} is empty. Expected the name of a file in {self.raw}, such as train.jsonl.")
+        if not 0 < self.validation_share < 1:
+            raise MivError(f"validation_share is {self.validation_share}. Expected a number between 0 and 1.")
+        check_whole(0, round=self.round, seed=self.seed)
+
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
+        """Read the files and make the sets ``train``, ``validation`` and ``test``."""
+        names = {"train": self.train_file, "validation": self.validation_file, "test": self.test_file}
+        names = {split: name for split, name in names.items() if name}
+        bags = {}
+        with progress.step("Reading claims (files)", total=len(names)) as advance:
+            for split, name in names.items():
+                bags[split] = self._read(self._find(name))
+                advance(1)
+        if self.validation_file:
+            bags["validation"] = self._apart(bags["validation"], "validation", bags["test"], "test")
+            bags["train"] = self._apart(bags["train"], "train", bags["validation"], "validation")
+        bags["train"] = self._apart(bags["train"], "train", bags["test"], "test")
+        if not self.validation_file:
+            bags["train"], bags["validation"] = self._divide(bags["train"])
+        for split in SPLITS:
+            if not bags[split]:
+                raise MivError(f"No claim is left for {split}. Check files, labels and fields of {self.raw}.")
+        return {split: claim_exemplars(bags[split]) for split in SPLITS}
+
+    def _find(self, name: str) -> Path:
+        path = Path(self.raw) / name
+        if not path.is_file():
+            here = ", ".join(sorted(one.name for one in Path(self.raw).glob("*.jsonl"))) or "no .jsonl file"
+            raise MivError(
+                f"There is no file {path}. {Path(self.raw).absolute()} has: {here}. "
+                "Name the files with --train-file, --validation-file and --test-file (in Python train_file and so on)."
+            )
+        return path
+
+    def _read(self, path: Path) -> list[ClaimBag]:
+        bags = []
+        other, without_gold = 0, 0
+        for line, row in read_json_lines(path):
+            label = text_field(row, self.label_field, path, line)
+            if label not in (self.supports, self.refutes):
+                other += 1
+                continue
+            bag = self._bag(row, label == self.supports, path, line)
+            if any(sentence.is_evidence for sentence in bag.sentences):
+                bags.append(bag)
+            else:
+                without_gold += 1
+        if other:
+            logger.warning("%s: %d claims with another label are left out.", path.name, other)
+        if without_gold:
+            logger.warning("%s: %d claims without a gold sentence are left out.", path.name, without_gold)
+        return bags
+
+    def _bag(self, row: dict[str, Any], supported: bool, path: Path, line: int) -> ClaimBag:
+        evidence = self._sentences(row, self.evidence_field, path, line)
+        gold = self._sentences(row, self.gold_field, path, line)
+        if self.missing_gold == "add":
+            evidence += [sentence for sentence in gold if sentence not in evidence]
+        claim = text_field(row, self.claim_field, path, line)
+        page = text_field(row, self.page_field, path, line) if self.page_field else ""
+        group = text_field(row, self.group_field, path, line) if self.group_field else ""
+        # A sentence that was retrieved twice is one instance and stands in the bag once.
+        distinct = dict.fromkeys(evidence)
+        sentences = [Sentence((page, text), text, page, text in gold) for text in distinct if text != claim]
+        return ClaimBag(claim, page, supported, sentences, group)
+
+    def _sentences(self, row: dict[str, Any], field: str, path: Path, line: int) -> list[str]:
+        given = row.get(field)
+        if not isinstance(given, list):
+            known = ", ".join(sorted(row)) or "none"
+            raise bad_line(path, line, f"{field!r} must be a list of sentences; the fields are: {known}.")
+        texts = [one.get(self.sentence_field) if isinstance(one, dict) else one for one in given]
+        return [checked_text(text, f"a sentence in {field!r}", path, line) for text in texts]
+
+    def _apart(self, bags: list[ClaimBag], name: str, held: list[ClaimBag], held_name: str) -> list[ClaimBag]:
+        """The bags that share no page and no sentence with the held ones."""
+        taken = {key for bag in held for key in _keys(bag)}
+        apart = [bag for bag in bags if taken.isdisjoint(_keys(bag))]
+        shared = len(bags) - len(apart)
+        if shared:
+            done = "dropped" if self.shared_pages == "drop" else "kept"
+            logger.warning("%d %s claims share a page or sentence with %s; %s.", shared, name, held_name, done)
+        return apart if self.shared_pages == "drop" else bags
+
+    def _divide(self, bags: list[ClaimBag]) -> tuple[list[ClaimBag], list[ClaimBag]]:
+        """Train and validation, which share no page and no sentence."""
+        family = _families(bags)
+        names = np.unique(family)
+        count = round(self.validation_share * len(names))
+        if not 0 < count < len(names):
+            raise MivError(
+                f"{self.train_file} has {len(names)} unconnected groups of pages; a --validation-share of "
+                f"{self.validation_share} leaves a split empty. Give a --validation-file or another share."
+            )
+        rng = np.random.default_rng([self.seed, self.round, _VALIDATION])
+        held = set(rng.choice(names, count, replace=False).tolist())
+        train = [bag for bag, name in zip(bags, family, strict=True) if name not in held]
+        return train, [bag for bag, name in zip(bags, family, strict=True) if name in held]
+
+
+def _keys(bag: ClaimBag) -> set[tuple[str, str]]:
+    """What a claim must not share with one of another split: its page, its text and its sentences."""
+    keys = {("text", bag.claim)} | {("text", sentence.text) for sentence in bag.sentences}
+    return keys | {("page", bag.page)} if bag.page else keys
+
+
+def _families(bags: list[ClaimBag]) -> list[int]:
+    """A number for each bag, the same for bags that are connected through pages or sentences."""
+    numbers: dict[tuple[str, str], int] = {}
+    links = [[numbers.setdefault(key, len(numbers)) for key in sorted(_keys(bag))] for bag in bags]
+    return connected(links, len(numbers)).tolist()

@@ -1,0 +1,163 @@
+"""FEVER: do sentences of Wikipedia support the claim? Paper, sections 2.1 and A.3."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from miv.data import ExemplarSet
+from miv.errors import MivError
+from miv.runtime.progress import Progress
+from miv.tasks.fever.fever_claims import FeverClaim, read_claims
+from miv.tasks.fever.sentence_bags import ClaimBag, Sentence, claim_exemplars
+from miv.tasks.fever.wiki import Page, read_pages
+from miv.tasks.options import check_whole, check_word
+from miv.tasks.task_base import register_task
+
+Truncate = Literal["evidence", "first"]
+
+_FILES = {"train": "train.jsonl", "validation": "paper_dev.jsonl", "test": "paper_test.jsonl"}
+_SITE = "https://fever.ai/download/fever/"
+
+logger = logging.getLogger(__name__)
+
+
+@register_task("fever", help="Claims and the sentences of wiki pages: is one a support of the claim?")
+@dataclass(frozen=True)
+class Fever:
+    """Fact extraction and verification (FEVER).
+
+    Args:
+        raw: the folder of train.jsonl, paper_dev.jsonl, paper_test.jsonl and the dump: wiki-pages.zip, or its
+            unpacked folder wiki-pages.
+        train_per_label: how many train claims of each label a round draws; 0 for all.
+        max_bag: the most sentences of a bag; longer ones are truncated.
+        truncate: what truncating keeps: 'evidence' keeps the evidence and fills up in the order of the pages,
+            so that a label stays true; 'first' takes the first sentences and may lose the evidence, as the
+            released code does.
+        normalise_titles: whether pages are found whatever the Unicode form of their title; false for byte by
+            byte, as the released code does.
+        shared_pages: what to do with train claims that share a page with a validation or test claim: 'keep'
+            them, as in the official split, or 'drop' them.
+        round: which draw of the train claims; validation and test are whole in each.
+        seed: start of the random numbers.
+    """
+
+    raw: Path = Path("data/fever")
+    train_per_label: int = 16_500
+    max_bag: int = 47
+    truncate: Truncate = "evidence"
+    normalise_titles: bool = True
+    shared_pages: Literal["keep", "drop"] = "keep"
+    round: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_word("way to truncate", self.truncate, get_args(Truncate))
+        check_word("way with shared pages", self.shared_pages, ("keep", "drop"))
+        check_whole(0, train_per_label=self.train_per_label, round=self.round, seed=self.seed)
+        check_whole(1, max_bag=self.max_bag)
+
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
+        """Read claims and pages and make the sets ``train``, ``validation`` and ``test``."""
+        raw = Path(self.raw)
+        dump = _find_dump(raw)
+        with progress.step("Reading claims (files)", total=len(_FILES)) as advance:
+            claims = {}
+            for split, name in _FILES.items():
+                claims[split] = read_claims(raw / name)
+                advance(1)
+        titles = {page for rows in claims.values() for claim in rows for page in claim.evidence}
+        pages = read_pages(dump, titles, progress, normalise=self.normalise_titles)
+        claims = {split: _with_evidence(split, rows, pages) for split, rows in claims.items()}
+        claims["train"] = self._draw_train(self._without_shared_pages(claims))
+        for split, rows in claims.items():
+            if not rows:
+                raise MivError(f"{raw / _FILES[split]}: no claim has its pages in {dump}. Do they belong together?")
+        sets = {}
+        with progress.step("Making bags (sets)", total=len(claims)) as advance:
+            for split, rows in claims.items():
+                sets[split] = claim_exemplars(self._bags(split, rows, pages))
+                advance(1)
+        return sets
+
+    def _without_shared_pages(self, claims: dict[str, list[FeverClaim]]) -> list[FeverClaim]:
+        """Train, without the claims on pages of the other splits if that is asked for."""
+        held = {page for split in ("validation", "test") for claim in claims[split] for page in claim.evidence}
+        apart = [claim for claim in claims["train"] if held.isdisjoint(claim.evidence)]
+        shared = len(claims["train"]) - len(apart)
+        if shared:
+            done = "dropped" if self.shared_pages == "drop" else "kept, as in the official split"
+            logger.warning("train: %d claims share a page with validation or test; they are %s.", shared, done)
+        return apart if self.shared_pages == "drop" else claims["train"]
+
+    def _draw_train(self, claims: list[FeverClaim]) -> list[FeverClaim]:
+        """Draw ``train_per_label`` claims of each label, in random order."""
+        rng = np.random.default_rng([self.seed, self.round, 0])
+        chosen: list[int] = []
+        for supported in (True, False):
+            rows = [row for row, claim in enumerate(claims) if claim.supported == supported]
+            count = self.train_per_label or len(rows)
+            if count > len(rows):
+                raise MivError(
+                    f"train_per_label is {count}, but there are {len(rows)} train claims that are "
+                    f"{'supported' if supported else 'refuted'} with pages. Ask for fewer, or 0 for all."
+                )
+            chosen += rng.permutation(rows)[:count].tolist()
+        return [claims[row] for row in rng.permutation(chosen)]
+
+    def _bags(self, split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> Iterator[ClaimBag]:
+        """Make the bags, one at a time; at the end say how many were truncated."""
+        counts: Counter[str] = Counter()
+        for claim in claims:
+            sentences = [
+                Sentence((page, number), text, page, number in numbers)
+                for page, numbers in claim.evidence.items()
+                for number, text in pages.get(page, {}).items()
+            ]
+            kept = self._truncated(sentences)
+            counts["are truncated"] += len(kept) < len(sentences)
+            counts["lose all of their evidence by that"] += not any(one.is_evidence for one in kept)
+            yield ClaimBag(claim.text, next(iter(claim.evidence)), claim.supported, kept)
+        _report(split, len(claims), counts)
+
+    def _truncated(self, sentences: list[Sentence]) -> list[Sentence]:
+        """At most ``max_bag`` sentences, in their order."""
+        if self.truncate == "first" or len(sentences) <= self.max_bag:
+            return sentences[: self.max_bag]
+        evidence_first = sorted(range(len(sentences)), key=lambda place: not sentences[place].is_evidence)
+        return [sentences[place] for place in sorted(evidence_first[: self.max_bag])]
+
+
+def _with_evidence(split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> list[FeverClaim]:
+    """The claims that have a sentence of their evidence in the dump; says how many have not."""
+    found = []
+    counts: Counter[str] = Counter()
+    for claim in claims:
+        counts["name a page that the dump lacks"] += any(page not in pages for page in claim.evidence)
+        if any(not numbers.isdisjoint(pages.get(page, ())) for page, numbers in claim.evidence.items()):
+            found.append(claim)
+    counts["are left out, as none of their evidence is in the dump"] = len(claims) - len(found)
+    _report(split, len(claims), counts)
+    return found
+
+
+def _report(split: str, claims: int, counts: Counter[str]) -> None:
+    for what, count in counts.items():
+        if count:
+            logger.warning("%s: of %d claims %d %s.", split, claims, count, what)
+
+
+def _find_dump(raw: Path) -> Path:
+    """The dump in the raw folder; says what is missing and where to get it."""
+    names = [name for name in _FILES.values() if not (raw / name).is_file()]
+    dump = next((path for path in (raw / "wiki-pages", raw / "wiki-pages.zip") if path.exists()), None)
+    if names or dump is None:
+        missing = names if dump else [*names, "wiki-pages.zip"]
+        lines = [f"  {name} from {_SITE}{name}" for name in missing]
+        raise MivError("\n".join([f"Missing in {raw.absolute()} (put them there):", *lines]))
+    return dump

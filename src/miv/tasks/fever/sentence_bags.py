@@ -1,0 +1,67 @@
+"""Exemplars of texts: a claim asked of a bag of sentences. What ``fever`` and ``claims`` share."""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from miv.data import ExemplarSet, InstancePool
+
+
+class Sentence(NamedTuple):
+    """A sentence of a bag; a tuple, as a build makes millions.
+
+    Args:
+        key: tells the same sentence in two bags, which is stored once.
+        text: what it says.
+        page: where it stands.
+        is_evidence: whether people named it as what decides the claim.
+    """
+
+    key: Hashable
+    text: str
+    page: str
+    is_evidence: bool
+
+
+@dataclass(frozen=True)
+class ClaimBag:
+    """A claim, the sentences it is asked of, and whether they support it."""
+
+    claim: str
+    page: str
+    supported: bool
+    sentences: list[Sentence]
+    group: str = ""
+
+
+def claim_exemplars(bags: Iterable[ClaimBag]) -> ExemplarSet:
+    """Turn claims into exemplars: the claim is the query, a witness is an evidence sentence that supports it.
+
+    Evidence that refutes a claim is no witness: nothing in that bag is of the query's class. The class of a
+    sentence and of a claim is its page, where pages are known.
+    """
+    place: dict[Hashable, int] = {}
+    texts: list[str] = []
+    pages: list[str] = []
+
+    def stored(key: Hashable, text: str, page: str) -> int:
+        if key not in place:
+            place[key] = len(texts)
+            texts.append(text)
+            pages.append(page)
+        return place[key]
+
+    queries, labels, groups = [], [], []
+    members: list[list[int]] = []
+    witnesses: list[list[bool]] = []
+    for bag in bags:
+        queries.append(stored(("claim", bag.claim, bag.page), bag.claim, bag.page))
+        members.append([stored(("sentence", one.key), one.text, one.page) for one in bag.sentences])
+        witnesses.append([bag.supported and one.is_evidence for one in bag.sentences])
+        labels.append(int(bag.supported))
+        groups.append(bag.group)
+    classes = np.array(pages, dtype=object) if any(pages) else None
+    pool = InstancePool("text", np.array(texts, dtype=object), classes)
+    return ExemplarSet.from_lists(pool, queries, members, labels, witnesses, groups if any(groups) else None)

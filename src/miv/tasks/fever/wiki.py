@@ -1,0 +1,212 @@
+r"""The wiki dump of FEVER: one streaming pass that keeps only the pages asked for.
+
+A line of the dump is a page, ``{"id": "Title", "text": "...", "lines": "0\tFirst sentence.\tlink\n1\t..."}``.
+There are 5.4 million of them and a build needs a few thousand, so the title is cut out of the raw bytes, and
+only a page that is wanted is parsed.
+"""
+
+import logging
+import re
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from miv.errors import MivError
+from miv.io.json_lines import bad_line, checked_text, parse_object
+from miv.runtime.progress import Advance, Progress
+
+Page = dict[int, str]
+"""The non-empty sentences of a page by their number in it."""
+
+_BLOCK = 1 << 22
+_LONGEST_LINE = 1 << 26  # the longest page of the dump has less than a hundredth of it
+_START = b'{"id": "'
+_TITLE = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*")')
+_SENTENCE = re.compile(r"([0-9]{1,9})\t([^\t]*)")
+_BRACKETS = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+    "-COLON-": ":",
+}
+_BRACKET = re.compile("|".join(_BRACKETS))
+
+logger = logging.getLogger(__name__)
+
+
+def normal_title(title: str) -> str:
+    """One spelling for titles that look the same: claims and dump write accents in different Unicode forms.
+
+    >>> normal_title("Beyonce\u0301") == "Beyonc\u00e9"
+    True
+    """
+    return unicodedata.normalize("NFC", title)
+
+
+def plain_text(sentence: str) -> str:
+    """Give a sentence its brackets and colons back.
+
+    >>> plain_text("Gandhi -LRB- film -RRB- is a film .")
+    'Gandhi ( film ) is a film .'
+    """
+    return _BRACKET.sub(lambda code: _BRACKETS[code[0]], sentence).strip()
+
+
+def parse_sentences(lines: str) -> Page:
+    r"""Read the field ``lines`` of a page: number, tab, sentence, then links that are of no use here.
+
+    >>> parse_sentences("0\tSnow -LRB- white -RRB- falls .\tSnow\n1\t\n2\tIt melts .")
+    {0: 'Snow ( white ) falls .', 2: 'It melts .'}
+
+    A row without a number is the rest of a sentence that held a line break; the paper skips it, as does this.
+    """
+    found = (_SENTENCE.match(row) for row in lines.split("\n"))
+    sentences = ((int(row[1]), plain_text(row[2])) for row in found if row)
+    return {number: sentence for number, sentence in sentences if sentence}
+
+
+def read_pages(dump: Path, titles: Collection[str], progress: Progress, *, normalise: bool = True) -> dict[str, Page]:
+    """Read the pages of the given titles, in one pass over the dump.
+
+    Args:
+        dump: a folder of ``wiki-*.jsonl``, or ``wiki-pages.zip``.
+        titles: the pages to keep; memory grows with these and not with the dump.
+        progress: is told of the bytes read.
+        normalise: whether titles match in any Unicode form, or only byte for byte.
+
+    Returns:
+        The pages found, under the title as it was asked for. A page without a sentence counts as not found.
+    """
+    spell = normal_title if normalise else str
+    asked: dict[bytes, list[str]] = {}
+    for title in titles:
+        asked.setdefault(spell(title).encode("utf-8", "surrogatepass"), []).append(title)
+    pages: dict[str, Page] = {}
+    parts = _parts(dump)
+    with progress.step("Reading wiki pages (bytes)", total=sum(part.size for part in parts)) as advance:
+        for part in parts:
+            for line, page, sentences in _wanted_pages(part, asked, advance, normalise):
+                if not sentences:
+                    continue
+                if asked[page][0] in pages:
+                    logger.warning("%s, line %d: a second page %s; the first is kept.", part.name, line, page.decode())
+                    continue
+                pages |= dict.fromkeys(asked[page], sentences)
+    return pages
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One file of the dump, on its own or inside a zip archive."""
+
+    path: Path
+    member: str | None
+    size: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.path}/{self.member}" if self.member else str(self.path)
+
+    def open(self) -> IO[bytes]:
+        if self.member is None:
+            return self.path.open("rb", buffering=0)
+        archive = zipfile.ZipFile(self.path)
+        return archive.open(self.member)
+
+
+def _parts(dump: Path) -> list[_Part]:
+    """The files of the dump in their order."""
+    if dump.is_dir():
+        parts = [_Part(path, None, path.stat().st_size) for path in sorted(dump.glob("wiki-*.jsonl")) if path.is_file()]
+    elif dump.is_file():
+        try:
+            with zipfile.ZipFile(dump) as archive:
+                members = sorted(archive.infolist(), key=lambda member: member.filename)
+        except (zipfile.BadZipFile, OSError) as error:
+            raise MivError(f"{dump} is not a readable zip archive ({error}). Download it again.") from error
+        parts = [
+            _Part(dump, member.filename, member.file_size)
+            for member in members
+            if re.search(r"(^|/)wiki-[^/]*\.jsonl$", member.filename)
+        ]
+    else:
+        raise MivError(f"There is no wiki dump at {dump}: expected wiki-pages.zip or a folder of wiki-*.jsonl.")
+    if not parts:
+        raise MivError(f"{dump} holds no wiki-*.jsonl. Expected the pages of FEVER's wiki-pages.zip.")
+    return parts
+
+
+def _wanted_pages(
+    part: _Part, asked: Collection[bytes], advance: Advance, normalise: bool
+) -> Iterator[tuple[int, bytes, Page]]:
+    """Go through the wanted pages of one file: line number, title, sentences."""
+    for first, lines in _blocks_of_lines(part, advance):
+        for line, text in enumerate(lines, start=first):
+            # A line that has the dump's layout is not parsed unless it is wanted. Any other is parsed to see
+            # whether it is sound: that finds a file that was cut off, or is something else.
+            if text.startswith(_START) and text.endswith(b"}"):
+                title = text[len(_START) : text.find(b'"', len(_START))]
+                if b"\\" in title:
+                    title = _spelt_out(text, part.name, line)
+            elif text.strip():
+                title = _title_of(parse_object(text, part.name, line), part.name, line)
+            else:
+                continue
+            if normalise and not title.isascii():
+                title = normal_title(title.decode("utf-8", "replace")).encode()
+            if title in asked:
+                page = parse_object(text, part.name, line)
+                sentences = page.get("lines")
+                if not isinstance(sentences, str):
+                    raise bad_line(part.name, line, "the page has no field 'lines' with its sentences.")
+                if sentences.strip():
+                    checked_text(sentences, "the field 'lines'", part.name, line)
+                yield line, title, parse_sentences(sentences)
+
+
+def _blocks_of_lines(part: _Part, advance: Advance) -> Iterator[tuple[int, list[bytes]]]:
+    """Read a file in blocks of whole lines, each with the number of its first line."""
+    first, rest = 1, b""
+    try:
+        with closing(part.open()) as stream:
+            while block := stream.read(_BLOCK):
+                advance(len(block))
+                *lines, last = block.split(b"\n")
+                if lines:
+                    lines[0] = rest + lines[0]
+                    yield first, lines
+                    first += len(lines)
+                    rest = last
+                else:
+                    rest += last
+                if len(rest) > _LONGEST_LINE:
+                    raise bad_line(part.name, first, f"the line is longer than {_LONGEST_LINE:,} bytes; not a dump.")
+            if rest:
+                yield first, [rest]
+    except RuntimeError as error:  # encrypted, or packed in a way that Python does not know
+        raise MivError(f"{part.name} cannot be unpacked: {error}. Unpack it into a folder by other means.") from error
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise MivError(f"{part.name} cannot be read near line {first}: {error}. Download it again.") from error
+
+
+def _spelt_out(text: bytes, source: str, line: int) -> bytes:
+    r"""The title of a line of the dump's layout where it is written with escapes such as ``\u00e9``."""
+    quoted = _TITLE.match(text)
+    if quoted is None:
+        raise bad_line(source, line, "the title has no end: this is not JSON. Mend or delete the line.")
+    return _title_of(parse_object(b'{"id": ' + quoted[1] + b"}", source, line), source, line)
+
+
+def _title_of(page: dict[str, object], source: str, line: int) -> bytes:
+    title = page.get("id")
+    if not isinstance(title, str):
+        raise bad_line(source, line, "the page has no title: expected a text in the field 'id'.")
+    return title.encode("utf-8", "surrogatepass")

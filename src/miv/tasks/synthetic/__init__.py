@@ -1,0 +1,7 @@
+"""The twins: each task of the paper with invented data, made on the spot."""
+
+from miv.tasks.synthetic.synthetic_claims import SyntheticClaims
+from miv.tasks.synthetic.synthetic_digits import SyntheticDigits
+from miv.tasks.synthetic.synthetic_signatures import SyntheticSignatures
+
+__all__ = ["SyntheticClaims", "SyntheticDigits", "SyntheticSignatures"]

@@ -1,0 +1,106 @@
+"""A training that starts from the weights of an earlier verifier."""
+
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from miv.data import InstancePool
+from miv.data.instance_form import InstanceForm
+from miv.decisions.operating_point import OperatingPoint
+from miv.errors import MivError
+from miv.io.model_files import hash_of_weights
+from miv.models.verifier import Verifier
+from miv.poolings.pooling_base import POOLINGS
+from miv.training.config import TrainingConfig
+
+# What decides on the form of a verifier; with a start all of it comes from there.
+_MODEL_SETTINGS = ("pooling", "pooling_options", "heads", "backbone", "backbone_options")
+# What a saved backbone says of itself only because its weights are in the verifier's file.
+_WITHOUT_WEIGHTS = ("config", "pretrained")
+
+
+@dataclass(frozen=True)
+class Start:
+    """The verifier from which a training starts.
+
+    Args:
+        name: what it was given as.
+        verifier: with its weights.
+        weights: their hash, so that a run is not gone on with from another start.
+    """
+
+    name: str
+    verifier: Verifier
+    weights: str
+
+    @classmethod
+    def read(cls, name: str | Path) -> "Start":
+        """Load it: the folder of a run or of a verifier, a name on the hub, or one that comes with the package."""
+        verifier = Verifier.from_pretrained(name).float()
+        verifier.operating_point = OperatingPoint.default()  # was calibrated for other weights
+        return cls(str(name), verifier, hash_of_weights(verifier.state_dict()))
+
+    def copy(self) -> Verifier:
+        """Return a verifier of the same weights, ready to learn."""
+        return deepcopy(self.verifier).train()
+
+    def document(self) -> dict[str, str]:
+        """What ``run.json`` holds of it."""
+        return {"name": self.name, "weights": self.weights}
+
+    def adopted(self, config: TrainingConfig, given: Mapping[str, Any] | None = None) -> TrainingConfig:
+        """Return the settings with pooling, backbone and their options of this verifier.
+
+        Args:
+            config: the settings.
+            given: those that were asked for, which must agree with the verifier; by default all that are not at
+                their default.
+        """
+        own = self.verifier.configuration
+        if given is None:
+            default = TrainingConfig()
+            given = {n: getattr(config, n) for n in _MODEL_SETTINGS if getattr(config, n) != getattr(default, n)}
+        else:
+            self._compare("start", given.get("start"), own["start"])
+        pooling_options, backbone_options = dict(own["pooling_options"]), dict(own["backbone_options"])
+        known = POOLINGS[own["pooling"]].options
+        defaults = {name: option.default for name, option in known.items()}
+        for name in ("pooling", "backbone"):
+            self._compare(name, given.get(name), own[name])
+        heads = pooling_options.get("heads", defaults.get("heads"))
+        if "heads" in known:
+            self._compare("heads", given.get("heads"), heads)
+        for name, value in (given.get("pooling_options") or {}).items():
+            self._compare(f"{name} in pooling_options", value, pooling_options.get(name, defaults.get(name)))
+        for name, value in (given.get("backbone_options") or {}).items():
+            self._compare(f"{name} in backbone_options", value, backbone_options.get(name))
+        model = {"pooling": own["pooling"], "pooling_options": pooling_options, "backbone": own["backbone"]}
+        model["backbone_options"] = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
+        model |= {"heads": heads} if "heads" in known else {}
+        # A verifier with the paper's LayerNorm has no map that could be learned.
+        model |= {"start": own["start"], "align_epochs": config.align_epochs if own["start"] == "similar" else 0}
+        return config.changed(model)
+
+    def _compare(self, name: str, given: Any, own: Any) -> None:
+        if given is not None and json.dumps(given, sort_keys=True) != json.dumps(own, sort_keys=True):
+            raise MivError(
+                f"{name} is {given!r}, but the training starts from {self.name}, which has {own!r}. Leave {name} out, "
+                "or start from another verifier."
+            )
+
+    def check(self, pool: InstancePool) -> None:
+        """Refuse instances that the verifier was not made for."""
+        self.verifier.backbone.check(pool)
+        form, own = InstanceForm.of(pool), self.verifier.instances
+        if form is not None and own is not None and form != own:
+            raise MivError(
+                f"The images are {_words(form)}, but the training starts from {self.name}, which was trained on images "
+                f"of {_words(own)}. Build the data with images of that form, or start from another verifier."
+            )
+
+
+def _words(form: InstanceForm) -> str:
+    return f"{form.height} × {form.width} pixels in {'colour' if form.mode == 'RGB' else 'grey'}"

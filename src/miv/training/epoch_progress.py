@@ -1,0 +1,87 @@
+"""How far a training is, on standard error: bars in a terminal, one line an epoch elsewhere."""
+
+import sys
+import time
+from typing import Any
+
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import Callback
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from miv.training.stage_state import Row
+
+
+class EpochProgress(Callback):
+    """A bar over the steps of the whole stage, with the time that is left at most, and a line for each epoch.
+
+    Args:
+        stage: its name.
+        epochs_before: those of the stages before, as epochs are counted over the whole run.
+        best_before: the criterion of the best epoch of the stages before.
+    """
+
+    def __init__(self, stage: str, epochs_before: int, best_before: float) -> None:
+        self.stage = stage
+        self._epochs_before = epochs_before
+        self._best_before = best_before
+        self._console = Console(stderr=True, highlight=False)
+        self._bars: Progress | None = None
+        self._began = time.monotonic()
+
+    def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        """Show the bar, from where the stage is."""
+        self._began = time.monotonic()
+        if self._console.is_terminal and trainer.is_global_zero:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bars = Progress(*columns, TextColumn("at most"), TimeRemainingColumn(), console=self._console)
+            state = module.state
+            total, done = module.config.max_epochs * module.steps, state.epoch * module.steps + state.step
+            self._bars.add_task(f"Stage {self.stage}", total=total, completed=done)
+            self._bars.start()
+
+    def on_train_epoch_start(self, trainer: Trainer, module: Any) -> None:
+        """Say how good the start is, which is measured when a stage begins."""
+        state = module.state
+        if state.start is not None and not state.epoch and not state.step and trainer.is_global_zero:
+            is_best = self.stage not in BY_NEAREST and state.start[state.criterion] > self._best_before
+            self._say(f"{self.stage:<6} start      {_figures(state.start, self.stage)}{' *' if is_best else ''}")
+
+    def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Move the bar."""
+        if self._bars is not None:
+            self._bars.advance(self._bars.task_ids[0])
+
+    def report(self, module: Any) -> None:
+        """Say how the epoch went."""
+        row, state = module.state.history[-1], module.state
+        seconds, self._began = time.monotonic() - self._began, time.monotonic()
+        is_verifier = self.stage not in BY_NEAREST
+        is_best = is_verifier and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
+        self._say(
+            f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
+            f"{_figures(row, self.stage)}  {seconds:5.1f} s{' *' if is_best else ''}"
+        )
+
+    def _say(self, line: str) -> None:
+        if self._bars is not None:
+            self._bars.print(line)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def teardown(self, trainer: Trainer, module: Any, stage: str) -> None:
+        """Take the bar away, however the training ended."""
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+
+BY_NEAREST = ("contrast", "align")  # stages without a verdict yet, which answer by the nearest target
+
+
+def _figures(row: Row, stage: str) -> str:
+    of = "nearest loss" if stage in BY_NEAREST else "loss"
+    return (
+        f"validation {of} {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
+        f"AUROC {row['validation_auroc']:.4f}"
+    )

@@ -1,0 +1,189 @@
+"""One stage of a training as Lightning sees it: a module, and the data it steps over."""
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningDataModule, LightningModule
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader, Dataset
+
+from miv.data import ExemplarSet
+from miv.data.batches import Batch, Lookup, embed, embedded, make_batch, prepared
+from miv.evaluation import Predictions, auroc
+from miv.inference.prediction import predict
+from miv.models.verifier import Verifier
+from miv.runtime.processes import Share
+from miv.training.augmentation import DRAWS, affine
+from miv.training.config import TrainingConfig
+from miv.training.optimisers import create_optimiser, learning_rate, set_rates
+from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
+from miv.training.stage_state import Row, StageState
+
+Features = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
+
+
+class StageModule(LightningModule):
+    """Trains a verifier, or all of it but the backbone, on ``train`` and measures it on ``validation``.
+
+    Every random number follows from the seed, the stage, the epoch and the step, so that a run that was stopped
+    goes on as if it had not been.
+    """
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        config: TrainingConfig,
+        stage: int,
+        sets: dict[str, ExemplarSet],
+        features: Features | None,
+    ) -> None:
+        super().__init__()
+        self.verifier = verifier
+        self.config = config
+        self.stage = stage
+        self.sets = sets
+        self.features = features
+        self.state = StageState(criterion=config.criterion)
+        self.drawn = len(sets["train"])  # exemplars in an epoch
+        self.steps = -(-self.drawn // config.batch_size)
+        self._loss_sum = 0.0  # of this process; not on a device, as some have no float64
+        self._began = time.monotonic()
+
+    def draw_batches(self, random: np.random.Generator) -> Batches:
+        """The exemplars of each batch of an epoch, always as many batches."""
+        return draw_batches(self.sets["train"], self.config.batch_size, self.config.grouping, random)
+
+    def configure_optimizers(self) -> Optimizer:
+        return create_optimiser(self.config, self.verifier, independent(self.sets["train"]))
+
+    def on_train_start(self) -> None:
+        self._began = time.monotonic() - self.state.seconds
+        self._loss_sum = self.state.loss_sum if Share.of_this_process().rank == 0 else 0.0
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        epoch, step = self.state.epoch, self.state.step
+        done = (epoch * self.steps + step) / (self.config.max_epochs * self.steps)
+        set_rates(self.trainer.optimizers[0], learning_rate(self.config, epoch, done))
+        rank = Share.of_this_process().rank  # poolings that draw random numbers shall not draw the same ones
+        torch.manual_seed(_one_number(self.config.seed, self.stage, epoch, step, rank))
+
+    def training_step(self, step: tuple[Batch, float], batch_idx: int) -> Tensor:
+        batch, factor = step
+        if self.features is None:
+            batch = batch.with_instances(self._embed(batch))
+        loss = self.losses(batch).sum()
+        if factor:
+            self._loss_sum += float(loss.detach())
+        return loss * factor
+
+    def losses(self, batch: Batch) -> Tensor:
+        """``(B,)`` of a batch over features."""
+        answer = self.verifier.verify_features(*batch.queries_and_bags())
+        return functional.binary_cross_entropy_with_logits(answer.logit, batch.label, reduction="none")
+
+    def _embed(self, batch: Batch) -> Tensor:
+        """``(U, C)``; in bfloat16 only the backbone is worth it, the pooling stays exact."""
+        instances = batch.instances
+        if self.config.augmentation == "affine" and instances.ndim == 4:
+            # Drawn for the whole pool, so that an instance is changed alike however processes share the batch.
+            seed = _one_number(self.config.seed, self.stage, self.state.epoch, self.state.step)
+            generator = torch.Generator().manual_seed(seed)
+            draws = torch.rand(len(self.sets["train"].pool), DRAWS, generator=generator)
+            instances = affine(instances, draws[batch.instance.cpu()].to(self.device))
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+            features = embed(self.verifier.backbone, instances, self.config.bucket)
+        return features.float()
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.state.step += 1
+
+    def on_train_epoch_end(self) -> None:
+        """Measure on ``validation`` and end the epoch."""
+        self.settle()
+        rate = self.trainer.optimizers[0].param_groups[0]["lr"]
+        row = {"learning_rate": rate, "train_loss": self.state.loss_sum / self.drawn, **self.measure()}
+        self.state.history.append(row)
+        self.state.step, self.state.loss_sum = 0, 0.0
+        self._loss_sum = 0.0
+
+    def measure(self) -> Row:
+        """How well ``validation`` is answered now."""
+        return self.figures(self.answer(self.sets["validation"]))
+
+    def figures(self, answers: Predictions) -> Row:
+        """The metrics of an epoch."""
+        label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
+        return {
+            "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),
+            "validation_accuracy": float((answers.yes == answers.label).mean()),
+            "validation_auroc": auroc(answers.label, answers.logit),
+        }
+
+    def measure_start(self) -> bool:
+        """Measure before the first step, where the start is a candidate; whether that was done just now."""
+        state = self.state
+        if self.config.start == "paper" or state.keeps_last or state.start is not None or state.epoch or state.step:
+            return False
+        state.start = self.measure()
+        return True
+
+    def answer(self, exemplars: ExemplarSet) -> Predictions:
+        """The answers for ``validation``."""
+        return predict(self.verifier, exemplars, None if self.features is None else self.features["validation"])
+
+    def settle(self) -> None:
+        """Bring the sum of losses and the time, which are counted elsewhere, into the state."""
+        self.state.loss_sum = float(Share.of_this_process().sum(np.float64(self._loss_sum)))
+        self.state.seconds = time.monotonic() - self._began
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["stage"] = self.state.document()
+        # Where to go on is for the state to say. Lightning's own counters would repeat or leave out batches, as
+        # it makes the first iterator before it knows the epoch.
+        del checkpoint["loops"]
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.state.restore(checkpoint["stage"])
+
+
+class StageData(LightningDataModule):
+    """The training batches of a stage, each distinct instance once."""
+
+    def __init__(self, module: StageModule, workers: int) -> None:
+        super().__init__()
+        self.module = module
+        self.workers = workers
+        self.train = module.sets["train"]
+        self.sampler = BatchSampler(module.state, module.draw_batches, module.steps, (module.config.seed, module.stage))
+
+    def train_dataloader(self) -> DataLoader[tuple[Batch, float]]:
+        """Batches are made in the order of the sampler, by this process or by ``workers`` others."""
+        features = self.module.features
+        backbone, values = self.module.verifier.backbone, self.train.pool.values
+        lookup = prepared(backbone, values) if features is None else embedded(features["train"])
+        return DataLoader(_Batches(self.train, lookup), batch_size=None, sampler=self.sampler, num_workers=self.workers)
+
+
+class _Batches(Dataset[tuple[Batch, float]]):
+    def __init__(self, exemplars: ExemplarSet, lookup: Lookup) -> None:
+        self.exemplars = exemplars
+        self.lookup = lookup
+
+    def __getitem__(self, part: Part) -> tuple[Batch, float]:
+        chosen, factor = part
+        return make_batch(self.exemplars, chosen, self.lookup), factor
+
+
+def independent(exemplars: ExemplarSet) -> float:
+    """How many exemplars the instances suffice for without being used twice: what there is to learn from."""
+    return min(len(exemplars), len(exemplars.used) / (1 + float(exemplars.bag_sizes.mean())))
+
+
+def _one_number(*numbers: int) -> int:
+    """One seed of several."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
