@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from miv import MIVClassifier, MivError, Verifier
+from miv import MIVClassifier, MIVError, Verifier
 from miv.backbones.feature_cache import embed_instances
 from miv.data import ExemplarSet
 from miv.evaluation import Predictions, evaluate
@@ -109,7 +109,7 @@ def explained(verifier: Verifier, exemplars: ExemplarSet) -> dict[str, Any]:
         start = time.process_time()
         try:
             scores = explain(verifier, exemplars, method, features=features)
-        except MivError:  # attention and rollout are not for every pooling
+        except MIVError:  # attention and rollout are not for every pooling
             continue
         metrics = evaluate(answers, score=scores).metrics
         seconds = time.process_time() - start

@@ -11,33 +11,33 @@ _HOMES = {
     "ExemplarSet": "miv.data",
     "InstancePool": "miv.data",
     "MIVClassifier": "miv.integrations.sklearn",
-    "MivError": "miv.errors",
+    "MIVError": "miv.errors",
     "Pooling": "miv.poolings",
-    "Twins": "miv.poolings",
+    "PoolingOutput": "miv.poolings",
     "Verdict": "miv.inference.verdict",
     "Verdicts": "miv.inference.verdict",
     "Verification": "miv.models.verifier",
     "Verifier": "miv.models.verifier",
     "create_pooling": "miv.poolings",
     "list_poolings": "miv.poolings",
-    "register": "miv.poolings",
+    "register_pooling": "miv.poolings",
 }
 
 if TYPE_CHECKING:
     from miv.bags import Bags as Bags
     from miv.data import ExemplarSet as ExemplarSet
     from miv.data import InstancePool as InstancePool
-    from miv.errors import MivError as MivError
+    from miv.errors import MIVError as MIVError
     from miv.inference.verdict import Verdict as Verdict
     from miv.inference.verdict import Verdicts as Verdicts
     from miv.integrations.sklearn import MIVClassifier as MIVClassifier
     from miv.models.verifier import Verification as Verification
     from miv.models.verifier import Verifier as Verifier
     from miv.poolings import Pooling as Pooling
-    from miv.poolings import Twins as Twins
+    from miv.poolings import PoolingOutput as PoolingOutput
     from miv.poolings import create_pooling as create_pooling
     from miv.poolings import list_poolings as list_poolings
-    from miv.poolings import register as register
+    from miv.poolings import register_pooling as register_pooling
 
 __all__ = ["__version__", *sorted(_HOMES)]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
@@ -35,7 +35,7 @@ class Registry(Generic[T]):
     (1+0j)
     >>> colours.create("complex", reel=1.0)
     Traceback (most recent call last):
-    miv.errors.MivError: There is no option of complex 'reel'. Did you mean 'real'? Known: imag, real.
+    miv.errors.MIVError: There is no option of complex 'reel'. Did you mean 'real'? Known: imag, real.
     """
 
     def __init__(self, what: str) -> None:
@@ -53,7 +53,7 @@ class Registry(Generic[T]):
 
         def enter(make: C) -> C:
             if name in self._entries:
-                raise MivError(f"A {self.what} {name!r} is registered already. Choose another name.")
+                raise MIVError(f"A {self.what} {name!r} is registered already. Choose another name.")
             summary = (inspect.getdoc(make) or "").split("\n")[0].rstrip(".")
             self._entries[name] = Entry(name, make, summary, section)
             return make

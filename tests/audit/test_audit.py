@@ -14,7 +14,7 @@ from miv.audit.reasons import reasons
 from miv.cli.app import app
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.decisions.operating_point import OperatingPoint
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.io.model_files import hash_of_weights
 from tests.training.tiny import tiny_sets
@@ -93,7 +93,7 @@ def test_the_four_cells_by_eye() -> None:
 
 def test_it_needs_witnesses(exemplars: ExemplarSet) -> None:
     blind = ExemplarSet(exemplars.pool, exemplars.query, exemplars.bag_ptr, exemplars.bag_index, exemplars.label)
-    with pytest.raises(MivError, match="witnesses of these exemplars are not known"):
+    with pytest.raises(MIVError, match="witnesses of these exemplars are not known"):
         audit(perfect_verifier(), blind)
 
 
@@ -193,5 +193,5 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["good", "good", "data"], "given twice"),
         (["good", "data", "--split", "tset"], "Did you mean 'test'"),
     ):
-        with pytest.raises(MivError, match=message):
+        with pytest.raises(MIVError, match=message):
             run(*arguments)

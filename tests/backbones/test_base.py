@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from miv import Bags, MivError, Verifier
+from miv import Bags, MIVError, Verifier
 from miv.backbones import Backbone, create_backbone
 
 
@@ -97,13 +97,13 @@ def test_features_are_prepared_as_they_are() -> None:
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     values.setflags(write=False)
     assert backbone(backbone.prepare(values)).tolist() == [[0, 1, 2], [3, 4, 5]]
-    with pytest.raises(MivError, match=r"float32 \(2, 3\). Expected float32 \(U, 4\)"):
+    with pytest.raises(MIVError, match=r"float32 \(2, 3\). Expected float32 \(U, 4\)"):
         create_backbone("features", channels=4).prepare(values)
 
 
 @given(spec=st.sampled_from(["compact_cnn:small", "hf", "hf:", "timm:", "features:4", "resnet", ":", ""]))
 def test_a_wrong_spec_is_refused(spec: str) -> None:
-    with pytest.raises(MivError, match=r"There is no backbone|Expected '"):
+    with pytest.raises(MIVError, match=r"There is no backbone|Expected '"):
         create_backbone(spec)
 
 
@@ -113,7 +113,7 @@ def test_a_damaged_backbone_is_never_fetched_when_a_verifier_is_loaded(tmp_path:
     whole = config.read_text()
     for spec in ("hf:someone/model", "timm:resnet18"):
         config.write_text(whole.replace('"features"', f'"{spec}"').replace('"channels": 4', '"channels": null'))
-        with pytest.raises(MivError, match="does not describe a verifier: backbone_options has"):
+        with pytest.raises(MIVError, match="does not describe a verifier: backbone_options has"):
             Verifier.from_pretrained(tmp_path)
 
 

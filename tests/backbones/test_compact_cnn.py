@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from miv import MivError
+from miv import MIVError
 from miv.backbones import create_backbone
 
 
@@ -62,11 +62,11 @@ def test_it_takes_grey_images_only() -> None:
     backbone = create_backbone("compact_cnn")
     prepared = backbone.prepare(np.array([[[0, 255, 51]]], dtype=np.uint8))
     torch.testing.assert_close(prepared, torch.tensor([[[[0.0, 1.0, 0.2]]]]))
-    with pytest.raises(MivError, match="Expected uint8 grey"):
+    with pytest.raises(MIVError, match="Expected uint8 grey"):
         backbone.prepare(np.zeros((1, 4, 4, 3), dtype=np.uint8))
-    with pytest.raises(MivError, match=r"The instances are torch.float32 \(2, 3, 8, 8\)"):
+    with pytest.raises(MIVError, match=r"The instances are torch.float32 \(2, 3, 8, 8\)"):
         backbone(torch.zeros(2, 3, 8, 8))
-    with pytest.raises(MivError, match="Did you mean 'large'"):
+    with pytest.raises(MIVError, match="Did you mean 'large'"):
         create_backbone("compact_cnn", size="larg")
 
 
@@ -107,5 +107,5 @@ def test_a_shift_means_over_the_nine_neighbours_but_not_while_learning() -> None
 
 @pytest.mark.parametrize("options", [{"grid": 0}, {"grid": 17}, {"grid": 2.5}, {"features": 0}, {"shift": -1}])
 def test_impossible_options_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(MivError, match=f"{next(iter(options))} of compact_cnn"):
+    with pytest.raises(MIVError, match=f"{next(iter(options))} of compact_cnn"):
         create_backbone("compact_cnn", **options)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from miv import Bags, MivError, Verifier
+from miv import Bags, MIVError, Verifier
 from miv.backbones import create_backbone
 from miv.backbones.grey import resize
 from miv.export import export_onnx
@@ -143,7 +143,7 @@ def test_a_verifier_with_it_is_saved_loaded_and_exported(name: str, options: dic
     torch.testing.assert_close(loaded(images[:2], bags).logit, verifier(images[:2], bags).logit)
     assert export_onnx(loaded, tmp_path / "verifier.onnx", bags=3).worst <= 1e-4
     in_colour = Verifier("baseline", name, backbone_options=options, instances={**form, "mode": "RGB"})
-    with pytest.raises(MivError, match="grey images only"):
+    with pytest.raises(MIVError, match="grey images only"):
         export_onnx(in_colour, tmp_path / "colour.onnx")
 
 
@@ -157,5 +157,5 @@ def test_a_verifier_with_it_is_saved_loaded_and_exported(name: str, options: dic
     ],
 )
 def test_a_wrong_option_is_named(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         create_backbone(name, **options)

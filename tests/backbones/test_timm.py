@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from miv import MivError, Verifier
+from miv import MIVError, Verifier
 from miv.backbones import create_backbone
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 28, 28), dtype=np.uint8)
@@ -37,12 +37,12 @@ def test_the_networks_of_the_paper(tmp_path: Path, name: str, channels: int) -> 
 
 def test_an_unknown_network_is_refused() -> None:
     import_timm()
-    with pytest.raises(MivError, match="timm has no network 'resnet18a'"):
+    with pytest.raises(MIVError, match="timm has no network 'resnet18a'"):
         create_backbone("timm:resnet18a", pretrained=False)
 
 
 def test_a_network_from_elsewhere_is_refused() -> None:
-    with pytest.raises(MivError, match="Expected one of timm's own names"):
+    with pytest.raises(MIVError, match="Expected one of timm's own names"):
         create_backbone("timm:hf-hub:someone/model")
 
 
@@ -65,7 +65,7 @@ def test_an_absent_library_is_named_with_the_remedy(
 
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.delitem(sys.modules, library, raising=False)
-    with pytest.raises(MivError, match=words):
+    with pytest.raises(MIVError, match=words):
         create_backbone(spec)
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.metrics import roc_curve
-from tests.evaluation.examples import example_predictions
 
 from miv.calibration import calibrate, expected_calibration_error
 from miv.calibration.reliability import bag_size_classes, reliability_points
 from miv.decisions.witness_rules import ConformalRule, StatedRule
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
+from tests.evaluation.examples import example_predictions
 
 ANSWERS = example_predictions(400)
 
@@ -58,7 +58,7 @@ def test_too_few_witnesses_leave_the_threshold_and_say_the_numbers() -> None:
 @pytest.mark.parametrize("goal", ["eer", "cost=1:1"])
 def test_a_verifier_that_is_wrong_throughout_gets_no_operating_point(goal: str) -> None:
     turned = Predictions(-5 * ANSWERS.logit, ANSWERS.label, ANSWERS.ptr)
-    with pytest.raises(MivError, match=r"[Tt]rain a better"):
+    with pytest.raises(MIVError, match=r"[Tt]rain a better"):
         calibrate(turned, goal, rounds=5)
 
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from miv.calibration import calibrate
 from miv.calibration.error_curve import ErrorCurve
-from miv.calibration.error_evidence import Evidence, upper_bound
+from miv.calibration.error_evidence import ErrorEvidence, upper_bound
 from miv.calibration.goals import parse_goal
 from miv.calibration.query_clusters import clusters_of, draws_of, folds_of
 from miv.calibration.witness_fits import fit_witness_rule
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 
 QUERIES, BAGS = 20, 20
@@ -45,7 +45,7 @@ def test_a_promised_rate_holds_where_exemplars_share_queries(correlation: float)
         as_independent += is_broken(ErrorCurve.of(score, label))
         try:
             broken += is_broken(ErrorCurve.of(score, label, cluster))
-        except MivError as error:  # too little evidence is an answer too
+        except MIVError as error:  # too little evidence is an answer too
             refused.append(str(error))
     assert len(refused) < 0.2 * trials
     assert all("400 negatives of 20 queries, which count as" in message for message in refused)
@@ -58,7 +58,7 @@ def test_a_promised_rate_holds_where_exemplars_share_queries(correlation: float)
 def test_the_design_effect_by_a_loop(seed: int, exemplars: int, clusters: int) -> None:
     random = np.random.default_rng(seed)
     score, cluster = random.normal(size=exemplars), random.integers(0, clusters, exemplars)
-    evidence = Evidence.of(score, cluster)
+    evidence = ErrorEvidence.of(score, cluster)
     groups = np.unique(cluster)
     sizes = np.array([(cluster == group).sum() for group in groups])
     assert evidence.clusters == len(groups)
@@ -76,14 +76,14 @@ def test_the_design_effect_by_a_loop(seed: int, exemplars: int, clusters: int) -
 
 @given(st.integers(1, 200), st.integers(0, 2**32 - 1))
 def test_exemplars_of_their_own_count_in_full(exemplars: int, seed: int) -> None:
-    evidence = Evidence.of(np.random.default_rng(seed).normal(size=exemplars), np.arange(exemplars))
+    evidence = ErrorEvidence.of(np.random.default_rng(seed).normal(size=exemplars), np.arange(exemplars))
     errors = np.arange(exemplars + 1)
     assert evidence.effective(errors) == pytest.approx(np.full(exemplars + 1, exemplars))
     assert evidence.upper_bound(errors) == pytest.approx(upper_bound(errors, exemplars))
 
 
 def test_copies_of_an_exemplar_count_once() -> None:
-    evidence = Evidence.of(np.repeat(np.linspace(0, 1, 100), 5), np.repeat(np.arange(100), 5))
+    evidence = ErrorEvidence.of(np.repeat(np.linspace(0, 1, 100), 5), np.repeat(np.arange(100), 5))
     assert float(evidence.effective(np.asarray(50))) == pytest.approx(100, rel=0.02)
 
 
@@ -100,7 +100,7 @@ def test_no_query_is_in_two_folds(seed: int, clusters: int, folds: int) -> None:
 
 def test_two_queries_of_each_class_are_the_least() -> None:
     label = np.array([1, 1, 0, 0], np.int8)
-    with pytest.raises(MivError, match=r"come from 1 queries.*each of two queries"):
+    with pytest.raises(MIVError, match=r"come from 1 queries.*each of two queries"):
         folds_of(label, np.array([0, 0, 1, 2]), 5, 0)
 
 

@@ -12,7 +12,7 @@ from miv.calibration import calibrate
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import upper_bound
 from miv.calibration.goals import parse_goal
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 
 
@@ -95,9 +95,9 @@ def test_the_bound_is_that_of_clopper_and_pearson(exemplars: int, errors: int) -
 def test_what_the_data_cannot_support_is_refused_with_the_numbers() -> None:
     label = np.repeat([0, 1], [200, 200]).astype(np.int8)
     curve = ErrorCurve.of(np.linspace(0, 1, 400), label)
-    with pytest.raises(MivError, match=r"200 negatives.*up to 0\.015 .*at least 29,956 negatives"):
+    with pytest.raises(MIVError, match=r"200 negatives.*up to 0\.015 .*at least 29,956 negatives"):
         parse_goal("far=0.0001").pick(curve)
-    with pytest.raises(MivError, match=r"200 positives.*at least 299 positives"):
+    with pytest.raises(MIVError, match=r"200 positives.*at least 299 positives"):
         parse_goal("frr=0.01").pick(curve)
 
 
@@ -106,7 +106,7 @@ def test_the_number_asked_for_is_just_enough() -> None:
         label = np.repeat([0, 1], [negatives, 5]).astype(np.int8)
         curve = ErrorCurve.of(np.linspace(0, 1, len(label)), label)
         if refused:
-            with pytest.raises(MivError, match="299"):
+            with pytest.raises(MIVError, match="299"):
                 parse_goal("far=0.01").pick(curve)
         else:
             assert curve.false_accepts[int(parse_goal("far=0.01").pick(curve))] == 0
@@ -115,24 +115,24 @@ def test_the_number_asked_for_is_just_enough() -> None:
 def test_a_rate_that_only_no_to_everything_reaches_is_refused() -> None:
     label = np.repeat([1, 0], [100, 100]).astype(np.int8)  # every negative scores above every positive
     curve = ErrorCurve.of(np.linspace(0, 1, 200), label)
-    with pytest.raises(MivError, match="accepts any of the 100 positives"):
+    with pytest.raises(MIVError, match="accepts any of the 100 positives"):
         parse_goal("far=0.05").check(curve)
-    with pytest.raises(MivError, match="rejects any of the 100 negatives"):
+    with pytest.raises(MIVError, match="rejects any of the 100 negatives"):
         parse_goal("frr=0.05").check(curve)
 
 
 def test_answers_no_better_than_a_coin_have_no_threshold_of_equal_errors() -> None:
     label = np.repeat([1, 0], [100, 100]).astype(np.int8)  # every negative scores above every positive
-    with pytest.raises(MivError, match=r"equal error rate is 1, no better than tossing a coin"):
+    with pytest.raises(MIVError, match=r"equal error rate is 1, no better than tossing a coin"):
         parse_goal("eer").check(ErrorCurve.of(np.linspace(0, 1, 200), label))
-    with pytest.raises(MivError, match=r"equal error rate is 0\.5"):
+    with pytest.raises(MIVError, match=r"equal error rate is 0\.5"):
         parse_goal("eer").check(ErrorCurve.of(np.full(200, 0.3), label))
 
 
 @pytest.mark.parametrize(("goal", "answer"), [("cost=1:3", "yes"), ("cost=3:1", "no")])
 def test_a_threshold_that_answers_everything_alike_is_refused(goal: str, answer: str) -> None:
     label = np.repeat([1, 0], [100, 100]).astype(np.int8)
-    with pytest.raises(MivError, match=f"would answer {answer} to all 200 exemplars"):
+    with pytest.raises(MIVError, match=f"would answer {answer} to all 200 exemplars"):
         parse_goal(goal).check(ErrorCurve.of(np.linspace(0, 1, 200), label))
 
 
@@ -143,7 +143,7 @@ def test_costs_that_so_few_negatives_cannot_bear_out_are_refused() -> None:
     curve = ErrorCurve.of(probability, label)
     parse_goal("cost=10:1").check(curve)
     assert curve.false_accepts[int(parse_goal("cost=1000:1").pick(curve))] == 0
-    with pytest.raises(MivError, match=r"too few.*accepts 0 of 200 .*up to 0\.015 .*no to everything costs 0\.5"):
+    with pytest.raises(MIVError, match=r"too few.*accepts 0 of 200 .*up to 0\.015 .*no to everything costs 0\.5"):
         parse_goal("cost=1000:1").check(curve)
 
 
@@ -152,7 +152,7 @@ def test_costs_that_so_few_negatives_cannot_bear_out_are_refused() -> None:
     ["", "eer=1", "far", "far=", "far=x", "far=0", "far=1", "far=nan", "cost=1", "cost=0:1", "cost=1:1:1", "fat=0.1"],
 )
 def test_a_goal_that_makes_no_sense_is_refused(text: str) -> None:
-    with pytest.raises(MivError, match="Expected"):
+    with pytest.raises(MIVError, match="Expected"):
         parse_goal(text)
 
 
@@ -176,7 +176,7 @@ def test_the_rate_that_a_refusal_names_can_be_asked_for() -> None:
     random = np.random.default_rng(0)
     label = np.arange(602) % 2  # 301 negatives: the bound, 0.0099033, rounded down would be refused again
     answers = Predictions(random.normal(8.0 * label - 4.0), label, ptr=np.arange(603))
-    with pytest.raises(MivError, match=r"or ask for a rate of 0\.01 or more") as refused:
+    with pytest.raises(MIVError, match=r"or ask for a rate of 0\.01 or more") as refused:
         calibrate(answers, "far=0.0001", rounds=10)
     rate = str(refused.value).split("a rate of ")[1].split(" ")[0]
     assert calibrate(answers, f"far={rate}", rounds=10).point.goal == f"false-accept rate <= {rate}"
@@ -187,11 +187,11 @@ def test_a_rate_reached_by_chance_is_refused(goal: str) -> None:
     """Every probability is that of as many positives as negatives, so no threshold does better than a coin."""
     probability, label = np.tile(np.linspace(0.1, 0.9, 100), 2), np.repeat([0, 1], 100).astype(np.int8)
     curve = ErrorCurve.of(probability, label)
-    with pytest.raises(MivError, match="no better than chance"):
+    with pytest.raises(MIVError, match="no better than chance"):
         parse_goal(goal).check(curve)
 
 
 def test_shares_are_not_taken_for_attention_unasked() -> None:
     predictions = Predictions([1.0, -1.0], [1, 0], [0, 1, 2])
-    with pytest.raises(MivError, match="Expected witnesses_by too"):
+    with pytest.raises(MIVError, match="Expected witnesses_by too"):
         calibrate(predictions, shares=[1.0, 1.0])

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.training.tiny import tiny_sets
 from typer.testing import CliRunner
 
 from miv import Verifier
@@ -17,6 +16,7 @@ from miv.cli.app import app
 from miv.data import save_splits
 from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions
+from tests.training.tiny import tiny_sets
 
 BAGS, SIZE = 400, 5
 

@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 
 from miv.calibration.scaling_fits import choose_scaling, fit_scaling
 from miv.decisions.scalings import SCALINGS, Isotonic, Platt, Temperature
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.checked_values import sigmoid
 
 
@@ -88,10 +88,10 @@ def test_isotonic_is_chosen_where_no_sigmoid_fits() -> None:
 def test_a_scaling_asked_for_by_name_is_taken_and_a_misspelt_one_refused() -> None:
     logit, label = labelled(50)
     assert choose_scaling(logit, label, "isotonic").scaling.name == "isotonic"
-    with pytest.raises(MivError, match="Did you mean 'isotonic'"):
+    with pytest.raises(MIVError, match="Did you mean 'isotonic'"):
         choose_scaling(logit, label, "isotonik")
 
 
 def test_too_few_of_a_class_are_refused() -> None:
-    with pytest.raises(MivError, match="Of 4 exemplars 1 are positive"):
+    with pytest.raises(MIVError, match="Of 4 exemplars 1 are positive"):
         choose_scaling(np.zeros(4), np.array([1, 0, 0, 0], np.int8))

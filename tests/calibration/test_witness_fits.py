@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from miv.calibration.witness_fits import fit_witness_rule, held_out_witnesses, measure_witness_sets
 from miv.decisions.witness_rules import witness_score
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 
 
@@ -75,7 +75,7 @@ def test_with_one_witness_a_bag_it_is_split_conformal_prediction() -> None:
     # floor(0.1 · (9 + 1)) = 1: the threshold is the lowest score. floor(0.2 · 10) = 2: the second lowest.
     assert fit_witness_rule(answers, answers.probability, 0.1).threshold == pytest.approx(2 / 11)
     assert fit_witness_rule(answers, answers.probability, 0.2).threshold == pytest.approx(1 / 3)
-    with pytest.raises(MivError, match=r"with 9 known witnesses.*at least 19"):
+    with pytest.raises(MIVError, match=r"with 9 known witnesses.*at least 19"):
         fit_witness_rule(answers, answers.probability, 0.05)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import miv
 from miv.cli import main
-from miv.errors import MivWarning
+from miv.errors import MIVWarning
 
 
 def run(*arguments: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
@@ -21,7 +21,7 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 
 def test_our_own_warnings_are_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def warn() -> None:
-        warnings.warn("2 of 6 texts are long.", MivWarning, stacklevel=2)
+        warnings.warn("2 of 6 texts are long.", MIVWarning, stacklevel=2)
         warnings.warn("of a library", UserWarning, stacklevel=2)
         raise SystemExit(0)
 

@@ -10,7 +10,7 @@ from miv import Verifier
 from miv.cli.app import app
 from miv.data import load_split, save_splits
 from miv.decisions.operating_point import OPERATING_POINT_NAME
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.inference.prediction import predict
 from miv.io.model_files import VERIFIER_NAME
@@ -69,7 +69,7 @@ def test_too_few_witnesses_are_said_and_leave_the_threshold(folder: Path) -> Non
     ],
 )
 def test_what_is_refused_leaves_the_model_as_it_was(folder: Path, arguments: list[str], message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         run(*arguments)
     assert not (folder / "model" / OPERATING_POINT_NAME).exists()
 
@@ -83,7 +83,7 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
     about = {"format": "miv-run", "seed": 0, "done": True, "data": {"name": "data", "fingerprints": prints}}
     (folder / "run" / "run.json").write_text(json.dumps(about))
     Path("data/test").rename("other")
-    with pytest.raises(MivError, match="These are the test data of run"):
+    with pytest.raises(MIVError, match="These are the test data of run"):
         run("run", "other")
     # Answers that the verifier would not give, kept by a version that did not name queries: 20 wrong of each class.
     label = sets["validation"].label
@@ -114,5 +114,5 @@ def test_without_attention_the_rule_is_for_the_shares_that_verify_uses(folder: P
     assert np.asarray(verdicts.witness)[true].mean() >= 0.9
     again = json.loads(run("without", "data", "--json", "--scaling", "none", "--witnesses", "shapley"))
     assert again["witness_rule"]["by"] == "shapley"
-    with pytest.raises(MivError, match="no attention"):
+    with pytest.raises(MIVError, match="no attention"):
         run("without", "data", "--witnesses", "attention")

@@ -11,7 +11,7 @@ import pytest
 from miv.cli import main
 from miv.data import load_splits, save_splits
 from miv.tasks import list_tasks, register_task, task_base
-from tests.exemplars.example_sets import example_set
+from tests.data.example_sets import example_set
 from tests.tasks.test_base import Coins
 
 Run = Callable[..., tuple[int, str, str]]

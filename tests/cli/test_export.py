@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from miv import MivError, Verifier
+from miv import MIVError, Verifier
 from miv.cli.app import app
 
 pytest.importorskip("onnxscript")
@@ -39,7 +39,7 @@ def test_a_verifier_is_written_and_says_where_its_loader_is(tmp_path: Path, monk
     assert answer.attention == pytest.approx(expected.attention, abs=1e-4)
 
     older = Path("verifier.onnx").read_bytes()
-    with pytest.raises(MivError, match="is there already"):
+    with pytest.raises(MIVError, match="is there already"):
         run("images", "--onnx", "verifier.onnx", "--features-only")
     assert Path("verifier.onnx").read_bytes() == older
     printed, _ = run("images", "--onnx", "verifier.onnx", "--features-only", "--overwrite", "--json")
@@ -60,7 +60,7 @@ def test_what_cannot_be_meant_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Verifier("baseline", channels=2).save_pretrained("vectors")
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         run("vectors", "--onnx", "verifier.onnx", *arguments)
     assert not Path("verifier.onnx").exists()
 

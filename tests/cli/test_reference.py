@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from miv import MivError
+from miv import MIVError
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.reference import Reference
 from tests.cli.test_train import run
@@ -75,7 +75,7 @@ def test_texts_are_embedded_by_the_encoder_that_is_installed() -> None:
     ],
 )
 def test_mistakes_are_named(arguments: list[str], message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         run("reference", *arguments)
 
 

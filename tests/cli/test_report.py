@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from miv import MivError
+from miv import MIVError
 from miv.cli.app import app
 from miv.data import save_splits
 from tests.training.tiny import run_tiny, tiny_sets
@@ -41,7 +41,7 @@ def test_runs_become_a_page_with_their_audit(tmp_path: Path, monkeypatch: pytest
         (["--overwrite", "--audit", "other.json"], "an audit of other exemplars"),
         (["--overwrite", "--split", "tset"], "Did you mean 'test'"),
     ):
-        with pytest.raises(MivError, match=message):
+        with pytest.raises(MIVError, match=message):
             run(*report, *arguments)
     assert Path("report.html").read_text() == page
     run(*report, "--overwrite")
@@ -62,5 +62,5 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("folder.html").mkdir()
-    with pytest.raises(MivError, match=message):  # and not that there is no such run
+    with pytest.raises(MIVError, match=message):  # and not that there is no such run
         run("report", "no-run", *arguments)

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from miv.cli.app import app
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.experiments import runner
 from miv.experiments.jobs import Job
 from tests.experiments.examples import answers_of, finish, job_of
@@ -45,7 +45,7 @@ def test_what_is_missing_of_three_rounds_is_computed(computed: list[Job]) -> Non
 
 
 def test_without_raw_files_the_two_ways_are_named(computed: list[Job]) -> None:
-    with pytest.raises(MivError, match=r"^2 cells are missing, .* no folder data/qmnist .*--raw .*--report-only"):
+    with pytest.raises(MIVError, match=r"^2 cells are missing, .* no folder data/qmnist .*--raw .*--report-only"):
         run("qmnist", "per_digit")
     assert computed == []
     assert "1 of 3 cells are done" in " ".join(run("qmnist", "per_digit", "--report-only").stdout.split())
@@ -60,11 +60,11 @@ def test_where_nothing_is_missing_no_raw_files_are_needed(computed: list[Job]) -
 
 
 def test_a_model_that_no_experiment_has_is_named(computed: list[Job]) -> None:
-    with pytest.raises(MivError, match=r"no pooling 'cap_vena'\. Did you mean 'cap_vema'"):
+    with pytest.raises(MIVError, match=r"no pooling 'cap_vena'\. Did you mean 'cap_vema'"):
         run("qmnist", "--models", "cap_vena")
-    with pytest.raises(MivError, match="Expected names from `miv poolings`"):
+    with pytest.raises(MIVError, match="Expected names from `miv poolings`"):
         run("qmnist", "--models", " ,")
-    with pytest.raises(MivError, match="no row of msa"):
+    with pytest.raises(MIVError, match="no row of msa"):
         run("qmnist", "key_instance", "--models", "baseline,msa")
 
 
@@ -82,7 +82,7 @@ def test_without_an_experiment_a_model_gets_its_row_wherever_it_can(
 def test_json_draws_the_plots_and_is_no_other_format(computed: list[Job]) -> None:
     run("qmnist", "per_digit", "--report-only", "--json", "--plots", "pictures")
     assert list(Path("pictures").glob("*.svg"))
-    with pytest.raises(MivError, match="--json and --format html"):
+    with pytest.raises(MIVError, match="--json and --format html"):
         run("qmnist", "per_digit", "--report-only", "--json", "--format", "html")
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from miv.cli.app import app
 from miv.data import save_splits
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.training.config import TrainingConfig
 from tests.training.tiny import tiny_sets
 
@@ -45,7 +45,7 @@ def test_train_evaluate_list_and_compare(folder: Path) -> None:
     drawn = {f"{name}.{kind}" for name in ("learning_curves", "roc", "precision_recall") for kind in ("png", "svg")}
     assert {path.name for path in Path("runs/a/curves").iterdir()} == drawn
     again = ["train", "data", "--out", "runs/a", "--config", "short.toml", "--threads", "1", "--json"]
-    with pytest.raises(MivError, match="--resume"):
+    with pytest.raises(MIVError, match="--resume"):
         run(*again)
     assert json.loads(run(*again, "--resume")) == trained
     evaluated = json.loads(run("evaluate", "runs/a", "data", "--json", "--curves", "pictures"))
@@ -172,7 +172,7 @@ def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
         patched.setattr("miv.training.run.run_stage", interrupt)
         with pytest.raises(InterruptedError):
             run(*shlex.split(command))
-    with pytest.raises(MivError, match=r"my runs/a is not done\. Go on with it: ") as caught:
+    with pytest.raises(MIVError, match=r"my runs/a is not done\. Go on with it: ") as caught:
         run("evaluate", "my runs/a", "data")
     advised = shlex.split(str(caught.value).split("Go on with it: ")[1])
     assert advised[:2] == ["miv", "train"]
@@ -185,13 +185,13 @@ def test_a_training_from_an_earlier_verifier_is_advised_and_finished_from_it(
     few = ["--max-epochs", "1", "--batch-size", "16", "--threads", "1"]
     run("train", "data", "--out", "runs/first", "--pooling", "cap_vema", "--heads", "4", *few)
     command = ["train", "data", "--out", "runs/second", "--from", "runs/first", "--preset", "best", *few]
-    with pytest.raises(MivError, match=r"pooling is 'cap_dba_l2', but the training starts from runs/first"):
+    with pytest.raises(MIVError, match=r"pooling is 'cap_dba_l2', but the training starts from runs/first"):
         run(*command, "--pooling", "cap_dba_l2")  # also where it is what the preset has
     with monkeypatch.context() as patched:
         patched.setattr("miv.training.run.run_stage", interrupt)
         with pytest.raises(InterruptedError):
             run(*command)
-    with pytest.raises(MivError, match="Go on with it: ") as caught:
+    with pytest.raises(MIVError, match="Go on with it: ") as caught:
         run("evaluate", "runs/second", "data")
     advised = shlex.split(str(caught.value).split("Go on with it: ")[1])
     assert advised[advised.index("--from") + 1] == "runs/first"
@@ -221,7 +221,7 @@ def interrupt(*arguments: object) -> None:
 )
 def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) -> None:
     Path("wrong.toml").write_text("pateince = 3\n")
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         run(*arguments)
     assert not Path("r").exists()
 

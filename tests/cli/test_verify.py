@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from miv import MivError, Verifier
+from miv import MIVError, Verifier
 from miv.cli.app import app
 from miv.io.image_files import read_image
 
@@ -160,7 +160,7 @@ def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, mo
     Path("pairs.csv").write_text("query,bag\n" + "query.png,refs/b.png|refs/c.png\n" * 3 + "query.png,refs/x.png\n")
     monkeypatch.setattr("miv.inference.verdict_tables._TOGETHER", 3)
     Path("out.csv").write_text("kept")
-    with pytest.raises(MivError, match=r"pairs.csv, line 5: the bag.*refs/x.png: this image does not exist"):
+    with pytest.raises(MIVError, match=r"pairs.csv, line 5: the bag.*refs/x.png: this image does not exist"):
         run("images", "--bags", "pairs.csv", "--out", "out.csv", "--overwrite")
     assert Path("out.csv").read_text() == "kept"
     assert not list(Path().glob(".*.part"))
@@ -184,13 +184,13 @@ def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, mo
 def test_an_error_names_the_line(folder: Path, model: str, table: str, message: str) -> None:
     Path("pairs.csv").write_text(table)
     Image.fromarray(np.zeros((16, 16), np.uint8)).save("big.png")
-    with pytest.raises(MivError, match=f"pairs.csv, {message}"):
+    with pytest.raises(MIVError, match=f"pairs.csv, {message}"):
         run(model, "--bags", "pairs.csv", "--out", "out.csv")
 
 
 def test_half_a_character_is_named_with_its_line(folder: Path) -> None:
     Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0]], "group": "\\ud800"}\n')
-    with pytest.raises(MivError, match=r"pairs.jsonl, line 1: group is no valid text"):
+    with pytest.raises(MIVError, match=r"pairs.jsonl, line 1: group is no valid text"):
         run("vectors", "--bags", "pairs.jsonl", "--out", "out.csv")
 
 
@@ -222,7 +222,7 @@ def test_instances_by_id(folder: Path) -> None:
     assert row["query"] == "q"
     assert row["probability"] == pytest.approx(direct["probability"], abs=1e-6)
     Path("pairs.csv").write_text("query,bag\nq,b|x\n")
-    with pytest.raises(MivError, match=r"pairs.csv, line 2: there is no instance with the id 'x'"):
+    with pytest.raises(MIVError, match=r"pairs.csv, line 2: there is no instance with the id 'x'"):
         run("images", "--bags", "pairs.csv", "--instances", "instances.csv", "--out", "other.parquet")
 
 
@@ -251,7 +251,7 @@ def test_instances_by_id(folder: Path) -> None:
 def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) -> None:
     Path("taken.csv").write_text("kept")
     Image.fromarray(np.zeros((16, 16), np.uint8)).save("big.png")
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         run(*arguments)
     assert Path("taken.csv").read_text() == "kept"
     assert not Path("o.csv").exists()

@@ -5,9 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.cli.test_train import run
 
 from miv.reference import METHODS
+from tests.cli.test_train import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text("utf-8")
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from miv.cli.app import app
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text("utf-8")
@@ -101,6 +101,6 @@ def test_mistakes_are_named(
     arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         run(*arguments)
     assert list(tmp_path.iterdir()) == []

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn
-from tests.evaluation.examples import scores
 
-from miv import MivError
+from miv import MIVError
 from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions, auroc, classification_metrics
+from tests.evaluation.examples import scores
 
 
 def naive_auroc(label: Any, score: Any) -> float:
@@ -68,7 +68,7 @@ def test_at_the_threshold_the_answer_is_yes_as_that_of_an_operating_point() -> N
 
 def test_one_label_only() -> None:
     assert np.isnan(auroc([1, 1], [0.2, 0.9]))
-    with pytest.raises(MivError, match="All 2 labels are the same"):
+    with pytest.raises(MIVError, match="All 2 labels are the same"):
         auroc([1, 1], [0.2, 0.9], undefined="error")
 
 
@@ -98,5 +98,5 @@ def test_a_class_that_neither_occurs_nor_is_answered_is_left_out() -> None:
     ],
 )
 def test_wrong_input_is_refused(call: Any, message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         call()

@@ -4,10 +4,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from PIL import Image
-from tests.evaluation.examples import example_predictions
 
-from miv import MivError
+from miv import MIVError
 from miv.evaluation import Predictions, auroc, write_curves, write_learning_curves
+from tests.evaluation.examples import example_predictions
 
 
 def words(path: Path) -> list[str]:
@@ -48,11 +48,11 @@ def test_the_same_curves_are_the_same_files(tmp_path: Path) -> None:
 
 
 def test_curves_need_both_labels(tmp_path: Path) -> None:
-    with pytest.raises(MivError, match="labels are all the same"):
+    with pytest.raises(MIVError, match="labels are all the same"):
         write_curves(Predictions([1.0, 2.0], [1, 1], [0, 1, 2]), tmp_path)
-    with pytest.raises(MivError, match="of 'a' are all the same"):
+    with pytest.raises(MIVError, match="of 'a' are all the same"):
         write_curves({"a": Predictions([1.0], [0], [0, 1])}, tmp_path)
-    with pytest.raises(MivError, match="at least one model"):
+    with pytest.raises(MIVError, match="at least one model"):
         write_curves({}, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -82,10 +82,10 @@ def test_learning_curves(tmp_path: Path) -> None:
 )
 def test_a_file_without_metrics_is_refused(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text(text)
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         write_learning_curves(tmp_path / "metrics.csv", tmp_path)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MivError, match="cannot be read"):
+    with pytest.raises(MIVError, match="cannot be read"):
         write_learning_curves(tmp_path / "metrics.csv", tmp_path)

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.evaluation.examples import ragged
 
-from miv import MivError
+from miv import MIVError
 from miv.evaluation import attention_entropy, entropy_metrics
+from tests.evaluation.examples import ragged
 
 
 def test_examples_by_eye() -> None:
@@ -46,5 +46,5 @@ def test_no_exemplar_is_left() -> None:
     ("attention", "message"), [([-0.5, 1.5], r"attention\[0\] is -0.5"), ([0.0, 0.0], "0 everywhere")]
 )
 def test_what_is_no_attention_is_refused(attention: list[float], message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         attention_entropy([0, 2], attention)

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.evaluation.examples import example_predictions
 
-from miv import ExemplarSet, InstancePool, MivError
+from miv import ExemplarSet, InstancePool, MIVError
 from miv.evaluation import Predictions
+from tests.evaluation.examples import example_predictions
 
 FIELDS = ("logit", "label", "ptr", "attention", "witness", "group", "query")
 
@@ -61,16 +61,16 @@ def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) 
 def test_wrong_input_is_refused(change: dict[str, Any], message: str) -> None:
     right = {"logit": [1.0, 2.0], "label": [1, 0], "ptr": [0, 2, 3], "attention": [0.5, 0.5, 1.0]}
     Predictions(**right)  # type: ignore[arg-type]
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         Predictions(**{**right, **change})
 
 
 def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "predictions.parquet"
-    with pytest.raises(MivError, match="There is no file"):
+    with pytest.raises(MIVError, match="There is no file"):
         Predictions.load(path)
     path.write_bytes(b"no table")
-    with pytest.raises(MivError, match="cannot be read as Parquet"):
+    with pytest.raises(MIVError, match="cannot be read as Parquet"):
         Predictions.load(path)
     right = {"logit": pa.array([1.0]), "label": pa.array([1], pa.int8()), "bag_size": pa.array([2])}
     for change, message in (
@@ -85,12 +85,12 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
         ({"label": pa.array([3], pa.int8())}, "label of exemplar 0 is 3"),
     ):
         pq.write_table(pa.table({**right, **change}), path)
-        with pytest.raises(MivError, match=message):
+        with pytest.raises(MIVError, match=message):
             Predictions.load(path)
 
 
 def test_a_group_that_no_file_can_hold_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MivError, match="surrogate"):
+    with pytest.raises(MIVError, match="surrogate"):
         Predictions([1.0], [1], [0, 1], group=["\ud800"]).save(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 
@@ -112,6 +112,6 @@ def test_a_damaged_file_is_refused_or_harmless(place: int, other: bytes, cut: bo
         path.write_bytes(damaged)
         try:
             found = Predictions.load(path)
-        except MivError:
+        except MIVError:
             return
         assert len(found) == len(found.label)

@@ -2,7 +2,6 @@ import json
 
 import numpy as np
 import pytest
-from tests.evaluation.examples import example_predictions
 
 from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import (
@@ -13,6 +12,7 @@ from miv.evaluation import (
     group_table,
     witness_metrics,
 )
+from tests.evaluation.examples import example_predictions
 
 
 def test_it_holds_what_the_functions_say() -> None:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.evaluation.examples import example_predictions
 from torch import Tensor
 from torch.multiprocessing.spawn import spawn
 from torchmetrics import Metric
 
-from miv import MivError
+from miv import MIVError
 from miv.evaluation import Predictions, evaluate
 from miv.evaluation.stateful import ClassificationMetrics, EntropyMetrics, GroupMetrics, WitnessMetrics
+from tests.evaluation.examples import example_predictions
 
 WHOLE = example_predictions()
 BATCHES = [WHOLE.take(range(start, stop)) for start, stop in ((0, 25), (25, 26), (26, 60))]
@@ -53,7 +53,7 @@ def test_groups() -> None:
             metrics.update(tensors(batch)["label"], tensors(batch)["probability"], batch.group.tolist())
         assert metrics.compute() == evaluate(WHOLE).groups
         metrics.reset()
-    with pytest.raises(MivError, match="no group '7'"):
+    with pytest.raises(MIVError, match="no group '7'"):
         metrics.update(torch.tensor([1]), torch.tensor([0.5]), ["7"])
 
 
@@ -66,7 +66,7 @@ def test_half_precision_and_gradients_are_no_hindrance() -> None:
 @pytest.mark.filterwarnings("ignore:The ``compute`` method")
 @pytest.mark.parametrize("metrics", [ClassificationMetrics(), WitnessMetrics(), EntropyMetrics(), GroupMetrics(["0"])])
 def test_nothing_is_measured_before_the_first_batch(metrics: Metric) -> None:
-    with pytest.raises(MivError, match="before any update"):
+    with pytest.raises(MIVError, match="before any update"):
         metrics.compute()
 
 

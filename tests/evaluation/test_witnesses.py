@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
-from tests.evaluation.examples import ragged
 
-from miv import MivError
+from miv import MIVError
 from miv.evaluation import witness_metrics, witness_scores
+from tests.evaluation.examples import ragged
 
 
 def test_examples_by_eye() -> None:
@@ -124,7 +124,7 @@ def test_undefined_bags_make_nan() -> None:
 
 
 def test_undefined_bags_are_refused() -> None:
-    with pytest.raises(MivError, match=r"Exemplar 1 is positive.*2 such"):
+    with pytest.raises(MIVError, match=r"Exemplar 1 is positive.*2 such"):
         witness_metrics(PTR, WITNESS, ATTENTION, LABEL, undefined="error")
 
 
@@ -153,5 +153,5 @@ def test_no_exemplar_is_left() -> None:
     ],
 )
 def test_wrong_input_is_refused(arguments: Any, message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         witness_metrics(*arguments)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.experiments.grids import EXPERIMENTS, LADDER, MODELS, Setup, find_experiments
 from miv.experiments.jobs import Job
 from miv.experiments.published import published, published_digit, published_step, read_published
@@ -163,11 +163,11 @@ def test_cells_of_a_round_share_a_contrast_stage() -> None:
 def test_models_are_chosen_and_a_pooling_of_ones_own_gets_a_row() -> None:
     table = find_experiments("qmnist", "classification")[0]
     assert [row.model for row in table.only(["cap_ma", "baseline"]).rows] == ["baseline", "cap_ma"]
-    with pytest.raises(MivError, match=r"no pooling 'cap_vena'\. Did you mean 'cap_vema'"):
+    with pytest.raises(MIVError, match=r"no pooling 'cap_vena'\. Did you mean 'cap_vema'"):
         table.only(["cap_vena"])
-    with pytest.raises(MivError, match=r"no row of msa\. It has baseline"):  # no attention, so no key instances
+    with pytest.raises(MIVError, match=r"no row of msa\. It has baseline"):  # no attention, so no key instances
         find_experiments("qmnist", "key_instance")[0].only(["baseline", "msa"])
-    with pytest.raises(MivError, match="It has cap_vema, cap_dba_l1"):
+    with pytest.raises(MIVError, match="It has cap_vema, cap_dba_l1"):
         find_experiments("qmnist", "headed")[0].only(["gabmil"])
-    with pytest.raises(MivError, match="Did you mean 'classification'"):
+    with pytest.raises(MIVError, match="Did you mean 'classification'"):
         find_experiments("qmnist", "clasification")

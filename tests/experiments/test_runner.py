@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from miv.errors import MivError, StoppedByUser
+from miv.errors import MIVError, StoppedByUser
 from miv.experiments import runner, worker
 from miv.experiments.clock import Cost, cost_of
 from miv.experiments.grids import EXPERIMENTS, Cell, Setup
-from miv.experiments.jobs import Job, Places
+from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.ray_runner import check_address, compute_remotely
 from miv.experiments.results import METRICS, PREDICTIONS, RESULT, Result, find_result, write_result
 from miv.experiments.runner import run_jobs
@@ -30,18 +30,18 @@ ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, F
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(tmp_path / "results", tmp_path / "work", tmp_path / "cache")
+def places(tmp_path: Path) -> JobFolders:
+    return JobFolders(tmp_path / "results", tmp_path / "work", tmp_path / "cache")
 
 
-def pretend(job: Job, places: Places, folder: Path, monkeypatch: pytest.MonkeyPatch, **others: str) -> Path:
+def pretend(job: Job, places: JobFolders, folder: Path, monkeypatch: pytest.MonkeyPatch, **others: str) -> Path:
     """Let the processes copy finished cells, or run other Python code; each start is noted in the file returned."""
     for one in folder.glob("ready/*"):
         shutil.rmtree(one)
     started = folder / "started"
     started.touch()
 
-    def command(job: Job, places: Places, threads: int) -> list[str]:
+    def command(job: Job, places: JobFolders, threads: int) -> list[str]:
         ready, wanted = folder / "ready" / job.cell.setup.name, job.result_folder(places.results)
         if not ready.exists():
             ready.mkdir(parents=True)
@@ -58,7 +58,7 @@ def pretend(job: Job, places: Places, folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_crash_ends_no_other_cell_and_done_ones_are_not_run_again(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = [job_of(model) for model in ("baseline", "gabmil", "cap_vema")]
     code = "import sys; print('Error: no memory', file=sys.stderr); sys.exit(1)"
@@ -77,7 +77,9 @@ def test_a_crash_ends_no_other_cell_and_done_ones_are_not_run_again(
     assert len(started.read_text().split()) == 4
 
 
-def test_a_process_that_is_killed_is_a_failure(places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_killed_is_a_failure(
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = job_of()
     pretend(job, places, tmp_path, monkeypatch, baseline="import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     [failure] = run_jobs([job], places, 1, print)
@@ -85,7 +87,7 @@ def test_a_process_that_is_killed_is_a_failure(places: Places, tmp_path: Path, m
 
 
 def test_ctrl_c_tells_the_cells_to_save_and_stop(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = tmp_path / "saved"
     code = (
@@ -112,7 +114,7 @@ def test_ctrl_c_tells_the_cells_to_save_and_stop(
 
 
 def test_a_cell_that_another_command_computes_is_waited_for(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = job_of()
     started = pretend(job, places, tmp_path, monkeypatch)
@@ -136,7 +138,7 @@ def test_a_cell_that_another_command_computes_is_waited_for(
 
 
 def test_a_cell_that_would_only_wait_for_a_shared_stage_comes_after_others(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = [job_of("baseline"), job_of("gabmil"), job_of("pma"), job_of("msa", 1)]
     pretend(jobs[0], places, tmp_path, monkeypatch)
@@ -153,7 +155,7 @@ def test_a_cell_that_would_only_wait_for_a_shared_stage_comes_after_others(
 
 
 def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(
-    places: Places, capsys: pytest.CaptureFixture[str]
+    places: JobFolders, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = job_of(tier="smoke")
     document = json.loads(worker.command(job, places, 1)[-1])
@@ -169,22 +171,22 @@ def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(
     assert "pooling_options was {} and is {'heads': 7}" in capsys.readouterr().err
 
 
-def test_a_result_that_was_computed_otherwise_is_refused_and_stays(places: Places) -> None:
+def test_a_result_that_was_computed_otherwise_is_refused_and_stays(places: JobFolders) -> None:
     job = job_of()
     result = finish(job, ANSWERS, places.results)
     document = json.loads((result.folder / RESULT).read_text())
     document["config"]["max_epochs"] = 7
     (result.folder / RESULT).write_text(json.dumps(document))
     before = (result.folder / RESULT).read_bytes()
-    with pytest.raises(MivError, match=r"max_epochs was 7 and is \d+\. It is neither used nor replaced"):
+    with pytest.raises(MIVError, match=r"max_epochs was 7 and is \d+\. It is neither used nor replaced"):
         find_result(job, places.results)
-    with pytest.raises(MivError, match="computed otherwise"):
+    with pytest.raises(MIVError, match="computed otherwise"):
         write_result(job, places.results, files_of(job, ANSWERS, places.results))
-    with pytest.raises(MivError, match="computed otherwise"):
+    with pytest.raises(MIVError, match="computed otherwise"):
         run_jobs([job], places, 1, print)
     assert (result.folder / RESULT).read_bytes() == before
     (result.folder / RESULT).write_text("{}")
-    with pytest.raises(MivError, match="not a result"):
+    with pytest.raises(MIVError, match="not a result"):
         find_result(job, places.results)
 
 
@@ -211,21 +213,23 @@ def as_before(document: dict[str, Any]) -> None:
         (lambda document: document["config"].update(of_old=3), "of_old was 3 and is None"),
     ],
 )
-def test_a_default_that_changed_is_seen(places: Places, edit: Callable[[dict[str, Any]], object], message: str) -> None:
+def test_a_default_that_changed_is_seen(
+    places: JobFolders, edit: Callable[[dict[str, Any]], object], message: str
+) -> None:
     """Neither setting is named by the tier: the cell was computed with what was the default then."""
     result = finish(job_of(), ANSWERS, places.results)
     change(result, edit)
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         find_result(job_of(), places.results)
 
 
-def test_a_cell_from_before_a_setting_came_stays_valid(places: Places) -> None:
+def test_a_cell_from_before_a_setting_came_stays_valid(places: JobFolders) -> None:
     result = finish(job_of(), ANSWERS, places.results)
     change(result, as_before)
     assert "select_by" not in result.folder.joinpath(RESULT).read_text()
     assert find_result(job_of(), places.results) is not None
     change(result, lambda document: document["config"].update(contrast_temperature=0.5))
-    with pytest.raises(MivError, match="computed otherwise"):
+    with pytest.raises(MIVError, match="computed otherwise"):
         find_result(job_of(), places.results)
 
 
@@ -244,19 +248,19 @@ def test_a_cell_from_before_a_setting_came_stays_valid(places: Places) -> None:
     ],
 )
 def test_a_damaged_cell_is_not_done_and_the_remedy_is_said(
-    places: Places, damage: Callable[[Path], object], older: bool
+    places: JobFolders, damage: Callable[[Path], object], older: bool
 ) -> None:
     result = finish(job_of(), ANSWERS, places.results)
     if older:
         change(result, as_before)
     damage(result.folder)
-    with pytest.raises(MivError, match="Remove the folder, and the cell is computed again"):
+    with pytest.raises(MIVError, match="Remove the folder, and the cell is computed again"):
         find_result(job_of(), places.results)
     shutil.rmtree(result.folder)
     assert find_result(job_of(), places.results) is None
 
 
-def test_two_that_computed_the_same_cell_leave_the_first(places: Places, tmp_path: Path) -> None:
+def test_two_that_computed_the_same_cell_leave_the_first(places: JobFolders, tmp_path: Path) -> None:
     """Each in its own folder of work, so neither knew of the other; the second comes while the first is writing."""
     job, others = job_of(), answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 1, 0])
     files = files_of(job, others, tmp_path)
@@ -291,29 +295,29 @@ def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"  # bound, and nobody listens
         for one in (address, f"ray://{address}", "127.0.0.1:ray"):
-            with pytest.raises(MivError, match=f"no Ray cluster to be reached at '{one}'"):
+            with pytest.raises(MIVError, match=f"no Ray cluster to be reached at '{one}'"):
                 check_address(one)
         free.listen()
         check_address(address)
     check_address("auto")
 
 
-def test_what_a_remote_cell_says_is_in_its_log(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_remote_cell_says_is_in_its_log(places: JobFolders, monkeypatch: pytest.MonkeyPatch) -> None:
     def compute(*_: object) -> None:
         print("epoch 1", file=sys.stderr)
-        raise MivError("No room.")
+        raise MIVError("No room.")
 
     monkeypatch.setattr("miv.experiments.cells.compute", compute)
     monkeypatch.setattr("miv.training.run.set_threads", lambda *_: None)
     monkeypatch.setattr("miv.runtime.memory.keep_memory", lambda: None)
-    with pytest.raises(MivError, match="No room"):
+    with pytest.raises(MIVError, match="No room"):
         compute_remotely(job_of().document(), vars(places), 1)
     log = job_of().log(places.work).read_text()
     assert log.startswith("epoch 1\n")
-    assert log.endswith("MivError: No room.\n")
+    assert log.endswith("MIVError: No room.\n")
 
 
-def real_command(places: Places, *more: str) -> list[str]:
+def real_command(places: JobFolders, *more: str) -> list[str]:
     command = [sys.executable, "-m", "miv", "reproduce", "qmnist", "key_instance", "--tier", "smoke", "--rounds", "1"]
     paths = ["--results", str(places.results), "--work", str(places.work)]
     return [*command, "--models", "cap_dba_l1", *paths, *more]
@@ -322,7 +326,9 @@ def real_command(places: Places, *more: str) -> list[str]:
 @pytest.mark.slow
 def test_a_cell_killed_at_any_moment_goes_on_and_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
-    quiet, killed = (Places(tmp_path / name, tmp_path / name / "work", tmp_path / "cache") for name in ("one", "two"))
+    quiet, killed = (
+        JobFolders(tmp_path / name, tmp_path / name / "work", tmp_path / "cache") for name in ("one", "two")
+    )
     subprocess.run(real_command(quiet), check=True)
     job = Job(EXPERIMENTS["qmnist"]["key_instance"].only(["cap_dba_l1"]).cells([0])[0], "smoke")
     for number in range(6):
@@ -345,7 +351,7 @@ def test_a_cell_killed_at_any_moment_goes_on_and_ends_the_same(tmp_path: Path, m
 def test_each_cell_is_a_ray_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
     monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
-    places = Places(tmp_path / "results", tmp_path / "work", tmp_path / "cache")
+    places = JobFolders(tmp_path / "results", tmp_path / "work", tmp_path / "cache")
     done = subprocess.run(real_command(places, "--ray", "local"), check=True, capture_output=True, text=True)
     assert "1 go to Ray" in done.stderr
     assert "frozen epoch" in next(places.work.rglob("*.log")).read_text()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm, t
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions, classification_metrics, evaluate, witness_scores
 from miv.evaluation.influence import influence
 from miv.experiments.judging import NOT_BELOW
@@ -85,9 +85,9 @@ def test_errors_agree_with_a_bootstrap() -> None:
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
-    with pytest.raises(MivError, match="needs attention"):
+    with pytest.raises(MIVError, match="needs attention"):
         influence(answers_of([0.0, 1.0], [0, 1]), "i_ap")
-    with pytest.raises(MivError, match="no standard error of 'speed'"):
+    with pytest.raises(MIVError, match="no standard error of 'speed'"):
         influence(answers_of([0.0, 1.0], [0, 1]), "speed")
 
 
@@ -169,7 +169,7 @@ def test_models_that_were_tested_on_other_exemplars_are_not_paired(tmp_path: Pat
     answers = answers_of([1.0, -1.0], [1, 0])
     one = finish(job_of("pma"), answers, tmp_path, test="a")
     other = finish(job_of("msa"), answers, tmp_path, test="b")
-    with pytest.raises(MivError, match="cannot be paired"):
+    with pytest.raises(MIVError, match="cannot be paired"):
         difference([one], [other], "auroc")
 
 

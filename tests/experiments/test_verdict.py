@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from miv.experiments.assertions import judge_claims
-from miv.experiments.comparison import Evidence, compare, reference_of
+from miv.experiments.comparison import CellEvidence, compare, reference_of
 from miv.experiments.digits import digit_sentences, digit_table
 from miv.experiments.experiment_report import build_section
 from miv.experiments.grids import EXPERIMENTS, Cell, Setup
@@ -39,11 +39,11 @@ def add(results: Path, setup: Setup, number: int, right: float, found: float | N
     finish(Job(Cell(task, setup, number), "cpu"), answers(right, found), results)  # type: ignore[arg-type]
 
 
-def finished(results: Path, shares: dict[Setup, tuple[float, float | None]], *, task: str = "qmnist") -> Evidence:
+def finished(results: Path, shares: dict[Setup, tuple[float, float | None]], *, task: str = "qmnist") -> CellEvidence:
     for setup, (right, found) in shares.items():
         for number in range(2):
             add(results, setup, number, right, found, task)
-    return Evidence(task, "cpu", (0, 1), results)
+    return CellEvidence(task, "cpu", (0, 1), results)
 
 
 def plain(
@@ -66,7 +66,7 @@ AS_IN_THE_PAPER: dict[str, tuple[float, float | None]] = {
 }
 
 
-def judged(evidence: Evidence, experiment: str) -> dict[str, str]:
+def judged(evidence: CellEvidence, experiment: str) -> dict[str, str]:
     return {one.name: one.judgement for one in judge_claims(EXPERIMENTS[evidence.task][experiment], evidence)}
 
 
@@ -125,7 +125,7 @@ def test_models_are_ranked_on_the_rounds_that_all_have(tmp_path: Path) -> None:
         add(tmp_path, setups["baseline"], number, right, 0.5)
     add(tmp_path, setups["gabmil"], 0, 0.7, 0.5)
     add(tmp_path, setups["cap_vema"], 0, 0.65, 0.5)
-    evidence = Evidence("qmnist", "cpu", (0, 1, 2), tmp_path)
+    evidence = CellEvidence("qmnist", "cpu", (0, 1, 2), tmp_path)
     table = EXPERIMENTS["qmnist"]["classification"]
     order = ranking(table, evidence, "auroc")
     assert order is not None
@@ -276,7 +276,7 @@ def test_the_figures_of_a_ladder_are_of_the_same_rounds(tmp_path: Path) -> None:
     for row in table.rows:
         if row.variant in ("baseline", "+pre_layernorm") and row.model == "cap_vema":
             add(tmp_path, row.setup, 1, 0.9, 0.9)
-    evidence = Evidence("qmnist", "cpu", (0, 1), tmp_path)
+    evidence = CellEvidence("qmnist", "cpu", (0, 1), tmp_path)
     section = build_section(table, evidence)
     figures = {row[0]: row for row in section.tables[0].rows}
     assert figures["cap_vema +pre_layernorm"][1] == "1"
@@ -376,7 +376,7 @@ def test_fevers_figures_are_not_a_yardstick_for_other_claims(tmp_path: Path) -> 
 def test_nothing_is_said_of_the_paper_by_a_twin(tmp_path: Path) -> None:
     for setup, (right, found) in plain(AS_IN_THE_PAPER).items():
         finish(Job(Cell("qmnist", setup, 0), "smoke"), answers(right, found), tmp_path)  # type: ignore[arg-type]
-    section = build_section(EXPERIMENTS["qmnist"]["classification"], Evidence("qmnist", "smoke", (0,), tmp_path))
+    section = build_section(EXPERIMENTS["qmnist"]["classification"], CellEvidence("qmnist", "smoke", (0,), tmp_path))
     assert "synthetic twin" in section.remarks[0]
     assert (section.claims, section.sentences) == ([], [])
     assert all(one.paper is None and not one.word for one in section.found)
@@ -384,12 +384,12 @@ def test_nothing_is_said_of_the_paper_by_a_twin(tmp_path: Path) -> None:
 
 
 def test_one_round_is_marked(tmp_path: Path) -> None:
-    evidence = Evidence("qmnist", "cpu", (0,), finished(tmp_path, plain(AS_IN_THE_PAPER)).results)
+    evidence = CellEvidence("qmnist", "cpu", (0,), finished(tmp_path, plain(AS_IN_THE_PAPER)).results)
     table = build_section(EXPERIMENTS["qmnist"]["key_instance"], evidence).tables[0]
     expected = np.sqrt(0.65 * 0.35 / 99)  # of a share of 0.65 among 100 positives
     assert table.rows[0][2].startswith(f"0.650 ± {expected:.3f}*")
     assert "over exemplars" in table.note
-    partial = Evidence("qmnist", "cpu", (0, 1, 2), tmp_path)
+    partial = CellEvidence("qmnist", "cpu", (0, 1, 2), tmp_path)
     remarks = build_section(EXPERIMENTS["qmnist"]["key_instance"], partial).remarks
     assert remarks[-1].startswith("12 of 18 cells are done")
 

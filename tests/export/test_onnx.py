@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from miv import Bags, MivError, Verifier, list_poolings
+from miv import Bags, MIVError, Verifier, list_poolings
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.scalings import Isotonic, Platt, Scaling, Temperature
 from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessRule
@@ -132,9 +132,9 @@ def test_the_loader_is_one_file_that_needs_neither_miv_nor_torch(tmp_path: Path)
 def test_a_backbone_that_cannot_be_exported_is_refused_with_what_can_be_done(tmp_path: Path) -> None:
     verifier = Verifier("baseline", channels=4)
     verifier._hub_mixin_config["backbone"] = "hf:some/text-model"  # type: ignore[index]
-    with pytest.raises(MivError, match="--features-only"):
+    with pytest.raises(MIVError, match="--features-only"):
         export_onnx(verifier, tmp_path / "verifier.onnx")
-    with pytest.raises(MivError, match="--image-size 28x28"):
+    with pytest.raises(MIVError, match="--image-size 28x28"):
         export_onnx(Verifier("baseline", "compact_cnn"), tmp_path / "verifier.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -151,7 +151,7 @@ def test_a_verifier_of_nan_is_not_written(tmp_path: Path) -> None:
     verifier = Verifier("baseline", channels=4)
     for parameter in verifier.parameters():
         parameter.data.fill_(float("nan"))
-    with pytest.raises(MivError, match="the verifier itself gives a logit of nan; nothing was written"):
+    with pytest.raises(MIVError, match="the verifier itself gives a logit of nan; nothing was written"):
         export_onnx(verifier, tmp_path / "verifier.onnx", bags=2)
     assert list(tmp_path.iterdir()) == []
 
@@ -200,7 +200,7 @@ def test_a_graph_that_disagrees_is_not_put_in_place(
         return export(change(graph), *arguments, **options)
 
     monkeypatch.setattr(torch.onnx, "export", export_changed)
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         export_onnx(shaken(Verifier("cap_dba_l2", channels=4)), path, bags=3)
     assert path.read_text() == "older"
     assert [file.name for file in tmp_path.iterdir()] == ["verifier.onnx"]
@@ -213,9 +213,9 @@ def test_a_check_of_nan_is_not_a_good_one() -> None:
 def test_the_size_of_the_images_is_that_of_the_training(tmp_path: Path) -> None:
     form = {"kind": "image", "height": 9, "width": 8, "mode": "L"}
     verifier = Verifier("baseline", "compact_cnn", instances=form)
-    with pytest.raises(MivError, match=r"to be \(8, 9\), but the verifier was trained on \(9, 8\)"):
+    with pytest.raises(MIVError, match=r"to be \(8, 9\), but the verifier was trained on \(9, 8\)"):
         export_onnx(verifier, tmp_path / "verifier.onnx", image_size=(8, 9))
-    with pytest.raises(MivError, match="the file takes features"):
+    with pytest.raises(MIVError, match="the file takes features"):
         export_onnx(verifier, tmp_path / "verifier.onnx", image_size=(9, 8), features_only=True)
     export_onnx(verifier, tmp_path / "verifier.onnx", bags=1)
     assert OnnxVerifier(tmp_path / "verifier.onnx").shape == (9, 8)

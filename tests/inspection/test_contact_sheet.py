@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.exemplars.example_sets import example_set
 
-from miv import ExemplarSet, InstancePool, MivError
+from miv import ExemplarSet, InstancePool, MIVError
 from miv.inspection import write_contact_sheet
+from tests.data.example_sets import example_set
 
 
 def test_shows_pictures_with_witnesses_framed(tmp_path: Path) -> None:
@@ -82,14 +82,14 @@ def test_draws_a_png_with_frames(tmp_path: Path, kind: str) -> None:
 
 def test_refuses_what_it_cannot_draw_and_leaves_the_older_sheet(tmp_path: Path) -> None:
     (tmp_path / "sheet.png").write_bytes(b"older")
-    with pytest.raises(MivError, match=r"holds texts. Expected a sheet that ends in .html"):
+    with pytest.raises(MIVError, match=r"holds texts. Expected a sheet that ends in .html"):
         write_contact_sheet({"set": example_set("text")}, tmp_path / "sheet.png")
-    with pytest.raises(MivError, match=r"ends in '.pdf'. Expected a name that ends in .html or .png"):
+    with pytest.raises(MIVError, match=r"ends in '.pdf'. Expected a name that ends in .html or .png"):
         write_contact_sheet({"set": example_set("text")}, tmp_path / "sheet.pdf")
-    with pytest.raises(MivError, match="show 0 exemplars"):
+    with pytest.raises(MIVError, match="show 0 exemplars"):
         write_contact_sheet({"set": example_set("grey")}, tmp_path / "sheet.png", exemplars=0)
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(MivError, match="Could not write"):
+    with pytest.raises(MIVError, match="Could not write"):
         write_contact_sheet({"set": example_set("grey")}, tmp_path / "file" / "sheet.png")
     assert (tmp_path / "sheet.png").read_bytes() == b"older"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "sheet.png"]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from miv import ExemplarSet, InstancePool
-from miv.inspection import Spread, set_statistics
+from miv.inspection import Distribution, set_statistics
 
 # Instances 0 and 3 are the same text, and 6 is used by nobody.
 POOL = InstancePool("text", np.array(["a", "b", "c", "a", "d", "e", "f"], dtype=object), np.array(list("xxyyzzz")))
@@ -21,7 +21,7 @@ def test_statistics_that_can_be_checked_by_eye() -> None:
     assert (found.kind, found.instances, found.shape, found.classes) == ("text", 7, [], 3)
     assert (found.unused_instances, found.duplicate_instances, found.duplicate_exemplars) == (1, 1, 1)
     assert (found.exemplars, found.positives, found.positive_share, found.bag_entries) == (4, 3, 0.75, 8)
-    assert found.bag_size == Spread(mean=2.0, variance=0.5, minimum=1.0, median=2.0, maximum=3.0)
+    assert found.bag_size == Distribution(mean=2.0, variance=0.5, minimum=1.0, median=2.0, maximum=3.0)
     assert found.witnesses == 5
     per_positive = found.witnesses_per_positive
     assert per_positive is not None

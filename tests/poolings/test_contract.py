@@ -268,7 +268,7 @@ def test_cap_starts_as_the_authors_start_it(name: str) -> None:
     ],
 )
 def test_a_wrong_name_or_option_suggests_the_right_one(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(miv.MivError, match=message.replace("(", r"\(")):
+    with pytest.raises(miv.MIVError, match=message.replace("(", r"\(")):
         miv.create_pooling(name, channels=12, **options)
 
 
@@ -284,10 +284,10 @@ def test_a_wrong_name_or_option_suggests_the_right_one(name: str, options: dict[
 )
 def test_wrong_shapes_say_what_was_expected(query: Tensor, values: Tensor) -> None:
     pooling = miv.create_pooling("gabmil", channels=4)
-    with pytest.raises(miv.MivError, match=r"Expected query \(B, 4\) and bags of values \(T, 4\)"):
+    with pytest.raises(miv.MIVError, match=r"Expected query \(B, 4\) and bags of values \(T, 4\)"):
         pooling(query, Bags(values, torch.tensor([0, 2])))
 
 
 def test_all_heads_that_fit_are_named() -> None:
-    with pytest.raises(miv.MivError, match=r"channels: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 96\."):
+    with pytest.raises(miv.MIVError, match=r"channels: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 96\."):
         miv.create_pooling("cap_vema", channels=96, heads=5)

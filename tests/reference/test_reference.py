@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from miv import MivError
+from miv import MIVError
 from miv.backbones import create_backbone
 from miv.backbones.feature_cache import embed_instances
 from miv.data import ExemplarSet, InstancePool
@@ -202,7 +202,7 @@ def test_the_best_is_the_best_on_validation_and_the_file_says_the_same(tmp_path:
 )
 def test_a_damaged_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "reference.json").write_text(text)
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         Reference.load(tmp_path / "reference.json")
 
 
@@ -214,5 +214,5 @@ def test_what_cannot_be_scored_is_refused() -> None:
         ({"train": sets["train"]}, None, "no split but train"),
         ({"test": sets["test"], "validation": texts()}, None, "instances of one kind"),
     ):
-        with pytest.raises(MivError, match=message):
+        with pytest.raises(MIVError, match=message):
             reference(given_sets, splits=splits)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.report.examples import HOSTILE, audited, source
 
 from miv.data import ExemplarSet
 from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions
 from miv.report import ReportModel, ReportSource, write_report
+from tests.report.examples import HOSTILE, audited, source
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tests.report.examples import HOSTILE, audited, source
-from tests.training.tiny import run_tiny, tiny_sets
 
-from miv import MivError
+from miv import MIVError
 from miv.audit.reasons import reasons
 from miv.data import ExemplarSet
 from miv.decisions.operating_point import OperatingPoint
@@ -27,6 +25,8 @@ from miv.report.calibration_section import calibration_section
 from miv.report.choosing import SHOWN_MEMBERS, choose_exemplars, error_confidence, shown_members, telling_exemplar
 from miv.report.gallery import gallery
 from miv.report.sections import curves, results
+from tests.report.examples import HOSTILE, audited, source
+from tests.training.tiny import run_tiny, tiny_sets
 
 
 class Page(HTMLParser):
@@ -268,7 +268,7 @@ def test_an_audit_of_something_else_is_refused(tmp_path: Path) -> None:
         (replace(given, models=calibrated), "before it was calibrated anew"),
         (source("features"), "which is none of the models"),  # the same data, but not these verifiers
     ):
-        with pytest.raises(MivError, match=message):
+        with pytest.raises(MIVError, match=message):
             write_report(changed, tmp_path / "report.html", audit=tmp_path / "audit.json")
     assert not (tmp_path / "report.html").exists()
 
@@ -298,14 +298,14 @@ def test_runs_are_reported_from_their_folders(tmp_path: Path, monkeypatch: pytes
     assert [model.name for model in found.models] == ["cap_dba_l2", "gabmil"]
     page = written(found, tmp_path)
     assert len(json.loads(page.content["script"][0])["exemplar"]) == 400
-    with pytest.raises(MivError, match="--data DIR"):
+    with pytest.raises(MIVError, match="--data DIR"):
         open_runs(runs)
     save_splits(tiny_sets("features", 30), tmp_path / "others", builder="tiny", options={}, seed=0)
-    with pytest.raises(MivError, match="is not what"):
+    with pytest.raises(MIVError, match="is not what"):
         open_runs(runs, data=tmp_path / "others")
-    with pytest.raises(MivError, match="split with answers"):
+    with pytest.raises(MIVError, match="split with answers"):
         open_runs(runs, split="train", data=tmp_path / "sets")
-    with pytest.raises(MivError, match="not a run"):
+    with pytest.raises(MIVError, match="not a run"):
         open_runs([tmp_path / "sets"])
 
 
@@ -314,15 +314,15 @@ def test_what_cannot_be_written_is_refused_and_what_was_there_stays(tmp_path: Pa
     audit.write_text('{"models": {"one": {}}}')
     (tmp_path / "report.html").write_text("older")
     given, report = audited(tmp_path)
-    with pytest.raises(MivError, match="is not an audit"):
+    with pytest.raises(MIVError, match="is not an audit"):
         write_report(given, tmp_path / "report.html", audit=audit)
     damaged = report.document()
     damaged["models"]["runs/baseline "]["mean_bag"] = 10**400
     audit.write_text(json.dumps(damaged))
-    with pytest.raises(MivError, match="is not an audit: OverflowError"):
+    with pytest.raises(MIVError, match="is not an audit: OverflowError"):
         write_report(given, tmp_path / "report.html", audit=audit)
-    with pytest.raises(MivError, match=r"ends in \.html"):
+    with pytest.raises(MIVError, match=r"ends in \.html"):
         write_report(source(), tmp_path / "report.pdf")
-    with pytest.raises(MivError, match="Expected 1 to 20,000"):
+    with pytest.raises(MIVError, match="Expected 1 to 20,000"):
         write_report(source(), tmp_path / "report.html", exemplars=0)
     assert (tmp_path / "report.html").read_text() == "older"

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from miv import ExemplarSet, InstancePool, MivError
+from miv import ExemplarSet, InstancePool, MIVError
 from miv.data import load_splits
 from miv.runtime.progress import Progress, RichProgress, SilentProgress
 from miv.tasks import build_once, create_task, list_tasks, register_task, task_base, task_help, task_options
@@ -61,11 +61,11 @@ def test_a_registered_task_is_found_described_and_built() -> None:
 
 
 def test_a_wrong_name_option_or_word_suggests_the_nearest() -> None:
-    with pytest.raises(MivError, match=r"no task 'coin'. Did you mean 'coins'"):
+    with pytest.raises(MIVError, match=r"no task 'coin'. Did you mean 'coins'"):
         create_task("coin")
-    with pytest.raises(MivError, match=r"no option of coins 'toses'. Did you mean 'tosses'"):
+    with pytest.raises(MIVError, match=r"no option of coins 'toses'. Did you mean 'tosses'"):
         create_task("coins", toses=3)
-    with pytest.raises(MivError, match=r"no draw of coins 'loded'. Did you mean 'loaded'"):
+    with pytest.raises(MIVError, match=r"no draw of coins 'loded'. Did you mean 'loaded'"):
         create_task("coins", draw="loded")
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from miv.data import ExemplarSet, load_splits, save_splits
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
 from miv.tasks.fever.claims_task import Claims
 from miv.tasks.task_base import create_task
@@ -200,14 +200,14 @@ def test_a_sentence_that_was_retrieved_twice_is_in_the_bag_once(raw: Path) -> No
 def test_broken_json_in_line_7312(raw: Path) -> None:
     good = json.dumps(claim_row("Page", 0)) + "\n"
     (raw / "train.jsonl").write_text(good * 7311 + good[:30] + "\n")
-    with pytest.raises(MivError, match=r"train.jsonl, line 7312: broken JSON at character"):
+    with pytest.raises(MIVError, match=r"train.jsonl, line 7312: broken JSON at character"):
         build(raw)
 
 
 def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("miv.io.json_lines.MAX_LINE_BYTES", 2000)
     (raw / "train.jsonl").write_text("\n" + " " * 2001)
-    with pytest.raises(MivError, match=r"train.jsonl, line 2: longer than 2,000 bytes"):
+    with pytest.raises(MIVError, match=r"train.jsonl, line 2: longer than 2,000 bytes"):
         build(raw)
 
 
@@ -222,23 +222,23 @@ def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.Monkey
 )
 def test_bad_rows(raw: Path, change: dict[str, Any], message: str) -> None:
     write_lines(raw / "test.jsonl", [claim_row("Test", 0, **change)])
-    with pytest.raises(MivError, match=f"test.jsonl, {message}"):
+    with pytest.raises(MIVError, match=f"test.jsonl, {message}"):
         build(raw)
 
 
 def test_a_wrong_field_lists_the_fields_there_are(raw: Path) -> None:
-    with pytest.raises(MivError, match="no field 'claim'; the fields are: gold_evidence, id, label, "):
+    with pytest.raises(MIVError, match="no field 'claim'; the fields are: gold_evidence, id, label, "):
         build(raw, claim_field="claim")
 
 
 def test_a_missing_file_lists_what_is_there(raw: Path) -> None:
-    with pytest.raises(MivError, match=r"dev.jsonl.*has: test.jsonl, train.jsonl.*--train-file"):
+    with pytest.raises(MIVError, match=r"dev.jsonl.*has: test.jsonl, train.jsonl.*--train-file"):
         build(raw, train_file="dev.jsonl")
 
 
 def test_too_few_pages(raw: Path) -> None:
     write_lines(raw / "train.jsonl", [claim_row("Page", n) for n in range(4)])
-    with pytest.raises(MivError, match="1 unconnected groups of pages"):
+    with pytest.raises(MIVError, match="1 unconnected groups of pages"):
         build(raw)
 
 
@@ -254,7 +254,7 @@ def test_too_few_pages(raw: Path) -> None:
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         create_task("claims", **options)
 
 
@@ -274,7 +274,7 @@ def test_any_row_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, ch
     refusal = "test.jsonl, line 2"
     try:
         build(folder)
-    except MivError as error:
+    except MIVError as error:
         refusal = str(error)
     assert "test.jsonl, line 2" in refusal
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from miv.data import ExemplarSet, load_splits, save_splits
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
 from miv.tasks.fever.fever_claims import read_claims
 from miv.tasks.fever.fever_task import Fever
@@ -89,7 +89,7 @@ def test_sizes_and_balance(raw: Path) -> None:
     }
     assert sets["train"].label.sum() == 4
     assert len(build(raw, train_per_label=0)["train"]) == 12
-    with pytest.raises(MivError, match="train_per_label is 7, but there are 6 train claims that are supported"):
+    with pytest.raises(MIVError, match="train_per_label is 7, but there are 6 train claims that are supported"):
         build(raw, train_per_label=7)
 
 
@@ -167,7 +167,7 @@ def test_train_claims_on_pages_of_other_splits(raw: Path, caplog: pytest.LogCapt
 def test_broken_json_in_line_7312(raw: Path) -> None:
     good = json.dumps(claim_row(1, "REFUTES", [("Snow", 1)])) + "\n"
     (raw / "train.jsonl").write_text(good * 7311 + good[:20] + "\n" + good)
-    with pytest.raises(MivError, match=r"train.jsonl, line 7312: broken JSON at character"):
+    with pytest.raises(MIVError, match=r"train.jsonl, line 7312: broken JSON at character"):
         build(raw)
 
 
@@ -185,7 +185,7 @@ def test_broken_json_in_line_7312(raw: Path) -> None:
 )
 def test_bad_claims(raw: Path, change: dict[str, Any], message: str) -> None:
     write_lines(raw / "paper_dev.jsonl", [claim_row(1, "SUPPORTS", [("Snow", 1)]) | change])
-    with pytest.raises(MivError, match=f"paper_dev.jsonl, {message}"):
+    with pytest.raises(MIVError, match=f"paper_dev.jsonl, {message}"):
         build(raw)
 
 
@@ -206,13 +206,13 @@ def test_any_row_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, ro
     refusal = "fuzz-claims.jsonl, line 1"
     try:
         read_claims(path)
-    except MivError as error:
+    except MIVError as error:
         refusal = str(error)
     assert "fuzz-claims.jsonl, line 1" in refusal
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(MivError) as error:
+    with pytest.raises(MIVError) as error:
         build(tmp_path)
     for name in [*FILES.values(), "wiki-pages.zip"]:
         assert f"https://fever.ai/download/fever/{name}" in str(error.value)
@@ -221,9 +221,9 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_claims_and_dump_that_do_not_belong_together(raw: Path) -> None:
     for path in (raw / "wiki-pages").iterdir():
         write_lines(path, [{"id": "Snow", "lines": "0\tSnow ."}])
-    with pytest.raises(MivError, match="train claims"):
+    with pytest.raises(MIVError, match="train claims"):
         build(raw)
-    with pytest.raises(MivError, match="Do they belong together"):
+    with pytest.raises(MIVError, match="Do they belong together"):
         build(raw, train_per_label=0)
 
 
@@ -237,5 +237,5 @@ def test_claims_and_dump_that_do_not_belong_together(raw: Path) -> None:
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         create_task("fever", **options)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.tasks.qmnist.idx import read_idx
 
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
@@ -58,7 +58,7 @@ def test_any_bytes_are_read_or_refused_with_the_file_named(folder: Path, content
     refusal = str(path)
     try:
         read_idx(path)
-    except MivError as error:
+    except MIVError as error:
         refusal = str(error)
     assert str(path) in refusal
 
@@ -71,7 +71,7 @@ def test_a_cut_file_is_refused(folder: Path, data: st.DataObject) -> None:
         content = gzip.compress(content)
     path = folder / "cut"
     path.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
-    with pytest.raises(MivError, match="cut"):
+    with pytest.raises(MIVError, match="cut"):
         read_idx(path)
 
 
@@ -89,10 +89,10 @@ def test_a_cut_file_is_refused(folder: Path, data: st.DataObject) -> None:
 def test_refused(folder: Path, content: bytes, message: str) -> None:
     path = folder / "bad"
     path.write_bytes(content)
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         read_idx(path)
 
 
 def test_a_missing_file(folder: Path) -> None:
-    with pytest.raises(MivError, match="No such file"):
+    with pytest.raises(MIVError, match="No such file"):
         read_idx(folder / "nothing")

@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, load_splits, save_splits
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.downloads import RemoteFile
 from miv.runtime.progress import SilentProgress
 from miv.tasks.qmnist import qmnist_files
 from miv.tasks.qmnist.qmnist_task import Qmnist
-from miv.tasks.qmnist.writer_bags import Plan, draw_bags, hold_out
+from miv.tasks.qmnist.writer_bags import ExemplarPlan, draw_bags, hold_out
 from miv.tasks.task_base import create_task
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared")) / "data" / "qmnist"
@@ -162,7 +162,7 @@ def test_fewer_exemplars(task: Qmnist) -> None:
     built = replace(task, exemplars=100).build(SilentProgress())
     assert len(built["train"]) == 100
     assert 0.3 < built["train"].label.mean() < 0.7
-    with pytest.raises(MivError, match="exemplars is 481, but the main train set has 480"):
+    with pytest.raises(MIVError, match="exemplars is 481, but the main train set has 480"):
         replace(task, exemplars=481).build(SilentProgress())
 
 
@@ -185,7 +185,7 @@ def test_size_study_has_any_number_of_exemplars_of_binomial_size(tmp_path: Path)
 
 def test_a_bag_size_that_the_digits_cannot_give(tmp_path: Path) -> None:
     write_raw(tmp_path, writers=24, each=6)
-    with pytest.raises(MivError, match="Ask for a smaller mean"):
+    with pytest.raises(MIVError, match="Ask for a smaller mean"):
         Qmnist(raw=tmp_path, download=False, mean_bag=90, exemplars=50).build(SilentProgress())
 
 
@@ -193,7 +193,7 @@ def test_every_member_is_equally_likely() -> None:
     writer = np.repeat(np.arange(3), 4)
     stock = hold_out(np.random.default_rng(0), writer, np.zeros(12, np.int64), 1)
     assert stock.left.tolist() == [3, 3, 3]
-    plans = Plan(
+    plans = ExemplarPlan(
         np.zeros(9000, np.int64),
         np.zeros(9000, np.int8),
         np.tile([1, 2], (9000, 1)),
@@ -213,7 +213,7 @@ def test_the_order_of_a_bag_does_not_tell_who_lent_what() -> None:
     stock = hold_out(np.random.default_rng(0), writer, np.zeros(150, np.int64), 1)
     bags = 4000
     lender, lends = np.tile([0, 1, 2], (bags, 1)), np.full((bags, 3), 2)
-    plan = Plan(np.zeros(bags, np.int64), np.zeros(bags, np.int8), lender, lends)
+    plan = ExemplarPlan(np.zeros(bags, np.int64), np.zeros(bags, np.int8), lender, lends)
     _, bag_index = draw_bags(np.random.default_rng(1), stock, plan)
     writers = writer[bag_index].reshape(bags, 6)
     assert (np.sort(writers, axis=1) == [0, 0, 1, 1, 2, 2]).all()
@@ -234,12 +234,12 @@ def test_the_order_of_a_bag_does_not_tell_who_lent_what() -> None:
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         create_task("qmnist", **options)
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(MivError) as error:
+    with pytest.raises(MIVError) as error:
         Qmnist(raw=tmp_path, download=False).build(SilentProgress())
     for name in ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte", "qmnist-train-labels-idx2-int"):
         assert f"{name}.gz" in str(error.value)
@@ -252,7 +252,7 @@ def test_no_network_says_what_to_put_where(tmp_path: Path, monkeypatch: pytest.M
         for name, file in qmnist_files.DOWNLOADS.items()
     }
     monkeypatch.setattr(qmnist_files, "DOWNLOADS", nowhere)
-    with pytest.raises(MivError, match="no connection") as error:
+    with pytest.raises(MIVError, match="no connection") as error:
         Qmnist(raw=tmp_path).build(SilentProgress())
     assert f"Missing in {tmp_path}" in str(error.value)
 
@@ -295,13 +295,13 @@ def _same_writers(folder: Path) -> None:
 def test_damaged_files(tmp_path: Path, damage: Any, message: str) -> None:
     write_raw(tmp_path)
     damage(tmp_path)
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         Qmnist(raw=tmp_path, download=False).build(SilentProgress())
 
 
 def test_too_few_writers(tmp_path: Path) -> None:
     write_raw(tmp_path, writers=5)
-    with pytest.raises(MivError, match="Digit 0: 5 writers"):
+    with pytest.raises(MIVError, match="Digit 0: 5 writers"):
         Qmnist(raw=tmp_path, download=False).build(SilentProgress())
 
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from miv.data import ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
 from miv.tasks.signature.signature_files import find_signatures
 from miv.tasks.signature.signature_task import read_signature
@@ -131,20 +131,20 @@ def test_any_folder_of_writers(tmp_path: Path) -> None:
 )
 def test_files_that_cannot_be_placed_are_named(tmp_path: Path, name: str, message: str) -> None:
     save(tmp_path / name, np.zeros((8, 16), np.uint8))
-    with pytest.raises(MivError, match=message) as error:
+    with pytest.raises(MIVError, match=message) as error:
         find_signatures(tmp_path)
     assert Path(name).name in str(error.value)
 
 
 def test_a_missing_and_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(MivError, match=r"is not a folder\. Expected the unpacked archives of SigComp2011"):
+    with pytest.raises(MIVError, match=r"is not a folder\. Expected the unpacked archives of SigComp2011"):
         build(tmp_path / "nowhere")
-    with pytest.raises(MivError, match="has no image in it or below"):
+    with pytest.raises(MIVError, match="has no image in it or below"):
         build(tmp_path)
 
 
 def test_too_few_writers_for_three_splits(archive: Path) -> None:
-    with pytest.raises(MivError, match="of 14 writers, 2 would be in validation"):
+    with pytest.raises(MIVError, match="of 14 writers, 2 would be in validation"):
         build(archive)
 
 
@@ -154,7 +154,7 @@ def test_a_damaged_image_is_named(tmp_path: Path, archive: Path) -> None:
             save(tmp_path / str(number) / "genuine" / f"{i}.png", np.zeros((8, 16), np.uint8))
     whole = (tmp_path / "3" / "genuine" / "1.png").read_bytes()
     (tmp_path / "3" / "genuine" / "1.png").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(MivError, match=r"3/genuine/1\.png"):
+    with pytest.raises(MIVError, match=r"3/genuine/1\.png"):
         build(tmp_path, held_out=0.34)
 
 
@@ -162,5 +162,5 @@ def test_a_damaged_image_is_named(tmp_path: Path, archive: Path) -> None:
     "options", [{"width": 0}, {"held_out": 0.0}, {"held_out": 0.6}, {"exemplars": 0}, {"seed": -1}]
 )
 def test_impossible_options(tmp_path: Path, options: dict[str, object]) -> None:
-    with pytest.raises(MivError, match=f"{next(iter(options))} is "):
+    with pytest.raises(MIVError, match=f"{next(iter(options))} is "):
         build(tmp_path, **options)

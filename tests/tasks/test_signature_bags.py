@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from miv.data import ExemplarSet, InstancePool
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.tasks.signature.signature_bags import Writer, draw_exemplars
 
 
@@ -95,7 +95,7 @@ def test_shares_of_kinds_and_scripts() -> None:
 
 
 def test_too_few_writers_are_refused() -> None:
-    with pytest.raises(MivError, match=r"signatures of 2 writers\. Expected at least 3"):
+    with pytest.raises(MIVError, match=r"signatures of 2 writers\. Expected at least 3"):
         draw(people([("dutch", 3, 0), ("dutch", 3, 0)]))
-    with pytest.raises(MivError, match="two genuine"):
+    with pytest.raises(MIVError, match="two genuine"):
         draw(people([("dutch", 1, 3)] * 5))

@@ -3,7 +3,7 @@ import pytest
 from benchmarks.twins import TWINS, nearest_neighbour
 
 from miv.data import ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.inspection.leakage import audit
 from miv.runtime.progress import SilentProgress
 from miv.tasks.synthetic import synthetic_claims
@@ -92,7 +92,7 @@ def test_the_seed_and_the_round_decide(name: str) -> None:
 )
 def test_impossible_options_are_refused(name: str, options: dict[str, float]) -> None:
     (option,) = options
-    with pytest.raises(MivError, match=rf"{option} is .*\. Expected"):
+    with pytest.raises(MIVError, match=rf"{option} is .*\. Expected"):
         create_task(name, **options)
 
 
@@ -101,7 +101,7 @@ def test_impossible_options_are_refused(name: str, options: dict[str, float]) ->
     [("digits-twin", {"writers": 10_000, "copies": 1_000}), ("signatures-twin", {"writers": 5000, "height": 1024})],
 )
 def test_options_that_are_too_much_together_are_refused(name: str, options: dict[str, int]) -> None:
-    with pytest.raises(MivError, match=r"images of .* are asked for, .* GiB\. Expected at most 8; ask for fewer"):
+    with pytest.raises(MIVError, match=r"images of .* are asked for, .* GiB\. Expected at most 8; ask for fewer"):
         create_task(name, **options)
 
 
@@ -143,9 +143,9 @@ def test_forgeries_are_nearer_than_strangers_and_farther_than_the_genuine() -> N
 
 
 def test_claims_about_more_pages_than_there_are_names_are_refused() -> None:
-    with pytest.raises(MivError, match=r"pages is 12000 .*at most 8,000 in all.* the largest pages is 7,800"):
+    with pytest.raises(MIVError, match=r"pages is 12000 .*at most 8,000 in all.* the largest pages is 7,800"):
         create_task("claims-twin", pages=12_000)
-    with pytest.raises(MivError, match=r"held_out_pages 4000.*at most 8,000 in all"):
+    with pytest.raises(MIVError, match=r"held_out_pages 4000.*at most 8,000 in all"):
         create_task("claims-twin", held_out_pages=4000)
     create_task("claims-twin", pages=7800)
 
@@ -164,7 +164,7 @@ def test_a_page_without_a_sentence_of_its_own_is_written_anew(monkeypatch: pytes
     sentences = [set(exemplars.pool.values) for exemplars in sets.values()]
     assert len(set.union(*sentences)) == sum(map(len, sentences))
     monkeypatch.setattr(synthetic_claims, "_fill", lambda template, known, rng: ("Always the same.", []))
-    with pytest.raises(MivError, match="The words for new pages ran out"):
+    with pytest.raises(MIVError, match="The words for new pages ran out"):
         build("claims-twin", pages=12, held_out_pages=6)
 
 

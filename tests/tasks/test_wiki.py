@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
 from miv.tasks.fever.wiki import parse_sentences, read_pages
 
@@ -92,7 +92,7 @@ def test_the_first_of_two_pages_is_kept(tmp_path: Path, caplog: pytest.LogCaptur
 def test_a_broken_line_is_named(tmp_path: Path, line: bytes, message: str) -> None:
     path = write(tmp_path / "wiki-001.jsonl", EMPTY, {**SNOW, "id": "Rain"})
     path.write_bytes(path.read_bytes() + line + b"\n")
-    with pytest.raises(MivError, match=f"wiki-001.jsonl, {message}"):
+    with pytest.raises(MIVError, match=f"wiki-001.jsonl, {message}"):
         read(tmp_path, "Snow")
 
 
@@ -104,10 +104,10 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
     content = bytearray(dump.read_bytes())
     content[200:230] = bytes(30)
     dump.write_bytes(content)
-    with pytest.raises(MivError, match=r"wiki-pages\.zip"):
+    with pytest.raises(MIVError, match=r"wiki-pages\.zip"):
         read(dump, "Snow 1")
     dump.write_bytes(content[:1000])
-    with pytest.raises(MivError, match="not a readable zip"):
+    with pytest.raises(MIVError, match="not a readable zip"):
         read(dump, "Snow 1")
 
 
@@ -120,14 +120,14 @@ def test_an_archive_that_cannot_be_unpacked(tmp_path: Path, place: int, value: i
     content[place] = value  # in the member's own header, and in the table at the end
     content[content.index(b"PK\x01\x02") + place + 2] = value
     path.write_bytes(content)
-    with pytest.raises(MivError, match=r"wiki-001\.jsonl cannot be unpacked: .*Unpack it into a folder"):
+    with pytest.raises(MIVError, match=r"wiki-001\.jsonl cannot be unpacked: .*Unpack it into a folder"):
         read_pages(path, ["A"], SilentProgress())
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    with pytest.raises(MivError, match=r"holds no wiki-\*.jsonl"):
+    with pytest.raises(MIVError, match=r"holds no wiki-\*.jsonl"):
         read(tmp_path, "Snow")
-    with pytest.raises(MivError, match="There is no wiki dump"):
+    with pytest.raises(MIVError, match="There is no wiki dump"):
         read(tmp_path / "none", "Snow")
 
 
@@ -169,7 +169,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
     refusal = "wiki-fuzz.jsonl, line"
     try:
         read(folder, "Snow")
-    except MivError as error:
+    except MIVError as error:
         refusal = str(error)
     assert "wiki-fuzz.jsonl, line" in refusal
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from miv import MivError
+from miv import MIVError
 from miv.data import ExemplarSet, InstancePool
 from miv.poolings.pooling_base import POOLINGS
 from miv.training.auto import ENOUGH_TO_LEARN_FROM, choose
@@ -81,7 +81,7 @@ def test_a_given_start_of_the_paper_has_no_map() -> None:
 
 def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: None)
-    with pytest.raises(MivError, match=r"texts, which need an encoder\. Run `pip install .*--backbone hf:"):
+    with pytest.raises(MIVError, match=r"texts, which need an encoder\. Run `pip install .*--backbone hf:"):
         choose(sets_of("text"), {})
 
 
@@ -94,5 +94,5 @@ def test_every_pooling_can_be_made_and_says_where_it_cannot_start_as_the_nearest
 
 
 def test_an_unknown_pooling_is_named() -> None:
-    with pytest.raises(MivError, match="Did you mean 'cap_vema'"):
+    with pytest.raises(MIVError, match="Did you mean 'cap_vema'"):
         choose(sets_of("features"), {"pooling": "cap_vena"})

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.training.config import TrainingConfig
 from miv.training.run_folder import FORMAT
 from miv.training.run_table import compare_runs, find_runs, summarise_runs, table
@@ -29,7 +29,7 @@ def test_a_run_that_lacks_the_split_has_no_figures_and_stops_nothing(tmp_path: P
         (str(without), None, "done"),
     ]
     assert "–" in table(compare_runs([with_test, without], "test"))
-    with pytest.raises(MivError, match=r"no split 'tset'\. Did you mean 'test'.*validation"):
+    with pytest.raises(MIVError, match=r"no split 'tset'\. Did you mean 'test'.*validation"):
         summarise_runs(find_runs(tmp_path), "tset")
 
 
@@ -49,5 +49,5 @@ def test_a_record_that_lacks_something_is_damaged(tmp_path: Path, missing: str) 
     about = json.loads((run / "run.json").read_text())
     del about[missing]
     (run / "run.json").write_text(json.dumps(about))
-    with pytest.raises(MivError, match=f"run.json.*{missing}.*damaged"):
+    with pytest.raises(MIVError, match=f"run.json.*{missing}.*damaged"):
         summarise_runs([run], "test")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.training.config import TrainingConfig, parse_setting, read_settings
 from miv.training.presets import PRESETS, preset
 
@@ -63,7 +63,7 @@ def test_settings_survive_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_setting_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         TrainingConfig().changed(changes)
 
 
@@ -79,14 +79,14 @@ def test_a_list_among_the_options_keeps_its_commas() -> None:
 
 @pytest.mark.parametrize(("name", "text"), [("learning_rates", "0;1"), ("pooling_options", "heads")])
 def test_a_wrong_flag_is_refused(name: str, text: str) -> None:
-    with pytest.raises(MivError, match=name):
+    with pytest.raises(MIVError, match=name):
         parse_setting(name, text)
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.toml", "x = "), ("a.json", "{"), ("a.json", "[1]")])
 def test_a_damaged_file_is_refused(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(MivError, match=name):
+    with pytest.raises(MIVError, match=name):
         read_settings(tmp_path / name)
-    with pytest.raises(MivError, match="Could not read"):
+    with pytest.raises(MIVError, match="Could not read"):
         read_settings(tmp_path / "absent.toml")

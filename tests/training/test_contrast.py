@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightning.pytorch import Trainer
 
-from miv import MivError, Verifier
+from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
 from miv.training.contrast import contrast_losses
@@ -119,6 +119,6 @@ def test_the_weights_of_its_last_epoch_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings", [{"contrast_epochs": 1}, {"align_epochs": 1, "start": "similar"}])
 def test_several_processes_are_refused(tmp_path: Path, settings: dict[str, Any]) -> None:
     machine = Machine(tmp_path / "cache", devices=2)
-    with pytest.raises(MivError, match="needs one process"):
+    with pytest.raises(MIVError, match="needs one process"):
         train(tiny_sets("image"), IMAGES.changed(settings), tmp_path / "run", machine)
     assert not (tmp_path / "run").exists()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from miv import MivError, Verifier
+from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig, parse_setting
@@ -147,7 +147,7 @@ def test_a_flag_can_ask_for_a_rate_or_for_one_rate_for_everything() -> None:
     ],
 )
 def test_impossible_settings_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         TrainingConfig().changed(changes)
 
 
@@ -188,7 +188,7 @@ def test_freezing_and_going_on_respect_the_layers(tmp_path: Path) -> None:
     assert learning() == {"2"}
     backbone.train_only_last(None)
     assert all(weight.requires_grad for weight in backbone.parameters())
-    with pytest.raises(MivError, match=r"trainable_layers is 4\. Expected 1 to 3"):
+    with pytest.raises(MIVError, match=r"trainable_layers is 4\. Expected 1 to 3"):
         backbone.train_only_last(4)
 
 
@@ -208,7 +208,7 @@ def test_the_norm_after_the_layers_of_a_vision_transformer_learns_with_them(tmp_
 
 
 def test_a_backbone_without_layers_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(MivError, match=r"no stack of layers.*hf:<name or folder>"):
+    with pytest.raises(MIVError, match=r"no stack of layers.*hf:<name or folder>"):
         run_tiny("image", tmp_path / "run", trainable_layers=1)
     assert not (tmp_path / "run").exists()
 

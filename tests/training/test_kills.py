@@ -11,7 +11,7 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.training import keeper
 from miv.training.run import StoppedByUser
 from tests.training.tiny import KILLED, assert_same_run, run_tiny, start_tiny
@@ -154,5 +154,5 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     whole = last.read_bytes()
     for content in (b"", b"no checkpoint", whole[:-200]):
         last.write_bytes(content)
-        with pytest.raises(MivError, match=r"last\.ckpt is damaged.*another --out"):
+        with pytest.raises(MIVError, match=r"last\.ckpt is damaged.*another --out"):
             run_tiny("features", tmp_path / "run", **SHORT)

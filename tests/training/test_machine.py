@@ -7,7 +7,7 @@ import torch
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.strategies import DDPStrategy
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.run import train
 from tests.training.tiny import FEATURES, tiny_sets
@@ -27,7 +27,7 @@ def test_an_accelerator_that_is_not_there_is_refused_before_any_work(
 ) -> None:
     if accelerator == "gpu" and (torch.cuda.is_available() or torch.backends.mps.is_available()):
         pytest.skip("there is one")
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         train(tiny_sets("features"), FEATURES, tmp_path / "run", Machine(tmp_path, accelerator=accelerator))
     assert not list(tmp_path.iterdir())
 

@@ -8,7 +8,7 @@ import torch
 
 from miv.bags import Bags
 from miv.data import ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.inference.prediction import predict
 from miv.models.verifier import Verifier
@@ -99,7 +99,7 @@ def test_without_the_full_stage_the_backbone_stays_as_it_is(images_run: Path, tm
     first = Verifier.from_pretrained(images_run / "checkpoints/frozen/best").backbone.state_dict()
     ours = Verifier.from_pretrained(tmp_path / "run/verifier").backbone.state_dict()
     assert all(torch.equal(first[name], ours[name]) for name in first)
-    with pytest.raises(MivError, match="nothing is trained"):
+    with pytest.raises(MIVError, match="nothing is trained"):
         IMAGES.changed({"full_stage": False, "frozen_stage": False})
 
 
@@ -112,17 +112,17 @@ def test_the_same_training_twice_is_the_same_to_the_last_bit(images_run: Path, t
 
 def test_a_run_is_not_mixed_with_another(images_run: Path, tmp_path: Path) -> None:
     sets, machine = tiny_sets("image"), Machine(tmp_path / "cache")
-    with pytest.raises(MivError, match="--resume"):
+    with pytest.raises(MIVError, match="--resume"):
         train(sets, IMAGES, images_run, machine)
-    with pytest.raises(MivError, match="batch_size = 12"):
+    with pytest.raises(MIVError, match="batch_size = 12"):
         train(sets, IMAGES.changed({"batch_size": 6}), images_run, machine, resume=True)
-    with pytest.raises(MivError, match="other data"):
+    with pytest.raises(MIVError, match="other data"):
         train(tiny_sets("image", 46), IMAGES, images_run, machine, resume=True)
-    with pytest.raises(MivError, match="validation"):
+    with pytest.raises(MIVError, match="validation"):
         train({"train": sets["train"]}, IMAGES, tmp_path / "run", machine)
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("x")
-    with pytest.raises(MivError, match="not a run"):
+    with pytest.raises(MIVError, match="not a run"):
         train(sets, IMAGES, tmp_path / "letters", machine)
 
 
@@ -136,7 +136,7 @@ def test_a_run_goes_on_with_its_own_settings_however_they_were_written(tmp_path:
     assert written.pop("contrast_epochs") == TrainingConfig().contrast_epochs
     (tmp_path / "run" / "config.json").write_text(json.dumps(written))
     train(sets, config, tmp_path / "run", machine, resume=True)
-    with pytest.raises(MivError, match="contrast_epochs = 0, and now it is 1"):
+    with pytest.raises(MIVError, match="contrast_epochs = 0, and now it is 1"):
         train(sets, config.changed({"contrast_epochs": 1}), tmp_path / "run", machine, resume=True)
 
 
@@ -159,26 +159,26 @@ def test_a_finished_run_is_not_trained_again(images_run: Path) -> None:
 def test_settings_that_make_no_verifier_leave_nothing_behind(
     tmp_path: Path, settings: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(MivError, match=message):
+    with pytest.raises(MIVError, match=message):
         train(tiny_sets("image"), IMAGES.changed(settings), tmp_path / "run", Machine(tmp_path))
     assert not (tmp_path / "run").exists()
 
 
 def test_instances_that_the_backbone_does_not_take_are_refused_before_any_work(tmp_path: Path) -> None:
-    with pytest.raises(MivError, match=r"are feature vectors.* takes images.*features\."):
+    with pytest.raises(MIVError, match=r"are feature vectors.* takes images.*features\."):
         train(tiny_sets("features"), IMAGES.changed({"backbone": "compact_cnn"}), tmp_path / "a", Machine(tmp_path))
 
 
 def test_splits_that_do_not_fit_each_other_are_refused_before_any_work(tmp_path: Path) -> None:
     sets = {**tiny_sets("features"), "test": tiny_sets("image")["test"]}
-    with pytest.raises(MivError, match=r"are images.* takes feature vectors"):
+    with pytest.raises(MIVError, match=r"are images.* takes feature vectors"):
         train(sets, FEATURES, tmp_path / "run", Machine(tmp_path))
     assert not (tmp_path / "run").exists()
 
 
 def test_a_verifier_refuses_a_set_of_another_kind(images_run: Path) -> None:
     verifier = Verifier.from_pretrained(images_run / "verifier")
-    with pytest.raises(MivError, match=r"are feature vectors.* takes images"):
+    with pytest.raises(MIVError, match=r"are feature vectors.* takes images"):
         predict(verifier, tiny_sets("features")["test"])
 
 

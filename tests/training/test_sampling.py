@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miv.data import ExemplarSet, InstancePool
-from miv.runtime.processes import Share
+from miv.runtime.processes import ProcessShare
 from miv.training.sampling import BatchSampler, draw_batches, draw_order, draw_positives
 from miv.training.stage_state import StageState
 from tests.training.tiny import tiny_sets
@@ -54,7 +54,7 @@ def test_processes_share_every_batch_and_its_mean(world: int, monkeypatch: pytes
     assert len(whole[-1]) == 2  # fewer than some numbers of processes
     weights = np.zeros((len(sampler), len(exemplars)))
     for rank in range(world):
-        monkeypatch.setattr(Share, "of_this_process", lambda rank=rank: Share(rank, world))
+        monkeypatch.setattr(ProcessShare, "of_this_process", lambda rank=rank: ProcessShare(rank, world))
         for step, (part, factor) in enumerate(sampler):
             weights[step, part] += factor / world
     for step, batch in enumerate(whole):

@@ -10,7 +10,7 @@ import torch
 
 from miv import Verifier
 from miv.data import ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.inference.prediction import predict
 from miv.training.run import Machine, train
 from miv.training.similar_start import fit_start
@@ -148,6 +148,6 @@ def test_labels_that_are_all_the_same_are_refused_before_any_work(tmp_path: Path
     sets = tiny_sets("features")
     sets[split] = sets[split].subset(sets[split].label == 1)
     assert len(sets[split]) == 200
-    with pytest.raises(MivError, match=f"All 200 exemplars of {split} have the label 1"):
+    with pytest.raises(MIVError, match=f"All 200 exemplars of {split} have the label 1"):
         train(sets, FEATURES.changed(SIMILAR), tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
     assert not (tmp_path / "run").exists()

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from miv import MivError, Verifier
+from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.decisions.operating_point import OperatingPoint
 from miv.training.auto import choose
-from miv.training.earlier_verifier import Start
+from miv.training.earlier_verifier import EarlierVerifier
 from miv.training.presets import ONE_CYCLE
 from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
@@ -85,21 +85,21 @@ def test_what_is_given_must_agree_with_the_verifier(earlier: Path, tmp_path: Pat
         ({"backbone": "timm:resnet18"}, "which has 'compact_cnn'"),
         ({"backbone_options": {"grid": 4}}, "grid in backbone_options is 4, .* which has 2"),
     ):
-        with pytest.raises(MivError, match=message):
+        with pytest.raises(MIVError, match=message):
             go(tmp_path / "other", earlier, **changes)
     assert not (tmp_path / "other").exists()
 
 
 def test_instances_that_do_not_fit_are_refused_before_any_work(earlier: Path, tmp_path: Path) -> None:
-    with pytest.raises(MivError, match="instances are feature vectors, and the backbone takes images"):
+    with pytest.raises(MIVError, match="instances are feature vectors, and the backbone takes images"):
         go(tmp_path / "run", earlier, kind="features")
     pool = InstancePool("image", np.zeros((4, 9, 8), np.uint8))
     larger = ExemplarSet.from_lists(pool, [0, 1], [[2], [3]], labels=[1, 0])
     machine = Machine(tmp_path / "cache", quiet=True)
-    with pytest.raises(MivError, match=r"images are 9 × 8 pixels in grey.*trained on images of 8 × 8 pixels in grey"):
+    with pytest.raises(MIVError, match=r"images are 9 × 8 pixels in grey.*trained on images of 8 × 8 pixels in grey"):
         train({"train": larger, "validation": larger}, IMAGES, tmp_path / "run", machine, start_from=earlier)
     Verifier("baseline", channels=9).save_pretrained(tmp_path / "nine")
-    with pytest.raises(MivError, match="vectors of the length that the verifier was made for"):
+    with pytest.raises(MIVError, match="vectors of the length that the verifier was made for"):
         go(tmp_path / "run", tmp_path / "nine", kind="features")
     assert not (tmp_path / "run").exists()
 
@@ -119,7 +119,7 @@ def test_a_run_goes_on_only_from_its_own_start(earlier: Path, tmp_path: Path, mo
             go(tmp_path / "run", start)
     for other, message in ((None, r"--from .*start, and now it is not given"), ("miv/digits", "now it is miv/digits")):
         model: dict[str, Any] = {} if other else {"pooling": "cap_vema", "heads": 4}
-        with pytest.raises(MivError, match=message):
+        with pytest.raises(MIVError, match=message):
             go(tmp_path / "run", other, resume=True, **model)
     go(tmp_path / "run", earlier, resume=True)  # the same weights under another name
     name = "verifier/model.safetensors"
@@ -128,9 +128,9 @@ def test_a_run_goes_on_only_from_its_own_start(earlier: Path, tmp_path: Path, mo
     with torch.no_grad():
         changed.pooling.norm.bias.add_(0.1)
     changed.save_pretrained(start)
-    with pytest.raises(MivError, match="with other weights"):
+    with pytest.raises(MIVError, match="with other weights"):
         go(expected, start, resume=True)
-    with pytest.raises(MivError, match="was begun without --from, and now it is"):
+    with pytest.raises(MIVError, match="was begun without --from, and now it is"):
         go(go(tmp_path / "fresh", None), start, resume=True)
 
 
@@ -160,10 +160,10 @@ def test_a_verifier_that_starts_as_a_cosine_goes_on_with_what_it_has_learned(tmp
 
 
 def test_a_start_other_than_that_of_the_verifier_is_refused_where_it_was_asked_for(earlier: Path) -> None:
-    start = Start.read(earlier)
+    start = EarlierVerifier.read(earlier)
     config = IMAGES.changed({"start": "similar", "align_epochs": 4})
     assert (start.adopted(config).start, start.adopted(config).align_epochs) == ("paper", 0)
-    with pytest.raises(MivError, match=r"start is 'similar', but the training starts from .* which has 'paper'"):
+    with pytest.raises(MIVError, match=r"start is 'similar', but the training starts from .* which has 'paper'"):
         start.adopted(config, {"start": "similar"})
 
 

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from miv.data import ExemplarSet, InstancePool
-from miv.errors import MivWarning
+from miv.errors import MIVWarning
 from miv.evaluation import Predictions, evaluate
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
-from miv.training.stage_state import Row, StageState
+from miv.training.stage_state import EpochMetrics, StageState
 from miv.training.warnings_of_runs import warn_of_run
 from tests.training.tiny import FEATURES, tiny_sets
 
 VALIDATION = tiny_sets("features")["validation"]  # 200 of 400 are yes
 
 
-def row(train_loss: float, validation_loss: float, auroc: float = 0.7) -> Row:
+def row(train_loss: float, validation_loss: float, auroc: float = 0.7) -> EpochMetrics:
     return {"train_loss": train_loss, "validation_loss": validation_loss, "validation_auroc": auroc}
 
 
@@ -35,7 +35,7 @@ def texts(state: StageState, right: int = 400) -> list[str]:
     return [str(one.message) for one in caught]
 
 
-def state(*history: Row, start: Row | None = None) -> StageState:
+def state(*history: EpochMetrics, start: EpochMetrics | None = None) -> StageState:
     return StageState(list(history), start=start, criterion="validation_auroc")
 
 
@@ -84,9 +84,9 @@ def noise(exemplars: int, seed: int) -> ExemplarSet:
 def test_train_warns_of_labels_that_nothing_explains(tmp_path: Path) -> None:
     sets = {"train": noise(100, 0), "validation": noise(400, 1)}
     memorising = TrainingConfig(optimiser="adamw", learning_rates=((0, 0.01),), batch_size=16, max_epochs=12)
-    with pytest.warns(MivWarning) as caught:
+    with pytest.warns(MIVWarning) as caught:
         train(sets, memorising, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
-    said = [str(one.message) for one in caught if one.category is MivWarning]
+    said = [str(one.message) for one in caught if one.category is MIVWarning]
     assert [text[:30] for text in said] == ["The verifier cannot be told fr", "The training memorised the tra"]
 
 
@@ -95,5 +95,5 @@ def test_train_does_not_warn_of_what_was_learned(preset: str, tmp_path: Path) ->
     sets = tiny_sets("features")
     config = FEATURES if preset == "paper" else choose(sets, {}).config
     with warnings.catch_warnings():
-        warnings.simplefilter("error", MivWarning)
+        warnings.simplefilter("error", MIVWarning)
         train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))

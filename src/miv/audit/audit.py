@@ -18,7 +18,7 @@ from miv.audit.changes import (
 from miv.audit.reasons import Document, Mask, reasons, share
 from miv.backbones.feature_cache import embed_exemplars
 from miv.data import ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions, auroc, evaluate
 from miv.explain import explain
 from miv.inference.prediction import predict
@@ -71,7 +71,7 @@ def audit(
         ``sensitivity``; docs/audit.md says what each means. A part that the exemplars do not allow is ``None``.
     """
     if exemplars.witness is None:
-        raise MivError("The witnesses of these exemplars are not known. An audit needs a set that says which they are.")
+        raise MIVError("The witnesses of these exemplars are not known. An audit needs a set that says which they are.")
     progress = progress or SilentProgress()
     random = np.random.default_rng(seed)
     if most is not None and len(exemplars) > most:

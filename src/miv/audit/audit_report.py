@@ -11,7 +11,7 @@ from miv.audit.findings import findings
 from miv.audit.reasons import Document
 from miv.audit.unit_tests import run_unit_tests
 from miv.data import ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.model_files import hash_of_weights
 from miv.io.whole_files import whole_file
 from miv.models.verifier import Verifier
@@ -103,4 +103,4 @@ def audit_models(
 def check_suffix(path: Path) -> None:
     """Refuse a name that does not say what to write."""
     if path.suffix not in SUFFIXES:
-        raise MivError(f"{path} ends with {path.suffix!r}. Expected {', '.join(SUFFIXES)}.")
+        raise MIVError(f"{path} ends with {path.suffix!r}. Expected {', '.join(SUFFIXES)}.")

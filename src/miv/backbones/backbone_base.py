@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from miv.data.instance_pool import InstancePool, Kind
-from miv.errors import MivError
+from miv.data.instance_pool import InstancePool
+from miv.errors import MIVError
+from miv.io.instance_files import InstanceKind
 from miv.io.model_files import add_weights
 from miv.registry import Registry
 
@@ -24,7 +25,7 @@ class Backbone(nn.Module):
     being trained breaks that, and a pretrained backbone keeps its BatchNorm as it was (``freeze_batch_norm``).
     """
 
-    kind: Kind  # of the instances it takes, as in InstancePool
+    kind: InstanceKind  # of the instances it takes, as in InstancePool
     channels: int
     instance_shape: tuple[int | None, ...]  # None where any length will do
     instance_dtype: torch.dtype | None = None  # None: floating point
@@ -42,7 +43,7 @@ class Backbone(nn.Module):
         dtype = self.instance_dtype
         if not fits or not (instances.is_floating_point() if dtype is None else instances.dtype == dtype):
             wanted = ", ".join(str(length or "any") for length in shape)
-            raise MivError(
+            raise MIVError(
                 f"The instances are {instances.dtype} {tuple(instances.shape)}. Expected {dtype or 'float'} "
                 f"(number of instances, {wanted}), as prepare() gives."
             )
@@ -96,7 +97,7 @@ class Backbone(nn.Module):
 
     def last_layers(self, count: int) -> list[nn.Module]:
         """The last layers of a stack, and what comes after them; only transformers are such stacks."""
-        raise MivError(
+        raise MIVError(
             f"trainable_layers is {count}, but this backbone has no stack of layers to count. Leave it out, or take a "
             "transformer: hf:<name or folder> of an encoder of texts (BERT, MiniLM) or of images (ViT)."
         )
@@ -139,28 +140,28 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
     128
     >>> create_backbone("compact_cnn", sise="large")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    miv.errors.MivError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: features, grid, ...
+    miv.errors.MIVError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: features, grid, ...
     """
     family, colon, name = spec.partition(":")
     takes_name = "name" in BACKBONES[family].options
     if takes_name != bool(name):
         wanted = f"'{family}:<name>'" if takes_name else f"{family!r}"
-        raise MivError(f"The backbone is {spec!r}. Expected {wanted}.")
+        raise MIVError(f"The backbone is {spec!r}. Expected {wanted}.")
     return BACKBONES.create(family, **({"name": name} if colon else {}), **options)
 
 
-_WORDS: dict[Kind, str] = {"image": "images", "text": "texts", "features": "feature vectors"}
-_BACKBONES_FOR: dict[Kind, str] = {
+_WORDS: dict[InstanceKind, str] = {"image": "images", "text": "texts", "features": "feature vectors"}
+_BACKBONES_FOR: dict[InstanceKind, str] = {
     "image": "compact_cnn, hog_cnn, hog, timm:<name> or hf:<name or folder>",
     "text": "hf:<name or folder>",
     "features": "features",
 }
 
 
-def check_kind(pool: InstancePool, expected: Kind) -> None:
+def check_kind(pool: InstancePool, expected: InstanceKind) -> None:
     """Refuse instances of a kind that a backbone does not take."""
     if pool.kind != expected:
-        raise MivError(
+        raise MIVError(
             f"The instances are {_WORDS[pool.kind]}, and the backbone takes {_WORDS[expected]}. Give it a set of "
             f"{_WORDS[expected]}, or use a verifier for {_WORDS[pool.kind]}: one with the backbone "
             f"{_BACKBONES_FOR[pool.kind]}."
@@ -173,7 +174,7 @@ def check_images(values: NDArray[Any], colour: bool | None = None) -> Tensor:
     is_colour = len(shape) == 4 and shape[3] == 3
     if values.dtype != np.uint8 or not (is_colour or len(shape) == 3) or colour not in (None, is_colour):
         wanted = {None: "(U, H, W) or (U, H, W, 3)", False: "grey (U, H, W)", True: "colour (U, H, W, 3)"}[colour]
-        raise MivError(f"The images are {values.dtype} {shape}. Expected uint8 {wanted}.")
+        raise MIVError(f"The images are {values.dtype} {shape}. Expected uint8 {wanted}.")
     images = torch.from_numpy(np.require(values, requirements=["C", "W"]))
     return images.permute(0, 3, 1, 2) if is_colour else images[:, None]
 
@@ -186,5 +187,5 @@ def is_being_loaded() -> bool:
 def whole_number(backbone: str, name: str, given: object, least: int, most: int) -> int:
     """Return an option that must be a whole number from ``least`` to ``most``; it may come from a file."""
     if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
-        raise MivError(f"{name} of {backbone} is {given!r}. Expected a whole number from {least} to {most}.")
+        raise MIVError(f"{name} of {backbone} is {given!r}. Expected a whole number from {least} to {most}.")
     return given

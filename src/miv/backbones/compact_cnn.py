@@ -38,7 +38,7 @@ class StandardisedConv(nn.Conv2d):
         return functional.conv2d(images, (self.weight - mean) * scale, self.bias, self.stride, self.padding)
 
 
-class Block(nn.Module):
+class ConvolutionBlock(nn.Module):
     """Two convolutions beside a short cut; the strength of the two starts low."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -89,7 +89,7 @@ class CompactCNN(Backbone):
         kernel, channels, blocks = PLANS[size]
         layers: list[nn.Module] = [StandardisedConv(1, channels, kernel, stride=2), nn.ReLU()]
         for outputs, stride in blocks:
-            layers.append(Block(channels, outputs, stride))
+            layers.append(ConvolutionBlock(channels, outputs, stride))
             channels = outputs
         self.layers = nn.Sequential(*layers)
         self.project = nn.Linear(channels * grid**2, features) if grid > 1 else None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from miv.backbones import Backbone
 from miv.data import InstancePool
-from miv.errors import MivWarning
+from miv.errors import MIVWarning
 
 _MOST_REMEMBERED = 1000
 _seen: set[tuple[str, tuple[int | None, ...]]] = set()  # pools that were counted, by content and length
@@ -26,6 +26,6 @@ def warn_of_cut_texts(backbone: Backbone, pools: Sequence[InstancePool]) -> None
             f"{cut:,} of {sum(map(len, new.values())):,} texts have more than {backbone.instance_shape[-1]} tokens; "
             "what comes after these is not read. To read more, train with a higher max_tokens "
             "(--backbone-options max_tokens=256), which takes longer.",
-            MivWarning,
+            MIVWarning,
             stacklevel=2,
         )

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from miv.backbones import Backbone
 from miv.backbones.cut_texts import warn_of_cut_texts
+from miv.backbones.embedding import embed
 from miv.data import ExemplarSet, InstancePool
-from miv.data.batches import embed
 from miv.io.whole_files import whole_file
 from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import Progress, SilentProgress

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.backbones.backbone_base import BACKBONES, Backbone
-from miv.errors import MivError
+from miv.errors import MIVError
 
 
 @BACKBONES.register("features")
@@ -29,7 +29,7 @@ class Features(Backbone):
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         if values.dtype != np.float32 or values.shape[1:] != (self.channels,):
-            raise MivError(
+            raise MIVError(
                 f"The features are {values.dtype} {values.shape}. Expected float32 (U, {self.channels}): "
                 "vectors of the length that the verifier was made for."
             )

@@ -11,7 +11,7 @@ from miv.backbones.hf_images import ImageReader
 from miv.backbones.hf_names import find_model
 from miv.backbones.hf_pooling import choose_pooling
 from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
-from miv.errors import MivError
+from miv.errors import MIVError
 
 
 @BACKBONES.register("hf")
@@ -51,9 +51,9 @@ class HuggingFace(Backbone):
         super().__init__()
         self.freeze_batch_norm = config is None if freeze_batch_norm is None else freeze_batch_norm
         if config is None and is_being_loaded():
-            raise MivError(f"backbone_options has no config, which hf:{name} needs.")
+            raise MIVError(f"backbone_options has no config, which hf:{name} needs.")
         if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-            raise MivError(f"dropout is {dropout!r}. Expected a share, from 0 to less than 1.")
+            raise MIVError(f"dropout is {dropout!r}. Expected a share, from 0 to less than 1.")
         self.dropout = float(dropout)
         source = None
         if config is None:
@@ -65,7 +65,7 @@ class HuggingFace(Backbone):
         self.reader: TextReader | ImageReader
         if not hasattr(self.model.config, "num_channels"):
             if image_size or image_mean or image_std:
-                raise MivError(f"hf:{name} reads texts; leave image_size, image_mean and image_std out.")
+                raise MIVError(f"hf:{name} reads texts; leave image_size, image_mean and image_std out.")
             self.reader = TextReader(self.model.config, source, choose_pooling(pooling, name, source), max_tokens)
         else:
             self.reader = ImageReader(self.model.config, source, image_size, image_mean, image_std)

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from miv.errors import MivError
+from miv.errors import MIVError
 
 _MOST_LAYERS = 1000
 # What has no say in how the encoder is made, or would have code, kernels or other models fetched.
@@ -37,7 +37,7 @@ def import_transformers(name: str) -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise MivError(
+        raise MIVError(
             f"The backbone hf:{name} needs the library transformers ({error}). Run: pip install 'miv[hf]'"
         ) from error
     return transformers
@@ -58,16 +58,16 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
                 trust_remote_code=False,
                 output_loading_info=True,
             )
-    except MivError:
+    except MIVError:
         raise
     except Exception as error:  # the hub, the file and the configuration each raise their own
-        raise MivError(
+        raise MIVError(
             f"hf:{name} cannot be read: {_first_line(error)} "
             "Expected a model's folder with config.json and model.safetensors, or its name on the hub."
         ) from error
     missing = sorted(key for key in found["missing_keys"] if not key.startswith("pooler."))
     if missing or found["mismatched_keys"]:
-        raise MivError(
+        raise MIVError(
             f"hf:{name} lacks the weights {missing[:3] or sorted(found['mismatched_keys'])[:3]} of its own encoder. "
             "The folder belongs to another kind of model, or is damaged."
         )
@@ -81,10 +81,10 @@ def made_from(config: dict[str, Any], dropout: float) -> nn.Module:
         with _quiet(transformers):
             made = _with_dropout(transformers.AutoConfig.for_model(**trimmed(config)), dropout)
             return _without_pooler(transformers.AutoModel.from_config(made, trust_remote_code=False))
-    except MivError:
+    except MIVError:
         raise
     except Exception as error:
-        raise MivError(f"The transformer's configuration makes no encoder: {_first_line(error)}") from error
+        raise MIVError(f"The transformer's configuration makes no encoder: {_first_line(error)}") from error
 
 
 def trimmed(config: Any) -> dict[str, Any]:
@@ -92,14 +92,14 @@ def trimmed(config: Any) -> dict[str, Any]:
     whole = config if isinstance(config, dict) else config.to_diff_dict()
     for key, value in whole.items():
         if (isinstance(value, dict) and "config" in key) or (key in ("backbone", "use_timm_backbone") and value):
-            raise MivError(f"The transformer's configuration has {key}. Expected one encoder of texts or of images.")
+            raise MIVError(f"The transformer's configuration has {key}. Expected one encoder of texts or of images.")
         if value is True and key == "is_encoder_decoder":
-            raise MivError("The transformer has an encoder and a decoder. Expected one encoder of texts or of images.")
+            raise MIVError("The transformer has an encoder and a decoder. Expected one encoder of texts or of images.")
         layers = value if isinstance(value, list | tuple) else [value]
         if ("layers" in key or "depth" in key) and any(isinstance(n, int) and n > _MOST_LAYERS for n in layers):
-            raise MivError(f"The transformer's {key} is {value}. Expected at most {_MOST_LAYERS} layers.")
+            raise MIVError(f"The transformer's {key} is {value}. Expected at most {_MOST_LAYERS} layers.")
     if not isinstance(whole.get("model_type"), str):
-        raise MivError("The transformer's configuration has no model_type.")
+        raise MIVError("The transformer's configuration has no model_type.")
     return {key: value for key, value in whole.items() if key not in _LEFT_OUT}
 
 
@@ -131,7 +131,7 @@ def last_layers(model: nn.Module, count: int) -> list[nn.Module]:
         return []
     name, layers = stacks[0]  # the outermost comes first
     if count > len(layers):
-        raise MivError(f"trainable_layers is {count}. Expected 1 to {len(layers)}: the encoder has so many layers.")
+        raise MIVError(f"trainable_layers is {count}. Expected 1 to {len(layers)}: the encoder has so many layers.")
     outside = [(part, module) for part, module in model.named_modules() if not part.startswith(f"{name}.")]
     after = outside[[part for part, _ in outside].index(name) + 1 :]
     norms = [module for _, module in after if type(module).__name__.endswith("Norm")]

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miv.backbones.image_inputs import ImageView
-from miv.data.instance_pool import Kind
-from miv.errors import MivError
+from miv.errors import MIVError
+from miv.io.instance_files import InstanceKind
 
 PREPROCESSOR_NAME = "preprocessor_config.json"
 
@@ -17,7 +17,7 @@ PREPROCESSOR_NAME = "preprocessor_config.json"
 class ImageReader:
     """Shows images to the encoder as in its pretraining, and averages over the picture."""
 
-    kind: Kind = "image"
+    kind: InstanceKind = "image"
     instance_dtype = None
 
     def __init__(self, config: Any, source: str | None, size: object, mean: object, std: object) -> None:
@@ -26,7 +26,7 @@ class ImageReader:
             size = size or _side_lengths(known.get("crop_size") or known.get("size"))
             mean, std = mean or known.get("image_mean"), std or known.get("image_std")
         if not (size and mean and std):
-            raise MivError(
+            raise MIVError(
                 f"image_size is {size}, image_mean {mean} and image_std {std}. Expected all three, given as "
                 f"backbone_options or in the model's {PREPROCESSOR_NAME}."
             )
@@ -64,7 +64,7 @@ def _channels(config: Any) -> int:
     sizes = getattr(config, "hidden_sizes", None)
     channels = sizes[-1] if sizes else getattr(config, "hidden_dim", None) or getattr(config, "hidden_size", None)
     if not isinstance(channels, int):
-        raise MivError(
+        raise MIVError(
             f"The configuration of this {config.model_type} does not say how many channels its features have."
         )
     return channels
@@ -76,7 +76,7 @@ def _check_size(config: Any, size: tuple[int, int]) -> None:
     wanted = (trained, trained) if isinstance(trained, int) else trained
     is_transformer = hasattr(config, "num_attention_heads") and hasattr(config, "patch_size")
     if is_transformer and wanted is not None and tuple(wanted) != size:
-        raise MivError(
+        raise MIVError(
             f"image_size is {size}. Expected {tuple(wanted)}, the only one that a {config.model_type} takes."
         )
 
@@ -98,7 +98,7 @@ def _read_preprocessor(name: str) -> dict[str, Any]:
     except (FileNotFoundError, EntryNotFoundError):
         return {}
     except (OSError, ValueError) as error:
-        raise MivError(f"The {PREPROCESSOR_NAME} of hf:{name} cannot be read: {error}") from error
+        raise MIVError(f"The {PREPROCESSOR_NAME} of hf:{name} cannot be read: {error}") from error
     if not isinstance(known, dict):
-        raise MivError(f"The {PREPROCESSOR_NAME} of hf:{name} is not a JSON object.")
+        raise MIVError(f"The {PREPROCESSOR_NAME} of hf:{name} is not a JSON object.")
     return known

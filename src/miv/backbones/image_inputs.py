@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from miv.backbones.backbone_base import check_images
-from miv.errors import MivError
+from miv.errors import MIVError
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class ImageView:
         """Make one from values that may come from a file."""
         height, width = _numbers("image_size", size, 2, "two sides of 1 to 4,096 pixels")
         if not all(side == int(side) and 1 <= side <= 4096 for side in (height, width)):
-            raise MivError(f"image_size is {size}. Expected (height, width), each of 1 to 4,096 pixels.")
+            raise MIVError(f"image_size is {size}. Expected (height, width), each of 1 to 4,096 pixels.")
         red, green, blue = _numbers("image_std", std, 3, "three numbers above 0")
         if min(red, green, blue) <= 0:
-            raise MivError(f"image_std is {std}. Expected three numbers above 0.")
+            raise MIVError(f"image_std is {std}. Expected three numbers above 0.")
         first, second, third = _numbers("image_mean", mean, 3, "three numbers")
         return cls((int(height), int(width)), (first, second, third), (red, green, blue))
 
@@ -58,5 +58,5 @@ def _numbers(name: str, given: object, count: int, wanted: str) -> list[float]:
         or len(given) != count
         or not all(isinstance(number, int | float) and abs(number) < 1e6 for number in given)
     ):
-        raise MivError(f"{name} is {given!r}. Expected {wanted}.")
+        raise MIVError(f"{name} is {given!r}. Expected {wanted}.")
     return [float(number) for number in given]

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from miv.backbones.backbone_base import BACKBONES, Backbone, is_being_loaded
 from miv.backbones.image_inputs import ImageView
-from miv.errors import MivError
+from miv.errors import MIVError
 
 
 @BACKBONES.register("timm")
@@ -32,9 +32,9 @@ class Timm(Backbone):
     ) -> None:
         super().__init__()
         if pretrained and is_being_loaded():
-            raise MivError("backbone_options has pretrained: true. A saved verifier has its own weights.")
+            raise MIVError("backbone_options has pretrained: true. A saved verifier has its own weights.")
         if ":" in name or "/" in name:  # timm would fetch the network itself, which may be of any kind
-            raise MivError(f"The network is {name!r}. Expected one of timm's own names, such as resnet18.")
+            raise MIVError(f"The network is {name!r}. Expected one of timm's own names, such as resnet18.")
         self.freeze_batch_norm = pretrained if freeze_batch_norm is None else freeze_batch_norm
         self.name = name
         self.model = _create(name, pretrained)
@@ -72,16 +72,16 @@ def _create(name: str, pretrained: bool) -> Any:
     try:
         import timm
     except (ImportError, RuntimeError, AttributeError) as error:  # a torchvision of another build breaks in many ways
-        raise MivError(
+        raise MIVError(
             f"The backbone timm:{name} needs the library timm, and a torchvision that fits torch "
             f"({str(error).strip().splitlines()[0]}). Run: pip install 'miv[timm]'"
         ) from error
     if name not in timm.list_models() and name not in timm.list_pretrained():
-        raise MivError(f"timm has no network {name!r}. `timm.list_models('*part of the name*')` lists them.")
+        raise MIVError(f"timm has no network {name!r}. `timm.list_models('*part of the name*')` lists them.")
     try:
         return timm.create_model(name, pretrained=pretrained, num_classes=0, global_pool="avg")
     except Exception as error:  # no network, no such weights
         reason = str(error).strip().splitlines()[0]
-        raise MivError(
+        raise MIVError(
             f"timm:{name} cannot be made: {reason}. Without pretrained weights: pretrained=False."
         ) from error

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from miv.bags import kernels
 from miv.bags.borders import Borders
-from miv.errors import MivError
+from miv.errors import MIVError
 
 
 class Bags:
@@ -41,13 +41,13 @@ class Bags:
     def from_list(cls, bags: Sequence[Tensor], *, check: bool = False) -> "Bags":
         """Join bags of shape ``(N_b, ...)``, each with rows of the same shape and dtype."""
         if not bags:
-            raise MivError("No bag was given. Expected a list of at least one tensor (N, ...).")
+            raise MIVError("No bag was given. Expected a list of at least one tensor (N, ...).")
         first = bags[0]
         for number, bag in enumerate(bags):
             if not isinstance(bag, Tensor) or bag.ndim == 0:
-                raise MivError(f"Bag {number} is {_describe(bag)}. Expected a tensor (N, ...) with a row an instance.")
+                raise MIVError(f"Bag {number} is {_describe(bag)}. Expected a tensor (N, ...) with a row an instance.")
             if bag.shape[1:] != first.shape[1:] or bag.dtype != first.dtype:
-                raise MivError(
+                raise MIVError(
                     f"Bag {number} is {_describe(bag)}, but bag 0 is {_describe(first)}. "
                     "Expected the same dtype and row shape in every bag."
                 )
@@ -57,7 +57,7 @@ class Bags:
     def from_padded(cls, padded: Tensor, mask: Tensor, *, check: bool = False) -> "Bags":
         """Take the rows of ``padded`` ``(B, N, ...)`` where the bool ``mask`` ``(B, N)`` is true."""
         if mask.dtype != torch.bool or padded.ndim < 2 or mask.shape != padded.shape[:2]:
-            raise MivError(
+            raise MIVError(
                 f"padded is {_describe(padded)} and mask is {_describe(mask)}. "
                 "Expected padded (B, N, ...) and a bool mask (B, N)."
             )
@@ -68,9 +68,9 @@ class Bags:
     def from_csr(cls, instances: Tensor, indices: Tensor, ptr: Tensor, *, check: bool = False) -> "Bags":
         """Look up the bags' members ``indices`` ``(T,)`` among ``instances`` ``(U, ...)``."""
         if indices.dtype != torch.int64 or indices.ndim != 1:
-            raise MivError(f"indices is {_describe(indices)}. Expected int64 of shape (T,).")
+            raise MIVError(f"indices is {_describe(indices)}. Expected int64 of shape (T,).")
         if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(instances):
-            raise MivError(
+            raise MIVError(
                 f"indices go from {int(indices.min())} to {int(indices.max())}. "
                 f"Expected 0 to {len(instances) - 1}, the rows of instances."
             )
@@ -79,7 +79,7 @@ class Bags:
     def with_values(self, values: Tensor) -> "Bags":
         """Return the same borders around other values ``(T, ...)``."""
         if len(values) != len(self.values):
-            raise MivError(f"values is {_describe(values)}. Expected {len(self.values)} rows, one an instance.")
+            raise MIVError(f"values is {_describe(values)}. Expected {len(self.values)} rows, one an instance.")
         bags = object.__new__(Bags)  # the borders need no second check
         bags.values, bags.borders = values, self.borders
         return bags
@@ -199,24 +199,24 @@ def _describe(thing: object) -> str:
 
 def _check_borders(values: Tensor, ptr: Tensor) -> None:
     if not isinstance(values, Tensor) or values.ndim == 0:
-        raise MivError(f"values is {_describe(values)}. Expected a tensor (T, ...), a row an instance.")
+        raise MIVError(f"values is {_describe(values)}. Expected a tensor (T, ...), a row an instance.")
     if not isinstance(ptr, Tensor) or ptr.dtype != torch.int64 or ptr.ndim != 1 or len(ptr) < 2:
-        raise MivError(f"ptr is {_describe(ptr)}. Expected int64 of shape (B + 1,), with B of at least 1.")
+        raise MIVError(f"ptr is {_describe(ptr)}. Expected int64 of shape (B + 1,), with B of at least 1.")
     if ptr.device != values.device:
-        raise MivError(f"values is on {values.device}, ptr on {ptr.device}. Expected one device.")
+        raise MIVError(f"values is on {values.device}, ptr on {ptr.device}. Expected one device.")
     sizes = ptr.diff()
     if int(ptr[0]) != 0 or int(ptr[-1]) != len(values):
-        raise MivError(
+        raise MIVError(
             f"ptr goes from {int(ptr[0])} to {int(ptr[-1])}. Expected 0 to {len(values)}, the number of rows of values."
         )
     if int(sizes.min()) < 0:
         first = int((sizes < 0).nonzero()[0])
-        raise MivError(
+        raise MIVError(
             f"ptr falls from {int(ptr[first])} to {int(ptr[first + 1])} at bag {first}. Expected borders that rise."
         )
     if int(sizes.min()) == 0:
         first = int((sizes == 0).nonzero()[0])
-        raise MivError(f"Bag {first} is empty. Expected at least one instance; leave the exemplar out.")
+        raise MIVError(f"Bag {first} is empty. Expected at least one instance; leave the exemplar out.")
 
 
 def _check_finite(values: Tensor) -> None:
@@ -224,7 +224,7 @@ def _check_finite(values: Tensor) -> None:
         return
     bad = ~torch.isfinite(values).reshape(len(values), -1).all(dim=1)
     if bool(bad.any()):
-        raise MivError(
+        raise MIVError(
             f"{int(bad.sum())} of {len(values)} instances have values that are NaN or infinite, "
             f"the first in row {int(bad.nonzero()[0])}. Expected finite features."
         )

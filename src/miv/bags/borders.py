@@ -10,7 +10,7 @@ BLOCK_ROWS = 1024  # for each thread: of 512 float32 channels 2 MB; measured bes
 
 
 @dataclass(frozen=True)
-class Block:
+class InstanceBlock:
     """Some bags, one after the other, that are worked on together."""
 
     bags: slice
@@ -42,10 +42,10 @@ class Borders:
             return torch.repeat_interleave(self.sizes, output_size=self.rows)
 
     @cached_property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[InstanceBlock]:
         """All bags, in blocks of at most ``BLOCK_ROWS`` rows a thread or one larger bag; on a GPU, in one block."""
         if self.ptr.device.type != "cpu":
-            return [Block(slice(0, len(self)), slice(0, self.rows), self.owner, self.ptr[:-1])]
+            return [InstanceBlock(slice(0, len(self)), slice(0, self.rows), self.owner, self.ptr[:-1])]
         ptr = self.ptr.tolist()
         most = BLOCK_ROWS * torch.get_num_threads()
         blocks, first = [], 0
@@ -55,6 +55,6 @@ class Borders:
             rows = slice(ptr[first], ptr[last])
             with torch.inference_mode(False):
                 owner, starts = self.owner[rows] - first, self.ptr[first:last] - ptr[first]
-            blocks.append(Block(slice(first, last), rows, owner, starts))
+            blocks.append(InstanceBlock(slice(first, last), rows, owner, starts))
             first = last
         return blocks

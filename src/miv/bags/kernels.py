@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from miv.bags.borders import Block, Borders
+from miv.bags.borders import Borders, InstanceBlock
 
 
 class Sum(torch.autograd.Function):
@@ -215,7 +215,7 @@ def _sum_rows(rows: Tensor, starts: Tensor) -> Tensor:
     return functional.embedding_bag(order, rows, starts, mode="sum")  # the fastest that torch has on a CPU
 
 
-def _expand(rows: Tensor, block: Block) -> Tensor:
+def _expand(rows: Tensor, block: InstanceBlock) -> Tensor:
     """A fresh ``(t, C)``: for each instance of the block, its bag's row of ``(B, C)``."""
     return rows[block.bags].index_select(0, block.owner)
 
@@ -224,18 +224,18 @@ def _by_head(rows: Tensor, heads: int) -> Tensor:
     return rows.view(len(rows), heads, -1)
 
 
-def _weigh(rows: Tensor, weights: Tensor, block: Block) -> Tensor:
+def _weigh(rows: Tensor, weights: Tensor, block: InstanceBlock) -> Tensor:
     """Multiply the block's ``(t, C)`` in place by the weights ``(T, h)`` of its instances, head by head."""
     _by_head(rows, weights.shape[1]).mul_(weights[block.rows, :, None])
     return rows
 
 
-def _weighted_sum(weights: Tensor, values: Tensor, block: Block) -> Tensor:
+def _weighted_sum(weights: Tensor, values: Tensor, block: InstanceBlock) -> Tensor:
     weighted = _by_head(values[block.rows], weights.shape[1]) * weights[block.rows, :, None]
     return _sum_rows(weighted.flatten(1), block.starts)
 
 
-def _centre(values: Tensor, gate: Tensor | None, block: Block, heads: int, eps: float) -> tuple[Tensor, Tensor]:
+def _centre(values: Tensor, gate: Tensor | None, block: InstanceBlock, heads: int, eps: float) -> tuple[Tensor, Tensor]:
     """The block's gated rows, less each head's mean ``(t, h, D)``, and one over their deviations ``(t, h)``.
 
     By hand, because ``native_layer_norm`` takes twice the time of these four steps.

@@ -23,7 +23,7 @@ from miv.calibration.witness_fits import (
 )
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.witness_rules import ConformalRule, Mask, StatedRule, WitnessesBy, WitnessRule
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.io.checked_values import Floats
 
@@ -88,9 +88,9 @@ def calibrate(
     """
     goal = parse_goal(goal) if isinstance(goal, str) else goal
     if len(predictions) == 0:
-        raise MivError("There are no predictions. Expected those on validation data.")
+        raise MIVError("There are no predictions. Expected those on validation data.")
     if shares is not None and witnesses_by is None:
-        raise MivError("There are shares, but not what gave them. Expected witnesses_by too, such as 'leave_one_out'.")
+        raise MIVError("There are shares, but not what gave them. Expected witnesses_by too, such as 'leave_one_out'.")
     logit, label = predictions.logit, predictions.label
     cluster = clusters_of(predictions)
     chosen = choose_scaling(logit, label, scaling, seed, cluster)

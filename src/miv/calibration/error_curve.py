@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from miv.calibration.error_evidence import Evidence
+from miv.calibration.error_evidence import ErrorEvidence
 from miv.calibration.query_clusters import Counts, Labels, draws_of
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.checked_values import Floats
 
 
@@ -36,8 +36,8 @@ class ErrorCurve:
     false_rejects: Counts
     negatives: Counts
     positives: Counts
-    of_negatives: Evidence
-    of_positives: Evidence
+    of_negatives: ErrorEvidence
+    of_positives: ErrorEvidence
 
     @classmethod
     def of(cls, probability: Floats, label: Labels, cluster: Counts | None = None) -> "ErrorCurve":
@@ -49,15 +49,15 @@ class ErrorCurve:
             cluster: ``(E,)``, the same number for exemplars that depend on each other; without it all are independent.
         """
         if not 0 < (label == 1).sum() < len(label):
-            raise MivError(f"All {len(label)} labels are the same. A threshold needs positives and negatives.")
+            raise MIVError(f"All {len(label)} labels are the same. A threshold needs positives and negatives.")
         cluster = np.arange(len(label)) if cluster is None else cluster
         negative = label == 0
         levels, place = np.unique(probability, return_inverse=True)
         return cls(
             _cuts(levels),
             *_counted(*(np.bincount(place[label == value], minlength=len(levels)) for value in (0, 1))),
-            Evidence.of(probability[negative], cluster[negative]),
-            Evidence.of(-probability[~negative], cluster[~negative]),
+            ErrorEvidence.of(probability[negative], cluster[negative]),
+            ErrorEvidence.of(-probability[~negative], cluster[~negative]),
         )
 
     @property

@@ -15,7 +15,7 @@ _LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class ErrorEvidence:
     r"""What ``n`` exemplars of one class, of ``G`` clusters, say about the rate of their errors.
 
     Errors that come in clusters say less than independent ones. With :math:`m_g` exemplars in cluster :math:`g`, of
@@ -38,7 +38,7 @@ class Evidence:
     effect: Floats
 
     @classmethod
-    def of(cls, score: Floats, cluster: Counts) -> "Evidence":
+    def of(cls, score: Floats, cluster: Counts) -> "ErrorEvidence":
         """Look at all thresholds, where the exemplars with the highest ``score`` ``(n,)`` are wrong first."""
         n = len(score)
         _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.calibration.error_curve import ErrorCurve
-from miv.calibration.error_evidence import CONFIDENCE, Evidence
-from miv.errors import MivError
+from miv.calibration.error_evidence import CONFIDENCE, ErrorEvidence
+from miv.errors import MIVError
 from miv.io.checked_values import Floats
 
 FORMS = "eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR] such as cost=10:1:0.2"
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 
 class Goal(ABC):
@@ -25,7 +25,7 @@ class Goal(ABC):
         """The goal in words."""
 
     @abstractmethod
-    def pick(self, curve: ErrorCurve) -> Places:
+    def pick(self, curve: ErrorCurve) -> Positions:
         """Return the place of the cut, ``()`` or, for a batch of resampled curves, ``(R,)``."""
 
     def check(self, curve: ErrorCurve) -> None:
@@ -34,13 +34,13 @@ class Goal(ABC):
         exemplars = int(curve.negatives + curve.positives)
         accepted = int(curve.false_accepts[place] + curve.positives - curve.false_rejects[place])
         if accepted in (0, exemplars):
-            raise MivError(
+            raise MIVError(
                 f"The threshold for {self.words} would answer {'yes' if accepted else 'no'} to all {exemplars:,} "
                 "exemplars, which needs no verifier. Train a better one, or choose another goal."
             )
         accepts, rejects = float(curve.false_accept_rate[place]), float(curve.false_reject_rate[place])
         if accepts + rejects >= 1:
-            raise MivError(
+            raise MIVError(
                 f"The threshold for {self.words} accepts {accepts:.1%} of the negatives and {1 - rejects:.1%} of the "
                 "positives: no better than chance. Train a better verifier, or choose another goal."
             )
@@ -54,7 +54,7 @@ class EqualErrors(Goal):
     def words(self) -> str:
         return "equal error rate"
 
-    def pick(self, curve: ErrorCurve) -> Places:
+    def pick(self, curve: ErrorCurve) -> Positions:
         return np.asarray(np.abs(curve.false_accept_rate - curve.false_reject_rate).argmin(-1))
 
     def rate(self, curve: ErrorCurve) -> Floats:
@@ -65,7 +65,7 @@ class EqualErrors(Goal):
     def check(self, curve: ErrorCurve) -> None:
         rate = float(self.rate(curve))
         if rate >= 0.5:
-            raise MivError(
+            raise MIVError(
                 f"The equal error rate is {rate:.2g}, no better than tossing a coin. Expected less than 0.5; train a "
                 "better verifier, and see that 1 is the label of bags that hold something of the query's class."
             )
@@ -88,9 +88,9 @@ class LeastCost(Goal):
 
     def __post_init__(self) -> None:
         if not (0 < self.false_accept < math.inf and 0 < self.false_reject < math.inf):
-            raise MivError(f"The costs are {self.false_accept:g} and {self.false_reject:g}. Expected both above 0.")
+            raise MIVError(f"The costs are {self.false_accept:g} and {self.false_reject:g}. Expected both above 0.")
         if self.prior is not None and not 0 < self.prior < 1:
-            raise MivError(f"The prior is {self.prior:g}. Expected a share of positives between 0 and 1.")
+            raise MIVError(f"The prior is {self.prior:g}. Expected a share of positives between 0 and 1.")
 
     @property
     def words(self) -> str:
@@ -98,7 +98,7 @@ class LeastCost(Goal):
         costs = f"a false accept costs {self.false_accept:g}, a false reject {self.false_reject:g}"
         return f"least cost, where {costs} and the share of positives is {of}"
 
-    def pick(self, curve: ErrorCurve) -> Places:
+    def pick(self, curve: ErrorCurve) -> Positions:
         accept, reject = self._prices(curve)
         cost = accept[..., None] * curve.false_accept_rate + reject[..., None] * curve.false_reject_rate
         return np.asarray(cost.argmin(-1))
@@ -111,7 +111,7 @@ class LeastCost(Goal):
         rates = float(curve.of_negatives.upper_bound(accepts)), float(curve.of_positives.upper_bound(rejects))
         highest, alike = accept * rates[0] + reject * rates[1], min(accept, reject)
         if highest >= alike:
-            raise MivError(
+            raise MIVError(
                 f"The data are too few for {self.words}. The best threshold accepts {accepts:,} of {curve.negatives:,} "
                 f"negatives and rejects {rejects:,} of {curve.positives:,} positives, but the true rates may be up to "
                 f"{rates[0]:.2g} and {rates[1]:.2g} ({CONFIDENCE:.0%} confidence each), at which an exemplar costs "
@@ -131,16 +131,16 @@ class _AtMost(Goal):
 
     Where the threshold stands beside the ``k + 1``-th most extreme of ``n`` independent exemplars, the true error rate
     is below the Clopper–Pearson bound for ``k`` errors of ``n`` with that confidence (Wilks 1941). Exemplars of one
-    query count as fewer, see ``Evidence``. ``k`` is the most errors for which the bound is not above the rate.
+    query count as fewer, see ``ErrorEvidence``. ``k`` is the most errors for which the bound is not above the rate.
     """
 
     rate: float
 
     def __post_init__(self) -> None:
         if not 0 < self.rate < 1:
-            raise MivError(f"The rate is {self.rate:g}. Expected a number between 0 and 1, such as 0.01.")
+            raise MIVError(f"The rate is {self.rate:g}. Expected a number between 0 and 1, such as 0.01.")
 
-    def errors_allowed(self, evidence: Evidence, kind: str) -> int:
+    def errors_allowed(self, evidence: ErrorEvidence, kind: str) -> int:
         """Return ``k``; refuse where even no error at all would not be evidence enough."""
         errors = np.arange(math.floor(self.rate * evidence.exemplars) + 1)
         allowed = int(np.searchsorted(evidence.upper_bound(errors), self.rate, side="right")) - 1
@@ -152,7 +152,7 @@ class _AtMost(Goal):
                 count = float(evidence.effective(np.asarray(0)))
                 given += f" of {evidence.clusters:,} queries, which count as {count:,.0f} independent ones"
                 kind, more = f"independent {kind}", "data with more queries"
-            raise MivError(
+            raise MIVError(
                 f"{self.words} cannot be shown with {given}: even if none of them were answered wrongly, "
                 f"the true rate could be up to {bound:.2g} ({CONFIDENCE:.0%} confidence). Expected at least {needed:,} "
                 f"{kind}; give {more}, or ask for a rate of {_rounded_up(bound):g} or more."
@@ -177,7 +177,7 @@ class FalseAcceptsAtMost(_AtMost):
     def words(self) -> str:
         return f"false-accept rate <= {self.rate:g}"
 
-    def pick(self, curve: ErrorCurve) -> Places:
+    def pick(self, curve: ErrorCurve) -> Positions:
         allowed = self.errors_allowed(curve.of_negatives, "negatives")
         # As shares, as resampled curves have other numbers: the lowest cut with so few, as they fall.
         over = curve.false_accepts * curve.of_negatives.exemplars > allowed * curve.negatives[..., None]
@@ -185,7 +185,7 @@ class FalseAcceptsAtMost(_AtMost):
 
     def check(self, curve: ErrorCurve) -> None:
         if int(curve.false_rejects[self.pick(curve)]) == curve.positives:
-            raise MivError(
+            raise MIVError(
                 f"No threshold with a {self.words} accepts any of the {curve.positives:,} positives: too many "
                 "negatives score higher than all of them. Train a better verifier, or allow a higher rate."
             )
@@ -199,14 +199,14 @@ class FalseRejectsAtMost(_AtMost):
     def words(self) -> str:
         return f"false-reject rate <= {self.rate:g}"
 
-    def pick(self, curve: ErrorCurve) -> Places:
+    def pick(self, curve: ErrorCurve) -> Positions:
         allowed = self.errors_allowed(curve.of_positives, "positives")
         within = curve.false_rejects * curve.of_positives.exemplars <= allowed * curve.positives[..., None]
         return np.asarray(within.sum(-1) - 1)  # the highest cut with so few, as they rise
 
     def check(self, curve: ErrorCurve) -> None:
         if int(curve.false_accepts[self.pick(curve)]) == curve.negatives:
-            raise MivError(
+            raise MIVError(
                 f"No threshold with a {self.words} rejects any of the {curve.negatives:,} negatives: too many "
                 "positives score lower than all of them. Train a better verifier, or allow a higher rate."
             )
@@ -225,11 +225,11 @@ def parse_goal(text: str) -> Goal:
         try:
             numbers.append(float(part))
         except ValueError as error:
-            raise MivError(f"The goal {text!r} has {part!r} where a number should be. Expected {FORMS}.") from error
+            raise MIVError(f"The goal {text!r} has {part!r} where a number should be. Expected {FORMS}.") from error
     if name == "eer" and not numbers:
         return EqualErrors()
     if name in ("far", "frr") and len(numbers) == 1:
         return FalseAcceptsAtMost(*numbers) if name == "far" else FalseRejectsAtMost(*numbers)
     if name == "cost" and len(numbers) in (2, 3):
         return LeastCost(*numbers)
-    raise MivError(f"The goal is {text!r}. Expected {FORMS}.")
+    raise MIVError(f"The goal is {text!r}. Expected {FORMS}.")

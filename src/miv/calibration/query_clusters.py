@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 
 Labels = NDArray[np.int8]
@@ -33,7 +33,7 @@ def folds_of(label: Labels, cluster: Counts, most: int, seed: int) -> Counts:
     having = [len(np.unique(cluster[label == value])) for value in (0, 1)]
     if min(having) < 2:
         of = "" if len(np.unique(cluster)) == len(label) else f" and come from {having[1]} queries"
-        raise MivError(
+        raise MIVError(
             f"Of {len(label)} exemplars {int(label.sum())} are positive{of}. Expected at least two positives and two "
             f"negatives{', each of two queries,' if of else ''} to calibrate on; give a larger validation set."
         )

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from miv.calibration.query_clusters import clusters_of, folds_of
 from miv.calibration.reliability import bag_size_classes
 from miv.decisions.witness_rules import ConformalRule, Mask, witness_score
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.io.checked_values import Floats
 
 
-class TooFewWitnessesError(MivError):
+class TooFewWitnessesError(MIVError):
     """There are too few known witnesses for a promise."""
 
 
@@ -109,7 +109,7 @@ def _measure(predictions: Predictions, decided: Mask, of: Mask) -> dict[str, Any
 def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floats, int]:
     """The scores of the witnesses of positive exemplars, and the most that one query has."""
     if predictions.attention is None:
-        raise MivError("The predictions have no attention. A witness rule is calibrated on attention.")
+        raise MIVError("The predictions have no attention. A witness rule is calibrated on attention.")
     true = _of_bags(predictions, predictions.label == 1) & _known(predictions)
     of_query = np.bincount(np.repeat(clusters_of(predictions), predictions.bag_sizes), true, minlength=1)
     return witness_score(probability, predictions.attention, predictions.ptr)[true], max(1, int(of_query.max()))
@@ -117,14 +117,14 @@ def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floa
 
 def _misses_allowed(witnesses: int, most: int, epsilon: float) -> int:
     if not 0 < epsilon < 1:
-        raise MivError(f"epsilon is {epsilon:g}. Expected a share of witnesses between 0 and 1, such as 0.1.")
+        raise MIVError(f"epsilon is {epsilon:g}. Expected a share of witnesses between 0 and 1, such as 0.1.")
     # Rounded first: 0.1 · 29 − 0.9 · 1 is 2.0000000000000004 or 1.9999999999999998, but means 2.
     return math.floor(round(epsilon * witnesses - (1 - epsilon) * most, 9))
 
 
 def _known(predictions: Predictions) -> Mask:
     if predictions.witness is None:
-        raise MivError("The predictions have no witnesses. A witness rule is calibrated on known witnesses.")
+        raise MIVError("The predictions have no witnesses. A witness rule is calibrated on known witnesses.")
     return predictions.witness
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from miv import __version__
-from miv.errors import MivError, MivWarning
+from miv.errors import MIVError, MIVWarning
 from miv.io.json_files import json_text
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ def _warnings_in_one_line() -> Iterator[None]:
         show = warnings.showwarning
 
         def show_ours(message: Warning | str, *where: Any, **more: Any) -> None:
-            if isinstance(message, MivWarning):
+            if isinstance(message, MIVWarning):
                 print(f"Warning: {message}", file=sys.stderr)
             else:
                 show(message, *where, **more)
@@ -70,7 +70,7 @@ def main() -> None:
     try:
         with _warnings_in_one_line():
             app()
-    except MivError as error:
+    except MIVError as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(1)
     except MemoryError as error:

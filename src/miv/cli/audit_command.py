@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from miv.cli.app import CacheOption, JsonOption, OverwriteOption, app, print_json
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.io.whole_files import refuse_existing
 
 
@@ -58,7 +58,7 @@ def audit(
 
     *models, last = given
     if not models:
-        raise MivError(f"The data are missing: {last} is taken for a model. Expected miv audit MODELS... DATA.")
+        raise MIVError(f"The data are missing: {last} is taken for a model. Expected miv audit MODELS... DATA.")
     data = Path(last)
     if witnesses is not None and witnesses not in METHODS:
         raise unknown_name("method of explaining", witnesses, METHODS)
@@ -67,7 +67,7 @@ def audit(
         refuse_existing(path, overwrite=overwrite)
     found = load_split(data, split)
     if len(set(models)) < len(models):
-        raise MivError("A model is given twice. Name each once.")
+        raise MIVError("A model is given twice. Name each once.")
     for model in models:
         refuse_unfinished(Path(model))
     report = audit_models(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from miv.cli.app import CacheOption, JsonOption, app, print_json
-from miv.errors import MivError
+from miv.errors import MIVError
 
 if TYPE_CHECKING:
     from miv.data import ExemplarSet
@@ -66,14 +66,14 @@ def calibrate(
     from miv.training.run_folder import refuse_unfinished
 
     if not is_folder(str(model)):
-        raise MivError(
+        raise MIVError(
             f"There is no folder {model}. Expected a run, or the folder of a verifier; one on the hub is calibrated "
             "after Verifier.from_pretrained(...).save_pretrained(FOLDER)."
         )
     wanted = parse_goal(goal)
     name = data.resolve().name if is_set(data) else split
     if name in _NOT_FOR_CALIBRATION:
-        raise MivError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Give validation data.")
+        raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Give validation data.")
     refuse_unfinished(model)
     exemplars = load_split(data, split)
     verifier = Verifier.from_pretrained(model)
@@ -125,7 +125,7 @@ def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None"
             if of_run != fingerprint:
                 continue
             if split in _NOT_FOR_CALIBRATION:
-                raise MivError(f"These are the {split} data of {model}: {_NOT_FOR_CALIBRATION[split]}.")
+                raise MIVError(f"These are the {split} data of {model}: {_NOT_FOR_CALIBRATION[split]}.")
             if run.predictions(split).is_file():
                 typer.echo(f"Using the run's own answers, {run.predictions(split)}.", err=True)
                 kept = Predictions.load(run.predictions(split))

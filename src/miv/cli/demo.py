@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, load_splits
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions, evaluate
 from miv.inference.prediction import predict
 from miv.inspection import write_contact_sheet
@@ -116,11 +116,11 @@ def _beside(pictures: list[list[str]], captions: list[str]) -> str:
 
 def _attention(answers: Predictions) -> NDArray[np.float64]:
     if answers.attention is None:
-        raise MivError("These answers have no attention. Expected those of a pooling that has.")
+        raise MIVError("These answers have no attention. Expected those of a pooling that has.")
     return answers.attention
 
 
 def _witness(answers: Predictions) -> NDArray[np.bool_]:
     if answers.witness is None:
-        raise MivError("The witnesses of these exemplars are not known. Expected a set that has them.")
+        raise MIVError("The witnesses of these exemplars are not known. Expected a set that has them.")
     return answers.witness

@@ -8,7 +8,7 @@ import typer
 
 import miv
 from miv.cli.app import JsonOption, OverwriteOption, app, print_json
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.whole_files import refuse_existing
 
 LOADER = Path(miv.__file__).parent / "export" / "onnx_verifier.py"  # not imported: that would load PyTorch for --help
@@ -57,5 +57,5 @@ def export(
 def _size(given: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d{1,4})\s*[x×,]\s*(\d{1,4})", given.strip())
     if found is None or "0" in (found[1].lstrip("0") or "0", found[2].lstrip("0") or "0"):
-        raise MivError(f"--image-size is {given!r}. Expected height x width in pixels, such as 28x28.")
+        raise MIVError(f"--image-size is {given!r}. Expected height x width in pixels, such as 28x28.")
     return int(found[1]), int(found[2])

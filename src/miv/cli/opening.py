@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 
 if TYPE_CHECKING:  # imported when it is needed, so that `miv --help` does not wait for it
     from miv.data import ExemplarSet
@@ -17,7 +17,7 @@ def open_sets(data: str, options: dict[str, Any], built: Path) -> "dict[str, Exe
 
     if Path(data).is_dir():
         if options:
-            raise MivError(
+            raise MIVError(
                 f"{data} is a folder of splits, so it takes no option of a task such as {next(iter(options))}."
             )
         return load_splits(data)

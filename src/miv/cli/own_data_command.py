@@ -8,7 +8,7 @@ import typer
 from miv.cli.app import JsonOption
 from miv.cli.data_command import data_app
 from miv.cli.set_building import build_and_save
-from miv.errors import MivError
+from miv.errors import MIVError
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; train, validation and test go in it.")]
 SizeOption = Annotated[
@@ -129,6 +129,6 @@ def _parse_size(text: str | None) -> tuple[int, int] | None:
         return None
     sides = text.lower().replace("×", "x").split("x")
     if len(sides) > 2 or not all(side.strip().isdecimal() and len(side) < 6 for side in sides):
-        raise MivError(f"The size {text!r} is not understood; expected height x width, such as 64x48, or 64.")
+        raise MIVError(f"The size {text!r} is not understood; expected height x width, such as 64x48, or 64.")
     height, width = (int(side) for side in (sides if len(sides) == 2 else sides * 2))
     return height, width

@@ -7,7 +7,7 @@ import typer
 
 from miv.cli.app import JsonOption, app, print_json
 from miv.cli.opening import open_sets
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.cache_folder import cache_folder
 from miv.training.config import parse_options, parse_setting
 
@@ -49,7 +49,7 @@ def reference(
     options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
     of_backbone = {} if backbone_options is None else parse_setting("backbone_options", backbone_options)
     if of_backbone and backbone is None:
-        raise MivError("There are options of a backbone, but no backbone. Say which: --backbone.")
+        raise MIVError("There are options of a backbone, but no backbone. Say which: --backbone.")
 
     from miv.reference import METHODS
     from miv.reference import reference as score
@@ -82,7 +82,7 @@ def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | 
 
     kind = next(iter(sets.values())).pool.kind
     if asked in FROM_NOTHING:
-        raise MivError(
+        raise MIVError(
             f"{asked} has random weights before it is trained. `miv train` shows the reference on what it learns."
         )
     if asked is not None or kind == "features":

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from miv.cli.app import JsonOption, app
-from miv.errors import MivError, StoppedByUser, unknown_name
+from miv.errors import MIVError, StoppedByUser, unknown_name
 from miv.io.cache_folder import cache_folder
 
 if TYPE_CHECKING:
     from miv.experiments.grids import Experiment
-    from miv.experiments.jobs import Job, Places
+    from miv.experiments.jobs import Job, JobFolders
 
 FORMATS = ("terminal", "markdown", "html")
 
@@ -69,18 +69,18 @@ def reproduce(
 
     Example: miv reproduce qmnist classification --tier cpu --raw data/qmnist --parallel 2
     """
-    from miv.experiments.jobs import Job, Places
+    from miv.experiments.jobs import Job, JobFolders
     from miv.experiments.tiers import find_tier
 
     find_tier(tier)
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
     if json and form != "terminal":
-        raise MivError(f"--json and --format {form} are two forms of one report. Give one of them.")
-    places = Places(results, work or cache_folder() / "experiments", cache_folder(), raw)
+        raise MIVError(f"--json and --format {form} are two forms of one report. Give one of them.")
+    places = JobFolders(results, work or cache_folder() / "experiments", cache_folder(), raw)
     numbers = parse_rounds(rounds)
     if task is None and not list_all:
-        raise MivError("Say what to reproduce, such as `miv reproduce qmnist classification`; --list shows all.")
+        raise MIVError("Say what to reproduce, such as `miv reproduce qmnist classification`; --list shows all.")
     chosen = _choose(task, experiment, models)
     jobs = {one: [Job(cell, tier, encoder) for cell in one.cells(numbers)] for one in chosen}
     if list_all:
@@ -92,10 +92,10 @@ def reproduce(
         everything = list(dict.fromkeys(job for some in jobs.values() for job in some))
         _compute(everything, places, parallel, ray)
     from miv.cli.reproduce_output import write_json_report, write_report
-    from miv.experiments.comparison import Evidence
+    from miv.experiments.comparison import CellEvidence
     from miv.experiments.experiment_report import build_section
 
-    sections = [build_section(one, Evidence(one.task, tier, tuple(numbers), results, encoder)) for one in chosen]
+    sections = [build_section(one, CellEvidence(one.task, tier, tuple(numbers), results, encoder)) for one in chosen]
     if json:
         write_json_report(sections, out, plots)
     else:
@@ -110,11 +110,11 @@ def parse_rounds(text: str) -> list[int]:
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts if part) or not any(parts):
-        raise MivError(f"--rounds is {text!r}. Expected how many, such as 3, or which, such as 0,2 (one alone: 2,).")
+        raise MIVError(f"--rounds is {text!r}. Expected how many, such as 3, or which, such as 0,2 (one alone: 2,).")
     if len(parts) > 1:
         return sorted({int(part) for part in parts if part})
     if int(text) < 1:
-        raise MivError("--rounds is 0. Expected 1 or more; the first round alone is --rounds 1.")
+        raise MIVError("--rounds is 0. Expected 1 or more; the first round alone is --rounds 1.")
     return list(range(int(text)))
 
 
@@ -129,14 +129,14 @@ def _choose(task: str | None, experiment: str | None, models: str | None) -> "li
         return chosen
     wanted = list(dict.fromkeys(name for part in models.split(",") if (name := part.strip())))
     if not wanted:
-        raise MivError(f"--models is {models!r}. Expected names from `miv poolings`, such as baseline,cap_vema.")
+        raise MIVError(f"--models is {models!r}. Expected names from `miv poolings`, such as baseline,cap_vema.")
     if experiment is not None:
         return [one.only(wanted) for one in chosen]
     taken = {one: [model for model in wanted if one.takes(model)] for one in chosen}
     return [one.only(some) for one, some in taken.items() if some]
 
 
-def _compute(jobs: "list[Job]", places: "Places", parallel: int | None, ray: str | None) -> None:
+def _compute(jobs: "list[Job]", places: "JobFolders", parallel: int | None, ray: str | None) -> None:
     from miv.experiments.cells import check_raw
     from miv.experiments.outcomes import say_on_error_stream, split_jobs
     from miv.experiments.runner import run_jobs
@@ -154,4 +154,4 @@ def _compute(jobs: "list[Job]", places: "Places", parallel: int | None, ray: str
         raise typer.Exit(130) from None
     if failures:
         listing = "\n".join(f"  {failure.job}: {failure.reason}\n    log: {failure.log}" for failure in failures)
-        raise MivError(f"{len(failures)} of {len(jobs)} cells failed; the others are done.\n{listing}")
+        raise MIVError(f"{len(failures)} of {len(jobs)} cells failed; the others are done.\n{listing}")

@@ -11,11 +11,11 @@ from typing import Any
 import typer
 
 from miv.cli.app import print_json
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.experiments.cells import raw_folder
 from miv.experiments.experiment_report import Section
 from miv.experiments.grids import Experiment
-from miv.experiments.jobs import Job, Places
+from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.render import html_page, key, markdown, print_terminal
 from miv.experiments.results import find_result
 from miv.io.whole_files import whole_file
@@ -45,13 +45,13 @@ def write_json_report(sections: Sequence[Section], out: Path | None, plots: Path
     _write(dumps([section.document() for section in sections], ensure_ascii=False, indent=2) + "\n", out)
 
 
-def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: Places, json: bool) -> None:
+def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: JobFolders, json: bool) -> None:
     """Print every experiment, and how many of its cells are done; results that are refused are noted beside it."""
     accepted: dict[Job, bool] = {}
     for job in dict.fromkeys(job for some in jobs.values() for job in some):
         try:
             accepted[job] = find_result(job, places.results) is not None
-        except MivError as error:
+        except MIVError as error:
             typer.echo(f"Not counted: {error}", err=True)
             accepted[job] = False
     rows: list[dict[str, Any]] = []

@@ -20,11 +20,11 @@ def list_runs(
     json: JsonOption = False,
 ) -> None:
     """List the runs below a folder, with what came out."""
-    from miv.errors import MivError
+    from miv.errors import MIVError
     from miv.training.run_table import find_runs, summarise_runs, table
 
     if not folder.is_dir():
-        raise MivError(f"There is no folder {folder}. Expected one that holds runs of `miv train`.")
+        raise MIVError(f"There is no folder {folder}. Expected one that holds runs of `miv train`.")
     _show(summarise_runs(find_runs(folder), split), json, table)
 
 

@@ -81,14 +81,14 @@ def train(
     from miv.reference.reference_table import print_table
     from miv.runtime.memory import keep_memory
     from miv.runtime.progress import RichProgress
-    from miv.training.earlier_verifier import Start
+    from miv.training.earlier_verifier import EarlierVerifier
     from miv.training.run import Machine, StoppedByUser, is_first_process, set_threads
     from miv.training.run import train as run_training
     from miv.training.run_curves import draw_run
     from miv.training.run_folder import RunFolder
 
     keep_memory()
-    start = None if start_from is None else Start.read(start_from)
+    start = None if start_from is None else EarlierVerifier.read(start_from)
     cache = cache or cache_folder()
     options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
     sets = open_sets(data, options, cache / "sets")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from miv.cli.app import JsonOption, OverwriteOption, app, print_json
-from miv.errors import MivError
+from miv.errors import MIVError
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
@@ -65,9 +65,9 @@ def verify(
     """
     names = [*(bag or []), *(more or [])]
     if (bags is None) == (query is None and not names) or (bags is None and not (query and names)):
-        raise MivError("Give either --query and --bag, or --bags with a table of queries and bags.")
+        raise MIVError("Give either --query and --bag, or --bags with a table of queries and bags.")
     if bags is None and (out is not None or instances is not None or by_instance or overwrite):
-        raise MivError("--out, --overwrite, --instances and --by-instance go with --bags, a table of queries and bags.")
+        raise MIVError("--out, --overwrite, --instances and --by-instance go with --bags, a table of queries and bags.")
 
     from miv.inference.named_instances import named_bag, named_query
     from miv.inference.table_writing import check_output
@@ -80,7 +80,7 @@ def verify(
 
     if bags is not None:
         if out is None:
-            raise MivError("--out is missing. Say where the verdicts go: --out verdicts.parquet, or .csv.")
+            raise MIVError("--out is missing. Say where the verdicts go: --out verdicts.parquet, or .csv.")
         check_output(out, overwrite=overwrite)
     refuse_unfinished(Path(model))
     verifier = Verifier.from_pretrained(model)

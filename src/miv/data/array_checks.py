@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.errors import MivError
+from miv.errors import MIVError
 
 
 def describe(thing: object) -> str:
@@ -25,10 +25,10 @@ def as_integers(name: str, given: object, length: int | None = None) -> NDArray[
     """Return a 1-d array of whole numbers as int64; refuse anything else."""
     expected = f"int64 of shape ({'N' if length is None else length},)"
     if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "iu":
-        raise MivError(f"{name} is {describe(given)}. Expected {expected}.")
+        raise MIVError(f"{name} is {describe(given)}. Expected {expected}.")
     check_length(name, given, length)
     if given.dtype == np.uint64 and len(given) and given.max() > np.iinfo(np.int64).max:
-        raise MivError(f"{name} has the value {given.max()}, beyond int64. Expected {expected}.")
+        raise MIVError(f"{name} has the value {given.max()}, beyond int64. Expected {expected}.")
     return given.astype(np.int64, copy=False)
 
 
@@ -38,27 +38,27 @@ def as_strings(name: str, given: object, length: int | None = None) -> NDArray[A
     An object array, as one long string would make a fixed-width array huge.
     """
     if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "UTO":
-        raise MivError(f"{name} is {describe(given)}. Expected an array of strings.")
+        raise MIVError(f"{name} is {describe(given)}. Expected an array of strings.")
     check_length(name, given, length)
     if given.dtype.kind != "O":
         return given.astype(object)
     if set(map(type, given.tolist())) - {str}:
         row = next(row for row, text in enumerate(given) if type(text) is not str)
-        raise MivError(f"{name}[{row}] is {describe(given[row])}. Expected a string.")
+        raise MIVError(f"{name}[{row}] is {describe(given[row])}. Expected a string.")
     return given
 
 
 def check_length(name: str, given: NDArray[Any], length: int | None) -> None:
     """Refuse an array of another length."""
     if length is not None and len(given) != length:
-        raise MivError(f"{name} has {len(given)} entries. Expected {length}.")
+        raise MIVError(f"{name} has {len(given)} entries. Expected {length}.")
 
 
 def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> None:
     """Refuse an index outside ``0 … size - 1``."""
     if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < size:
         first = int(np.flatnonzero((indices < 0) | (indices >= size))[0])
-        raise MivError(
+        raise MIVError(
             f"{name}[{first}] is {int(indices[first])}. Expected an index from 0 to {size - 1}, as {of} has {size}."
         )
 
@@ -73,40 +73,40 @@ def list_of(name: str, given: object, kinds: str) -> NDArray[Any]:
         return array.astype(np.int64)
     if array.ndim != 1 or array.dtype.kind not in kinds:
         wanted = "True and False" if kinds == "b" else "whole numbers"
-        raise MivError(f"{name} is {str(given)[:60]!r}. Expected a list of {wanted}.")
+        raise MIVError(f"{name} is {str(given)[:60]!r}. Expected a list of {wanted}.")
     return array
 
 
 def check_borders(bag_ptr: NDArray[np.int64], members: int) -> None:
     """Refuse borders that do not rise from 0 to ``members``, or that leave a bag empty."""
     if int(bag_ptr[0]) != 0 or int(bag_ptr[-1]) != members:
-        raise MivError(
+        raise MIVError(
             f"bag_ptr goes from {int(bag_ptr[0])} to {int(bag_ptr[-1])}. "
             f"Expected 0 to {members}, the number of entries of bag_index."
         )
     sizes = np.diff(bag_ptr)
     if sizes.min() < 0:
-        raise MivError(f"bag_ptr falls at exemplar {int((sizes < 0).argmax())}. Expected borders that rise.")
+        raise MIVError(f"bag_ptr falls at exemplar {int((sizes < 0).argmax())}. Expected borders that rise.")
     if sizes.min() == 0:
         first = int((sizes == 0).argmax())
-        raise MivError(f"Exemplar {first} has an empty bag. Expected a bag of at least one; leave it out.")
+        raise MIVError(f"Exemplar {first} has an empty bag. Expected a bag of at least one; leave it out.")
 
 
 def as_labels(label: object, length: int) -> NDArray[np.int8]:
     """Return labels 0 and 1 as int8; refuse anything else."""
     if not isinstance(label, np.ndarray) or label.ndim != 1 or label.dtype.kind not in "iub":
-        raise MivError(f"label is {describe(label)}. Expected int8 of shape ({length},).")
+        raise MIVError(f"label is {describe(label)}. Expected int8 of shape ({length},).")
     check_length("label", label, length)
     bad = (label != 0) & (label != 1)
     if bad.any():
         first = int(bad.argmax())
-        raise MivError(f"The label of exemplar {first} is {label[first]}. Expected 0 or 1.")
+        raise MIVError(f"The label of exemplar {first} is {label[first]}. Expected 0 or 1.")
     return label.astype(np.int8, copy=False)
 
 
 def check_witness(witness: object, members: int) -> None:
     """Refuse witnesses that are not one bool a bag member."""
     if not isinstance(witness, np.ndarray) or witness.ndim != 1 or witness.dtype != bool:
-        raise MivError(f"witness is {describe(witness)}. Expected bool of shape ({members},).")
+        raise MIVError(f"witness is {describe(witness)}. Expected bool of shape ({members},).")
     if len(witness) != members:
-        raise MivError(f"witness has {len(witness)} entries. Expected {members}, one a bag member.")
+        raise MIVError(f"witness has {len(witness)} entries. Expected {members}, one a bag member.")

@@ -7,14 +7,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.modules.batchnorm import _BatchNorm
 
-from miv.backbones import Backbone
 from miv.bags import Bags
 from miv.data import ExemplarSet
 
 # What gives the rows (U, ...) of the instances with these indices (U,): prepared values, or features.
-Lookup = Callable[[NDArray[np.int64]], Tensor]
+InstanceLookup = Callable[[NDArray[np.int64]], Tensor]
 
 
 @dataclass(frozen=True)
@@ -56,13 +54,13 @@ class Batch:
         return self.instances.index_select(0, self.query), Bags(self.instances.index_select(0, self.bag), self.ptr)
 
 
-def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: Lookup) -> Batch:
+def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: InstanceLookup) -> Batch:
     """Gather some exemplars of a set, each distinct instance once.
 
     Args:
         exemplars: the set.
         chosen: ``(B,)`` which of its exemplars.
-        lookup: gives the rows of instances of the pool, such as ``prepared(backbone, pool.values)``.
+        lookup: gives the rows of instances of the pool, such as ``embedded(features)``.
 
     >>> from miv.data import InstancePool
     >>> pool = InstancePool("features", np.eye(4, dtype=np.float32))
@@ -86,26 +84,7 @@ def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: Lookup
     )
 
 
-def prepared(backbone: Backbone, values: NDArray[np.generic]) -> Lookup:
-    """Look instances up as the backbone takes them."""
-    return lambda rows: backbone.prepare(values[rows])
-
-
-def embedded(features: NDArray[np.float32], dtype: torch.dtype = torch.float32) -> Lookup:
+def embedded(features: NDArray[np.float32], dtype: torch.dtype = torch.float32) -> InstanceLookup:
     """Look instances up among features ``(P, C)`` that were made already, in the dtype of a verifier's weights."""
     # An index array copies, also from a mapped file.
     return lambda rows: torch.from_numpy(features[rows]).to(dtype)
-
-
-def embed(backbone: Backbone, instances: Tensor, bucket: int) -> Tensor:
-    """Embed ``(U, ...)`` to ``(U, C)``, with the batch filled up to a multiple of ``bucket``.
-
-    A CPU builds its convolutions anew for each new size of batch, so they are given few. What fills up is the
-    first instance again, not zeros: some backbones make NaN of an empty instance, which would reach the gradient.
-    Where BatchNorm learns from the batch, nothing is filled up, as it would learn from that too.
-    """
-    missing = -len(instances) % bucket
-    if not missing or any(isinstance(part, _BatchNorm) and part.training for part in backbone.modules()):
-        return backbone(instances)
-    filling = instances[:1].expand(missing, *instances.shape[1:])
-    return backbone(torch.cat([instances, filling]))[: len(instances)]

@@ -22,7 +22,7 @@ from miv.data.array_checks import (
     list_of,
 )
 from miv.data.instance_pool import InstancePool
-from miv.errors import MivError
+from miv.errors import MIVError
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +55,10 @@ class ExemplarSet:
 
     def __post_init__(self) -> None:
         if not isinstance(self.pool, InstancePool):
-            raise MivError(f"pool is {describe(self.pool)}. Expected an InstancePool.")
+            raise MIVError(f"pool is {describe(self.pool)}. Expected an InstancePool.")
         query = as_integers("query", self.query)
         if len(query) == 0:
-            raise MivError("There is no exemplar. Expected at least one.")
+            raise MIVError("There is no exemplar. Expected at least one.")
         bag_index = as_integers("bag_index", self.bag_index)
         bag_ptr = as_integers("bag_ptr", self.bag_ptr, len(query) + 1)
         check_borders(bag_ptr, len(bag_index))
@@ -90,7 +90,7 @@ class ExemplarSet:
         if witnesses is not None:
             shown = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
             if len(shown) != len(members):
-                raise MivError(f"There are witnesses of {len(shown)} bags. Expected {len(members)}.")
+                raise MIVError(f"There are witnesses of {len(shown)} bags. Expected {len(members)}.")
             for number, (row, bag) in enumerate(zip(shown, members, strict=True)):
                 check_length(f"witnesses of bag {number}", row, len(bag))
             witness = np.concatenate(shown).astype(bool) if shown else np.zeros(0, bool)
@@ -201,6 +201,6 @@ class ExemplarSet:
 
     def _members(self, exemplar: int) -> slice:
         if not -len(self) <= exemplar < len(self):
-            raise MivError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
+            raise MIVError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
         exemplar %= len(self)
         return slice(int(self.bag_ptr[exemplar]), int(self.bag_ptr[exemplar + 1]))

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from miv.data.instance_pool import InstancePool
-from miv.errors import MivError
+from miv.errors import MIVError
 
 _LARGEST_SIDE = 10_000
 
@@ -47,7 +47,7 @@ class InstanceForm:
         sides = () if form is None else (form.height, form.width)
         fits = all(type(side) is int and 1 <= side <= _LARGEST_SIDE for side in sides)
         if form is None or not fits or form.mode not in ("L", "RGB") or form.kind != "image":
-            raise MivError(
+            raise MIVError(
                 f"instances is {str(document)[:80]}. Expected kind image, height and width from 1 to "
                 f"{_LARGEST_SIDE:,}, and mode L or RGB."
             )

@@ -4,15 +4,14 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.data.array_checks import as_strings, describe
-from miv.errors import MivError, unknown_name
-
-Kind = Literal["image", "text", "features"]
+from miv.errors import MIVError, unknown_name
+from miv.io.instance_files import InstanceKind
 
 # Values are looked at in pieces of about this size, so that a mapped pool never has to fit in memory.
 PIECE_BYTES = 64 << 20
@@ -37,19 +36,19 @@ class InstancePool:
     [0, 1, 0]
     """
 
-    kind: Kind
+    kind: InstanceKind
     values: NDArray[Any]
     classes: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise unknown_name("kind of instance", str(self.kind), get_args(Kind))
+        if self.kind not in get_args(InstanceKind):
+            raise unknown_name("kind of instance", str(self.kind), get_args(InstanceKind))
         if self.kind == "text":
             object.__setattr__(self, "values", as_strings("values", self.values))
         else:
             _check_array(self.kind, self.values)
         if len(self.values) == 0:
-            raise MivError("The pool holds no instance. Expected at least one.")
+            raise MIVError("The pool holds no instance. Expected at least one.")
         if self.classes is not None:
             object.__setattr__(self, "classes", as_strings("classes", self.classes, len(self.values)))
         if not self.is_mapped:
@@ -77,7 +76,7 @@ class InstancePool:
             bad = ~np.isfinite(piece).all(axis=1)
             if bad.any():
                 row = start + int(bad.argmax())
-                raise MivError(f"The features of instance {row} are NaN or infinite. Expected finite numbers.")
+                raise MIVError(f"The features of instance {row} are NaN or infinite. Expected finite numbers.")
 
     @cached_property
     def fingerprint(self) -> str:
@@ -113,16 +112,16 @@ class InstancePool:
             yield start, self.values[start : start + rows]
 
 
-def _check_array(kind: Kind, values: object) -> None:
+def _check_array(kind: InstanceKind, values: object) -> None:
     if kind == "image":
         expected, dtype = "uint8 (P, H, W) in grey or (P, H, W, 3) in colour, each side at least 1", "uint8"
     else:
         expected, dtype = "float32 (P, C), with C at least 1", "float32"
     if not isinstance(values, np.ndarray) or values.dtype != dtype or not _has_shape_of(kind, values.shape):
-        raise MivError(f"values of kind {kind!r} is {describe(values)}. Expected {expected}.")
+        raise MIVError(f"values of kind {kind!r} is {describe(values)}. Expected {expected}.")
 
 
-def _has_shape_of(kind: Kind, shape: tuple[int, ...]) -> bool:
+def _has_shape_of(kind: InstanceKind, shape: tuple[int, ...]) -> bool:
     if 0 in shape[1:]:
         return False
     if kind == "image":

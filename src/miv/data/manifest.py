@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from miv import __version__
-from miv.data.instance_pool import Kind
-from miv.errors import MivError
+from miv.errors import MIVError
+from miv.io.instance_files import InstanceKind
 from miv.io.json_files import read_json_object
 from miv.io.whole_files import sha256_of
 
@@ -55,7 +55,7 @@ class Manifest:
     builder: str
     options: dict[str, Any]
     seed: int | None
-    kind: Kind
+    kind: InstanceKind
     instances: int
     shape: list[int]
     has_classes: bool
@@ -74,7 +74,7 @@ class Manifest:
             text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
             (folder / NAME).write_text(text + "\n", encoding="utf-8")
         except (TypeError, ValueError) as error:
-            raise MivError(
+            raise MIVError(
                 f"The options cannot be written as JSON: {error}. Expected numbers, strings, lists and dicts."
             ) from error
 
@@ -84,9 +84,9 @@ class Manifest:
         path = folder / NAME
         document = read_json_object(path, "Build the set again.")
         if document.get("format") != FORMAT:
-            raise MivError(f"{path} is no manifest of a set: its format is not {FORMAT!r}.")
+            raise MIVError(f"{path} is no manifest of a set: its format is not {FORMAT!r}.")
         if document.get("version") != VERSION:
-            raise MivError(
+            raise MIVError(
                 f"{path} has version {document.get('version')!r} of the format; this miv reads {VERSION}. "
                 "Use a miv that wrote it, or build the set again."
             )
@@ -162,8 +162,8 @@ def _field(
 ) -> Any:
     label = f"{where}.{name}" if where else name
     if name not in document:
-        raise MivError(f"{path} has no {label!r}. The file is damaged; build the set again.")
+        raise MIVError(f"{path} has no {label!r}. The file is damaged; build the set again.")
     expected = check(document[name])
     if expected is not None:
-        raise MivError(f"{path}: {label!r} is {str(document[name])[:60]!r}. Expected {expected}.")
+        raise MIVError(f"{path}: {label!r} is {str(document[name])[:60]!r}. Expected {expected}.")
     return document[name]

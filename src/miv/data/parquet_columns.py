@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from miv.data.exemplar_set import ExemplarSet
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import Manifest
-from miv.errors import MivError
+from miv.errors import MIVError
 
 MAX_INDEX = 2**31 - 1  # indices are int32 on disk
 ROW_GROUP = 128 * 1024
@@ -23,7 +23,7 @@ _LARGEST_RATIO = 1000  # or to so many times the size of its file
 def write_table(exemplars: ExemplarSet, path: Path) -> None:
     """Write ``exemplars.parquet``."""
     if max(len(exemplars.pool), len(exemplars.bag_index)) > MAX_INDEX:
-        raise MivError(f"A set holds at most {MAX_INDEX} instances and bag entries. Save it in parts.")
+        raise MIVError(f"A set holds at most {MAX_INDEX} instances and bag entries. Save it in parts.")
     borders = pa.array(exemplars.bag_ptr.astype(np.int32))
     data = {
         "query": pa.array(exemplars.query.astype(np.int32)),
@@ -48,7 +48,7 @@ def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
         borders, found["witness"] = _read_lists(path, "witness", pa.bool_(), rows, entries, np.bool_)
         if not np.array_equal(borders, found["bag_ptr"]):
             row = int((borders != found["bag_ptr"]).argmax()) - 1
-            raise MivError(f"{path}, row {row}: 'witness' is not as long as 'bag'.")
+            raise MIVError(f"{path}, row {row}: 'witness' is not as long as 'bag'.")
     if manifest.has_groups:
         found["group"] = _read_texts(path, "group", rows)
     return found
@@ -80,7 +80,7 @@ def _as_column(name: str, texts: NDArray[Any]) -> Any:
     except UnicodeEncodeError:
         halves = (row for row, text in enumerate(texts) if not text.isascii() and _has_half_pair(text))
         row = next(halves)
-        raise MivError(
+        raise MIVError(
             f"{name}[{row}] is {texts[row][:60]!r}, which has half a surrogate pair. Expected text that UTF-8 can hold."
         ) from None
 
@@ -102,10 +102,10 @@ def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> It
         with pq.ParquetFile(path) as file:
             metadata, given = file.metadata, file.schema_arrow
         if metadata.num_rows != rows:
-            raise MivError(f"{path} has {metadata.num_rows} rows. The manifest says {rows}.")
+            raise MIVError(f"{path} has {metadata.num_rows} rows. The manifest says {rows}.")
         if given.names.count(name) != 1 or given.field(name).type != kind:
             kinds = ", ".join(f"{field.name} ({field.type})" for field in given)
-            raise MivError(f"{path} has the columns {kinds}. Expected one {name!r} of type {kind}.")
+            raise MIVError(f"{path} has the columns {kinds}. Expected one {name!r} of type {kind}.")
         _check_size(path, metadata, name, rows, entries)
         form: dict[str, Any] = {"read_dictionary": [name]} if kind == pa.string() else {}
         with pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True, **form) as file:
@@ -113,12 +113,12 @@ def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> It
                 piece = file.read_row_group(number, columns=[name]).column(name).combine_chunks()
                 piece.validate(full=True)
                 if piece.null_count:
-                    raise MivError(f"{path} has {piece.null_count} empty cells in {name!r}. Expected none.")
+                    raise MIVError(f"{path} has {piece.null_count} empty cells in {name!r}. Expected none.")
                 yield piece
-    except MivError:
+    except MIVError:
         raise
     except Exception as error:  # pyarrow meets a damaged file with many kinds of exception
-        raise MivError(f"{path} cannot be read as Parquet: {error}. Build the set again.") from error
+        raise MIVError(f"{path} cannot be read as Parquet: {error}. Build the set again.") from error
 
 
 def _check_size(path: Path, metadata: Any, name: str, rows: int, entries: int) -> None:
@@ -131,13 +131,13 @@ def _check_size(path: Path, metadata: Any, name: str, rows: int, entries: int) -
     chunks = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] == name]
     values = sum(chunk.num_values for chunk in chunks)
     if values > entries + rows:  # an empty cell counts as a value
-        raise MivError(
+        raise MIVError(
             f"{path} has {values} entries in {name!r}. The manifest says {entries or rows}; "
             "the set is damaged, build it again."
         )
     decoded = sum(chunk.total_uncompressed_size for chunk in chunks)
     if decoded > max(_FREE_BYTES, _LARGEST_RATIO * path.stat().st_size):
-        raise MivError(f"{path} would unpack to {decoded} bytes in {name!r}, far too many for its size.")
+        raise MIVError(f"{path} would unpack to {decoded} bytes in {name!r}, far too many for its size.")
 
 
 def _read_numbers(path: Path, name: str, kind: Any, rows: int, dtype: Any) -> NDArray[Any]:
@@ -154,7 +154,7 @@ def _read_lists(
         borders = _as_array(piece.offsets)
         members = piece.values[int(borders[0]) : int(borders[-1])]
         if members.null_count:
-            raise MivError(f"{path} has {members.null_count} empty entries in {name!r}. Expected none.")
+            raise MIVError(f"{path} has {members.null_count} empty entries in {name!r}. Expected none.")
         sizes.append(np.diff(borders))
         found.append(_as_array(members))
     return np.concatenate([[0], np.cumsum(_joined(sizes, np.int64))]), _joined(found, dtype)

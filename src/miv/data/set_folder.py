@@ -19,7 +19,7 @@ from miv.data import parquet_columns
 from miv.data.exemplar_set import ExemplarSet
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import NAME, FileEntry, Manifest
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.whole_files import refuse_current_folder, said_plainly, sha256_of, whole_folder
 
 TABLE, POOL_ARRAY, POOL_TABLE = "exemplars.parquet", "pool.npy", "pool.parquet"
@@ -80,7 +80,7 @@ def write_set(exemplars: ExemplarSet, folder: Path, *, builder: str, options: di
 def load_set(folder: Path, *, verify: bool = False) -> ExemplarSet:
     """Open a saved set and check it; with ``verify`` also every value of a mapped pool."""
     if not folder.is_dir():
-        raise MivError(f"There is no folder {folder}. Expected one that `miv data` or ExemplarSet.save wrote.")
+        raise MIVError(f"There is no folder {folder}. Expected one that `miv data` or ExemplarSet.save wrote.")
     manifest = Manifest.read(folder)
     has_array, has_table = manifest.kind != "text", manifest.kind == "text" or manifest.has_classes
     _check_file(folder, manifest, TABLE)
@@ -96,8 +96,8 @@ def load_set(folder: Path, *, verify: bool = False) -> ExemplarSet:
         if verify:
             pool.check_finite()
         exemplars = ExemplarSet(pool, **table)
-    except MivError as error:
-        raise MivError(f"{folder}: {error}") from error
+    except MIVError as error:
+        raise MIVError(f"{folder}: {error}") from error
     _check_counts(folder, manifest, exemplars)
     return exemplars
 
@@ -117,15 +117,15 @@ def _refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...]
     if not folder.exists() and not folder.is_symlink():
         return
     if not folder.is_dir() or folder.is_symlink():
-        raise MivError(f"{folder} is not a folder. Expected a new name, or a folder that holds a set.")
+        raise MIVError(f"{folder} is not a folder. Expected a new name, or a folder that holds a set.")
     foreign = _foreign_files(folder, splits)
     if foreign:
-        raise MivError(
+        raise MIVError(
             f"{folder} holds {foreign[0]!r}, which is not part of a set, so it is not replaced. "
             "Choose another folder, or move that away."
         )
     if any(folder.iterdir()) and not overwrite:
-        raise MivError(
+        raise MIVError(
             f"{folder} already holds a set. Choose another folder, or replace it with --overwrite "
             "(in Python overwrite=True)."
         )
@@ -145,34 +145,34 @@ def _foreign_files(folder: Path, splits: tuple[str, ...]) -> list[str]:
 def _check_file(folder: Path, manifest: Manifest, name: str, *, content: bool = True) -> None:
     path = folder / name
     if name not in manifest.files:
-        raise MivError(f"{folder / NAME} does not list {name}. The set is damaged; build it again.")
+        raise MIVError(f"{folder / NAME} does not list {name}. The set is damaged; build it again.")
     if not path.is_file():
-        raise MivError(f"{path} is missing. The set is damaged; build it again.")
+        raise MIVError(f"{path} is missing. The set is damaged; build it again.")
     expected = manifest.files[name]
     try:
         size = path.stat().st_size
         if size != expected.bytes:
-            raise MivError(
+            raise MIVError(
                 f"{path} has {size} bytes. Expected {expected.bytes}, as the manifest says; "
                 "the file is damaged or was exchanged. Build the set again."
             )
         if content and sha256_of(path) != expected.sha256:
-            raise MivError(
+            raise MIVError(
                 f"{path} does not have the hash that the manifest gives; "
                 "the file is damaged or was exchanged. Build the set again."
             )
     except OSError as error:
-        raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
 
 
 def _map_array(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy meets a damaged header with many kinds of exception
-        raise MivError(f"{path} is not a NumPy array: {error}. Build the set again.") from error
+        raise MIVError(f"{path} is not a NumPy array: {error}. Build the set again.") from error
     expected = (manifest.instances, *manifest.shape)
     if not isinstance(array, np.memmap) or array.shape != expected:
-        raise MivError(f"{path} has the shape {getattr(array, 'shape', None)}. The manifest says {expected}.")
+        raise MIVError(f"{path} has the shape {getattr(array, 'shape', None)}. The manifest says {expected}.")
     return array
 
 
@@ -186,7 +186,7 @@ def _check_counts(folder: Path, manifest: Manifest, exemplars: ExemplarSet) -> N
     }
     for name, count in counted.items():
         if getattr(manifest, name) != count:
-            raise MivError(
+            raise MIVError(
                 f"{folder} holds {count} {name.replace('_', ' ')}. "
                 f"The manifest says {getattr(manifest, name)}; the set is damaged, build it again."
             )

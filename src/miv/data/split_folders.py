@@ -5,7 +5,7 @@ from typing import Any
 
 from miv.data.exemplar_set import ExemplarSet
 from miv.data.set_folder import is_set, load_set, refuse_to_destroy, write_set
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.io.whole_files import whole_folder
 
 SPLITS = ("train", "validation", "test")
@@ -31,7 +31,7 @@ def save_splits(
         overwrite: replace older sets, once the new ones are whole.
     """
     if not sets:
-        raise MivError(f"There is no split to save. Expected some of {', '.join(SPLITS)}.")
+        raise MIVError(f"There is no split to save. Expected some of {', '.join(SPLITS)}.")
     for split in sets:
         if split not in SPLITS:
             raise unknown_name("split", split, SPLITS)
@@ -49,7 +49,7 @@ def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, Exempl
     found = [split for split in SPLITS if (folder / split).is_dir()]
     if not found:
         hint = " It is itself one set: use ExemplarSet.load." if is_set(folder) else ""
-        raise MivError(f"{folder} holds none of the folders {', '.join(SPLITS)}.{hint}")
+        raise MIVError(f"{folder} holds none of the folders {', '.join(SPLITS)}.{hint}")
     return {split: load_set(folder / split, verify=verify) for split in found}
 
 

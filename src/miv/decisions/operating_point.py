@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.decisions.scalings import Identity, Scaling, scaling_from
 from miv.decisions.witness_rules import StatedRule, WitnessRule, rule_from
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.checked_values import Floats, finite_number
 from miv.io.json_files import read_json_object, write_json
 
@@ -49,7 +49,7 @@ class OperatingPoint:
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", finite_number("threshold", self.threshold, low=0.0, high=_ALWAYS_NO))
         if not isinstance(self.goal, str) or not isinstance(self.measured, dict):
-            raise MivError("The goal is not a text, or what was measured is not an object.")
+            raise MIVError("The goal is not a text, or what was measured is not an object.")
 
     @classmethod
     def default(cls) -> "OperatingPoint":
@@ -111,9 +111,9 @@ class OperatingPoint:
             return cls.default()
         document = read_json_object(path, _REMEDY)
         if document.get("format") != _FORMAT or document.get("format_version") != _FORMAT_VERSION:
-            raise MivError(f'{path} has no "format": "{_FORMAT}" of version {_FORMAT_VERSION}. {_REMEDY}')
+            raise MIVError(f'{path} has no "format": "{_FORMAT}" of version {_FORMAT_VERSION}. {_REMEDY}')
         if set(document) != _KEYS:
-            raise MivError(f"{path} has the keys {sorted(document)}. Expected {sorted(_KEYS)}. {_REMEDY}")
+            raise MIVError(f"{path} has the keys {sorted(document)}. Expected {sorted(_KEYS)}. {_REMEDY}")
         try:
             return cls(
                 scaling_from(document["scaling"]),
@@ -122,5 +122,5 @@ class OperatingPoint:
                 rule_from(document["witness_rule"]),
                 document["measured"],
             )
-        except MivError as error:
-            raise MivError(f"{path} is damaged: {error} {_REMEDY}") from error
+        except MIVError as error:
+            raise MIVError(f"{path} is damaged: {error} {_REMEDY}") from error

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.checked_values import Floats, Tagged, finite_number, from_document, sigmoid
 
 
@@ -91,12 +91,12 @@ class Isotonic(Scaling):
         for field in ("logits", "probabilities"):
             points = tuple(finite_number(f"point among the {field}", point) for point in getattr(self, field))
             if len(points) < 1 or not all(np.diff(points) > 0):
-                raise MivError(f"The {field} of an isotonic scaling do not rise: {str(points)[:80]}.")
+                raise MIVError(f"The {field} of an isotonic scaling do not rise: {str(points)[:80]}.")
             object.__setattr__(self, field, points)  # JSON gives lists
         if len(self.logits) != len(self.probabilities):
-            raise MivError(f"There are {len(self.logits)} logits and {len(self.probabilities)} probabilities.")
+            raise MIVError(f"There are {len(self.logits)} logits and {len(self.probabilities)} probabilities.")
         if not 0 <= self.probabilities[0] <= self.probabilities[-1] <= 1:
-            raise MivError(f"The probabilities go from {self.probabilities[0]} to {self.probabilities[-1]}.")
+            raise MIVError(f"The probabilities go from {self.probabilities[0]} to {self.probabilities[-1]}.")
 
     def probability(self, logit: ArrayLike) -> Floats:
         return np.asarray(np.interp(np.asarray(logit, np.float64), self.logits, self.probabilities))

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.evaluation.metric_checks import as_labels, as_scores
 
 Undefined = Literal["nan", "error"]
@@ -33,7 +33,7 @@ def auroc(label: ArrayLike, score: ArrayLike, *, undefined: Undefined = "nan") -
     label = as_labels(label, len(score))
     if len(label) == 0 or label.min() == label.max():
         if undefined == "error":
-            raise MivError(f"All {len(label)} labels are the same. AUROC needs both; say undefined='nan' for NaN.")
+            raise MIVError(f"All {len(label)} labels are the same. AUROC needs both; say undefined='nan' for NaN.")
         return float("nan")
     return float(roc_auc_score(label, score))
 
@@ -78,7 +78,7 @@ def classification_metrics(
     score = as_scores("probability", probability)
     label = as_labels(label, len(score))
     if len(label) == 0:
-        raise MivError("There is no exemplar. Expected at least one.")
+        raise MIVError("There is no exemplar. Expected at least one.")
     answer = (score >= threshold).astype(np.int8)
     precision, recall, f1, _ = precision_recall_fscore_support(
         label, answer, average="macro", zero_division=_ZERO_DIVISION[zero_division]

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation.metric_checks import as_borders, as_labels, as_scores
 from miv.io.checked_values import Floats
 
@@ -24,10 +24,10 @@ def attention_entropy(ptr: ArrayLike, attention: ArrayLike) -> Floats:
         return np.zeros(0)
     if (weight < 0).any():
         first = int((weight < 0).argmax())
-        raise MivError(f"attention[{first}] is {weight[first]:g}. Expected no number below 0.")
+        raise MIVError(f"attention[{first}] is {weight[first]:g}. Expected no number below 0.")
     totals = np.add.reduceat(weight, ptr[:-1])
     if (totals == 0).any():
-        raise MivError(f"The attention of exemplar {int((totals == 0).argmax())} is 0 everywhere. Expected a sum of 1.")
+        raise MIVError(f"The attention of exemplar {int((totals == 0).argmax())} is 0 everywhere. Expected a sum of 1.")
     weight = weight / np.repeat(totals, np.diff(ptr))  # takes rounding away: a bag sums to 1 exactly enough
     logarithm = np.log(weight, out=np.zeros_like(weight), where=weight > 0)  # 0 log 0 is 0
     return np.maximum(-np.add.reduceat(weight * logarithm, ptr[:-1]), 0.0)

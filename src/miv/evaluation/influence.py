@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import witness_scores
 from miv.io.checked_values import Floats
@@ -24,7 +24,7 @@ def influence(predictions: Predictions, metric: str) -> Floats:
         return _auroc(predictions.label, predictions.logit)
     if metric in ("i_auroc", "i_ap"):
         if predictions.attention is None or predictions.witness is None:
-            raise MivError(f"{metric} needs attention and witnesses, which these predictions lack.")
+            raise MIVError(f"{metric} needs attention and witnesses, which these predictions lack.")
         scores = witness_scores(predictions.ptr, predictions.witness, predictions.attention)
         return _mean(getattr(scores, metric), (predictions.label == 1) & scores.defined)
     return _confusion(predictions.label, predictions.yes, metric)
@@ -82,7 +82,7 @@ def _figure(counts: NDArray[np.int64], metric: str) -> float:
         "f1": (_share(2 * tp, 2 * tp + fp + fn), _share(2 * tn, 2 * tn + fn + fp)),
     }
     if metric not in parts:
-        raise MivError(f"There is no standard error of {metric!r}.")
+        raise MIVError(f"There is no standard error of {metric!r}.")
     return sum(parts[metric]) / 2
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from miv.data import SPLITS
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation.evaluation_text import TITLES
 from miv.evaluation.pictures import QUIET, line_styles, picture
 
@@ -42,11 +42,11 @@ def read_history(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, 
             names = reader.fieldnames or []
             rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise MivError(f"{path} cannot be read as CSV: {error}. Expected the metrics of a run.") from error
+        raise MIVError(f"{path} cannot be read as CSV: {error}. Expected the metrics of a run.") from error
     columns = {name: found for name in names if (found := _split_and_metric(name))}
     if "epoch" not in names or not columns:
         listing = ", ".join(names) or "none"
-        raise MivError(f"{path} has the columns {listing}. Expected epoch, and some such as train_loss.")
+        raise MIVError(f"{path} has the columns {listing}. Expected epoch, and some such as train_loss.")
     panels: dict[str, dict[str, Points]] = defaultdict(dict)
     changes: dict[float, str] = {}
     stage = None
@@ -63,7 +63,7 @@ def read_history(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, 
             if value is not None:
                 panels[metric].setdefault(split, []).append((epoch, value))
     if not panels:
-        raise MivError(f"{path} has no figure yet. Expected at least one epoch.")
+        raise MIVError(f"{path} has no figure yet. Expected at least one epoch.")
     return panels, changes
 
 
@@ -81,7 +81,7 @@ def _number(path: Path, line: int, name: str, cell: str | None) -> float | None:
     try:
         value = float(cell)
     except ValueError:
-        raise MivError(f"{path}, line {line}: {name} is {cell[:40]!r}. Expected a number.") from None
+        raise MIVError(f"{path}, line {line}: {name} is {cell[:40]!r}. Expected a number.") from None
     return value if math.isfinite(value) else None
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.data.array_checks import check_length, describe
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.checked_values import Floats
 
 
@@ -16,7 +16,7 @@ def as_scores(name: str, given: ArrayLike, length: int | None = None) -> Floats:
     bad = ~np.isfinite(array)
     if bad.any():
         first = int(bad.argmax())
-        raise MivError(f"{name}[{first}] is {array[first]}. Expected finite numbers; did the model diverge?")
+        raise MIVError(f"{name}[{first}] is {array[first]}. Expected finite numbers; did the model diverge?")
     return array.astype(np.float64, copy=False)
 
 
@@ -26,7 +26,7 @@ def as_labels(given: ArrayLike, length: int | None = None) -> NDArray[np.int8]:
     bad = (array != 0) & (array != 1)
     if bad.any():
         first = int(bad.argmax())
-        raise MivError(f"The label of exemplar {first} is {array[first]}. Expected 0 or 1.")
+        raise MIVError(f"The label of exemplar {first} is {array[first]}. Expected 0 or 1.")
     return array.astype(np.int8, copy=False)
 
 
@@ -40,11 +40,11 @@ def as_borders(given: ArrayLike, exemplars: int | None = None) -> NDArray[np.int
     length = None if exemplars is None else exemplars + 1
     ptr = _one_dimensional("ptr", given, "iu", "whole numbers", length).astype(np.int64, copy=False)
     if len(ptr) == 0 or ptr[0] != 0:
-        raise MivError(f"ptr starts with {ptr[:1].tolist()}. Expected [0], the border before the first bag.")
+        raise MIVError(f"ptr starts with {ptr[:1].tolist()}. Expected [0], the border before the first bag.")
     sizes = np.diff(ptr)
     if (sizes < 1).any():
         first = int((sizes < 1).argmax())
-        raise MivError(f"ptr gives exemplar {first} a bag of {sizes[first]}. Expected borders that rise.")
+        raise MIVError(f"ptr gives exemplar {first} a bag of {sizes[first]}. Expected borders that rise.")
     return ptr
 
 
@@ -54,6 +54,6 @@ def _one_dimensional(name: str, given: ArrayLike, kinds: str, expected: str, len
         array = array.astype(bool if kinds == "b" else np.int64)  # an empty list fits every kind
     if array.ndim != 1 or array.dtype.kind not in kinds:
         shape = "(N,)" if length is None else f"({length},)"
-        raise MivError(f"{name} is {describe(array)}. Expected {expected} of shape {shape}.")
+        raise MIVError(f"{name} is {describe(array)}. Expected {expected} of shape {shape}.")
     check_length(name, array, length)
     return array

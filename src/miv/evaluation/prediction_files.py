@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation.predictions import Predictions
 from miv.io.whole_files import whole_file
 
@@ -39,7 +39,7 @@ def write_predictions(predictions: Predictions, path: Path) -> None:
         try:
             data["group"] = pa.array(predictions.group, pa.string())
         except UnicodeEncodeError as error:
-            raise MivError(f"A group has half a surrogate pair: {error}. Expected text that UTF-8 can hold.") from error
+            raise MIVError(f"A group has half a surrogate pair: {error}. Expected text that UTF-8 can hold.") from error
     if predictions.query is not None:
         data["query"] = pa.array(predictions.query)
     with whole_file(path) as temporary:
@@ -49,12 +49,12 @@ def write_predictions(predictions: Predictions, path: Path) -> None:
 def read_predictions(path: Path) -> Predictions:
     """Read a file that ``write_predictions`` wrote; refuse any other."""
     if not path.is_file():
-        raise MivError(f"There is no file {path}. Expected predictions that `miv evaluate` wrote.")
+        raise MIVError(f"There is no file {path}. Expected predictions that `miv evaluate` wrote.")
     try:
         table = pq.read_table(path, page_checksum_verification=True).combine_chunks()
         table.validate(full=True)
     except Exception as error:  # pyarrow meets a damaged file with many kinds of exception
-        raise MivError(f"{path} cannot be read as Parquet: {error}. Evaluate again.") from error
+        raise MIVError(f"{path} cannot be read as Parquet: {error}. Evaluate again.") from error
     _check_columns(path, table.schema)
     columns = {name: _as_array(path, name, table.column(name)) for name in table.column_names}
     sizes = columns.pop("bag_size")[0]
@@ -62,12 +62,12 @@ def read_predictions(path: Path) -> Predictions:
     for name, (values, lengths) in columns.items():
         if lengths is not None and not np.array_equal(lengths, sizes):
             row = int((lengths != sizes).argmax())
-            raise MivError(f"{path}, row {row}: {name!r} has {lengths[row]} entries, but bag_size is {sizes[row]}.")
+            raise MIVError(f"{path}, row {row}: {name!r} has {lengths[row]} entries, but bag_size is {sizes[row]}.")
         found[name] = values
     try:
         return Predictions(**found)
-    except MivError as error:
-        raise MivError(f"{path} does not hold predictions: {error}") from error
+    except MIVError as error:
+        raise MIVError(f"{path} does not hold predictions: {error}") from error
 
 
 def _check_columns(path: Path, schema: Any) -> None:
@@ -77,7 +77,7 @@ def _check_columns(path: Path, schema: Any) -> None:
     if wrong or lacking or len(given) != len(schema):
         listing = ", ".join(f"{field.name} ({field.type})" for field in schema)
         expected = ", ".join(f"{name} ({kind})" for name, kind in _COLUMNS.items())
-        raise MivError(f"{path} has the columns {listing}. Expected {expected}, the last four where known.")
+        raise MIVError(f"{path} has the columns {listing}. Expected {expected}, the last four where known.")
 
 
 def _as_array(path: Path, name: str, column: Any) -> tuple[Any, Any]:
@@ -92,5 +92,5 @@ def _as_array(path: Path, name: str, column: Any) -> tuple[Any, Any]:
         array = array.values[int(borders[0]) : int(borders[-1])]
         nulls = array.null_count
     if nulls:
-        raise MivError(f"{path} has {nulls} empty cells in {name!r}. Expected none.")
+        raise MIVError(f"{path} has {nulls} empty cells in {name!r}. Expected none.")
     return array.to_numpy(zero_copy_only=False), lengths

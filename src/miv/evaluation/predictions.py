@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data import ExemplarSet
 from miv.data.array_checks import as_integers, as_strings, check_range
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation.metric_checks import as_borders, as_labels, as_scores, as_witnesses
 from miv.io.checked_values import Floats, sigmoid
 
@@ -127,9 +127,9 @@ class Predictions:
             return
         if (self.attention < 0).any():
             first = int((self.attention < 0).argmax())
-            raise MivError(f"attention[{first}] is {self.attention[first]:g}. Expected no number below 0.")
+            raise MIVError(f"attention[{first}] is {self.attention[first]:g}. Expected no number below 0.")
         totals = np.add.reduceat(self.attention, self.ptr[:-1])
         off = np.abs(totals - 1) > ATTENTION_TOLERANCE
         if off.any():
             first = int(off.argmax())
-            raise MivError(f"The attention of exemplar {first} sums to {totals[first]:g}. Expected 1 in each bag.")
+            raise MIVError(f"The attention of exemplar {first} sums to {totals[first]:g}. Expected 1 in each bag.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation.classification import auroc
 from miv.evaluation.pictures import QUIET, line_styles, picture
 from miv.evaluation.predictions import Predictions
@@ -27,11 +27,11 @@ def write_curves(predictions: Predictions | Mapping[str, Predictions], folder: P
     """
     models = {"": predictions} if isinstance(predictions, Predictions) else dict(predictions)
     if not models:
-        raise MivError("No predictions were given. Expected those of at least one model.")
+        raise MIVError("No predictions were given. Expected those of at least one model.")
     for name, answers in models.items():
         if not 0 < answers.label.sum() < len(answers):
             of = f" of {name!r}" if name else ""
-            raise MivError(f"The {len(answers)} labels{of} are all the same. A curve needs positives and negatives.")
+            raise MIVError(f"The {len(answers)} labels{of} are all the same. A curve needs positives and negatives.")
     folder = Path(folder)
     with picture(folder / "roc") as [axes]:
         _draw_roc(axes, models)

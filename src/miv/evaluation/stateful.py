@@ -14,7 +14,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.evaluation.classification import Undefined, ZeroDivision, classification_metrics
 from miv.evaluation.entropy import entropy_metrics
 from miv.evaluation.groups import GroupRow, group_table
@@ -39,7 +39,7 @@ class _Collected(Metric):
 
     def _all(self, name: str) -> NDArray[Any]:
         if len(getattr(self, name)) == 0:
-            raise MivError(_NOTHING_YET)
+            raise MIVError(_NOTHING_YET)
         values = dim_zero_cat(getattr(self, name))
         return values.to(torch.float64 if values.is_floating_point() else values.dtype).cpu().numpy()
 
@@ -144,5 +144,5 @@ class GroupMetrics(Metric):
 
     def compute(self) -> list[GroupRow]:
         if not self.counts.any():
-            raise MivError(_NOTHING_YET)
+            raise MIVError(_NOTHING_YET)
         return [GroupRow(name, *counts) for name, counts in zip(self.names, self.counts.tolist(), strict=True)]

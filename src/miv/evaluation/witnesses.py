@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.evaluation.metric_checks import as_borders, as_labels, as_scores, as_witnesses
 from miv.evaluation.tied_ranks import expected_reciprocal_rank
 from miv.io.checked_values import Floats
@@ -136,7 +136,7 @@ def witness_metrics(
     counted = positive & scores.defined
     missing = positive & ~scores.defined
     if undefined == "error" and missing.any():
-        raise MivError(
+        raise MIVError(
             f"Exemplar {int(missing.argmax())} is positive, but its bag has no witness or nothing but witnesses "
             f"({int(missing.sum())} such in all). Leave them out, or say undefined='skip'."
         )

@@ -11,20 +11,20 @@ from miv.experiments.assertions_of_parts import (
     layernorm_matters_little,
     less_sensitive_to_bag_size,
 )
-from miv.experiments.comparison import BELOW, Evidence, verdicts
+from miv.experiments.comparison import BELOW, CellEvidence, verdicts
 from miv.experiments.contrasts import Contrast, minus
 from miv.experiments.grids import BENCHMARKS, CAP, EXPERIMENTS, WITNESSES, Experiment, Setup
-from miv.experiments.judging import ABOVE, MARGIN, NOT_BELOW, Claim, judge
+from miv.experiments.judging import ABOVE, MARGIN, NOT_BELOW, Assertion, judge
 
 CLASSIFYING = ("auroc", "accuracy")
 _WITH_ATTENTION = ("gabmil", "pma")  # the benchmarks that point at witnesses
 
 
-def judge_claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
+def judge_claims(experiment: Experiment, evidence: CellEvidence) -> list[Assertion]:
     """The claims that the cells of an experiment bear on; none of a twin."""
     if not evidence.may_judge:
         return []
-    judges: dict[str, list[Callable[[Evidence], Claim]]] = {
+    judges: dict[str, list[Callable[[CellEvidence], Assertion]]] = {
         "classification": [
             baseline_and_benchmarks,
             cap_classifies_better_than_baseline,
@@ -43,7 +43,7 @@ def judge_claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     return [one(evidence) for one in chosen]
 
 
-def baseline_and_benchmarks(evidence: Evidence) -> Claim:
+def baseline_and_benchmarks(evidence: CellEvidence) -> Assertion:
     """No benchmark classifies better than the baseline."""
     statement = (
         'The benchmarks "are not better, and sometimes significantly worse, than the simple baseline" (conclusions, of '
@@ -55,7 +55,7 @@ def baseline_and_benchmarks(evidence: Evidence) -> Claim:
     return _with_caveat(judge("baseline ≥ benchmarks", statement, evidence, pairs, NOT_BELOW), evidence)
 
 
-def cap_classifies_better_than_baseline(evidence: Evidence) -> Claim:
+def cap_classifies_better_than_baseline(evidence: CellEvidence) -> Assertion:
     """Every CAP model classifies better than the baseline."""
     statement = (
         'In classification CAP "significantly outperforms the benchmarks and the baseline" (introduction). Here the '
@@ -65,7 +65,7 @@ def cap_classifies_better_than_baseline(evidence: Evidence) -> Claim:
     return judge("CAP > baseline in classification", statement, evidence, pairs, ABOVE)
 
 
-def cap_classifies_better_than_benchmarks(evidence: Evidence) -> Claim:
+def cap_classifies_better_than_benchmarks(evidence: CellEvidence) -> Assertion:
     """Every CAP model classifies better than every benchmark."""
     statement = (
         'In classification CAP "significantly outperforms the benchmarks and the baseline" (introduction). Here the '
@@ -75,7 +75,7 @@ def cap_classifies_better_than_benchmarks(evidence: Evidence) -> Claim:
     return _with_caveat(judge("CAP > benchmarks in classification", statement, evidence, pairs, ABOVE), evidence)
 
 
-def cap_finds_more_than_baseline(evidence: Evidence) -> Claim:
+def cap_finds_more_than_baseline(evidence: CellEvidence) -> Assertion:
     """Every CAP model finds witnesses better than the baseline."""
     statement = (
         'CAP "identifies key instances much more accurately than both the benchmarks and the baseline" (introduction). '
@@ -85,7 +85,7 @@ def cap_finds_more_than_baseline(evidence: Evidence) -> Claim:
     return judge("CAP > baseline in finding witnesses", statement, evidence, pairs, ABOVE)
 
 
-def cap_finds_more_than_benchmarks(evidence: Evidence) -> Claim:
+def cap_finds_more_than_benchmarks(evidence: CellEvidence) -> Assertion:
     """Every CAP model finds witnesses better than the benchmarks that have attention."""
     statement = (
         'CAP "identifies key instances much more accurately than both the benchmarks and the baseline" (introduction). '
@@ -95,7 +95,7 @@ def cap_finds_more_than_benchmarks(evidence: Evidence) -> Claim:
     return judge("CAP > benchmarks in finding witnesses", statement, evidence, pairs, ABOVE)
 
 
-def baseline_finds_more_than_benchmarks(evidence: Evidence) -> Claim:
+def baseline_finds_more_than_benchmarks(evidence: CellEvidence) -> Assertion:
     """The baseline finds witnesses better than the benchmarks that have attention."""
     statement = (
         'In finding witnesses "the two benchmarks produce significantly worse performance than the baseline" (of '
@@ -105,7 +105,7 @@ def baseline_finds_more_than_benchmarks(evidence: Evidence) -> Claim:
     return judge("baseline > benchmarks in finding witnesses", statement, evidence, pairs, ABOVE)
 
 
-def witness_gap(evidence: Evidence) -> Claim:
+def witness_gap(evidence: CellEvidence) -> Assertion:
     """CAP is ahead of the others by more in finding witnesses than in classification."""
     models = plain_setups(evidence)
     contrasts: list[Contrast] = []
@@ -121,18 +121,20 @@ def witness_gap(evidence: Evidence) -> Claim:
     return judge("witness gap > classification gap", statement, evidence, contrasts, ABOVE)
 
 
-def plain_setups(evidence: Evidence) -> dict[str, Setup]:
+def plain_setups(evidence: CellEvidence) -> dict[str, Setup]:
     """The setups of the main table by model."""
     return {row.model: row.setup for row in EXPERIMENTS[evidence.task]["classification"].rows}
 
 
-def _pairs(evidence: Evidence, models: Sequence[str], others: Sequence[str], metrics: Sequence[str]) -> list[Contrast]:
+def _pairs(
+    evidence: CellEvidence, models: Sequence[str], others: Sequence[str], metrics: Sequence[str]
+) -> list[Contrast]:
     setups = plain_setups(evidence)
     known = [model for model in models if model in setups]
     return [minus(model, other, metric, setups) for metric in metrics for model in known for other in others]
 
 
-def _with_caveat(claim: Claim, evidence: Evidence) -> Claim:
+def _with_caveat(claim: Assertion, evidence: CellEvidence) -> Assertion:
     """Say where benchmarks are below what the paper reached with them: they may be trained too little here."""
     table = EXPERIMENTS[evidence.task]["classification"]
     low = [

@@ -3,17 +3,17 @@
 from dataclasses import replace
 
 from miv.evaluation.evaluation_text import TITLES
-from miv.experiments.comparison import Evidence
+from miv.experiments.comparison import CellEvidence
 from miv.experiments.contrasts import Contrast
 from miv.experiments.grids import CAP, EXPERIMENTS, FOUR, LADDER, SIZES, WITNESSES, Setup
-from miv.experiments.judging import ABOVE, MARGIN, WITHIN, Claim, judge
+from miv.experiments.judging import ABOVE, MARGIN, WITHIN, Assertion, judge
 from miv.experiments.paired import estimate
 
 _STEP_BEFORE = dict(zip(LADDER, ["baseline", *LADDER], strict=False))
 _NO_WITNESSES = "msa"  # of the models of the size study the one without attention
 
 
-def attention_finds_witnesses(evidence: Evidence) -> Claim:
+def attention_finds_witnesses(evidence: CellEvidence) -> Assertion:
     """The attention function adds more to finding witnesses than every other part of CAP."""
     contrasts: list[Contrast] = []
     for model, ladder in _ladders(evidence).items():
@@ -29,7 +29,7 @@ def attention_finds_witnesses(evidence: Evidence) -> Claim:
     return replace(claim, numbers=_steps(evidence, WITNESSES) + claim.numbers)
 
 
-def attention_helps_to_classify(evidence: Evidence) -> Claim:
+def attention_helps_to_classify(evidence: CellEvidence) -> Assertion:
     """The attention function and co-excitation add more to classification than the other two parts."""
     contrasts: list[Contrast] = []
     for model, ladder in _ladders(evidence).items():
@@ -45,19 +45,19 @@ def attention_helps_to_classify(evidence: Evidence) -> Claim:
     return replace(claim, numbers=_steps(evidence, ("auroc", "accuracy")) + claim.numbers)
 
 
-def heads_matter_little(evidence: Evidence) -> Claim:
+def heads_matter_little(evidence: CellEvidence) -> Assertion:
     """With and without multi-head projections is about the same."""
     variants = "the multi-head and non-headed versions"
     return _little_difference(evidence, "headed", "multi-head projections matter little", variants)
 
 
-def layernorm_matters_little(evidence: Evidence) -> Claim:
+def layernorm_matters_little(evidence: CellEvidence) -> Assertion:
     """LayerNorm before and after the aggregation is about the same."""
     variants = "pre- and post-aggregation LayerNorm"
     return _little_difference(evidence, "layernorm", "the place of the LayerNorm matters little", variants)
 
 
-def ahead_at_every_size(evidence: Evidence) -> Claim:
+def ahead_at_every_size(evidence: CellEvidence) -> Assertion:
     """CAP is better than all other models for every train size and mean bag size, on all criteria."""
     setups = _size_setups(evidence)
     contrasts: list[Contrast] = []
@@ -75,7 +75,7 @@ def ahead_at_every_size(evidence: Evidence) -> Claim:
     return judge("CAP is ahead at every size", statement, evidence, contrasts, ABOVE)
 
 
-def less_sensitive_to_bag_size(evidence: Evidence) -> Claim:
+def less_sensitive_to_bag_size(evidence: CellEvidence) -> Assertion:
     """From bags of 10 to bags of 20 and of 50, CAP loses less than all other models."""
     setups = _size_setups(evidence)
     count = min(counts[-1] for counts in SIZES.values())  # the largest train size that all bag sizes have
@@ -93,7 +93,7 @@ def less_sensitive_to_bag_size(evidence: Evidence) -> Claim:
     return judge("CAP is less sensitive to bag size", statement, evidence, contrasts, ABOVE)
 
 
-def _little_difference(evidence: Evidence, experiment: str, name: str, variants: str) -> Claim:
+def _little_difference(evidence: CellEvidence, experiment: str, name: str, variants: str) -> Assertion:
     rows = EXPERIMENTS[evidence.task][experiment].rows
     contrasts: list[Contrast] = []
     for model in dict.fromkeys(row.model for row in rows):
@@ -108,7 +108,7 @@ def _little_difference(evidence: Evidence, experiment: str, name: str, variants:
     return judge(name, statement, evidence, contrasts, WITHIN)
 
 
-def _ladders(evidence: Evidence) -> dict[str, dict[str, Setup]]:
+def _ladders(evidence: CellEvidence) -> dict[str, dict[str, Setup]]:
     """By model and step."""
     found: dict[str, dict[str, Setup]] = {}
     for row in EXPERIMENTS[evidence.task]["ablation"].rows:
@@ -121,7 +121,7 @@ def _added(ladder: dict[str, Setup], step: str, metric: str, sign: float) -> lis
     return [(sign, ladder[step], metric), (-sign, ladder[_STEP_BEFORE[step]], metric)]
 
 
-def _steps(evidence: Evidence, metrics: tuple[str, ...]) -> list[str]:
+def _steps(evidence: CellEvidence, metrics: tuple[str, ...]) -> list[str]:
     """What each step adds, a line a model and metric."""
     lines = []
     for model, ladder in _ladders(evidence).items():
@@ -135,7 +135,7 @@ def _steps(evidence: Evidence, metrics: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def _size_setups(evidence: Evidence) -> dict[tuple[str, str], Setup]:
+def _size_setups(evidence: CellEvidence) -> dict[tuple[str, str], Setup]:
     """By model and variant."""
     return {(row.model, row.variant): row.setup for row in EXPERIMENTS[evidence.task]["size_study"].rows}
 

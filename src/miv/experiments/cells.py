@@ -8,8 +8,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from miv.data import ExemplarSet, load_splits
-from miv.errors import MivError
-from miv.experiments.jobs import Job, Places
+from miv.errors import MIVError
+from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.results import METRICS, PREDICTIONS, RESULT, result_document
 from miv.runtime.progress import Progress
 from miv.tasks import build_once, task_options
@@ -17,7 +17,7 @@ from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
 
 
-def compute(job: Job, places: Places, progress: Progress) -> dict[str, bytes]:
+def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, bytes]:
     """Train the cell, or go on with it, and return the files of the finished cell by name."""
     sets = _open_sets(job, places, progress)
     run = RunFolder(job.work_folder(places.work))
@@ -46,14 +46,14 @@ def check_raw(missing: Sequence[Job], given: Path | None) -> None:
     if raw is None or raw.is_dir() or (downloads and given is not None):
         return
     fetched = "; what it lacks is downloaded into it" if downloads else ""
-    raise MivError(
+    raise MIVError(
         f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task} to compute them "
         f"from. Either name that folder by --raw (docs/tasks.md says what is in it{fetched}), or show the cells that "
         "are finished by --report-only."
     )
 
 
-def _open_sets(job: Job, places: Places, progress: Progress) -> dict[str, ExemplarSet]:
+def _open_sets(job: Job, places: JobFolders, progress: Progress) -> dict[str, ExemplarSet]:
     task, options = job.tier.data(job.cell)
     raw = raw_folder(job, places.raw)
     built = places.cache / "sets"

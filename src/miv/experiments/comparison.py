@@ -18,7 +18,7 @@ WITHIN, ABOVE, BELOW = "within 2 SE", "above", "below"
 
 
 @dataclass(frozen=True)
-class Evidence:
+class CellEvidence:
     """The finished cells of a task under a tier, looked up as they are asked for."""
 
     task: str
@@ -61,7 +61,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Comparison:
     """One figure of a table.
 
     Args:
@@ -84,7 +84,7 @@ class Verdict:
         return None if self.ours is None or self.paper is None else self.ours.value - self.paper.mean
 
 
-def verdicts(experiment: Experiment, evidence: Evidence) -> list[Verdict]:
+def verdicts(experiment: Experiment, evidence: CellEvidence) -> list[Comparison]:
     """A verdict for each row and metric of an experiment: of all rounds that a row has, of steps those they share."""
     rounds = evidence.common_rounds(experiment.rows) if experiment.is_stepwise else None
     found = []
@@ -93,7 +93,7 @@ def verdicts(experiment: Experiment, evidence: Evidence) -> list[Verdict]:
             ours = estimate([(1.0, evidence.of(row.setup, rounds), metric)])
             paper = published(experiment, row, metric) if evidence.may_judge else None
             word = compare(ours, paper) if evidence.may_compare_figures else ""
-            found.append(Verdict(row, metric, ours, paper, word))
+            found.append(Comparison(row, metric, ours, paper, word))
     return found
 
 
@@ -131,7 +131,7 @@ class PairedTest:
     p: float
 
 
-def paired_tests(experiment: Experiment, evidence: Evidence) -> list[PairedTest]:
+def paired_tests(experiment: Experiment, evidence: CellEvidence) -> list[PairedTest]:
     """Test each row of an experiment against its reference, where both have results of the same rounds."""
     found: list[PairedTest] = []
     for metric in experiment.metrics:

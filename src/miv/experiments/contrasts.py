@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from miv.evaluation.evaluation_text import TITLES
-from miv.experiments.comparison import Evidence
+from miv.experiments.comparison import CellEvidence
 from miv.experiments.grids import WITNESSES, Setup
 from miv.experiments.paired import Estimate, Term, estimate
 
@@ -33,7 +33,7 @@ def minus(model: str, other: str, metric: str, setups: dict[str, Setup]) -> Cont
     return f"{TITLES[metric]} of {model} − {other}", [(1, setups[model], metric), (-1, setups[other], metric)]
 
 
-def compare_all(evidence: Evidence, contrasts: Sequence[Contrast]) -> list[Compared] | str:
+def compare_all(evidence: CellEvidence, contrasts: Sequence[Contrast]) -> list[Compared] | str:
     """The values of contrasts; or, where they cannot be had or mean nothing, why."""
     setups = {setup.name: setup for _, terms in contrasts for _, setup, _ in terms}
     missing = [name for name, setup in setups.items() if not evidence.of(setup)]
@@ -54,7 +54,7 @@ def compare_all(evidence: Evidence, contrasts: Sequence[Contrast]) -> list[Compa
     return compared
 
 
-def near_chance(evidence: Evidence, setups: Mapping[str, Setup], metric: str) -> str:
+def near_chance(evidence: CellEvidence, setups: Mapping[str, Setup], metric: str) -> str:
     """That nothing can be learnt from these cells by ``auroc`` or ``i_auroc``, in words; empty where one is better."""
     figures = []
     for setup in setups.values():

@@ -4,11 +4,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from miv.experiments.assertions import judge_claims
-from miv.experiments.comparison import Evidence, PairedTest, Verdict, paired_tests, verdicts
+from miv.experiments.comparison import CellEvidence, Comparison, PairedTest, paired_tests, verdicts
 from miv.experiments.contrasts import near_chance
 from miv.experiments.digits import digit_sentences, digit_table
 from miv.experiments.grids import WITNESSES, Experiment
-from miv.experiments.judging import Claim
+from miv.experiments.judging import Assertion
 from miv.experiments.ranking import Ranking, rankings
 from miv.experiments.report_documents import paired_document, ranking_document, verdict_document
 from miv.experiments.report_tables import cost_table, figure_table, paired_table, size_tables, verdict_table
@@ -32,12 +32,12 @@ class Section:
     """
 
     experiment: Experiment
-    evidence: Evidence
+    evidence: CellEvidence
     remarks: list[str]
     tables: list[Table]
     sentences: list[str]
-    claims: list[Claim]
-    found: list[Verdict] = field(repr=False)
+    claims: list[Assertion]
+    found: list[Comparison] = field(repr=False)
     tests: list[PairedTest] = field(repr=False)
     orders: list[Ranking] = field(repr=False)
 
@@ -61,7 +61,7 @@ class Section:
         }
 
 
-def build_section(experiment: Experiment, evidence: Evidence) -> Section:
+def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
     """Put together all that can be said of an experiment by the cells that are done."""
     found = verdicts(experiment, evidence)
     tests = paired_tests(experiment, evidence)
@@ -86,7 +86,7 @@ def build_section(experiment: Experiment, evidence: Evidence) -> Section:
     return Section(experiment, evidence, remarks, tables, sentences, claims, found, tests, orders)
 
 
-def _remarks(experiment: Experiment, evidence: Evidence) -> list[str]:
+def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
     """What is missing, which rounds the figures are of, and whether anything was learnt."""
     remarks = []
     setups = {row.setup.name: row.setup for row in experiment.rows}

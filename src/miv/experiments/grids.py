@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 
 MODELS = ("baseline", "gabmil", "pma", "msa", "mi_net", "bi_lstm", "cap_vema", "cap_dba_l1", "cap_dba_l2")
 BENCHMARKS = ("gabmil", "pma", "msa", "mi_net", "bi_lstm")
@@ -97,7 +97,7 @@ class Experiment:
         known = list(dict.fromkeys(row.model for row in self.rows))
         lacking = [model for model in models if not self.takes(model)]
         if lacking:
-            raise MivError(f"{self.task} {self.name} has no row of {', '.join(lacking)}. It has {', '.join(known)}.")
+            raise MIVError(f"{self.task} {self.name} has no row of {', '.join(lacking)}. It has {', '.join(known)}.")
         rows = [row for row in self.rows if row.model in models]
         options = self.rows[0].setup.task_options
         added = [Row(one, "", Setup(one, one, task_options=options)) for one in models if one not in known]

@@ -15,7 +15,7 @@ from miv.training.config import TrainingConfig
 
 
 @dataclass(frozen=True)
-class Places:
+class JobFolders:
     """Where things are.
 
     Args:

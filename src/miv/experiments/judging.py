@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from miv.experiments.comparison import Evidence
+from miv.experiments.comparison import CellEvidence
 from miv.experiments.contrasts import Compared, Contrast, compare_all, p_text
 from miv.experiments.paired import Estimate, holm
 
@@ -22,7 +22,7 @@ _LISTED = 12  # contrasts that a claim lists
 
 
 @dataclass(frozen=True)
-class Claim:
+class Assertion:
     """A claim of the paper and what came of it.
 
     Args:
@@ -87,7 +87,9 @@ WITHIN = Question(
 )
 
 
-def judge(name: str, statement: str, evidence: Evidence, contrasts: Sequence[Contrast], question: Question) -> Claim:
+def judge(
+    name: str, statement: str, evidence: CellEvidence, contrasts: Sequence[Contrast], question: Question
+) -> Assertion:
     """Judge a claim that says the same of all its contrasts.
 
     That all are as said needs each to be significant, and no correction: it is less likely that all pass by accident
@@ -96,14 +98,14 @@ def judge(name: str, statement: str, evidence: Evidence, contrasts: Sequence[Con
     """
     compared = compare_all(evidence, contrasts)
     if isinstance(compared, str):
-        return Claim(name, statement, UNKNOWN, compared)
+        return Assertion(name, statement, UNKNOWN, compared)
     listed = (
         sorted(compared, key=lambda one: -question.shown(one.value))[:_LISTED] if len(compared) > _LISTED else compared
     )
     numbers = [question.line(one) for one in listed]
     if len(compared) > _LISTED:
         numbers.insert(0, f"The {_LISTED} of {len(compared)} that show it least:")
-    return Claim(name, statement, *_judge(compared, question), numbers)
+    return Assertion(name, statement, *_judge(compared, question), numbers)
 
 
 def _judge(compared: Sequence[Compared], question: Question) -> tuple[Judgement, str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.experiments.clock import Clock, cost_of, duration
 from miv.experiments.jobs import Job
 from miv.experiments.results import Result, find_result
@@ -32,7 +32,7 @@ def report_done(job: Job, results: Path, seconds: float, clock: Clock, say: Say)
     """Say what came of a cell whose process took so many seconds (0: not known), and what remains."""
     result = find_result(job, results)
     if result is None:
-        raise MivError(f"{job} ended well, but {job.result_folder(results)} is not there. Was it removed?")
+        raise MIVError(f"{job} ended well, but {job.result_folder(results)} is not there. Was it removed?")
     clock.ended(job.shared_stage, cost_of(result, seconds))
     figures = "  ".join(f"{name} {result.metrics[name]:.3f}" for name in ("auroc", "i_auroc") if name in result.metrics)
     took = duration(seconds or float(result.document["seconds"]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation.influence import influence
 from miv.experiments.results import Result
 from miv.io.checked_values import Floats
@@ -96,7 +96,7 @@ def estimate(terms: Sequence[Term]) -> Estimate | None:
                 return None
             fingerprint = result.document["data"]["test"]
             if data and fingerprint != data:
-                raise MivError(f"{result.folder} was tested on other exemplars than its rivals; they cannot be paired.")
+                raise MIVError(f"{result.folder} was tested on other exemplars than its rivals; they cannot be paired.")
             part: Floats = weight * influence(result.predictions, metric)
             value, data = value + weight * result.metrics[metric], fingerprint
             per_exemplar = part if not len(per_exemplar) else per_exemplar + part

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scipy.stats import kendalltau, spearmanr
 
 from miv.evaluation.evaluation_text import TITLES
-from miv.experiments.comparison import Evidence
+from miv.experiments.comparison import CellEvidence
 from miv.experiments.grids import FOUR, Experiment
 from miv.experiments.published import published
 
@@ -55,7 +55,7 @@ class Ranking:
         return "Our winner is among the paper's." if ours < paper else "The paper's winner is among ours."
 
 
-def rankings(experiment: Experiment, evidence: Evidence) -> list[Ranking]:
+def rankings(experiment: Experiment, evidence: CellEvidence) -> list[Ranking]:
     """The orders by AUROC and accuracy, or i-AUROC and i-AP, where the rows are models."""
     if experiment.name not in ("classification", "key_instance") or not evidence.may_judge:
         return []
@@ -63,7 +63,7 @@ def rankings(experiment: Experiment, evidence: Evidence) -> list[Ranking]:
     return [one for one in ranked if one is not None]
 
 
-def ranking(experiment: Experiment, evidence: Evidence, metric: str) -> Ranking | None:
+def ranking(experiment: Experiment, evidence: CellEvidence, metric: str) -> Ranking | None:
     """Rank the models that both have figures of; ``None`` where fewer than two share a round."""
     paper = {
         row.model: figure.mean

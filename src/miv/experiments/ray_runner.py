@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MivError, StoppedByUser
+from miv.errors import MIVError, StoppedByUser
 from miv.experiments.clock import Clock
-from miv.experiments.jobs import Job, Places
+from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.outcomes import Failure, Say, report_done, report_failure, split_jobs
 from miv.experiments.results import write_result
 
@@ -20,7 +20,7 @@ _REACH_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Share:
+class ClusterShare:
     """What a cell gets of a cluster.
 
     Args:
@@ -34,15 +34,15 @@ class Share:
     gpus: float
 
     @classmethod
-    def of(cls, machines: Sequence[dict[str, float]], parallel: int | None) -> "Share":
+    def of(cls, machines: Sequence[dict[str, float]], parallel: int | None) -> "ClusterShare":
         """The share of each of ``parallel`` cells; by default a cell has a GPU, or without any GPU a core.
 
         A cell runs on one machine, so it gets no more cores than the largest has.
 
-        >>> Share.of([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0, "GPU": 2.0}], None)
-        Share(cells=4, cores=4, gpus=1.0)
-        >>> Share.of([{"CPU": 8.0}, {"CPU": 4.0}], 1)
-        Share(cells=1, cores=8, gpus=0.0)
+        >>> ClusterShare.of([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0, "GPU": 2.0}], None)
+        ClusterShare(cells=4, cores=4, gpus=1.0)
+        >>> ClusterShare.of([{"CPU": 8.0}, {"CPU": 4.0}], 1)
+        ClusterShare(cells=1, cores=8, gpus=0.0)
         """
         cores, gpus = (sum(machine.get(kind, 0.0) for machine in machines) for kind in ("CPU", "GPU"))
         cells = parallel or int(gpus) or max(1, int(cores))
@@ -52,7 +52,7 @@ class Share:
 
 
 def run_on_ray(
-    jobs: Sequence[Job], places: Places, address: str, say: Say, parallel: int | None = None
+    jobs: Sequence[Job], places: JobFolders, address: str, say: Say, parallel: int | None = None
 ) -> list[Failure]:
     """Compute what is missing on the cluster at ``address``, ``parallel`` cells at a time, and return what failed.
 
@@ -63,13 +63,15 @@ def run_on_ray(
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:
         return []
-    places = Places(**{name: path and path.absolute() for name, path in vars(places).items()})  # workers run elsewhere
+    places = JobFolders(
+        **{name: path and path.absolute() for name, path in vars(places).items()}
+    )  # workers run elsewhere
     ray = _import_ray()
     began_here = not ray.is_initialized()
     if began_here:
         _connect(ray, address, say)
     try:
-        share = Share.of([one["Resources"] for one in ray.nodes() if one["Alive"]], parallel)
+        share = ClusterShare.of([one["Resources"] for one in ray.nodes() if one["Alive"]], parallel)
         clock = Clock.of(waiting, done, share.cells)
         say(
             f"{len(done)} of {len(jobs)} cells are done; {len(waiting)} go to Ray, {share.cells} at a time, each with "
@@ -81,7 +83,9 @@ def run_on_ray(
             ray.shutdown()
 
 
-def _run(ray: Any, waiting: list[Job], places: Places, share: Share, clock: Clock, say: Say) -> list[Failure]:
+def _run(
+    ray: Any, waiting: list[Job], places: JobFolders, share: ClusterShare, clock: Clock, say: Say
+) -> list[Failure]:
     remote = ray.remote(num_cpus=share.cores, num_gpus=share.gpus, max_retries=3)(compute_remotely)
     tasks: dict[Any, Job] = {}
     failures: list[Failure] = []
@@ -96,7 +100,7 @@ def _run(ray: Any, waiting: list[Job], places: Places, share: Share, clock: Cloc
                 job = tasks.pop(task)
                 try:
                     write_result(job, places.results, ray.get(task))
-                except (ray.exceptions.RayError, MivError) as error:
+                except (ray.exceptions.RayError, MIVError) as error:
                     reason = str(getattr(error, "cause", None) or error).strip().splitlines()[-1][:500]
                     failures.append(report_failure(job, reason, places.work, clock, say))
                 else:
@@ -119,7 +123,7 @@ def compute_remotely(document: dict[str, Any], places: dict[str, Path | None], c
 
     keep_memory()
     set_threads(cores, 1)
-    job, paths = Job.of(document), Places(**places)  # type: ignore[arg-type]
+    job, paths = Job.of(document), JobFolders(**places)  # type: ignore[arg-type]
     lock = job.lock(paths.work)
     lock.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -156,8 +160,8 @@ def _connect(ray: Any, address: str, say: Say) -> None:
         raise _unreachable(address, str(error).strip().splitlines()[0].rstrip(".")) from error
 
 
-def _unreachable(address: str, reason: str) -> MivError:
-    return MivError(
+def _unreachable(address: str, reason: str) -> MIVError:
+    return MIVError(
         f"There is no Ray cluster to be reached at {address!r}: {reason}. Expected host:port or ray://host:port of one "
         "that `ray start --head` began, auto for the one on this machine, or local to begin one here."
     )
@@ -168,5 +172,5 @@ def _import_ray() -> Any:
         import ray
         import ray.exceptions
     except ImportError as error:
-        raise MivError("--ray needs Ray, which is not installed. `pip install 'miv[ray]'` gives it.") from error
+        raise MIVError("--ray needs Ray, which is not installed. `pip install 'miv[ray]'` gives it.") from error
     return ray

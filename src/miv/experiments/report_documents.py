@@ -4,12 +4,12 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from miv.experiments.comparison import PairedTest, Verdict
+from miv.experiments.comparison import Comparison, PairedTest
 from miv.experiments.ranking import Ranking
 from miv.experiments.report_tables import label
 
 
-def verdict_document(verdict: Verdict) -> dict[str, Any]:
+def verdict_document(verdict: Comparison) -> dict[str, Any]:
     """A figure of a table, and what the paper has there."""
     ours, paper = verdict.ours, verdict.paper
     document = {

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from miv.evaluation.evaluation_text import TITLES
-from miv.experiments.comparison import Evidence, PairedTest, Verdict
+from miv.experiments.comparison import CellEvidence, Comparison, PairedTest
 from miv.experiments.contrasts import p_text
 from miv.experiments.grids import FOUR, SIZES, Experiment, Row
 from miv.experiments.paired import Estimate
@@ -27,7 +27,7 @@ def label(row: Row) -> str:
     return f"{row.model} {row.variant}".strip()
 
 
-def figure_table(experiment: Experiment, evidence: Evidence, found: Sequence[Verdict]) -> Table:
+def figure_table(experiment: Experiment, evidence: CellEvidence, found: Sequence[Comparison]) -> Table:
     """Our figures by model and metric, the paper's below them."""
     title = f"Ours, and in brackets {whose_figures(experiment.task)}" if any(v.paper for v in found) else "Ours"
     if evidence.tier.is_twin:
@@ -43,7 +43,7 @@ def figure_table(experiment: Experiment, evidence: Evidence, found: Sequence[Ver
     return Table(title, headings, rows, _ONE_ROUND if starred else "")
 
 
-def verdict_table(experiment: Experiment, found: Sequence[Verdict]) -> Table:
+def verdict_table(experiment: Experiment, found: Sequence[Comparison]) -> Table:
     """Ours minus the paper's, and whether that is within two standard errors."""
     rows = []
     for row in experiment.rows:
@@ -56,7 +56,7 @@ def verdict_table(experiment: Experiment, found: Sequence[Verdict]) -> Table:
     return Table("Ours minus the paper's: within two standard errors of the difference?", headings, rows, note)
 
 
-def paired_table(experiment: Experiment, evidence: Evidence, tests: Sequence[PairedTest]) -> Table:
+def paired_table(experiment: Experiment, evidence: CellEvidence, tests: Sequence[PairedTest]) -> Table:
     """Each row against its reference, exemplar by exemplar."""
     ablation = experiment.name == "ablation"
     rows: dict[str, dict[str, str]] = {}
@@ -86,7 +86,7 @@ def paired_table(experiment: Experiment, evidence: Evidence, tests: Sequence[Pai
     )
 
 
-def size_tables(found: Sequence[Verdict]) -> list[Table]:
+def size_tables(found: Sequence[Comparison]) -> list[Table]:
     """For each mean bag size and metric the models by train size."""
     figures = {(v.row.model, v.row.variant, v.metric): v.ours for v in found}
     models = list(dict.fromkeys(v.row.model for v in found))
@@ -103,7 +103,7 @@ def size_tables(found: Sequence[Verdict]) -> list[Table]:
     return tables
 
 
-def cost_table(experiment: Experiment, evidence: Evidence) -> Table:
+def cost_table(experiment: Experiment, evidence: CellEvidence) -> Table:
     """What the cells took, and which epoch was chosen."""
     rows = []
     shared = False

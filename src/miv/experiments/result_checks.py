@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions, auroc
 from miv.io.whole_files import sha256_of
 
@@ -30,12 +30,12 @@ _NEEDED: tuple[tuple[str, ...], ...] = (
 def check_document(path: Path, document: dict[str, Any]) -> None:
     """Refuse a ``result.json`` that is none, or lacks something."""
     if document.get("format") != FORMAT:
-        raise MivError(f"{path} is not a result: its format is not {FORMAT!r}. {REMEDY}")
+        raise MIVError(f"{path} is not a result: its format is not {FORMAT!r}. {REMEDY}")
     for way in _NEEDED:
         value: Any = document
         for name in way:
             if not isinstance(value, dict) or name not in value:
-                raise MivError(f"{path} is damaged: it lacks {'.'.join(way)}. {REMEDY}")
+                raise MIVError(f"{path} is damaged: it lacks {'.'.join(way)}. {REMEDY}")
             value = value[name]
 
 
@@ -43,7 +43,7 @@ def check_files(folder: Path, document: dict[str, Any]) -> None:
     """Refuse files beside ``result.json`` that are missing, damaged or of another cell."""
     for name in (PREDICTIONS, METRICS):
         if not (folder / name).is_file():
-            raise MivError(f"{folder / name} is missing. {REMEDY}")
+            raise MIVError(f"{folder / name} is missing. {REMEDY}")
     if "sha256" not in document:  # the cell is older than that
         test = document["metrics"]["test"]
         counts = test["exemplars"], test["positives"]
@@ -51,7 +51,7 @@ def check_files(folder: Path, document: dict[str, Any]) -> None:
         return
     for name in (PREDICTIONS, METRICS):
         if sha256_of(folder / name) != document["sha256"].get(name):
-            raise MivError(f"{folder / name} is damaged, or of another cell: its SHA-256 is another. {REMEDY}")
+            raise MIVError(f"{folder / name} is damaged, or of another cell: its SHA-256 is another. {REMEDY}")
 
 
 def _age(path: Path) -> int:
@@ -63,16 +63,16 @@ def _check_answers(path: Path, age: int, exemplars: int, positives: int, area: f
     """Without a hash: whether these are the answers that were measured."""
     try:
         answers = Predictions.load(path)
-    except MivError as error:
-        raise MivError(f"{path} is damaged ({error}) {REMEDY}") from error
+    except MIVError as error:
+        raise MIVError(f"{path} is damaged ({error}) {REMEDY}") from error
     found = len(answers), int(answers.label.sum())
     if found != (exemplars, positives):
-        raise MivError(
+        raise MIVError(
             f"{path} is of another cell: it has {found[0]} exemplars, {found[1]} of them positive, and {RESULT} says "
             f"{exemplars} and {positives}. {REMEDY}"
         )
     measured = auroc(answers.label, answers.logit)
     if area is not None and not math.isclose(measured, area, abs_tol=1e-6):
-        raise MivError(
+        raise MIVError(
             f"{path} is of another cell: its AUROC is {measured:.6f}, and {RESULT} says {area:.6f}. {REMEDY}"
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.experiments.jobs import Job, default_options
 from miv.experiments.result_checks import FORMAT, METRICS, PREDICTIONS, REMEDY, RESULT, check_document, check_files
@@ -58,7 +58,7 @@ def find_result(job: Job, results: Path) -> Result | None:
     check_document(folder / RESULT, document)
     difference = _difference({**document["description"], "config": document["config"]}, job.description)
     if difference:
-        raise MivError(
+        raise MIVError(
             f"{folder} was computed otherwise than is asked for now: {difference}. It is neither used nor replaced. "
             "Ask for what it was, move it away, or choose another folder by --results."
         )

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from miv.errors import StoppedByUser
 from miv.experiments.clock import Clock
-from miv.experiments.jobs import Job, Places
+from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.outcomes import Failure, Say, report_done, report_failure, split_jobs
 from miv.experiments.results import find_result
 from miv.experiments.worker import BUSY, DONE, STOPPED, command
@@ -29,7 +29,7 @@ class _Running:
     began: float
 
 
-def run_jobs(jobs: Sequence[Job], places: Places, parallel: int, say: Say) -> list[Failure]:
+def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -> list[Failure]:
     """Compute what is missing, ``parallel`` cells at a time, and return what failed.
 
     Ctrl-C lets each training save after the step under way; the same call goes on from there, also after a kill.
@@ -101,7 +101,7 @@ def _stages_under_way(running: dict[Job, _Running], work: Path) -> set[str]:
     }
 
 
-def _start(job: Job, places: Places, threads: int) -> "subprocess.Popen[bytes]":
+def _start(job: Job, places: JobFolders, threads: int) -> "subprocess.Popen[bytes]":
     log = job.log(places.work)
     log.parent.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}

@@ -8,14 +8,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from miv.errors import MivError, StoppedByUser
-from miv.experiments.jobs import Job, Places
+from miv.errors import MIVError, StoppedByUser
+from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.results import find_result, write_result
 
 DONE, FAILED, BUSY, STOPPED = 0, 1, 75, 130  # exit codes
 
 
-def command(job: Job, places: Places, threads: int) -> list[str]:
+def command(job: Job, places: JobFolders, threads: int) -> list[str]:
     """The command that computes a job."""
     paths = {name: None if path is None else str(path) for name, path in vars(places).items()}
     document = {"job": job.document(), "places": paths, "threads": threads}
@@ -26,7 +26,7 @@ def main(document: dict[str, Any]) -> int:
     """Compute the job unless it is done, or another process is at it."""
     job = Job.of(document["job"])
     paths: dict[str, Any] = {name: path and Path(path) for name, path in document["places"].items()}
-    places = Places(**paths)
+    places = JobFolders(**paths)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes what runs in its background deaf to it
     lock = job.lock(places.work)
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -38,14 +38,14 @@ def main(document: dict[str, Any]) -> int:
     except Timeout:
         print(f"Another process computes {job}.", file=sys.stderr)
         return BUSY
-    except MivError as error:
+    except MIVError as error:
         print(f"Error: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return STOPPED
 
 
-def _compute(job: Job, places: Places, threads: int) -> int:
+def _compute(job: Job, places: JobFolders, threads: int) -> int:
     from miv.experiments.cells import compute
     from miv.runtime.memory import keep_memory
     from miv.runtime.progress import RichProgress

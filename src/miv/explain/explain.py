@@ -12,7 +12,7 @@ from miv.bags import Bags
 from miv.data import ExemplarSet
 from miv.data.batches import embedded, make_batch
 from miv.decisions.witness_rules import WitnessesBy
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.explain.alone import logits_alone
 from miv.explain.rollout import attention_rollout
 from miv.explain.shapley import leave_one_out, shapley
@@ -120,9 +120,9 @@ def check_method(verifier: Verifier, method: str) -> None:
     if method not in METHODS:
         raise unknown_name("method of explaining", method, METHODS)
     if method == "attention" and not verifier.pooling.has_attention:
-        raise MivError(
+        raise MIVError(
             "This pooling has no attention to take witnesses from. Choose alone, leave_one_out or shapley, which "
             "every pooling allows, or rollout for msa."
         )
     if method == "rollout" and not isinstance(verifier.pooling, SelfAttentionPooling):
-        raise MivError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")
+        raise MIVError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")

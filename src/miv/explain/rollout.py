@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from miv.bags import Bags
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.models.verifier import Verifier
 from miv.poolings.msa import EncoderLayer, SelfAttentionPooling
 
@@ -29,7 +29,7 @@ def attention_rollout(verifier: Verifier, query: Tensor, bags: Bags) -> Tensor:
     """
     pooling = verifier.pooling
     if not isinstance(pooling, SelfAttentionPooling):
-        raise MivError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")
+        raise MIVError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")
     targets, mask = bags.with_values(pooling.norm(bags.values)).to_padded()  # (B, N, C), (B, N)
     firsts = (pooling.norm(pooling.cls).expand_as(query), pooling.norm(query))
     both = [_first_row(pooling, first, targets, functional.pad(mask, (1, 0), value=True)) for first in firsts]

@@ -5,7 +5,7 @@ from math import factorial
 import torch
 from torch import Tensor
 
-from miv.explain.subsets import Plan, Planner
+from miv.explain.subsets import Planner, SubsetPlan
 
 # Instances that are pooled for the sampled Shapley values of one bag: those of 32 orders of a bag of 362.
 _MOST_POOLED = 1 << 21
@@ -14,9 +14,9 @@ _MOST_POOLED = 1 << 21
 def leave_one_out() -> Planner:
     r"""How far the logit falls without the instance: :math:`f(X) - f(X \setminus \{n\})`."""
 
-    def plan(size: int) -> Plan:
+    def plan(size: int) -> SubsetPlan:
         # Subset 0 is the whole bag, subset n + 1 is the bag without instance n.
-        return Plan(
+        return SubsetPlan(
             1 + size,
             lambda subset: torch.arange(size) != subset[:, None] - 1,
             lambda logit: logit[:, :1] - logit[:, 1:],
@@ -42,7 +42,7 @@ def shapley(exact_up_to: int, permutations: int, seed: int) -> Planner:
         seed: of the orders, which are the same for all bags of one size.
     """
 
-    def plan(size: int) -> Plan:
+    def plan(size: int) -> SubsetPlan:
         return _exact(size) if size <= exact_up_to else _sampled(size, orders_for(size, permutations), seed)
 
     return plan
@@ -58,7 +58,7 @@ def orders_for(size: int, permutations: int) -> int:
     return min(permutations, max(2, affordable))
 
 
-def _exact(size: int) -> Plan:
+def _exact(size: int) -> SubsetPlan:
     kept = (torch.arange(2**size)[:, None] >> torch.arange(size)) & 1 == 1  # (2^N, N), a subset a binary number
     count = kept.sum(dim=1).tolist()
     # The weight of S where the instance joins S; a subset that holds it is its S with the instance.
@@ -66,10 +66,10 @@ def _exact(size: int) -> Plan:
     joining = torch.tensor([weight[s] if s < size else 0.0 for s in count], dtype=torch.float64)
     joined = torch.tensor([weight[s - 1] if s else 0.0 for s in count], dtype=torch.float64)
     factor = torch.where(kept, joined[:, None], -joining[:, None])  # (2^N, N)
-    return Plan(2**size, lambda subset: kept[subset], lambda logit: logit @ factor)
+    return SubsetPlan(2**size, lambda subset: kept[subset], lambda logit: logit @ factor)
 
 
-def _sampled(size: int, permutations: int, seed: int) -> Plan:
+def _sampled(size: int, permutations: int, seed: int) -> SubsetPlan:
     r"""The mean over orders, in which the logit of nothing plays no part.
 
     In the exact values :math:`f(\emptyset)` takes the same from every instance, :math:`f(\emptyset) / N`. In a sample
@@ -95,4 +95,4 @@ def _sampled(size: int, permutations: int, seed: int) -> Plan:
         mean = gained.gather(-1, rank.expand(len(gained), -1, -1)).mean(dim=1)
         return mean + ((start - nothing) / size)[:, None]
 
-    return Plan(size + permutations * (size + 1), kept, combine)
+    return SubsetPlan(size + permutations * (size + 1), kept, combine)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.models.verifier import Verifier
 
 EmptyBag = Literal["undecided", "error"]
@@ -21,7 +21,7 @@ ROWS = 1 << 15  # instances that are pooled in one call
 
 
 @dataclass(frozen=True)
-class Plan:
+class SubsetPlan:
     """For bags of ``N`` instances each.
 
     Args:
@@ -37,7 +37,7 @@ class Plan:
 
 
 # From the size of a bag to the plan for it.
-Planner = Callable[[int], Plan]
+Planner = Callable[[int], SubsetPlan]
 
 
 def score_instances(
@@ -67,7 +67,7 @@ def score_instances(
 
 
 def _subset_logits(
-    verifier: Verifier, query: Tensor, values: Tensor, places: Tensor, plan: Plan, empty_bag: EmptyBag
+    verifier: Verifier, query: Tensor, values: Tensor, places: Tensor, plan: SubsetPlan, empty_bag: EmptyBag
 ) -> Tensor:
     """``(B, K)`` float64: the logit of each subset, its instances in the order of the bag."""
     bags, size = places.shape
@@ -77,7 +77,7 @@ def _subset_logits(
         sizes = kept.sum(dim=1)
         if not bool(sizes.all()):
             if empty_bag == "error":
-                raise MivError(
+                raise MIVError(
                     f"A bag of {size} would be left empty, and a verifier has no verdict on nothing. "
                     "Leave such exemplars out, or say empty_bag='undecided' for a logit of 0."
                 )

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.export.one_bag import OneBag
 from miv.models.verifier import Verifier
 
@@ -36,26 +36,26 @@ def instance_shape(verifier: Verifier, image_size: tuple[int, int] | None, *, fe
     backbone = str(verifier.configuration["backbone"])
     if backbone == "features" or features_only:
         if image_size is not None:
-            raise MivError("There is a size of images, but the file takes features. Leave out --image-size.")
+            raise MIVError("There is a size of images, but the file takes features. Leave out --image-size.")
         return (verifier.backbone.channels,)
     if backbone not in EXPORTED_BACKBONES:
-        raise MivError(
+        raise MIVError(
             f"The backbone {backbone!r} cannot be exported: how it prepares its instances (tokenizer, resize) is no "
             "part of a graph. Use --features-only: the file then takes the features of that backbone, which its own "
             f"tools can export. Backbones that can be: {', '.join(EXPORTED_BACKBONES)}."
         )
     if verifier.instances is None:
         if image_size is None:
-            raise MivError("The size of the images is missing. Say it as height x width: --image-size 28x28.")
+            raise MIVError("The size of the images is missing. Say it as height x width: --image-size 28x28.")
         return image_size
     if verifier.instances.mode != "L":
-        raise MivError(
+        raise MIVError(
             "The verifier was trained on images in colour. The file takes grey images only. Use --features-only, or "
             "train on grey images (--grey when the data are made)."
         )
     size = verifier.instances.size
     if image_size not in (None, size):
-        raise MivError(
+        raise MIVError(
             f"The images are to be {image_size}, but the verifier was trained on {size}. Leave the size out."
         )
     return size

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from miv import __version__
 from miv.bags import Bags
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.export.graph import VerifierGraph, instance_shape
 from miv.export.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
 from miv.io.whole_files import whole_file
@@ -78,7 +78,7 @@ def export_onnx(
         seed: of these bags.
     """
     if bags < 1:
-        raise MivError(f"bags is {bags}. Expected at least one to compare.")
+        raise MIVError(f"bags is {bags}. Expected at least one to compare.")
     _require_libraries()
     shape = instance_shape(verifier, image_size, features_only=features_only)
     with_backbone = len(shape) == 2
@@ -91,7 +91,7 @@ def export_onnx(
         program.save(temporary, external_data=False)
         check = _compare(verifier, OnnxVerifier(temporary), random, shape, bags, with_backbone=with_backbone)
         if not check.worst <= check.allowed:
-            raise MivError(
+            raise MIVError(
                 f"ONNX Runtime differs from PyTorch by {check.worst:.3g}, which is above {check.allowed:.3g}; "
                 f"nothing was written. {_OTHER_VERSIONS}"
             )
@@ -180,7 +180,7 @@ def _compare(
         expected = _verify(verifier, one, several, with_backbone=with_backbone)
         wanted = float(expected.logit[0])
         if not np.isfinite(wanted):
-            raise MivError(
+            raise MIVError(
                 f"For a random bag of {size} the verifier itself gives a logit of {wanted}; nothing was written. "
                 "Its weights are damaged, or its training went wrong."
             )
@@ -189,7 +189,7 @@ def _compare(
         try:
             given = exported.verify(query, bag)
         except ValueError as error:
-            raise MivError(f"For a random bag of {size} ONNX Runtime gives no answer: {error}") from error
+            raise MIVError(f"For a random bag of {size} ONNX Runtime gives no answer: {error}") from error
         logits.append(abs(given.logit - wanted) / max(1.0, abs(wanted)))
         rounding = max(rounding, abs(moved - wanted) / max(1.0, abs(wanted)))
         if expected.attention is not None or given.attention is not None:
@@ -209,7 +209,7 @@ def _difference(given: NDArray[np.float32] | None, expected: torch.Tensor | None
         told = [
             "no attention" if one is None else f"attention of shape {tuple(one.shape)}" for one in (given, expected)
         ]
-        raise MivError(f"ONNX Runtime gives {told[0]}, PyTorch {told[1]}; nothing was written. {_OTHER_VERSIONS}")
+        raise MIVError(f"ONNX Runtime gives {told[0]}, PyTorch {told[1]}; nothing was written. {_OTHER_VERSIONS}")
     return float(np.abs(given - expected.numpy()).max())
 
 
@@ -219,6 +219,6 @@ def _require_libraries() -> None:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise MivError(
+        raise MIVError(
             f"Export needs the library {error.name}, which is not there: pip install 'miv[onnx]'."
         ) from error

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.decisions.witness_rules import WitnessesBy
-from miv.errors import MivError
-from miv.inference.given import Places
+from miv.errors import MIVError
+from miv.inference.given import GivenPlaces
 from miv.inference.lazy_scores import LazyScores
 from miv.inference.verdict import Asked, Shown, Verdicts
 from miv.runtime.evaluation_mode import evaluating
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 _TOGETHER = 4096
 
 # Gives the queries (B, C) and the targets (T, C) of the exemplars from one to before another.
-Lookup = Callable[[int, int], tuple[NDArray[np.float32], NDArray[np.float32]]]
+FeatureLookup = Callable[[int, int], tuple[NDArray[np.float32], NDArray[np.float32]]]
 
 
 def decide(
     verifier: "Verifier",
-    lookup: Lookup,
+    lookup: FeatureLookup,
     ptr: NDArray[np.int64],
     by: Asked,
     progress: Progress | None = None,
     shown: Shown | None = None,
-    places: Places | None = None,
+    places: GivenPlaces | None = None,
 ) -> Verdicts:
     """Pool batch by batch, and decide by the verifier's operating point."""
     logits, attentions = [], []
-    places = places or Places()
+    places = places or GivenPlaces()
     attention = shares = None
     with evaluating(verifier), torch.inference_mode():
         for first, last in _batches(ptr):
@@ -79,7 +79,11 @@ def decide(
 
 
 def _explained(
-    verifier: "Verifier", lookup: Lookup, ptr: NDArray[np.int64], by: WitnessesBy, progress: Progress | None = None
+    verifier: "Verifier",
+    lookup: FeatureLookup,
+    ptr: NDArray[np.int64],
+    by: WitnessesBy,
+    progress: Progress | None = None,
 ) -> NDArray[np.float64]:
     """``(T,)`` scores of the instances, from the features that are there already."""
     from miv.explain import explain_features
@@ -94,13 +98,13 @@ def _explained(
 
 
 def _check_answers(
-    what: str, numbers: NDArray[np.float64], ptr: NDArray[np.int64], places: Places, before: int = 0
+    what: str, numbers: NDArray[np.float64], ptr: NDArray[np.int64], places: GivenPlaces, before: int = 0
 ) -> None:
     """Refuse answers that are none: a comparison with NaN is false, and would read as a verdict of no."""
     if np.isfinite(numbers.sum()):  # only where all of them are; and they are far from overflowing
         return
     number = before + int(np.searchsorted(ptr, (~np.isfinite(numbers)).argmax(), side="right")) - 1
-    raise MivError(
+    raise MIVError(
         f"The verifier's {what} for {places.exemplar(number)} is NaN or infinite, so there is no verdict. Either its "
         "instances hold numbers far beyond those of the training, which overflow, or the verifier's weights are "
         "damaged. Scale the vectors as in the training, or train again."
@@ -116,7 +120,9 @@ def _batches(ptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _batch(verifier: "Verifier", lookup: Lookup, ptr: NDArray[np.int64], first: int, last: int) -> tuple[Tensor, Bags]:
+def _batch(
+    verifier: "Verifier", lookup: FeatureLookup, ptr: NDArray[np.int64], first: int, last: int
+) -> tuple[Tensor, Bags]:
     query, targets = (_as_tensor(rows, verifier.pooling.norm.weight) for rows in lookup(first, last))
     return query, Bags(targets, torch.from_numpy(ptr[first : last + 1] - ptr[first]).to(targets.device))
 

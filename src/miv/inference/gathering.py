@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from miv.data.instance_form import InstanceForm
-from miv.data.instance_pool import InstancePool, Kind
-from miv.errors import MivError
+from miv.data.instance_pool import InstancePool
+from miv.errors import MIVError
 from miv.inference.given import KIND_WORDS
 from miv.io.image_files import Fit, image_pixels, read_image
+from miv.io.instance_files import InstanceKind
 
 
 class Gathering:
@@ -25,11 +26,11 @@ class Gathering:
         resize: how an image of another size is brought to it; ``None`` refuses it.
     """
 
-    def __init__(self, kind: Kind, form: InstanceForm | None, resize: Fit | None) -> None:
+    def __init__(self, kind: InstanceKind, form: InstanceForm | None, resize: Fit | None) -> None:
         if resize not in (None, "stretch", "crop", "pad"):
-            raise MivError(f"resize is {resize!r}. Expected stretch, crop or pad.")
+            raise MIVError(f"resize is {resize!r}. Expected stretch, crop or pad.")
         if resize is not None and kind != "image":
-            raise MivError(
+            raise MIVError(
                 f"resize is {resize!r}, but this verifier reads {KIND_WORDS[kind]}s, no images. Leave it out."
             )
         self.kind, self._form, self._resize = kind, form, resize
@@ -53,7 +54,7 @@ class Gathering:
             if not isinstance(value, str):
                 self._shape = self._shape or value.shape
                 if value.shape != self._shape:
-                    raise MivError(f"{place}: {_size(value.shape)}, but the first image has {_size(self._shape)}.")
+                    raise MIVError(f"{place}: {_size(value.shape)}, but the first image has {_size(self._shape)}.")
             self._values.append(value)
             self._count += 1
         if name is not None:
@@ -73,9 +74,9 @@ class Gathering:
 
     def _text(self, given: Any, place: str) -> str:
         if not isinstance(given, str):
-            raise MivError(f"{place} is a {type(given).__name__}. Expected a text: this verifier reads texts.")
+            raise MIVError(f"{place} is a {type(given).__name__}. Expected a text: this verifier reads texts.")
         if not given.strip():
-            raise MivError(f"{place} is an empty text. Leave it out.")
+            raise MIVError(f"{place} is an empty text. Leave it out.")
         return str(given)  # NumPy has strings of its own
 
     def _image(self, given: Any, place: str) -> NDArray[np.uint8]:
@@ -84,7 +85,7 @@ class Gathering:
         pixels = np.asarray(given)
         colour = pixels.ndim == 3 and pixels.shape[2] == 3
         if pixels.dtype != np.uint8 or not (colour or pixels.ndim == 2) or not pixels.size:
-            raise MivError(
+            raise MIVError(
                 f"{place} is {pixels.dtype} {pixels.shape}. Expected an image: a file, a Pillow image, or an array "
                 "(H, W) or (H, W, 3) of uint8."
             )
@@ -94,7 +95,7 @@ class Gathering:
 
     def _picture(self, given: "str | PathLike[str] | Image.Image", place: str) -> NDArray[np.uint8]:
         if self._form is None:
-            raise MivError(
+            raise MIVError(
                 f"{place}: this verifier does not say what its images are, so no file can be brought to their form. "
                 'Give arrays, or add a line to its config.json, such as "instances": '
                 '{"kind": "image", "height": 28, "width": 28, "mode": "L"}, with the size it was trained on.'
@@ -105,21 +106,21 @@ class Gathering:
             try:
                 pixels = image_pixels(given, size=size, colour=colour, fit=fit)
             except (ValueError, OSError) as error:  # a file that was only now decoded
-                raise MivError(f"{place}: this image cannot be read: {error}.") from error
+                raise MIVError(f"{place}: this image cannot be read: {error}.") from error
         else:
             try:
                 pixels = read_image(Path(given), size=size, colour=colour, fit=fit)
-            except MivError as error:  # it names the file
-                raise MivError(f"{place}: {error}") from error
+            except MIVError as error:  # it names the file
+                raise MIVError(f"{place}: {error}") from error
             place = f"{place} ({given})"
         if pixels.shape != self._form.shape:
             raise self._other_form(pixels, place)
         return pixels
 
-    def _other_form(self, pixels: NDArray[np.uint8], place: str) -> MivError:
+    def _other_form(self, pixels: NDArray[np.uint8], place: str) -> MIVError:
         form = self._form
         wanted = "" if form is None else f"{form.height} × {form.width} {'colour' if form.mode == 'RGB' else 'grey'}"
-        return MivError(
+        return MIVError(
             f"{place}: {_size(pixels.shape)}. The verifier was trained on {wanted} pixels. Bring it to that form, or "
             "let it be resized: resize='stretch', 'crop' or 'pad' (--resize)."
         )

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from miv.data.instance_pool import Kind
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.instance_files import (
+    InstanceKind,
     files_in,
     is_folder,
     is_text_file,
@@ -22,16 +22,16 @@ from miv.io.instance_files import (
     short,
 )
 
-KIND_WORDS: dict[Kind, str] = {"image": "image", "text": "text", "features": "feature vector"}
+KIND_WORDS: dict[InstanceKind, str] = {"image": "image", "text": "text", "features": "feature vector"}
 
 
-class Places:
+class GivenPlaces:
     """What errors call the queries and bags of exemplars.
 
     Args:
         rows: where each exemplar came from, such as "pairs.csv, line 3"; ``None`` counts them from 0.
 
-    >>> Places().query(2), Places(["pairs.csv, line 3"]).bag(0), ALONE.member(0, 4)
+    >>> GivenPlaces().query(2), GivenPlaces(["pairs.csv, line 3"]).bag(0), ALONE.member(0, 4)
     ('Query 2', 'pairs.csv, line 3: the bag', 'The bag, instance 4')
     """
 
@@ -68,24 +68,24 @@ class Places:
         return f"{row}: the {what}" if row else f"The {what}"
 
 
-ALONE = Places([""])
+ALONE = GivenPlaces([""])
 """The one query and the one bag, which need no number."""
 
 
-def with_folders(bags: Any, kind: Kind) -> Any:
+def with_folders(bags: Any, kind: InstanceKind) -> Any:
     """Return the bags with instances in place of a name: those in a folder, or for texts the lines of a .txt file."""
     if isinstance(bags, str) or not isinstance(bags, Sequence):  # no list of names
         return bags
     return [_of_name(bag, kind) if isinstance(bag, str | PathLike) and str(bag) else bag for bag in bags]
 
 
-def _of_name(bag: "str | PathLike[str]", kind: Kind) -> Any:
+def _of_name(bag: "str | PathLike[str]", kind: InstanceKind) -> Any:
     if is_folder(bag):
         return _in_folder(Path(bag), kind)
     return read_text_lines(Path(bag)) if kind == "text" and is_text_file(bag) else bag
 
 
-def _in_folder(folder: Path, kind: Kind) -> list[Any]:
+def _in_folder(folder: Path, kind: InstanceKind) -> list[Any]:
     files = files_in(folder, kind)
     if kind == "image":
         return list(files)
@@ -94,32 +94,32 @@ def _in_folder(folder: Path, kind: Kind) -> list[Any]:
     return [vector for file in files for vector in read_vectors_file(file)]
 
 
-def check_bags(queries: Any, bags: Any, kind: Kind, places: Places | None = None) -> None:
+def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: GivenPlaces | None = None) -> None:
     """Refuse what is not one bag for each query, and a bag that is one instance or none."""
-    places = places or Places()
+    places = places or GivenPlaces()
     if isinstance(queries, str | PathLike | Image.Image) or isinstance(bags, str | PathLike | Image.Image):
-        raise MivError("One instance was given. Expected a list of queries and a list of bags.")
+        raise MIVError("One instance was given. Expected a list of queries and a list of bags.")
     if _length(queries, "The queries") != _length(bags, "The bags"):
-        raise MivError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query a bag.")
+        raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query a bag.")
     if not len(bags):
-        raise MivError("There is no exemplar. Expected at least one query and its bag.")
+        raise MIVError("There is no exemplar. Expected at least one query and its bag.")
     for number, bag in enumerate(bags):
         if isinstance(bag, str | PathLike | Image.Image):
             given = "" if isinstance(bag, Image.Image) else f" ({bag})" if kind == "image" else f" ({short(str(bag))})"
             lines = " or .txt file" * (kind == "text")
-            raise MivError(
+            raise MIVError(
                 f"{places.bag(number)} is one {KIND_WORDS[kind]}{given}. Expected a list of them, or the path of "
                 f"a folder{lines} that is there."
             )
         if not _length(bag, places.bag(number)):
-            raise MivError(f"{places.bag(number)} is empty. Expected at least one instance.")
+            raise MIVError(f"{places.bag(number)} is empty. Expected at least one instance.")
 
 
 def _length(given: Any, what: str) -> int:
     try:
         return len(given)
     except TypeError as error:  # a number, a generator that can be read but once, an array without a dimension
-        raise MivError(f"{what}: a {type(given).__name__} was given. Expected a list, an array or a tensor.") from error
+        raise MIVError(f"{what}: a {type(given).__name__} was given. Expected a list, an array or a tensor.") from error
 
 
 def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
@@ -138,8 +138,8 @@ def as_vector(given: Any, channels: int, place: str) -> NDArray[np.float32]:
     return vector
 
 
-def _other_shape(vectors: NDArray[np.float32], expected: str, channels: int, place: str) -> MivError:
-    return MivError(
+def _other_shape(vectors: NDArray[np.float32], expected: str, channels: int, place: str) -> MIVError:
+    return MIVError(
         f"{place} has the shape {vectors.shape}. Expected {expected}: the verifier was made for vectors of "
         f"{channels} numbers."
     )
@@ -153,16 +153,16 @@ def _as_numbers(given: Any, place: str) -> NDArray[np.float32]:
     try:
         numbers = np.asarray(given)
         if numbers.dtype.kind in "cmM":
-            raise MivError(f"{place}: these are {numbers.dtype}, complex numbers or times. Expected real numbers.")
+            raise MIVError(f"{place}: these are {numbers.dtype}, complex numbers or times. Expected real numbers.")
         return numbers.astype(np.float32, copy=False)
-    except MivError:
+    except MIVError:
         raise
     except (ValueError, TypeError, OverflowError) as error:
         lengths = sorted({len(vector) for vector in given if hasattr(vector, "__len__")})
         if len(lengths) > 1:
             some = " and ".join(map(str, lengths[:2]))
-            raise MivError(f"{place}: these are not vectors of one length, but of {some} numbers.") from error
-        raise MivError(f"{place}: these are not numbers. Expected vectors, each a row of numbers.") from error
+            raise MIVError(f"{place}: these are not vectors of one length, but of {some} numbers.") from error
+        raise MIVError(f"{place}: these are not numbers. Expected vectors, each a row of numbers.") from error
 
 
 def _from_tensor(given: Tensor) -> NDArray[Any]:
@@ -176,7 +176,7 @@ def check_finite(vectors: NDArray[np.float32], what: str) -> None:
         return
     row = int((~np.isfinite(vectors)).any(axis=1).argmax())
     which = f"vector {row} of these {len(vectors)}" if len(vectors) > 1 else "the vector"
-    raise MivError(f"{what}: {which} has a number that is NaN or infinite.")
+    raise MIVError(f"{what}: {which} has a number that is NaN or infinite.")
 
 
 def is_finite(vectors: NDArray[np.float32]) -> bool:

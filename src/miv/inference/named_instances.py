@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from miv.data import Kind
-from miv.errors import MivError
+from miv.data import InstanceKind
+from miv.errors import MIVError
 from miv.io.instance_files import (
     SUFFIXES,
     check_text,
@@ -24,7 +24,11 @@ from miv.io.instance_files import (
 from miv.io.table_records import TABLE_SUFFIXES, read_records
 from miv.tasks.custom.instance_sources import is_blank
 
-_COLUMNS: dict[Kind, tuple[str, ...]] = {"image": ("path",), "text": ("text", "path"), "features": ("vector", "path")}
+_COLUMNS: dict[InstanceKind, tuple[str, ...]] = {
+    "image": ("path",),
+    "text": ("text", "path"),
+    "features": ("vector", "path"),
+}
 
 
 # A word that means a file, whether or not it is there: it ends like one, or in folders and something like a suffix.
@@ -42,16 +46,16 @@ class Named(NamedTuple):
     in_place: bool = False
 
 
-def named_query(name: str, kind: Kind) -> Any:
+def named_query(name: str, kind: InstanceKind) -> Any:
     """Return the one instance of a name: an image file, a text or .txt file, a JSON list or .npy file of numbers."""
     _refuse_lost(name, kind, "--query")
     found = list(_instances(name, Path(), kind, "--query"))
     if len(found) != 1:
-        raise MivError(f"--query {name} holds {len(found)} instances. Expected one.")
+        raise MIVError(f"--query {name} holds {len(found)} instances. Expected one.")
     return found[0].instance
 
 
-def named_bag(names: list[str], kind: Kind) -> list[Named]:
+def named_bag(names: list[str], kind: InstanceKind) -> list[Named]:
     """Return the instances of a bag; a name may also be that of a folder, or of a table with an instance a row.
 
     A .txt file that is the only name is a bag where it has several lines of text, one instance per line.
@@ -64,7 +68,7 @@ def named_bag(names: list[str], kind: Kind) -> list[Named]:
     for name in names:
         path = Path(name)
         if not name.strip():
-            raise MivError("--bag is empty. Expected a folder, an instance or a table; for this folder say --bag .")
+            raise MIVError("--bag is empty. Expected a folder, an instance or a table; for this folder say --bag .")
         if is_folder(path):
             files = files_in(path, kind)
             found += [one for file in files for one in _instances(str(file), Path(), kind, "--bag")]
@@ -75,44 +79,44 @@ def named_bag(names: list[str], kind: Kind) -> list[Named]:
             _refuse_lost(name, kind, "--bag")
             found += _instances(name, Path(), kind, "--bag")
     if not found:
-        raise MivError("The bag is empty. Expected at least one instance.")
+        raise MIVError("The bag is empty. Expected at least one instance.")
     return found
 
 
-def _refuse_lost(name: str, kind: Kind, option: str) -> None:
+def _refuse_lost(name: str, kind: InstanceKind, option: str) -> None:
     """Refuse a name on the command line that means a file or folder, but none that this verifier could read."""
     path, wanted = Path(name), f"a folder, an instance or a table ({', '.join(sorted(TABLE_SUFFIXES))})"
     if kind == "image" and option == "--bag" and not path.suffix and not is_file(path):
-        raise MivError(f"--bag {name}: there is no such folder or image. Expected {wanted}.")
+        raise MIVError(f"--bag {name}: there is no such folder or image. Expected {wanted}.")
     if kind != "text" or len(name) > _LONGEST_PATH or (path.suffix.lower() in SUFFIXES["text"] and is_file(path)):
         return
     if is_file(path) or is_folder(path):
-        raise MivError(f"{option} {name}: this verifier reads texts, and this is no .txt file. {_IN_A_TABLE}")
+        raise MIVError(f"{option} {name}: this verifier reads texts, and this is no .txt file. {_IN_A_TABLE}")
     if _LIKE_A_PATH.fullmatch(name.strip()):
-        raise MivError(f"{option} {name}: there is no such file or folder. Check the path. {_IN_A_TABLE}")
+        raise MIVError(f"{option} {name}: there is no such file or folder. Check the path. {_IN_A_TABLE}")
 
 
-def instances_of(record: dict[str, Any], folder: Path, kind: Kind, place: str) -> list[Named]:
+def instances_of(record: dict[str, Any], folder: Path, kind: InstanceKind, place: str) -> list[Named]:
     """Return what a row of a table of instances holds: in its column ``path``, ``text`` or ``vector``."""
     columns = [column for column in _COLUMNS[kind] if not is_blank(record.get(column))]
     if len(columns) != 1:
         wanted = " or ".join(map(repr, _COLUMNS[kind]))
-        raise MivError(f"{place}: expected one column {wanted} with an instance; found {short(', '.join(record))}.")
+        raise MIVError(f"{place}: expected one column {wanted} with an instance; found {short(', '.join(record))}.")
     return list(_instances(record[columns[0]], folder, kind, place, column=columns[0]))
 
 
-def cell_instance(cell: Any, folder: Path, kind: Kind, place: str) -> Named:
+def cell_instance(cell: Any, folder: Path, kind: InstanceKind, place: str) -> Named:
     """Return the one instance in a cell of a table of exemplars; paths are relative to ``folder``."""
     found = list(_instances(cell, folder, kind, place))
     if len(found) != 1:
-        raise MivError(f"{place}: {short(cell)} holds {len(found)} vectors; a cell is one instance.")
+        raise MIVError(f"{place}: {short(cell)} holds {len(found)} vectors; a cell is one instance.")
     return found[0]
 
 
-def _instances(given: Any, folder: Path, kind: Kind, place: str, column: str = "") -> Iterator[Named]:
+def _instances(given: Any, folder: Path, kind: InstanceKind, place: str, column: str = "") -> Iterator[Named]:
     if not isinstance(given, str):
         if kind != "features":
-            raise MivError(f"{place}: expected {'a path' if kind == 'image' else 'a text'}, found {short(given)}.")
+            raise MIVError(f"{place}: expected {'a path' if kind == 'image' else 'a text'}, found {short(given)}.")
         vector = check_vector(given, place)
         yield Named(json.dumps(given), vector, in_place=True)
         return
@@ -120,13 +124,13 @@ def _instances(given: Any, folder: Path, kind: Kind, place: str, column: str = "
     means_file = column == "path" or path.suffix.lower() in SUFFIXES[kind]
     if kind == "image":
         if not given.strip():
-            raise MivError(f"{place}: an empty cell; expected the path of an image.")
+            raise MIVError(f"{place}: an empty cell; expected the path of an image.")
         yield Named(given, path)
     elif kind == "text":
         # A text may well end in ".txt"; only where there is such a file is it meant, and never in a column "text".
         as_file = column == "path" or (column != "text" and means_file and is_file(path))
         if column == "" and means_file and not as_file and len(given.split()) == 1 and len(given) <= _LONGEST_PATH:
-            raise MivError(f"{place}: there is no file {path}. {_IN_A_TABLE}")
+            raise MIVError(f"{place}: there is no file {path}. {_IN_A_TABLE}")
         yield Named(given, read_text_file(path)) if as_file else Named(given, check_text(given, place), in_place=True)
     elif means_file:
         vectors = read_vectors_file(path)
@@ -136,7 +140,7 @@ def _instances(given: Any, folder: Path, kind: Kind, place: str, column: str = "
         try:
             numbers = json.loads(given)
         except (ValueError, RecursionError) as error:
-            raise MivError(
+            raise MIVError(
                 f"{place}: expected a .npy file or a JSON list of numbers, found {short(given)} ({error})."
             ) from error
         yield Named(given, check_vector(numbers, place), in_place=True)

@@ -10,7 +10,7 @@ from miv.data.batches import embedded, make_batch
 from miv.evaluation import Predictions
 from miv.models.verifier import Verifier
 from miv.runtime.evaluation_mode import evaluating
-from miv.runtime.processes import Share
+from miv.runtime.processes import ProcessShare
 from miv.runtime.progress import Progress
 
 _EXEMPLARS = 1024  # that are pooled together
@@ -30,7 +30,7 @@ def predict(
         features: ``(P, C)`` of the pool, where they are known; otherwise the instances that occur are embedded.
         progress: is told how far the embedding is.
     """
-    share = Share.of_this_process()
+    share = ProcessShare.of_this_process()
     mine = share.part(np.arange(len(exemplars)))
     if features is None:
         used = exemplars.subset(mine).used if len(mine) else mine

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.table_cells import SEPARATOR
 from miv.io.whole_files import refuse_existing, whole_file
 
@@ -24,7 +24,7 @@ Write = Callable[[dict[str, Any]], None]
 def check_output(path: Path, *, overwrite: bool) -> None:
     """Refuse, before the work, a name that cannot be written, or what would be lost."""
     if path.suffix.lower() not in _OUTPUTS:
-        raise MivError(f"The output {path} ends in {path.suffix!r}. Expected {' or '.join(_OUTPUTS)}.")
+        raise MIVError(f"The output {path} ends in {path.suffix!r}. Expected {' or '.join(_OUTPUTS)}.")
     refuse_existing(path, overwrite=overwrite)
 
 

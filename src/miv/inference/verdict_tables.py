@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from miv.data import Kind
-from miv.errors import MivError
+from miv.data import InstanceKind
+from miv.errors import MIVError
 from miv.inference.named_instances import Named, cell_instance, instances_of
 from miv.inference.table_writing import table_writer
 from miv.inference.verdict import Asked, Verdicts
@@ -109,7 +109,7 @@ def _survey(table: Path, progress: Progress) -> tuple[int, list[str], str | None
             count += 1
             advance(1)
     if not count:
-        raise MivError(f"{table}: no rows. Expected one exemplar a row.")
+        raise MIVError(f"{table}: no rows. Expected one exemplar a row.")
     return count, [name for name in _KEPT if name in kept], odd_label
 
 
@@ -118,10 +118,10 @@ def _check_writable(record: dict[str, Any], place: str) -> None:
         try:
             str(record.get(name)).encode()
         except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can spell
-            raise MivError(f"{place}: {name} is no valid text ({error.reason}). Expected Unicode.") from error
+            raise MIVError(f"{place}: {name} is no valid text ({error.reason}). Expected Unicode.") from error
 
 
-def _parts(table: Path, known: dict[str, Named] | None, kind: Kind, kept: list[str]) -> Iterator[list[_Row]]:
+def _parts(table: Path, known: dict[str, Named] | None, kind: InstanceKind, kept: list[str]) -> Iterator[list[_Row]]:
     """The rows of the table, as many at a time as are verified together."""
     rows: list[_Row] = []
     size = 0
@@ -144,35 +144,35 @@ def _parts(table: Path, known: dict[str, Named] | None, kind: Kind, kept: list[s
 def _members(record: dict[str, Any], place: str) -> list[Any]:
     members = parse_list(record["bag"], "bag", place)
     if not members:
-        raise MivError(f"{place}: the bag is empty. Expected at least one instance; else remove the row.")
+        raise MIVError(f"{place}: the bag is empty. Expected at least one instance; else remove the row.")
     return members
 
 
-def _check_separated(members: list[Any], folder: Path, kind: Kind, place: str) -> None:
+def _check_separated(members: list[Any], folder: Path, kind: InstanceKind, place: str) -> None:
     """Refuse a bag of files whose names are separated by another character, before it reads as one that is missing."""
     if kind != "text" and len(members) == 1 and isinstance(members[0], str) and not is_file(folder / members[0]):
         hint = separator_hint(members[0])
         if hint and not members[0].startswith("["):
-            raise MivError(f"{place}: the bag {short(members[0])} is no file.{hint}")
+            raise MIVError(f"{place}: the bag {short(members[0])} is no file.{hint}")
 
 
-def _looked_up(cell: Any, known: dict[str, Named] | None, folder: Path, kind: Kind, place: str) -> Named:
+def _looked_up(cell: Any, known: dict[str, Named] | None, folder: Path, kind: InstanceKind, place: str) -> Named:
     if known is None:
         found = cell_instance(cell, folder, kind, place)
         return found if isinstance(cell, str) else Named("", found.instance)  # a vector would fill the table twice
     name = parse_id(cell, place)
     if name not in known:
-        raise MivError(f"{place}: there is no instance with the id {name!r}.{separator_hint(name)}")
+        raise MIVError(f"{place}: there is no instance with the id {name!r}.{separator_hint(name)}")
     return Named(name, known[name].instance)
 
 
-def _instances_by_id(path: Path, kind: Kind) -> dict[str, Named]:
+def _instances_by_id(path: Path, kind: InstanceKind) -> dict[str, Named]:
     known: dict[str, Named] = {}
     for place, record in read_records(path, required=["id"]):
         name = parse_id(record["id"], place)
         found = instances_of(record, path.parent, kind, place)
         if name in known or len(found) != 1:
-            raise MivError(f"{place}: the id {name!r} must stand for one instance, and stand in the table once.")
+            raise MIVError(f"{place}: the id {name!r} must stand for one instance, and stand in the table once.")
         known[name] = found[0]
     return known
 

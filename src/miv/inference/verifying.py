@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from miv.backbones.feature_cache import embed_instances
 from miv.decisions.witness_rules import ConformalRule
-from miv.errors import MivError
-from miv.inference.deciding import Lookup, decide
+from miv.errors import MIVError
+from miv.inference.deciding import FeatureLookup, decide
 from miv.inference.gathering import Gathering
-from miv.inference.given import Places, as_vector, as_vectors, check_bags, check_finite, is_finite, with_folders
+from miv.inference.given import GivenPlaces, as_vector, as_vectors, check_bags, check_finite, is_finite, with_folders
 from miv.inference.verdict import Asked, Shown, Verdicts
 from miv.io.image_files import Fit
 from miv.runtime.progress import Progress
@@ -28,11 +28,11 @@ def verify_many(
     resize: Fit | None,
     witnesses: Asked | None,
     progress: Progress | None,
-    places: Places | None = None,
+    places: GivenPlaces | None = None,
 ) -> Verdicts:
     """Verify exemplars given as instances; see ``Verifier.verify_many``. ``places`` is what errors call them."""
     by = witnesses_by(verifier, witnesses)
-    kind, places = verifier.backbone.kind, places or Places()
+    kind, places = verifier.backbone.kind, places or GivenPlaces()
     gathering = Gathering(kind, verifier.instances, resize)
     bags = with_folders(bags, kind)
     if kind == "features":
@@ -58,7 +58,7 @@ def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
 
 
 def gather(
-    gathering: Gathering, queries: Any, bags: Any, places: Places
+    gathering: Gathering, queries: Any, bags: Any, places: GivenPlaces
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Collect images or texts: the rows of the queries ``(E,)`` and the targets ``(T,)``, and the borders."""
     check_bags(queries, bags, gathering.kind, places)
@@ -75,7 +75,7 @@ def gather(
 
 def among(
     features: NDArray[np.float32], query: NDArray[np.int64], bag: NDArray[np.int64], ptr: NDArray[np.int64]
-) -> Lookup:
+) -> FeatureLookup:
     """Look exemplars up among the features ``(P, C)`` of their instances."""
     return lambda first, last: (features[query[first:last]], features[bag[ptr[first] : ptr[last]]])
 
@@ -92,14 +92,14 @@ def witnesses_by(verifier: "Verifier", asked: Asked | None) -> Asked:
 
         check_method(verifier, by)
     if calibrated not in (None, by):
-        raise MivError(
+        raise MIVError(
             f"Witnesses by {by} were asked for, but the verifier's witness rule was calibrated on {calibrated}, and "
             f"its promise holds for nothing else. Leave the choice out, or calibrate with --witnesses {by}."
         )
     return by
 
 
-def _vectors(channels: int, queries: Any, bags: Sequence[Any], places: Places) -> Lookup:
+def _vectors(channels: int, queries: Any, bags: Sequence[Any], places: GivenPlaces) -> FeatureLookup:
     """Look up vectors that were given; only those of one batch are joined, as all may be many."""
     if places.are_named:
         query = np.stack([as_vector(one, channels, places.query(row)) for row, one in enumerate(queries)])

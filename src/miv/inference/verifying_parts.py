@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from miv.backbones.feature_cache import embed_instances
 from miv.inference.deciding import decide
 from miv.inference.gathering import Gathering
-from miv.inference.given import Places
+from miv.inference.given import GivenPlaces
 from miv.inference.verdict import Asked, Verdicts
 from miv.inference.verifying import among, gather, verify_many, witnesses_by
 from miv.io.image_files import Fit
@@ -35,7 +35,7 @@ class VerifyingParts:
 
     def verify(self, queries: list[Any], bags: list[list[Any]], rows: list[str]) -> Verdicts:
         """Verify one part; ``rows`` says where each exemplar came from, for errors."""
-        places = Places(rows)
+        places = GivenPlaces(rows)
         verifier = self.verifier
         if verifier.backbone.kind == "features":
             return verify_many(verifier, queries, bags, None, self.by, None, places)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from miv.data import ExemplarSet
 from miv.data.thumbnails import Thumbnails
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.whole_files import whole_file
 
 SHOWN_MEMBERS = 24  # of one bag; a longer one says how many more there are
@@ -36,9 +36,9 @@ def write_contact_sheet(sets: dict[str, ExemplarSet], path: Path, *, exemplars: 
         seed: of the choice.
     """
     if not 1 <= exemplars <= MOST_EXEMPLARS:
-        raise MivError(f"The sheet is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS}.")
+        raise MIVError(f"The sheet is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS}.")
     if path.suffix not in (".html", ".png"):
-        raise MivError(f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html or .png.")
+        raise MIVError(f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html or .png.")
     rows = _choose(sets, exemplars, seed)
     if path.suffix == ".png":
         from miv.inspection.picture_sheet import draw_sheet

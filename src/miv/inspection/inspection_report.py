@@ -7,9 +7,9 @@ from typing import Any
 from miv.data import SPLITS, ExemplarSet, load_splits
 from miv.data.manifest import Manifest
 from miv.data.set_folder import is_set
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.inspection.leakage import Finding, audit
-from miv.inspection.statistics import SetStatistics, Spread, set_statistics
+from miv.inspection.statistics import Distribution, SetStatistics, set_statistics
 
 ONE_SET = "set"  # the name of a set that is not one of several splits
 
@@ -66,9 +66,9 @@ def open_sets(folder: Path, *, verify: bool = False) -> dict[str, ExemplarSet]:
     if is_set(folder):
         return {ONE_SET: ExemplarSet.load(folder, verify=verify)}
     if not folder.is_dir():
-        raise MivError(f"There is no folder {folder}. Expected one that `miv data` wrote.")
+        raise MIVError(f"There is no folder {folder}. Expected one that `miv data` wrote.")
     if not any((folder / split).is_dir() for split in SPLITS):
-        raise MivError(
+        raise MIVError(
             f"{folder} holds neither a set (manifest.json) nor splits ({', '.join(SPLITS)}). "
             "Expected a folder that `miv data` wrote."
         )
@@ -114,7 +114,7 @@ def _number(count: int | None) -> str:
     return "-" if count is None else f"{count:,}"
 
 
-def _spread(label: str, spread: Spread | None) -> list[tuple[str, str]]:
+def _spread(label: str, spread: Distribution | None) -> list[tuple[str, str]]:
     middle, ends = f"  {label}: mean (variance)", f"  {label}: min, median, max"
     if spread is None:
         return [(middle, "-"), (ends, "-")]

@@ -4,7 +4,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from miv.data import ExemplarSet
 from miv.data.thumbnails import Thumbnails
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.inspection.contact_sheet import SheetRow
 
 CELL = 64  # pixels; a picture keeps its proportions inside
@@ -19,7 +19,7 @@ def draw_sheet(sets: dict[str, ExemplarSet], rows: dict[str, list[SheetRow]]) ->
     """Draw each exemplar as a caption and a band: the query framed in blue, then its bag."""
     for name, exemplars in sets.items():
         if exemplars.pool.kind == "text":
-            raise MivError(f"The set {name!r} holds texts. Expected a sheet that ends in .html for those.")
+            raise MIVError(f"The set {name!r} holds texts. Expected a sheet that ends in .html for those.")
     step = CELL + GAP
     band = {id(row): CAPTION + _lines(row) * step + GAP for part in rows.values() for row in part}
     width = 2 * GAP + (ACROSS + 1) * step + GAP

@@ -10,11 +10,11 @@ from miv.data import ExemplarSet
 
 
 @dataclass(frozen=True)
-class Spread:
+class Distribution:
     """How numbers are spread; ``variance`` is that of the population (divided by N).
 
-    >>> Spread.of(np.array([1, 2, 6]))
-    Spread(mean=3.0, variance=4.666666666666667, minimum=1.0, median=2.0, maximum=6.0)
+    >>> Distribution.of(np.array([1, 2, 6]))
+    Distribution(mean=3.0, variance=4.666666666666667, minimum=1.0, median=2.0, maximum=6.0)
     """
 
     mean: float
@@ -24,7 +24,7 @@ class Spread:
     maximum: float
 
     @classmethod
-    def of(cls, numbers: NDArray[Any]) -> "Spread | None":
+    def of(cls, numbers: NDArray[Any]) -> "Distribution | None":
         """Measure ``(N,)`` numbers; there is nothing to say of none."""
         if len(numbers) == 0:
             return None
@@ -66,10 +66,10 @@ class SetStatistics:
     positives: int
     positive_share: float
     bag_entries: int
-    bag_size: Spread | None
+    bag_size: Distribution | None
     witnesses: int | None
-    witnesses_per_positive: Spread | None
-    witness_rate: Spread | None
+    witnesses_per_positive: Distribution | None
+    witness_rate: Distribution | None
     groups: dict[str, int] | None
 
 
@@ -98,10 +98,10 @@ def set_statistics(exemplars: ExemplarSet, first_identical: NDArray[np.int64] | 
         positives=int(exemplars.label.sum()),
         positive_share=float(exemplars.label.mean()),
         bag_entries=len(exemplars.bag_index),
-        bag_size=Spread.of(exemplars.bag_sizes),
+        bag_size=Distribution.of(exemplars.bag_sizes),
         witnesses=None if exemplars.witness is None else int(exemplars.witness.sum()),
-        witnesses_per_positive=None if counts is None else Spread.of(counts),
-        witness_rate=None if rates is None else Spread.of(rates),
+        witnesses_per_positive=None if counts is None else Distribution.of(counts),
+        witness_rate=None if rates is None else Distribution.of(rates),
         groups=groups,
     )
 

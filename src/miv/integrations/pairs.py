@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.inference.given import as_vectors, check_bags, check_finite
 
 
@@ -17,7 +17,7 @@ def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:
         return first, bags
     for number, pair in enumerate(first):
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-            raise MivError(
+            raise MIVError(
                 f"Exemplar {number} is {_describe(pair)}. Expected X as a list of pairs (query, bag), a query (C,) and "
                 "a bag (N, C); or queries and bags as two arguments."
             )
@@ -37,7 +37,7 @@ def _checked(queries: Any, bags: Any) -> list[NDArray[np.float32]]:
     check_bags(queries, bags, "features")
     first = np.shape(queries[0])
     if len(first) != 1 or not first[0]:
-        raise MivError(f"Query 0 has the shape {first}. Expected a vector (C,).")
+        raise MIVError(f"Query 0 has the shape {first}. Expected a vector (C,).")
     parts = [as_vectors(queries, first[0], "The queries")]
     return parts + [as_vectors(bag, first[0], f"Bag {number}") for number, bag in enumerate(bags)]
 

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from miv.data import ExemplarSet
-from miv.errors import MivError, MivWarning
+from miv.errors import MIVError, MIVWarning
 from miv.evaluation import auroc
 from miv.evaluation.classification import auroc_within_chance
 from miv.inference.verdict import Asked, Verdicts
@@ -96,16 +96,16 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         queries, bags = queries_and_bags(X, None if labels is None else y)
         given = column_or_1d(y if labels is None else labels, warn=True)
         if len(given) != len(bags):
-            raise MivError(f"There are {len(bags)} exemplars and {len(given)} labels. Expected one label an exemplar.")
+            raise MIVError(f"There are {len(bags)} exemplars and {len(given)} labels. Expected one label an exemplar.")
         check_classification_targets(given)
         self.classes_, label = np.unique(given, return_inverse=True)
         if len(self.classes_) > 2:
-            raise MivError(
+            raise MIVError(
                 f"Only binary classification is supported. There are {len(self.classes_)} classes of labels: "
                 f"{self.classes_[:5].tolist()}. Expected two: whether a bag holds something of the query's class."
             )
         if len(self.classes_) < 2:
-            raise MivError(
+            raise MIVError(
                 f"There is one class, {self.classes_.tolist()[0]!r}. Expected exemplars of both, no and yes."
             )
         exemplars = exemplar_set(queries, bags, label)
@@ -136,7 +136,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         queries, bags = queries_and_bags(X, bags)
         if len(queries) and np.ndim(queries[0]) == 1 and len(queries[0]) != self.n_features_in_:
-            raise MivError(
+            raise MIVError(
                 f"X has {len(queries[0])} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input: vectors as long as those that it was fitted on."
             )
@@ -152,7 +152,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> float:
         """Accuracy, weighted where there are weights: ``score(X, y)`` or ``score(queries, bags, labels)``."""
         if labels is not None and len(y) and np.ndim(next(iter(y))) == 0:
-            raise MivError(
+            raise MIVError(
                 "The second argument has a number or a word for each exemplar, so it is labels, and there is a third. "
                 "Expected score(X, y, sample_weight=weights), or score(queries, bags, labels)."
             )
@@ -170,7 +170,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given = self._given() | {"seed": int(random.randint(_SEEDS))}
         config = choose(sets, given).config.changed(given)
         with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore", MivWarning)  # `fit` has a warning of its own
+            warnings.simplefilter("ignore", MIVWarning)  # `fit` has a warning of its own
             run = Path(folder) / "run"
             try:
                 train(sets, config, run, Machine(Path(folder) / "cache", quiet=not self.verbose))
@@ -206,7 +206,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _split(self, exemplars: ExemplarSet, seed: int) -> dict[str, ExemplarSet]:
         fraction = self.validation_fraction
         if not 0 <= fraction < 1:
-            raise MivError(f"validation_fraction is {fraction}. Expected at least 0, and less than 1.")
+            raise MIVError(f"validation_fraction is {fraction}. Expected at least 0, and less than 1.")
         held_out = choose_held_out(exemplars, fraction, np.random.default_rng(seed)) if fraction else None
         if held_out is None:
             return {"train": exemplars, "validation": exemplars}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ def finite_number(
     1.0
     >>> finite_number("threshold", 50, low=0.0, high=1.0)
     Traceback (most recent call last):
-    miv.errors.MivError: The threshold is 50. Expected a finite number from 0 to 1.
+    miv.errors.MIVError: The threshold is 50. Expected a finite number from 0 to 1.
     """
     shown = repr(given)[:80]
     number = math.nan
@@ -42,7 +42,7 @@ def finite_number(
         return number
     bounds = [f" from {low:g}"] if low > -math.inf else [f" above {above:g}"] if above > -math.inf else []
     bounds += [f" to {high:g}"] if high < math.inf else []
-    raise MivError(f"The {what} is {shown}. Expected a finite number{''.join(bounds)}.")
+    raise MIVError(f"The {what} is {shown}. Expected a finite number{''.join(bounds)}.")
 
 
 class Tagged:
@@ -55,13 +55,13 @@ class Tagged:
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]  # every subclass is a dataclass
 
 
-Kind = TypeVar("Kind", bound=Tagged)
+TaggedType = TypeVar("TaggedType", bound=Tagged)
 
 
-def from_document(document: object, kinds: Mapping[str, type[Kind]], what: str) -> Kind:
+def from_document(document: object, kinds: Mapping[str, type[TaggedType]], what: str) -> TaggedType:
     """Return the object that ``Tagged.document`` described, one of ``kinds``; refuse anything else."""
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
-        raise MivError(f"The {what} is {str(document)[:80]!r}. Expected an object with a name.")
+        raise MIVError(f"The {what} is {str(document)[:80]!r}. Expected an object with a name.")
     parameters = dict(document)
     name = parameters.pop("name")
     if name not in kinds:
@@ -69,4 +69,4 @@ def from_document(document: object, kinds: Mapping[str, type[Kind]], what: str) 
     try:
         return kinds[name](**parameters)
     except TypeError as error:  # a parameter too few, too many, or of another type
-        raise MivError(f"The parameters of the {what} {name!r} do not fit: {error}.") from error
+        raise MIVError(f"The parameters of the {what} {name!r} do not fit: {error}.") from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.runtime.progress import Progress
 
 _BLOCK = 1 << 16
@@ -46,7 +46,7 @@ def fetch(file: RemoteFile, folder: Path, progress: Progress) -> Path:
         _check_hash(part, file)
         part.replace(target)
     except OSError as error:
-        raise MivError(f"{part} cannot be written: {error.strerror or error}.") from error
+        raise MIVError(f"{part} cannot be written: {error.strerror or error}.") from error
     return target
 
 
@@ -77,7 +77,7 @@ def _fill(part: Path, file: RemoteFile, progress: Progress) -> None:
             advance(now - have)
             have = now
     if have != file.size:
-        raise MivError(
+        raise MIVError(
             f"{file.url} could not be downloaded: {problem}; {have:,} of {file.size:,} bytes are here. "
             f"Try again to go on from there, or put the file into {part.parent} by hand."
         )
@@ -85,7 +85,7 @@ def _fill(part: Path, file: RemoteFile, progress: Progress) -> None:
 
 def _ask_for_rest(part: Path, have: int, file: RemoteFile) -> None:
     if not file.url.startswith(("https://", "http://")):
-        raise MivError(f"{file.url} is not a web address.")
+        raise MIVError(f"{file.url} is not a web address.")
     request = urllib.request.Request(file.url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310
     with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
         resumed = answer.status == http.HTTPStatus.PARTIAL_CONTENT
@@ -108,7 +108,7 @@ def _check_hash(part: Path, file: RemoteFile) -> None:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != file.sha256:
         part.unlink()
-        raise MivError(
+        raise MIVError(
             f"{file.url} is not the expected file: its sha256 is {found}, expected {file.sha256}. "
             "It was deleted; try again, or get the file from elsewhere."
         )

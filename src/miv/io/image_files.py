@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from miv.errors import MivError
+from miv.errors import MIVError
 
 MAX_PIXELS = 50_000_000
 """The largest image that is decoded, in pixels (7,000 × 7,000). A bigger one is refused from its header."""
@@ -47,7 +47,7 @@ def read_image(
         fit: how another shape becomes ``size``: ``stretch`` it, ``crop`` the middle, or ``pad`` with black.
 
     Raises:
-        MivError: naming the file, where it is missing, truncated, not an image, or above ``MAX_PIXELS``.
+        MIVError: naming the file, where it is missing, truncated, not an image, or above ``MAX_PIXELS``.
     """
     with _opened(Path(path)) as image:
         return image_pixels(image, size=size, colour=colour, fit=fit)
@@ -91,7 +91,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     try:
         if not path.is_file():  # a folder, or a pipe that would never end
             what = "is not a file" if path.exists() else "does not exist"
-            raise MivError(f"{path}: this image {what}. Give the path of an image file.")
+            raise MIVError(f"{path}: this image {what}. Give the path of an image file.")
         # An open file, not a path: from a path Pillow maps plain TIFFs and then loses their orientation.
         with path.open("rb") as file, warnings.catch_warnings():
             # Our limit is lower than the one Pillow warns at; odd metadata does not matter, odd pixels raise.
@@ -101,25 +101,25 @@ def _opened(path: Path) -> Iterator[Image.Image]:
                 if width * height > MAX_PIXELS:
                     raise _too_large(path, f"{width:,} × {height:,} pixels")
                 yield image
-    except MivError:
+    except MIVError:
         raise
     except Image.DecompressionBombError as error:
         raise _too_large(path, "far too many pixels") from error
     except UnidentifiedImageError as error:
-        raise MivError(
+        raise MIVError(
             f"{path}: not an image that can be read, or damaged at its beginning. "
             f"Expected one of {', '.join(_FORMATS)}; convert or remove the file."
         ) from error
     except MemoryError as error:
-        raise MivError(f"{path}: not enough memory to read this image. Make it smaller.") from error
+        raise MIVError(f"{path}: not enough memory to read this image. Make it smaller.") from error
     except Exception as error:  # Pillow's decoders raise many types on damaged files
-        raise MivError(
+        raise MIVError(
             f"{path}: this image cannot be read, is truncated or damaged ({error}). Replace or remove it."
         ) from error
 
 
-def _too_large(path: Path, what: str) -> MivError:
-    return MivError(f"{path}: the image has {what}; at most {MAX_PIXELS:,} are read. Make it smaller first.")
+def _too_large(path: Path, what: str) -> MIVError:
+    return MIVError(f"{path}: the image has {what}; at most {MAX_PIXELS:,} are read. Make it smaller first.")
 
 
 def _eight_bit(image: Image.Image, *, deep: bool) -> Image.Image:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.whole_files import whole_file
 
 MAX_BYTES = 16 << 20  # a page or two of text; a larger file is something else
@@ -14,18 +14,18 @@ def read_json_object(path: Path, remedy: str) -> dict[str, Any]:
     """Read a JSON object; where that fails, ``remedy`` ends the message."""
     try:
         if not path.is_file():  # missing, or a pipe that would never end
-            raise MivError(f"{path} {'is not a file' if path.exists() else 'is missing'}. {remedy}")
+            raise MIVError(f"{path} {'is not a file' if path.exists() else 'is missing'}. {remedy}")
         if path.stat().st_size > MAX_BYTES:
-            raise MivError(f"{path} has {path.stat().st_size} bytes. Expected {MAX_BYTES} at most. {remedy}")
+            raise MIVError(f"{path} has {path.stat().st_size} bytes. Expected {MAX_BYTES} at most. {remedy}")
         document = json.loads(path.read_text(encoding="utf-8"))
-    except MivError:
+    except MIVError:
         raise
     except OSError as error:
-        raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON, a number of too many digits
-        raise MivError(f"{path} is not JSON: {error}. {remedy}") from error
+        raise MIVError(f"{path} is not JSON: {error}. {remedy}") from error
     if not isinstance(document, dict):
-        raise MivError(f"{path} holds a {type(document).__name__}. Expected an object. {remedy}")
+        raise MIVError(f"{path} holds a {type(document).__name__}. Expected an object. {remedy}")
     return document
 
 
@@ -41,4 +41,4 @@ def json_text(document: Any) -> str:
     try:
         return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
     except ValueError as error:
-        raise MivError(f"The result holds a number that is NaN or infinite, which JSON has not ({error}).") from error
+        raise MIVError(f"The result holds a number that is NaN or infinite, which JSON has not ({error}).") from error

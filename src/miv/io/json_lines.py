@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MivError
+from miv.errors import MIVError
 
 MAX_LINE_BYTES = 64_000_000
 """The longest line that is read."""
 
 
-def bad_line(source: str | Path, line: int, problem: str) -> MivError:
+def bad_line(source: str | Path, line: int, problem: str) -> MIVError:
     """The error for line ``line`` (from 1) of a file."""
-    return MivError(f"{source}, line {line}: {problem}")
+    return MIVError(f"{source}, line {line}: {problem}")
 
 
 def parse_json(text: str, place: str) -> Any:
@@ -21,20 +21,20 @@ def parse_json(text: str, place: str) -> Any:
 
     >>> parse_json('{"claim": "Snow', "claims.jsonl, line 7")
     Traceback (most recent call last):
-    miv.errors.MivError: claims.jsonl, line 7: broken JSON at character 11: Unterminated string starting at.
+    miv.errors.MIVError: claims.jsonl, line 7: broken JSON at character 11: Unterminated string starting at.
     """
 
     def refuse(constant: str) -> None:
-        raise MivError(f"{place}: {constant} is not a number. Replace or remove it.")
+        raise MIVError(f"{place}: {constant} is not a number. Replace or remove it.")
 
     try:
         return json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        raise MivError(f"{place}: broken JSON at character {error.pos + 1}: {error.msg}.") from error
-    except MivError:
+        raise MIVError(f"{place}: broken JSON at character {error.pos + 1}: {error.msg}.") from error
+    except MIVError:
         raise
     except (ValueError, RecursionError) as error:  # thousands of digits, or of brackets
-        raise MivError(f"{place}: JSON that cannot be read ({error}).") from error
+        raise MIVError(f"{place}: JSON that cannot be read ({error}).") from error
 
 
 def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if content.strip():
                 yield number, parse_object(content, path, number)
     except OSError as error:
-        raise MivError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise MIVError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.json_files import read_json_object
 
 CONFIG_NAME = "config.json"
@@ -27,7 +27,7 @@ def find_verifier(folder: Path) -> Path:
     if not (folder / RUN_NAME).is_file():
         return folder
     if not (folder / VERIFIER_NAME).is_dir():
-        raise MivError(
+        raise MIVError(
             f"{folder} is a run that is not done, and has no {VERIFIER_NAME}/ yet. Go on with it "
             "(miv train … --resume), or load the best so far: checkpoints/<stage>/best in it."
         )
@@ -40,17 +40,17 @@ def read_config(path: Path) -> dict[str, Any]:
         path, f"Expected a folder made by Verifier.save_pretrained, with {CONFIG_NAME} and {WEIGHTS_NAME}."
     )
     if config.pop("format", None) != FORMAT:
-        raise MivError(f'{path} has no "format": "{FORMAT}". It belongs to some other kind of model.')
+        raise MIVError(f'{path} has no "format": "{FORMAT}". It belongs to some other kind of model.')
     version = config.pop("format_version", None)
     if version != FORMAT_VERSION:
-        raise MivError(f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}; update miv for a later one.")
+        raise MIVError(f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}; update miv for a later one.")
     return {"start": "paper", **config}  # verifiers from before there was another one do not name it
 
 
 def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
     """Return the weights of a safetensors file that fits ``outline``, made on the meta device, exactly."""
     if not path.is_file():
-        raise MivError(
+        raise MIVError(
             f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files such as "
             "pytorch_model.bin."
         )
@@ -66,7 +66,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
-        raise MivError(
+        raise MIVError(
             f"{path} is not a whole safetensors file ({error}). It is damaged or cut off; copy it anew."
         ) from error
 
@@ -88,27 +88,27 @@ def add_weights(digest: "hashlib._Hash", weights: Mapping[str, Tensor]) -> None:
 def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     missing, surplus = sorted(expected.keys() - weights.keys()), sorted(weights.keys() - expected.keys())
     if missing or surplus:
-        raise MivError(
+        raise MIVError(
             f"{path} does not fit {CONFIG_NAME}: it lacks {missing[:3] or 'nothing'} and has the unexpected "
             f"{surplus[:3] or 'nothing'}. The two files must come from one save."
         )
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if len(dtypes) != 1 or not dtypes <= _FLOATS:
         given, known = (", ".join(sorted(map(str, some))) for some in (dtypes, _FLOATS))
-        raise MivError(f"{path} has weights of {given}. Expected one dtype among {known}.")
+        raise MIVError(f"{path} has weights of {given}. Expected one dtype among {known}.")
     for name, tensor in weights.items():
         wanted = expected[name]
         if tensor.shape != wanted.shape or tensor.is_floating_point() != wanted.is_floating_point():
-            raise MivError(
+            raise MIVError(
                 f"{path}: {name} is {tensor.dtype} {tuple(tensor.shape)}. "
                 f"Expected {wanted.dtype} {tuple(wanted.shape)}, as {CONFIG_NAME} says."
             )
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise MivError(f"{path}: {name} has values that are NaN or infinite. The training went wrong.")
+            raise MIVError(f"{path}: {name} has values that are NaN or infinite. The training went wrong.")
 
 
 def _check_unsaved(path: Path, weights: dict[str, Tensor], outline: nn.Module) -> None:
     """Refuse buffers that are not in the file and yet would need far more memory than all that is."""
     unsaved = sum(buffer.nbytes for name, buffer in outline.named_buffers() if name not in weights)
     if unsaved > sum(tensor.nbytes for tensor in weights.values()) + _MOST_UNSAVED_BYTES:
-        raise MivError(f"{path}: {CONFIG_NAME} asks for {unsaved:,} bytes beside the weights. It cannot be meant so.")
+        raise MIVError(f"{path}: {CONFIG_NAME} asks for {unsaved:,} bytes beside the weights. It cannot be meant so.")

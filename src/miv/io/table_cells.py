@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from miv.data import Kind
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.image_files import IMAGE_SUFFIXES
-from miv.io.instance_files import short
+from miv.io.instance_files import InstanceKind, short
 from miv.io.json_lines import parse_json
 
 SEPARATOR = "|"
@@ -29,7 +28,7 @@ def parse_list(cell: Any, what: str, place: str) -> list[Any]:
     if isinstance(cell, tuple):
         return list(cell)
     if not isinstance(cell, list):
-        raise MivError(f"{place}: the {what} must be a list, or a string such as 'a|b'; found {short(cell)}.")
+        raise MIVError(f"{place}: the {what} must be a list, or a string such as 'a|b'; found {short(cell)}.")
     return cell
 
 
@@ -52,7 +51,7 @@ def parse_label(cell: Any, place: str) -> int:
     """Return 0 or 1."""
     if is_label(cell):
         return int(cell)
-    raise MivError(f"{place}: the label is {short(cell)}; expected 0 (not in the bag) or 1 (in the bag).")
+    raise MIVError(f"{place}: the label is {short(cell)}; expected 0 (not in the bag) or 1 (in the bag).")
 
 
 def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
@@ -66,18 +65,18 @@ def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
     given = [] if cell is None else parse_list(cell, "witnesses", place)
     if given and all(isinstance(entry, bool) for entry in given):
         if len(given) != size:
-            raise MivError(f"{place}: {len(given)} times true or false as witnesses of a bag of {size}.")
+            raise MIVError(f"{place}: {len(given)} times true or false as witnesses of a bag of {size}.")
         return given
     flags = [False] * size
     for entry in given:
         position = _position(entry)
         if position is None or not 0 <= position < size:
-            raise MivError(
+            raise MIVError(
                 f"{place}: the witness {short(entry)} is no position in the bag; expected 0 to {size - 1}, "
                 "or as many true and false as the bag has instances."
             )
         if flags[position]:
-            raise MivError(f"{place}: the witness {position} is given twice. {_TWO_FORMS}")
+            raise MIVError(f"{place}: the witness {position} is given twice. {_TWO_FORMS}")
         flags[position] = True
     return flags
 
@@ -88,10 +87,10 @@ def parse_id(cell: Any, place: str) -> str:
         return str(cell)
     if isinstance(cell, str) and cell.strip():
         return cell.strip()
-    raise MivError(f"{place}: an id must be a text or a whole number; found {short(cell)}.")
+    raise MIVError(f"{place}: an id must be a text or a whole number; found {short(cell)}.")
 
 
-def guess_kind(cell: Any) -> Kind:
+def guess_kind(cell: Any) -> InstanceKind:
     """What an instance is, from the first cell that holds one: numbers, the name of an image, or else a text.
 
     >>> [guess_kind(cell) for cell in ([0.5, 1.0], "[0.5, 1.0]", "faces/anna.jpg", "v.npy", "Anna sings.")]

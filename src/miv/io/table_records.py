@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.instance_files import short
 from miv.io.json_lines import MAX_LINE_BYTES, read_json_lines, read_lines
 
@@ -23,13 +23,13 @@ def read_records(path: Path, required: Sequence[str]) -> Iterator[Record]:
     """
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise MivError(f"{path}: not a table that can be read. Expected a name ending in {', '.join(_READERS)}.")
+        raise MIVError(f"{path}: not a table that can be read. Expected a name ending in {', '.join(_READERS)}.")
     try:
         if not path.is_file():
-            raise MivError(f"{path}: this table {'is not a file' if path.exists() else 'does not exist'}.")
+            raise MIVError(f"{path}: this table {'is not a file' if path.exists() else 'does not exist'}.")
         yield from reader(path, required)
     except OSError as error:
-        raise MivError(f"{path}: cannot be read ({error}).") from error
+        raise MIVError(f"{path}: cannot be read ({error}).") from error
 
 
 def _read_csv(path: Path, required: Sequence[str]) -> Iterator[Record]:
@@ -48,13 +48,13 @@ def _read_csv(path: Path, required: Sequence[str]) -> Iterator[Record]:
                 columns = _check_header([cell.strip() for cell in cells], required, place)
                 continue
             if len(cells) != len(columns):
-                raise MivError(
+                raise MIVError(
                     f"{place}: {len(cells)} cells, but the header has {len(columns)} columns. "
                     f"Put quotes around cells that hold {_NAMES[delimiter]} or line breaks."
                 )
             yield place, dict(zip(columns, cells, strict=True))
     except csv.Error as error:
-        raise MivError(f"{path}, line {line}: broken CSV: {error}.") from error
+        raise MIVError(f"{path}, line {line}: broken CSV: {error}.") from error
 
 
 def _delimiter(path: Path) -> str:
@@ -66,7 +66,7 @@ def _delimiter(path: Path) -> str:
 def _check_header(columns: list[str], required: Sequence[str], place: str) -> list[str]:
     for column in columns:
         if columns.count(column) > 1:
-            raise MivError(f"{place}: the header has the column {column!r} twice. Rename one.")
+            raise MIVError(f"{place}: the header has the column {column!r} twice. Rename one.")
     _require(columns, required, place)
     return columns
 
@@ -78,7 +78,7 @@ def _require(columns: Collection[str], required: Sequence[str], place: str) -> N
             near = get_close_matches(column, columns, n=1, cutoff=0.5)
             suggestion = f" Did you mean {near[0]!r}?" if near else ""
             found = ", ".join(columns) or "none"
-            raise MivError(f"{place}: there is no column {column!r}.{suggestion} Found: {short(found)}.")
+            raise MIVError(f"{place}: there is no column {column!r}.{suggestion} Found: {short(found)}.")
 
 
 def _read_json_lines(path: Path, required: Sequence[str]) -> Iterator[Record]:
@@ -97,10 +97,10 @@ def _read_parquet(path: Path, required: Sequence[str]) -> Iterator[Record]:
                 for cells in zip(*rows, strict=True):
                     number += 1
                     yield f"{path}, row {number}", dict(zip(columns, cells, strict=True))
-    except (MivError, OSError):
+    except (MIVError, OSError):
         raise
     except Exception as error:  # damaged files raise many types
-        raise MivError(f"{path}: not a Parquet file, or damaged after row {number} ({error}).") from error
+        raise MIVError(f"{path}: not a Parquet file, or damaged after row {number} ({error}).") from error
 
 
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from miv.errors import MivError
+from miv.errors import MIVError
 
 SAVING = ".saving-"  # how temporary folders within one that is written to begin
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # all that numpy says of a full disk
@@ -65,9 +65,9 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
     """Refuse, before the work, to write where something lies already, unless it may be replaced."""
     with said_plainly(path):
         if path.is_dir():
-            raise MivError(f"{path} is a folder. Expected the name of a file to write.")
+            raise MIVError(f"{path} is a folder. Expected the name of a file to write.")
         if path.exists() and not overwrite:
-            raise MivError(f"{path} is there already. Choose another name, or replace it with --overwrite.")
+            raise MIVError(f"{path} is there already. Choose another name, or replace it with --overwrite.")
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -93,7 +93,7 @@ def refuse_current_folder(folder: Path) -> None:
     except FileNotFoundError:  # it was removed meanwhile
         return
     if here.is_relative_to(_resolved(folder)):
-        raise MivError(
+        raise MIVError(
             f"{folder} is the current folder, or holds it, and a set takes the place of a whole folder. "
             "Give a new name, such as sets/digits, or go to another folder first."
         )
@@ -108,7 +108,7 @@ def said_plainly(path: Path) -> Iterator[None]:
         reason = error.strerror or str(error)
         if error.errno is None and _SHORT_WRITE.fullmatch(reason):
             reason = "the disk is full, or a quota is used up"
-        raise MivError(
+        raise MIVError(
             f"Could not write {path}: {reason}. What was there before is untouched; "
             "see that the disk has room and the folder may be written to, then try again."
         ) from error

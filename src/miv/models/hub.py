@@ -13,7 +13,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from miv.errors import MivError
+from miv.errors import MIVError
 
 
 def is_folder(name: str) -> bool:
@@ -28,7 +28,7 @@ def download(name: str, files: tuple[str, ...], **options: Any) -> Path:
     """Fetch files of a verifier on the hub, or from its local cache, and return their folder."""
     path = Path(name)
     if len(path.parts) > 1 and is_folder(path.parts[0]):  # runs/nope beside runs/cap is not meant for the hub
-        raise MivError(
+        raise MIVError(
             f"There is no folder {name!r}. Expected a run, or the folder of a verifier.{_folders_near(path)}"
         )
     try:
@@ -36,11 +36,11 @@ def download(name: str, files: tuple[str, ...], **options: Any) -> Path:
             options["local_files_only"] = not _hub_answers(name, options)
         paths = [hf_hub_download(name, filename, **options) for filename in files]
     except HFValidationError as error:
-        raise MivError(
+        raise MIVError(
             f"There is no folder {name!r}, and it is not the name of a model on the hub (owner/name)."
         ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise MivError(
+        raise MIVError(
             f"There is no folder {name!r}, and the hub did not give a verifier of that name: {_reason(error)}."
         ) from error
     return Path(paths[0]).parent
@@ -55,7 +55,7 @@ def download_if_there(name: str, file: str, **options: Any) -> None:
     except EntryNotFoundError:  # the verifier has none
         return
     except (HfHubHTTPError, OSError) as error:
-        raise MivError(f"The hub did not give {file} of {name!r}: {_reason(error)}. Try again.") from error
+        raise MIVError(f"The hub did not give {file} of {name!r}: {_reason(error)}. Try again.") from error
 
 
 def _hub_answers(name: str, options: dict[str, Any]) -> bool:

@@ -14,7 +14,7 @@ def shipped_folder(name: str) -> Path | None:
     True
     >>> shipped_folder("miv/digit")
     Traceback (most recent call last):
-    miv.errors.MivError: There is no verifier in the package 'miv/digit'. Did you mean 'miv/digits'? Known: miv/digits.
+    miv.errors.MIVError: There is no verifier in the package 'miv/digit'. Did you mean 'miv/digits'? Known: miv/digits.
     """
     if not name.startswith("miv/"):
         return None

@@ -14,7 +14,7 @@ from miv.backbones import create_backbone
 from miv.bags import Bags
 from miv.data.instance_form import InstanceForm
 from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.inference.given import ALONE
 from miv.inference.verdict import Asked, Verdict, Verdicts
 from miv.inference.verifying import verify_many
@@ -71,9 +71,9 @@ class Verification:
     def attention_of(self, exemplar: int) -> Tensor:
         """``(N,)`` how much of one exemplar's attention each of its targets gets."""
         if self.attention is None:
-            raise MivError("This pooling has no attention. `miv poolings` lists those that have.")
+            raise MIVError("This pooling has no attention. `miv poolings` lists those that have.")
         if not 0 <= exemplar < len(self):
-            raise MivError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
+            raise MIVError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
         return self.attention[int(self.ptr[exemplar]) : int(self.ptr[exemplar + 1])]
 
 
@@ -120,11 +120,11 @@ class Verifier(
         super().__init__()
         backbone_options = dict(backbone_options or {})
         if backbone == "features" and channels is None:
-            raise MivError("channels is missing. With the backbone 'features', say how long a vector is.")
+            raise MIVError("channels is missing. With the backbone 'features', say how long a vector is.")
         if backbone == "features":
             backbone_options["channels"] = channels
         elif channels is not None:
-            raise MivError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
+            raise MIVError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
         self.backbone = create_backbone(backbone, **backbone_options)
         self.pooling = create_pooling(pooling, channels=self.backbone.channels, start=start, **(pooling_options or {}))
         self.instances = None if instances is None else InstanceForm.checked(instances)
@@ -150,9 +150,9 @@ class Verifier(
     def forward(self, query: Tensor, bags: Bags) -> Verification:
         """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)`` and verify."""
         if len(query) != len(bags):
-            raise MivError(f"There are {len(query)} queries and {len(bags)} bags. Expected one query a bag.")
+            raise MIVError(f"There are {len(query)} queries and {len(bags)} bags. Expected one query a bag.")
         if query.dtype != bags.values.dtype:
-            raise MivError(f"The queries are {query.dtype}, the bags {bags.values.dtype}. Expected one dtype.")
+            raise MIVError(f"The queries are {query.dtype}, the bags {bags.values.dtype}. Expected one dtype.")
         features = self.backbone(torch.cat([query, bags.values]))  # (B + T, C), each instance embedded alike
         return self.verify_features(features[: len(query)], bags.with_values(features[len(query) :]))
 
@@ -160,7 +160,7 @@ class Verifier(
         """Verify what the backbone has embedded already: queries ``(B, C)`` and bags of values ``(T, C)``."""
         weights = next(self.pooling.parameters()).dtype
         if query.dtype != weights and not torch.is_autocast_enabled(query.device.type):
-            raise MivError(f"The features are {query.dtype}, the verifier's weights {weights}. Convert one of them.")
+            raise MIVError(f"The features are {query.dtype}, the verifier's weights {weights}. Convert one of them.")
         normed_query = self.pooling.norm(query)  # (B, C), v_query
         twins = self.pooling(normed_query, bags.with_values(self.pooling.norm(bags.values)))
         logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)  # (B,)
@@ -219,7 +219,7 @@ class Verifier(
         """Save as a folder of ``config.json``, ``model.safetensors`` and what the backbone adds, each file whole."""
         folder = Path(save_directory)
         if folder.exists() and not folder.is_dir():
-            raise MivError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
+            raise MIVError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
         folder.mkdir(parents=True, exist_ok=True)
         if options.get("push_to_hub"):
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
@@ -253,15 +253,15 @@ class Verifier(
         name = name if is_folder(name) else str(shipped_folder(name) or name)
         is_local = is_folder(name)
         if is_local and options:
-            raise MivError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Leave it out.")
+            raise MIVError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Leave it out.")
         folder = find_verifier(Path(name)) if is_local else download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
         config = read_config(folder / CONFIG_NAME)
         try:
             # The meta device holds shapes without memory: a huge size in the file costs nothing.
             with torch.device("meta"):
                 outline = cls(**config)
-        except (MivError, TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise MivError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error
+        except (MIVError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise MIVError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error
         weights = read_weights(folder / WEIGHTS_NAME, outline)
         # Made anew on a true device, now that its size is known to be that of the file: what a module computes when it
         # is made and does not save (positions, frequencies) would be lost on the meta device.

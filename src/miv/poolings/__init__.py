@@ -6,19 +6,19 @@ from miv.poolings import cap_vema, cap_dba, cap_ma, nearest  # noqa: F401
 from miv.poolings.pooling_base import (
     POOLINGS,
     Pooling,
-    Twins,
+    PoolingOutput,
     WeightedProduct,
     create_pooling,
     list_poolings,
-    register,
+    register_pooling,
 )
 
 __all__ = [
     "POOLINGS",
     "Pooling",
-    "Twins",
+    "PoolingOutput",
     "WeightedProduct",
     "create_pooling",
     "list_poolings",
-    "register",
+    "register_pooling",
 ]

@@ -1,10 +1,10 @@
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.poolings.pooling_base import Pooling, Twins, register
+from miv.poolings.pooling_base import Pooling, PoolingOutput, register_pooling
 
 
-@register("baseline", section="4.2.1")
+@register_pooling("baseline", section="4.2.1")
 class BaselinePooling(Pooling):
     r"""The target most similar to the query stands for the bag.
 
@@ -16,9 +16,9 @@ class BaselinePooling(Pooling):
 
     starts_as_nearest = True
 
-    def forward(self, query: Tensor, bags: Bags) -> Twins:
+    def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         targets = bags.values  # (T, C)
         similarity = self.similarity(bags.expand(query), targets)[:, None]  # (T, 1)
         is_maximum = (similarity == bags.expand(bags.max(similarity))).to(targets.dtype)  # (T, 1)
         attention = is_maximum / bags.expand(bags.sum(is_maximum))  # (T, 1)
-        return Twins(query, bags.sum(attention * targets), attention)
+        return PoolingOutput(query, bags.sum(attention * targets), attention)

@@ -3,10 +3,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from miv.bags import Bags
-from miv.poolings.pooling_base import Pooling, Twins, check_count, register
+from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, register_pooling
 
 
-@register("bi_lstm", section="4.2")
+@register_pooling("bi_lstm", section="4.2")
 class BidirectionalLSTMPooling(Pooling):
     r"""A bidirectional LSTM reads the bag, as in Wang et al. (2020).
 
@@ -28,7 +28,7 @@ class BidirectionalLSTMPooling(Pooling):
         self.lstm = nn.LSTM(channels, hidden, bidirectional=True, batch_first=True)
         self.to_output = nn.Linear(2 * hidden, channels)  # O
 
-    def forward(self, query: Tensor, bags: Bags) -> Twins:
+    def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         if self.training:
             bags = bags.shuffled()
         padded, _ = bags.to_padded()  # (B, N, C)
@@ -37,4 +37,4 @@ class BidirectionalLSTMPooling(Pooling):
         else:
             packed = pack_padded_sequence(padded, bags.sizes.cpu(), batch_first=True, enforce_sorted=False)
             _, (states, _) = self.lstm(packed)
-        return Twins(query, self.to_output(torch.cat([states[0], states[1]], dim=-1)), None)
+        return PoolingOutput(query, self.to_output(torch.cat([states[0], states[1]], dim=-1)), None)

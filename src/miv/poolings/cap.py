@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.poolings.layers import Excitation, HeadNorm, identity_linear
-from miv.poolings.pooling_base import Pooling, Twins, check_choice, check_flag, check_heads
+from miv.poolings.pooling_base import Pooling, PoolingOutput, check_choice, check_flag, check_heads
 
 
 class CrossAttentionPooling(Pooling):
@@ -52,7 +52,7 @@ class CrossAttentionPooling(Pooling):
         check_choice("norm", norm, ("pre", "post", "none"))
         check_choice("gate_reads", gate_reads, ("query", "projected_query"))
         if not projection and heads != 1:
-            raise MivError(f"projection is False and heads is {heads}. Without a projection, set heads=1.")
+            raise MIVError(f"projection is False and heads is {heads}. Without a projection, set heads=1.")
         self.heads = heads
         self.head_channels = check_heads(channels, heads)  # D
         self.gate_reads = gate_reads
@@ -82,7 +82,7 @@ class CrossAttentionPooling(Pooling):
             targets: ``(T, C)``, the targets as they came.
         """
 
-    def forward(self, query: Tensor, bags: Bags) -> Twins:
+    def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         projected_query = self.project(query)  # (B, C)
         keys = bags.with_values(self.project(bags.values))  # (T, C)
         scores = self.scores(projected_query, keys, bags)  # (T, h)
@@ -97,10 +97,10 @@ class CrossAttentionPooling(Pooling):
             query_value = projected_query * gate  # (B, C)
 
         if self.pre_norm is not None:
-            return Twins(self.pre_norm(query_value), self.pre_norm.pool(attention, keys, gate), attention)
+            return PoolingOutput(self.pre_norm(query_value), self.pre_norm.pool(attention, keys, gate), attention)
         bag_value = keys.weighted_sum(attention, keys.values)  # (B, C)
         if gate is not None:
             bag_value = bag_value * gate  # a factor of every term of the sum
         if self.post_norm is not None:
-            return Twins(self.post_norm(query_value), self.post_norm(bag_value), attention)
-        return Twins(query_value, bag_value, attention)
+            return PoolingOutput(self.post_norm(query_value), self.post_norm(bag_value), attention)
+        return PoolingOutput(query_value, bag_value, attention)

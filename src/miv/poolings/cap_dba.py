@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from miv.bags import Bags
 from miv.poolings.cap import CrossAttentionPooling
-from miv.poolings.pooling_base import register
+from miv.poolings.pooling_base import register_pooling
 
 
 class DistancePooling(CrossAttentionPooling):
@@ -33,7 +33,7 @@ class DistancePooling(CrossAttentionPooling):
         return (c - distances) / s
 
 
-@register("cap_dba_l1", section="4.1.2")
+@register_pooling("cap_dba_l1", section="4.1.2")
 class ManhattanPooling(DistancePooling):
     r"""CAP with distance-based attention, :math:`L_1`.
 
@@ -46,7 +46,7 @@ class ManhattanPooling(DistancePooling):
         return math.sqrt(4 / math.pi) * channels, math.sqrt((2 - 4 / math.pi) * channels)
 
 
-@register("cap_dba_l2", section="4.1.2")
+@register_pooling("cap_dba_l2", section="4.1.2")
 class EuclideanPooling(DistancePooling):
     r"""CAP with distance-based attention, squared :math:`L_2`.
 

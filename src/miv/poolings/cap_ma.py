@@ -4,10 +4,10 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.poolings.cap import CrossAttentionPooling
-from miv.poolings.pooling_base import register
+from miv.poolings.pooling_base import register_pooling
 
 
-@register("cap_ma", section="6.4")
+@register_pooling("cap_ma", section="6.4")
 class MultiplicativePooling(CrossAttentionPooling):
     r"""CAP with the plain multiplicative attention of transformers, for ablation.
 

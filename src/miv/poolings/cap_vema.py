@@ -5,10 +5,10 @@ from torch import Tensor
 from miv.bags import Bags
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.layers import Excitation
-from miv.poolings.pooling_base import register
+from miv.poolings.pooling_base import register_pooling
 
 
-@register("cap_vema", section="4.1.2")
+@register_pooling("cap_vema", section="4.1.2")
 class VarianceExcitedPooling(CrossAttentionPooling):
     r"""CAP with variance-excited multiplicative attention (VEMA).
 

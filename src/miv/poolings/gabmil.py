@@ -1,10 +1,10 @@
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.poolings.pooling_base import Pooling, Twins, check_count, register
+from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, register_pooling
 
 
-@register("gabmil", section="4.2.2")
+@register_pooling("gabmil", section="4.2.2")
 class GatedAttentionPooling(Pooling):
     r"""Gated attention of Ilse et al. (2018).
 
@@ -20,8 +20,8 @@ class GatedAttentionPooling(Pooling):
         self.gate = nn.Linear(channels, hidden, bias=False)  # U
         self.score = nn.Linear(hidden, 1, bias=False)  # w
 
-    def forward(self, query: Tensor, bags: Bags) -> Twins:
+    def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         targets = bags.values  # (T, C)
         hidden = self.content(targets).tanh() * self.gate(targets).sigmoid()  # (T, H)
         attention = bags.softmax(self.score(hidden))  # (T, 1)
-        return Twins(query, bags.sum(attention * targets), attention)
+        return PoolingOutput(query, bags.sum(attention * targets), attention)

@@ -5,10 +5,10 @@ from typing import Literal
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.poolings.pooling_base import Pooling, Twins, check_choice, check_count, register
+from miv.poolings.pooling_base import Pooling, PoolingOutput, check_choice, check_count, register_pooling
 
 
-@register("mi_net", section="4.2")
+@register_pooling("mi_net", section="4.2")
 class MINetPooling(Pooling):
     r"""MI-Net of Wang et al. (2018): fully connected layers, then a pooling of the embeddings.
 
@@ -39,7 +39,7 @@ class MINetPooling(Pooling):
         self.embed = nn.Sequential(*(part for pair in layers for part in pair))  # A_1 … A_k
         self.to_output = nn.Linear(sizes[-1], channels)  # O
 
-    def forward(self, query: Tensor, bags: Bags) -> Twins:
+    def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         embedded = self.embed(bags.values)  # (T, H)
         if self.pool == "max":
             pooled = bags.max(embedded)  # (B, H)
@@ -47,4 +47,4 @@ class MINetPooling(Pooling):
             pooled = bags.mean(embedded)
         else:
             pooled = bags.logsumexp(embedded) - bags.sizes[:, None].to(embedded.dtype).log()
-        return Twins(query, self.to_output(pooled), None)
+        return PoolingOutput(query, self.to_output(pooled), None)

@@ -3,10 +3,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from miv.bags import Bags
-from miv.poolings.pooling_base import Pooling, Twins, check_count, check_heads, register
+from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, check_heads, register_pooling
 
 
-@register("msa", section="4.2.4")
+@register_pooling("msa", section="4.2.4")
 class SelfAttentionPooling(Pooling):
     r"""Multi-head self-attention (MSA) with a learned [CLS], as in TransMIL (Shao et al. 2021).
 
@@ -30,12 +30,12 @@ class SelfAttentionPooling(Pooling):
         check_count("layers", layers, most=64)
         self.layers = nn.ModuleList(EncoderLayer(channels, heads) for _ in range(layers))
 
-    def forward(self, query: Tensor, bags: Bags) -> Twins:
+    def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         padded, mask = bags.to_padded()  # (B, N, C), (B, N)
         mask = functional.pad(mask, (1, 0), value=True)  # (B, 1 + N)
         cls = self.norm(self.cls).expand_as(query)  # (B, C)
         bag_vector = self._first_output(cls, padded, mask)
-        return Twins(self._first_output(query, padded, mask), bag_vector, None)
+        return PoolingOutput(self._first_output(query, padded, mask), bag_vector, None)
 
     def _first_output(self, first: Tensor, rest: Tensor, mask: Tensor) -> Tensor:
         sequence = torch.cat([first[:, None], rest], dim=1)  # (B, 1 + N, C)

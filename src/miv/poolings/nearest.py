@@ -1,13 +1,13 @@
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.poolings.pooling_base import Pooling, Twins, register
+from miv.poolings.pooling_base import Pooling, PoolingOutput, register_pooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 
 SHARPNESS = 20.0  # of the shares; a cosine that is greater by 0.05 has e times the share
 
 
-@register("nearest", section="–")
+@register_pooling("nearest", section="–")
 class NearestPooling(Pooling):
     r"""The target nearest to the query by cosine: the plain answer, with nothing to learn but its scale.
 
@@ -29,10 +29,10 @@ class NearestPooling(Pooling):
         self.norm = AlignedNorm(self.channels, learned=False)
         self.similarity = ScaledProduct(self.channels, learned=False)
 
-    def forward(self, query: Tensor, bags: Bags) -> Twins:
+    def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         targets = bags.values  # (T, C), of one length
         cosine = (bags.expand(query) * targets).sum(dim=1, keepdim=True) / self.channels  # (T, 1)
         is_nearest = (cosine == bags.expand(bags.max(cosine))).to(targets.dtype)  # (T, 1)
         chosen = is_nearest / bags.expand(bags.sum(is_nearest))  # (T, 1)
         attention = bags.softmax(cosine * SHARPNESS).to(targets.dtype)  # (T, 1)
-        return Twins(query, bags.sum(chosen * targets), attention)
+        return PoolingOutput(query, bags.sum(chosen * targets), attention)

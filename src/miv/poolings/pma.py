@@ -4,12 +4,12 @@ import torch
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.poolings.layers import glorot_linear, identity_linear
-from miv.poolings.pooling_base import Pooling, Twins, check_heads, register
+from miv.poolings.pooling_base import Pooling, PoolingOutput, check_heads, register_pooling
 
 
-@register("pma", section="4.2.3")
+@register_pooling("pma", section="4.2.3")
 class MultiheadAttentionPooling(Pooling):
     r"""Pooling by multi-head attention (PMA) of Lee et al. (2019).
 
@@ -34,7 +34,7 @@ class MultiheadAttentionPooling(Pooling):
     def __init__(self, channels: int, heads: int = 2, seeds: int = 2) -> None:
         super().__init__(channels)
         if seeds not in (1, 2):
-            raise MivError(f"seeds is {seeds}. Expected 1 (PMA_1) or 2 (PMA_2, the paper's choice).")
+            raise MIVError(f"seeds is {seeds}. Expected 1 (PMA_1) or 2 (PMA_2, the paper's choice).")
         self.heads = heads
         self.head_channels = check_heads(channels, heads)
         self.seeds = seeds
@@ -48,14 +48,14 @@ class MultiheadAttentionPooling(Pooling):
         self.feed_forward = _feed_forward(channels)
         self.output_norm = nn.LayerNorm(channels, eps=1e-3)
 
-    def forward(self, query: Tensor, bags: Bags) -> Twins:
+    def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         query = self.row_wise(query)  # (B, C)
         targets = self.row_wise(bags.values)  # (T, C)
         keys, values = bags.with_values(self.to_key(targets)), self.to_value(targets)  # (T, C)
         seed = self.norm(self.seed).expand_as(query)  # (B, C)
         bag_vector, attention = self._attend(seed, keys, values)
         query_vector = self._attend(query, keys, values)[0] if self.seeds == 2 else query
-        return Twins(query_vector, bag_vector, attention)
+        return PoolingOutput(query_vector, bag_vector, attention)
 
     def _attend(self, seed: Tensor, keys: Bags, values: Tensor) -> tuple[Tensor, Tensor]:
         """One attention block: a seed for each bag ``(B, C)`` to ``(B, C)``, and the attention ``(T, h)``."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from miv.bags import Bags
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.registry import Registry
 
@@ -17,7 +17,7 @@ Start = Literal["paper", "similar"]
 
 
 @dataclass(frozen=True)
-class Twins:
+class PoolingOutput:
     """What a pooling gives: two vectors to compare, and where it looked.
 
     Args:
@@ -51,7 +51,7 @@ class WeightedProduct(nn.Module):
 class Pooling(nn.Module):
     r"""From a query and its bag to the twins.
 
-    A subclass writes ``forward(query, bags) -> Twins`` in terms of :math:`v^{query}` ``(B, C)`` and
+    A subclass writes ``forward(query, bags) -> PoolingOutput`` in terms of :math:`v^{query}` ``(B, C)`` and
     :math:`v^{target}` ``(T, C)``, the features *after* the first LayerNorm.
 
     That LayerNorm (``norm``) and the similarity (``similarity``) are shared parts of the whole verifier and
@@ -79,18 +79,18 @@ class Pooling(nn.Module):
         self.norm = AlignedNorm(self.channels)
         self.similarity = ScaledProduct(self.channels)
 
-    def __call__(self, query: Tensor, bags: Bags) -> Twins:
+    def __call__(self, query: Tensor, bags: Bags) -> PoolingOutput:
         """Check the shapes, then pool."""
         expected = f"Expected query (B, {self.channels}) and bags of values (T, {self.channels})"
         values = bags.values
         if query.shape != (len(bags), self.channels) or values.shape[1:] != (self.channels,):
-            raise MivError(
+            raise MIVError(
                 f"query is {tuple(query.shape)} and bags.values {tuple(values.shape)} in {len(bags)} bags. "
                 f"{expected}, one query a bag."
             )
         if not query.is_floating_point() or query.dtype != values.dtype:
-            raise MivError(f"query is {query.dtype} and bags.values {values.dtype}. {expected} of one float dtype.")
-        twins: Twins = super().__call__(query, bags)
+            raise MIVError(f"query is {query.dtype} and bags.values {values.dtype}. {expected} of one float dtype.")
+        twins: PoolingOutput = super().__call__(query, bags)
         return twins
 
 
@@ -98,7 +98,7 @@ POOLINGS: Registry[Pooling] = Registry("pooling")
 P = TypeVar("P", bound=type[Pooling])
 
 
-def register(name: str, *, section: str) -> Callable[[P], P]:
+def register_pooling(name: str, *, section: str) -> Callable[[P], P]:
     """Put a pooling in the registry under ``name``, with the ``section`` of the paper that describes it."""
     return POOLINGS.register(name, section)
 
@@ -126,7 +126,7 @@ def create_pooling(name: str, *, channels: int, start: Start = "paper", **option
     12
     >>> create_pooling("gabmil", channels=12, hiden=64)
     Traceback (most recent call last):
-    miv.errors.MivError: There is no option of gabmil 'hiden'. Did you mean 'hidden'? Known: channels, hidden.
+    miv.errors.MIVError: There is no option of gabmil 'hiden'. Did you mean 'hidden'? Known: channels, hidden.
     """
     check_choice("start", start, get_args(Start))
     pooling = POOLINGS.create(name, channels=channels, **options)
@@ -144,13 +144,13 @@ def check_choice(option: str, given: str, allowed: tuple[str, ...]) -> None:
 def check_flag(option: str, given: bool) -> None:
     """Refuse what is neither true nor false, such as the word ``false``, which Python takes for true."""
     if not isinstance(given, bool):
-        raise MivError(f"{option} is {given!r}. Expected True or False.")
+        raise MIVError(f"{option} is {given!r}. Expected True or False.")
 
 
 def check_count(option: str, given: int, most: int = 1_000_000) -> int:
     """Refuse what is not a whole number from 1 to ``most``, and return what is."""
     if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
-        raise MivError(f"{option} is {given!r}. Expected a whole number from 1 to {most:,}.")
+        raise MIVError(f"{option} is {given!r}. Expected a whole number from 1 to {most:,}.")
     return given
 
 
@@ -159,7 +159,7 @@ def check_heads(channels: int, heads: int) -> int:
     check_count("heads", heads)
     if channels % heads:
         divisors = [h for h in range(1, channels + 1) if channels % h == 0]
-        raise MivError(
+        raise MIVError(
             f"heads is {heads} and channels is {channels}. Expected heads that divide the channels: "
             f"{', '.join(map(str, divisors[:12]))}{', ...' if len(divisors) > 12 else ''}."
         )

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.checked_values import finite_number
 from miv.io.json_files import read_json_object, write_json
 
@@ -77,13 +77,13 @@ class Reference:
         path = Path(path)
         document = read_json_object(path, _REMEDY)
         if document.get("format") != FORMAT or document.get("version") != 1:
-            raise MivError(f'{path} has no "format": "{FORMAT}" of version 1. {_REMEDY}')
+            raise MIVError(f'{path} has no "format": "{FORMAT}" of version 1. {_REMEDY}')
         try:
             read = {
                 split: {name: _figures(one) for name, one in rows.items()} for split, rows in document["splits"].items()
             }
-        except (AttributeError, KeyError, TypeError, MivError) as error:
-            raise MivError(f"{path} does not hold figures by split and method ({error}). {_REMEDY}") from error
+        except (AttributeError, KeyError, TypeError, MIVError) as error:
+            raise MIVError(f"{path} does not hold figures by split and method ({error}). {_REMEDY}") from error
         backbone, strength = document.get("backbone"), document.get("strength")
         return cls(read, None if backbone is None else str(backbone), strength)
 

@@ -10,7 +10,7 @@ import numpy as np
 from miv.backbones import Backbone, create_backbone
 from miv.backbones.feature_cache import embed_pool
 from miv.data import ExemplarSet
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc, witness_metrics
 from miv.evaluation.cosines import cosines
 from miv.io.cache_folder import cache_folder
@@ -62,7 +62,7 @@ def reference(
     chosen = _chosen(sets, splits)
     kinds = {exemplars.pool.kind for exemplars in sets.values()}
     if len(kinds) != 1:
-        raise MivError(f"The splits hold {' and '.join(sorted(kinds))}. Expected instances of one kind.")
+        raise MIVError(f"The splits hold {' and '.join(sorted(kinds))}. Expected instances of one kind.")
     kind = kinds.pop()
     folder = Path(cache) if cache is not None else cache_folder() / "features"
     if backbone is None and kind == "features":
@@ -92,11 +92,11 @@ def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> 
     known = [split for split in sets if split != "train"]
     for split in splits or ():
         if split == "train":
-            raise MivError("The split is train, on which the logistic regression is fitted. Expected another one.")
+            raise MIVError("The split is train, on which the logistic regression is fitted. Expected another one.")
         if split not in known:
             raise unknown_name("split", split, known)
     if not known:
-        raise MivError("There is no split but train. Expected validation or test, on which nothing was fitted.")
+        raise MIVError("There is no split but train. Expected validation or test, on which nothing was fitted.")
     return known if splits is None else [split for split in known if split in splits]
 
 

@@ -8,7 +8,7 @@ from miv.audit.audit_report import heading
 from miv.audit.audit_tables import tables
 from miv.audit.findings import findings
 from miv.audit.reasons import reasons
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.json_files import read_json_object
 from miv.io.model_files import WEIGHTS_NAME, hash_of_weights, load_weights
 from miv.report.marks import badge, style
@@ -74,7 +74,7 @@ def read_audit(path: Path) -> dict[str, Any]:
     about, models = document.get("about"), document.get("models")
     fits = isinstance(about, dict) and isinstance(models, dict) and models
     if not fits or not all(isinstance(model, dict) for model in models.values()):  # type: ignore[union-attr]
-        raise MivError(f"{path} is not an audit: it has no models, or does not say what it is about. {_REMEDY}")
+        raise MIVError(f"{path} is not an audit: it has no models, or does not say what it is about. {_REMEDY}")
     return document
 
 
@@ -82,7 +82,7 @@ def _from_file(path: Path, source: ReportSource) -> str:
     document = read_audit(path)
     about = document["about"]
     if about.get("fingerprint") != source.exemplars.fingerprint:
-        raise MivError(
+        raise MIVError(
             f"{path} is an audit of other exemplars than those of {source.data}, split {source.split}, or of an older "
             "miv. Audit these runs on the same data and split."
         )
@@ -94,7 +94,7 @@ def _from_file(path: Path, source: ReportSource) -> str:
         said = findings(models)
         cells = [[[_cell(value) for value in list(row.values())[1:]] for row in rows] for _, _, rows in made]
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise MivError(f"{path} is not an audit: {type(error).__name__} {error}. {_REMEDY}") from error
+        raise MIVError(f"{path} is not an audit: {type(error).__name__} {error}. {_REMEDY}") from error
     sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in said)
     parts = [f"<h3>What the audit says</h3><p>{escape(told)}</p><ul>{sentences}</ul>"]
     badges = [badge(number, source.models[number].name) for number in numbers]
@@ -113,13 +113,13 @@ def _matched(path: Path, audited: dict[str, Any], source: ReportSource) -> dict[
         weights = one.get("weights")
         same = [n for n, known in enumerate(hashes) if known is not None and known == weights and n not in found]
         if not same:
-            raise MivError(
+            raise MIVError(
                 f"{path} audits {name}, which is none of the models of this report, or was trained again since. "
                 f"Expected an audit of {', '.join(model.name for model in source.models)}."
             )
         point = source.models[same[0]].point
         if (one.get("goal"), one.get("threshold")) != (point.goal, point.threshold):
-            raise MivError(f"{path} audits {name} as it was before it was calibrated anew. Audit it again.")
+            raise MIVError(f"{path} audits {name} as it was before it was calibrated anew. Audit it again.")
         found[same[0]] = one
     return dict(sorted(found.items()))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from miv import __version__
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.whole_files import whole_file
 from miv.report import sections
 from miv.report.audit_section import audit_section, read_audit
@@ -48,9 +48,9 @@ def write_report(
 def check_report(out: Path, exemplars: int, audit: Path | None) -> None:
     """Refuse, before the work, what cannot be written or read."""
     if not 1 <= exemplars <= MOST_EXEMPLARS:
-        raise MivError(f"The gallery is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS:,}.")
+        raise MIVError(f"The gallery is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS:,}.")
     if out.suffix.lower() not in (".html", ".htm"):
-        raise MivError(f"The report {out} ends in {out.suffix!r}. Expected a name that ends in .html.")
+        raise MIVError(f"The report {out} ends in {out.suffix!r}. Expected a name that ends in .html.")
     if audit is not None:
         read_audit(audit)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from miv.data import ExemplarSet, load_splits
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.witness_rules import ConformalRule
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.evaluation import Predictions
 from miv.reference import Figures, Reference
 from miv.runtime.progress import Progress, SilentProgress
@@ -72,12 +72,12 @@ class ReportSource:
 
     def __post_init__(self) -> None:
         if not self.models:
-            raise MivError("There is no model to report on. Expected at least one run.")
+            raise MIVError("There is no model to report on. Expected at least one run.")
         for model in self.models:
             answers = model.answers
             same = len(answers) == len(self.exemplars) and np.array_equal(answers.ptr, self.exemplars.bag_ptr)
             if not same or not np.array_equal(answers.label, self.exemplars.label):
-                raise MivError(
+                raise MIVError(
                     f"The answers of {model.name} are for other exemplars than those of {self.data}, split "
                     f"{self.split}. Expected runs that were evaluated on the same data."
                 )
@@ -103,7 +103,7 @@ def open_runs(
     runs = [RunFolder(path) for path in paths]
     for run in runs:
         if not run.exists():
-            raise MivError(f"{run.path} is not a run of `miv train`: it has no run.json.")
+            raise MIVError(f"{run.path} is not a run of `miv train`: it has no run.json.")
         refuse_unfinished(run.path)
         if not run.predictions(split).is_file():
             known = [file.stem for file in run.predictions(split).parent.glob("*.parquet")]
@@ -112,11 +112,11 @@ def open_runs(
     wanted = [about["data"]["fingerprints"].get(split) for about in abouts]
     for run, fingerprint in zip(runs, wanted, strict=True):
         if fingerprint != wanted[0]:
-            raise MivError(f"{run.path} and {runs[0].path} were evaluated on other data. Report on each by itself.")
+            raise MIVError(f"{run.path} and {runs[0].path} were evaluated on other data. Report on each by itself.")
     told = abouts[0]["data"]
     exemplars = _find_exemplars(told, split, data, cache, progress or SilentProgress())
     if exemplars.fingerprint != wanted[0]:
-        raise MivError(
+        raise MIVError(
             f"The split {split!r} of {data or told['name']} is not what {runs[0].path} was evaluated on; it was "
             "changed or built anew. Give the folder of the same data: --data DIR."
         )
@@ -152,7 +152,7 @@ def _find_exemplars(
         from miv.tasks import build_once, list_tasks
 
         if name not in list_tasks() or cache is None:
-            raise MivError(
+            raise MIVError(
                 f"The data of the run, {name or 'without a name'}, are not there. Say where they are: --data DIR."
             )
         options = {key: Path(value) if key == "raw" else value for key, value in told.get("options", {}).items()}

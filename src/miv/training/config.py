@@ -9,7 +9,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.io.json_files import read_json_object
 
 # From which epoch (counted from 0) which learning rate holds.
@@ -124,17 +124,17 @@ class TrainingConfig:
         for name, smallest in least.items():
             given = getattr(self, name)
             if given is not None and given < smallest:
-                raise MivError(f"{name} is {given}. Expected {smallest} or more.")
+                raise MIVError(f"{name} is {given}. Expected {smallest} or more.")
         if self.seed > _GREATEST_SEED:
-            raise MivError(f"seed is {self.seed}. Expected {_GREATEST_SEED} or less.")
+            raise MIVError(f"seed is {self.seed}. Expected {_GREATEST_SEED} or less.")
         if self.start == "paper" and self.align_epochs:
-            raise MivError(f"align_epochs is {self.align_epochs} and start is 'paper'. The map needs start='similar'.")
+            raise MIVError(f"align_epochs is {self.align_epochs} and start is 'paper'. The map needs start='similar'.")
         if not self.frozen_stage and not self.full_stage:
-            raise MivError("frozen_stage and full_stage are both false, so nothing is trained. Expected one or both.")
+            raise MIVError("frozen_stage and full_stage are both false, so nothing is trained. Expected one or both.")
         _check_rates("learning_rates", self.learning_rates)
         rate = self.backbone_learning_rate
         if isinstance(rate, float) and not 0 < rate < 10:
-            raise MivError(f"backbone_learning_rate is {rate}. Expected a rate above 0, such as 2e-5, or auto or same.")
+            raise MIVError(f"backbone_learning_rate is {rate}. Expected a rate above 0, such as 2e-5, or auto or same.")
         for name in ("frozen_learning_rates", "contrast_learning_rates"):
             if getattr(self, name):
                 _check_rates(name, getattr(self, name))
@@ -147,8 +147,8 @@ class TrainingConfig:
                 raise unknown_name(f"setting{where}", name, known)
         try:
             return replace(self, **changes)
-        except MivError as error:
-            raise MivError(f"{error}{f' (given{where})' if where else ''}") from error
+        except MIVError as error:
+            raise MIVError(f"{error}{f' (given{where})' if where else ''}") from error
 
     @property
     def criterion(self) -> str:
@@ -189,9 +189,9 @@ def read_settings(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise MivError(f"Could not read {path}: {error.strerror or error}.") from error
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
-        raise MivError(f"{path} is not TOML: {error}.") from error
+        raise MIVError(f"{path} is not TOML: {error}.") from error
 
 
 def parse_setting(name: str, text: str) -> Any:
@@ -212,7 +212,7 @@ def parse_setting(name: str, text: str) -> Any:
             pairs = [pair.split(":") if ":" in pair else ["0", pair] for pair in text.split(",")]
             return tuple((int(epoch), float(rate)) for epoch, rate in pairs)
         except ValueError as error:
-            raise MivError(f"{name} is {text!r}. Expected epoch:rate pairs, such as 0:1e-4,5:5e-5.") from error
+            raise MIVError(f"{name} is {text!r}. Expected epoch:rate pairs, such as 0:1e-4,5:5e-5.") from error
     if name.endswith("_options"):
         return parse_options(_split(text), name)
     return text
@@ -233,7 +233,7 @@ def parse_options(texts: list[str], where: str) -> dict[str, Any]:
     for text in texts:
         key, equals, value = text.strip().partition("=")
         if not key or not equals:
-            raise MivError(f"{where} is {text!r}. Expected key=value, such as heads=4.")
+            raise MIVError(f"{where} is {text!r}. Expected key=value, such as heads=4.")
         try:
             options[key] = json.loads(value)
         except ValueError:
@@ -244,7 +244,7 @@ def parse_options(texts: list[str], where: str) -> dict[str, Any]:
 def _check_rates(name: str, given: LearningRates) -> None:
     epochs = [epoch for epoch, _ in given]
     if not epochs or epochs[0] != 0 or epochs != sorted(set(epochs)) or not all(0 < rate < 10 for _, rate in given):
-        raise MivError(
+        raise MIVError(
             f"{name} is {given}. Expected pairs of an epoch and a rate above 0, the epochs rising from 0, such as "
             "0:1e-4,5:5e-5."
         )
@@ -259,7 +259,7 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
         words = [word for part in parts[1:] for word in get_args(part)]  # beside a number
         if isinstance(value, str) and words:
             if value not in words:
-                raise MivError(f"{name} is {value!r}. Expected {_WORDS[parts[0]]}, or {' or '.join(words)}.")
+                raise MIVError(f"{name} is {value!r}. Expected {_WORDS[parts[0]]}, or {' or '.join(words)}.")
             return value
         wanted = parts[0]
     if get_origin(wanted) is Literal:
@@ -269,7 +269,7 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
     if wanted == LearningRates:
         pairs = value if isinstance(value, (list, tuple)) else [value]
         if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
-            raise MivError(
+            raise MIVError(
                 f"{name} is {value!r}. Expected pairs of an epoch and a rate, such as [[0, 1e-4], [5, 5e-5]]."
             )
         return tuple((_checked(name, epoch, int), _checked(name, rate, float)) for epoch, rate in pairs)
@@ -277,9 +277,9 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
         return float(value)
     wanted = dict if get_origin(wanted) is dict else wanted
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        raise MivError(f"{name} is {value!r}. Expected {_WORDS[wanted]}.")
+        raise MIVError(f"{name} is {value!r}. Expected {_WORDS[wanted]}.")
     if wanted is float and not math.isfinite(value):
-        raise MivError(f"{name} is {value}. Expected a finite number.")
+        raise MIVError(f"{name} is {value}. Expected a finite number.")
     return _as_json(name, value) if wanted is dict else value
 
 
@@ -288,7 +288,7 @@ def _as_json(name: str, options: dict[str, Any]) -> dict[str, Any]:
     try:
         as_written: dict[str, Any] = json.loads(json.dumps(options, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise MivError(f"{name} is {options!r}. Expected numbers, texts, true, false and lists of these.") from error
+        raise MIVError(f"{name} is {options!r}. Expected numbers, texts, true, false and lists of these.") from error
     return as_written
 
 

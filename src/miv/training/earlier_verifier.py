@@ -10,7 +10,7 @@ from typing import Any
 from miv.data import InstancePool
 from miv.data.instance_form import InstanceForm
 from miv.decisions.operating_point import OperatingPoint
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.model_files import hash_of_weights
 from miv.models.verifier import Verifier
 from miv.poolings.pooling_base import POOLINGS
@@ -23,7 +23,7 @@ _WITHOUT_WEIGHTS = ("config", "pretrained")
 
 
 @dataclass(frozen=True)
-class Start:
+class EarlierVerifier:
     """The verifier from which a training starts.
 
     Args:
@@ -37,7 +37,7 @@ class Start:
     weights: str
 
     @classmethod
-    def read(cls, name: str | Path) -> "Start":
+    def read(cls, name: str | Path) -> "EarlierVerifier":
         """Load it: the folder of a run or of a verifier, a name on the hub, or one that comes with the package."""
         verifier = Verifier.from_pretrained(name).float()
         verifier.operating_point = OperatingPoint.default()  # was calibrated for other weights
@@ -86,7 +86,7 @@ class Start:
 
     def _compare(self, name: str, given: Any, own: Any) -> None:
         if given is not None and json.dumps(given, sort_keys=True) != json.dumps(own, sort_keys=True):
-            raise MivError(
+            raise MIVError(
                 f"{name} is {given!r}, but the training starts from {self.name}, which has {own!r}. Leave {name} out, "
                 "or start from another verifier."
             )
@@ -96,7 +96,7 @@ class Start:
         self.verifier.backbone.check(pool)
         form, own = InstanceForm.of(pool), self.verifier.instances
         if form is not None and own is not None and form != own:
-            raise MivError(
+            raise MIVError(
                 f"The images are {_words(form)}, but the training starts from {self.name}, which was trained on images "
                 f"of {_words(own)}. Build the data with images of that form, or start from another verifier."
             )

@@ -9,7 +9,7 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from miv.training.stage_state import Row
+from miv.training.stage_state import EpochMetrics
 
 
 class EpochProgress(Callback):
@@ -79,7 +79,7 @@ class EpochProgress(Callback):
 BY_NEAREST = ("contrast", "align")  # stages without a verdict yet, which answer by the nearest target
 
 
-def _figures(row: Row, stage: str) -> str:
+def _figures(row: EpochMetrics, stage: str) -> str:
     of = "nearest loss" if stage in BY_NEAREST else "loss"
     return (
         f"validation {of} {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "

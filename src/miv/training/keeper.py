@@ -14,7 +14,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
 from miv.io.whole_files import whole_file
-from miv.runtime.processes import Share
+from miv.runtime.processes import ProcessShare
 from miv.training.stage_state import StageState
 
 LAST, BEST = "last.ckpt", "best"
@@ -46,7 +46,7 @@ class Keeper(Checkpoint):
     def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
         """Save between two steps where that is due."""
         due = time.monotonic() - self._saved > SAVE_SECONDS and trainer.is_global_zero
-        asked, save = Share.of_this_process().sum(np.array([self._asked, self._asked or due], np.int64))
+        asked, save = ProcessShare.of_this_process().sum(np.array([self._asked, self._asked or due], np.int64))
         if save:  # on one process is on all
             module.settle()
             self._save(trainer)
@@ -76,7 +76,7 @@ class Keeper(Checkpoint):
 
     def stop_if_asked(self) -> None:
         """Stop where everything is saved already; a wish on one process is one on all."""
-        if Share.of_this_process().sum(np.array(self._asked, np.int64)):
+        if ProcessShare.of_this_process().sum(np.array(self._asked, np.int64)):
             raise Stopped(SAVED)
 
     @contextmanager

@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.strategies import DDPStrategy
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.runtime.cores import available_cores
 
 
@@ -72,7 +72,7 @@ class Machine:
             )
         except (MisconfigurationException, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0].rstrip(".")
-            raise MivError(
+            raise MIVError(
                 f"The accelerator {self.accelerator!r} with {self.devices} devices cannot be used here: {reason}. "
                 "--accelerator cpu works everywhere."
             ) from error

@@ -14,7 +14,7 @@ from miv.backbones.cut_texts import warn_of_cut_texts
 from miv.backbones.feature_cache import embed_pool
 from miv.data import ExemplarSet, InstancePool
 from miv.data.instance_form import InstanceForm
-from miv.errors import MivError, StoppedByUser
+from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Evaluation, evaluate
 from miv.inference.prediction import predict
 from miv.io.json_files import write_json
@@ -22,11 +22,11 @@ from miv.io.whole_files import whole_folder
 from miv.models.verifier import Verifier
 from miv.poolings.pooling_base import POOLINGS
 from miv.poolings.similar import AlignedNorm
-from miv.runtime.processes import Share
+from miv.runtime.processes import ProcessShare
 from miv.runtime.progress import Progress, SilentProgress
 from miv.training.config import TrainingConfig
 from miv.training.contrast_cache import contrast_once
-from miv.training.earlier_verifier import Start
+from miv.training.earlier_verifier import EarlierVerifier
 from miv.training.fine_tuning import settle_backbone_rate
 from miv.training.keeper import BEST, LAST
 from miv.training.machine import Machine, is_first_process, set_threads
@@ -52,7 +52,7 @@ def train(
     *,
     data: str = "",
     data_options: dict[str, Any] | None = None,
-    start_from: str | Path | Start | None = None,
+    start_from: str | Path | EarlierVerifier | None = None,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Evaluation]:
@@ -73,23 +73,23 @@ def train(
     """
     for split in ("train", "validation"):
         if split not in sets:
-            raise MivError(f"There is no split {split!r}. A training needs train and validation.")
+            raise MIVError(f"There is no split {split!r}. A training needs train and validation.")
         label = sets[split].label
         # A small validation does not choose anything: a trial on halves of train does.
         chooses = split == "train" or len(label) >= ENOUGH
         if config.start == "similar" and chooses and label.min() == label.max():
-            raise MivError(
+            raise MIVError(
                 f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. A training needs bags that "
                 "hold something of the query's class, and bags that do not."
             )
     for name in ("contrast_epochs", "align_epochs"):
         if getattr(config, name) and machine.processes > 1:
-            raise MivError(
+            raise MIVError(
                 f"{name} is {getattr(config, name)} with {machine.processes} processes. That stage compares all "
                 f"exemplars of a batch, so it needs one process: leave out --devices and --nodes, or set {name} to 0."
             )
     device = machine.find_device()
-    start = Start.read(start_from) if isinstance(start_from, str | Path) else start_from
+    start = EarlierVerifier.read(start_from) if isinstance(start_from, str | Path) else start_from
     config = complete(config if start is None else start.adopted(config), sets["train"].pool)
     config = settle_backbone_rate(config, is_trained=start is not None)
     started = None if start is None else start.document()
@@ -116,7 +116,7 @@ def train(
     verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
     # The backbone of the first stage is the one that the cache has, or may have from another training.
     evaluations = _evaluate(verifier, sets, run, progress, machine.cache if best == FROZEN else None)
-    if Share.of_this_process().rank == 0:
+    if ProcessShare.of_this_process().rank == 0:
         with whole_folder(run.verifier) as temporary:
             verifier.save_pretrained(temporary)
         seconds = {name: state.seconds for name, state in states.items()}
@@ -205,9 +205,9 @@ def _evaluate(
         known = None if cache is None else embed_pool(verifier.backbone, sets[split].pool, cache, progress)
         predictions = predict(verifier, sets[split], known, progress)
         evaluations[split] = evaluate(predictions)
-        if Share.of_this_process().rank == 0:
+        if ProcessShare.of_this_process().rank == 0:
             predictions.save(run.predictions(split))
-    if Share.of_this_process().rank == 0:
+    if ProcessShare.of_this_process().rank == 0:
         write_json(run.evaluation, {split: found.document() for split, found in evaluations.items()})
     return evaluations
 
@@ -238,7 +238,7 @@ def _backbone(config: TrainingConfig, pool: InstancePool) -> str:
     if config.backbone is not None:
         return config.backbone
     if pool.kind not in DEFAULT_BACKBONES:
-        raise MivError(f"The instances are of kind {pool.kind!r}. Say which backbone: --backbone hf:<name or folder>.")
+        raise MIVError(f"The instances are of kind {pool.kind!r}. Say which backbone: --backbone hf:<name or folder>.")
     return DEFAULT_BACKBONES[pool.kind]
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from miv import __version__
 from miv.data import ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.json_files import read_json_object, write_json
 from miv.io.model_files import RUN_NAME, VERIFIER_NAME
 from miv.io.whole_files import remove_unfinished
@@ -124,21 +124,21 @@ class RunFolder:
         """See that a run can begin here, or that the one that is here is the same."""
         if not self.exists():
             if self.path.exists() and any(self.path.iterdir()) and not resume:
-                raise MivError(f"{self.path} is not empty, and not a run. Choose another folder for --out.")
+                raise MIVError(f"{self.path} is not empty, and not a run. Choose another folder for --out.")
             return
         if not resume:
-            raise MivError(f"{self.path} holds a run. Go on with it by --resume, or choose another folder for --out.")
+            raise MIVError(f"{self.path} holds a run. Go on with it by --resume, or choose another folder for --out.")
         about = self.read()
         self._check_start(about.get("start"), start)
         before = {**TrainingConfig().document(), **self.read_config()}  # a setting that is younger than the run
         for name, value in config.document().items():
             if before[name] != value:
-                raise MivError(
+                raise MIVError(
                     f"{self.path} was begun with {name} = {before[name]!r}, and now it is {value!r}. Go on with "
                     "the same settings, or choose another folder for --out."
                 )
         if about["data"]["fingerprints"] != _fingerprints(sets):
-            raise MivError(f"{self.path} was begun with other data than {data}. Choose another folder for --out.")
+            raise MIVError(f"{self.path} was begun with other data than {data}. Choose another folder for --out.")
 
     def _check_start(self, before: dict[str, str] | None, now: dict[str, str] | None) -> None:
         if (before or {}).get("weights") == (now or {}).get("weights"):
@@ -146,7 +146,7 @@ class RunFolder:
         was = "without --from" if before is None else f"with --from {before['name']}"
         same = before is not None and now is not None and before["name"] == now["name"]
         given = "it is not given" if now is None else f"it is {now['name']}{', with other weights' if same else ''}"
-        raise MivError(
+        raise MIVError(
             f"{self.path} was begun {was}, and now {given}. Go on from the same start, or choose another folder for "
             "--out."
         )
@@ -155,10 +155,10 @@ class RunFolder:
         """What ``run.json`` says."""
         about = read_json_object(self.about, _DAMAGED)
         if about.get("format") != FORMAT:
-            raise MivError(f"{self.about} is not of a run: its format is not {FORMAT!r}.")
+            raise MIVError(f"{self.about} is not of a run: its format is not {FORMAT!r}.")
         lacking = [name for name in ("data", "seed", "done") if name not in about]
         if lacking:
-            raise MivError(f"{self.about} lacks {', '.join(lacking)}. {_DAMAGED}")
+            raise MIVError(f"{self.about} lacks {', '.join(lacking)}. {_DAMAGED}")
         return about
 
     def read_config(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def refuse_unfinished(path: Path) -> None:
     """Where a path is a run that has no final verifier yet, say with which command it gets one."""
     run = RunFolder(path)
     if run.exists() and not run.verifier.is_dir():
-        raise MivError(f"The run {path} is not done. Go on with it: {run.command_to_resume()}")
+        raise MIVError(f"The run {path} is not done. Go on with it: {run.command_to_resume()}")
 
 
 def _fingerprints(sets: dict[str, ExemplarSet]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.training.run_folder import RunFolder
 
 METRICS = ("auroc", "accuracy", "f1", "i_auroc", "i_ap", "i_mrr", "i_top1")  # runs before the last two lack them
@@ -14,7 +14,7 @@ def find_runs(folder: Path) -> list[Path]:
     """The runs in a folder and in the folders in it, in the order of their names."""
     found = sorted(path.parent for path in folder.rglob("run.json") if RunFolder(path.parent).exists())
     if not found:
-        raise MivError(f"{folder} holds no run. `miv train DATA --out {folder}/NAME` makes one.")
+        raise MIVError(f"{folder} holds no run. `miv train DATA --out {folder}/NAME` makes one.")
     return found
 
 
@@ -47,7 +47,7 @@ def compare_runs(paths: list[Path], split: str) -> list[Summary]:
     for path in paths:
         if not RunFolder(path).exists():
             problem = "it has no run.json" if path.is_dir() else "there is no such folder"
-            raise MivError(f"{path} is not a run: {problem}. `miv runs list` shows the runs that there are.")
+            raise MIVError(f"{path} is not a run: {problem}. `miv runs list` shows the runs that there are.")
     configs = [RunFolder(path).read_config() for path in paths]
     differing = [name for name in configs[0] if any(config.get(name) != configs[0][name] for config in configs)]
     rows = []

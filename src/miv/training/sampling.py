@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from miv.data import ExemplarSet
-from miv.runtime.processes import Share
+from miv.runtime.processes import ProcessShare
 from miv.training.stage_state import StageState
 
 Part = tuple[NDArray[np.int64], float]  # the exemplars of one process, and the factor of the sum of their losses
@@ -35,7 +35,7 @@ class BatchSampler(Sampler[Part]):
         return self.steps
 
     def __iter__(self) -> Iterator[Part]:
-        share = Share.of_this_process()
+        share = ProcessShare.of_this_process()
         batches = self.draw(np.random.default_rng([*self.seed, self.state.epoch]))
         for batch in batches[self.state.step :]:
             mine = share.part(batch)

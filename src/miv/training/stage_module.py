@@ -12,17 +12,18 @@ from torch.nn import functional
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset
 
+from miv.backbones.embedding import embed, prepared
 from miv.data import ExemplarSet
-from miv.data.batches import Batch, Lookup, embed, embedded, make_batch, prepared
+from miv.data.batches import Batch, InstanceLookup, embedded, make_batch
 from miv.evaluation import Predictions, auroc
 from miv.inference.prediction import predict
 from miv.models.verifier import Verifier
-from miv.runtime.processes import Share
+from miv.runtime.processes import ProcessShare
 from miv.training.augmentation import DRAWS, affine
 from miv.training.config import TrainingConfig
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
-from miv.training.stage_state import Row, StageState
+from miv.training.stage_state import EpochMetrics, StageState
 
 Features = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
 
@@ -63,13 +64,13 @@ class StageModule(LightningModule):
 
     def on_train_start(self) -> None:
         self._began = time.monotonic() - self.state.seconds
-        self._loss_sum = self.state.loss_sum if Share.of_this_process().rank == 0 else 0.0
+        self._loss_sum = self.state.loss_sum if ProcessShare.of_this_process().rank == 0 else 0.0
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         epoch, step = self.state.epoch, self.state.step
         done = (epoch * self.steps + step) / (self.config.max_epochs * self.steps)
         set_rates(self.trainer.optimizers[0], learning_rate(self.config, epoch, done))
-        rank = Share.of_this_process().rank  # poolings that draw random numbers shall not draw the same ones
+        rank = ProcessShare.of_this_process().rank  # poolings that draw random numbers shall not draw the same ones
         torch.manual_seed(_one_number(self.config.seed, self.stage, epoch, step, rank))
 
     def training_step(self, step: tuple[Batch, float], batch_idx: int) -> Tensor:
@@ -111,11 +112,11 @@ class StageModule(LightningModule):
         self.state.step, self.state.loss_sum = 0, 0.0
         self._loss_sum = 0.0
 
-    def measure(self) -> Row:
+    def measure(self) -> EpochMetrics:
         """How well ``validation`` is answered now."""
         return self.figures(self.answer(self.sets["validation"]))
 
-    def figures(self, answers: Predictions) -> Row:
+    def figures(self, answers: Predictions) -> EpochMetrics:
         """The metrics of an epoch."""
         label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
         return {
@@ -138,7 +139,7 @@ class StageModule(LightningModule):
 
     def settle(self) -> None:
         """Bring the sum of losses and the time, which are counted elsewhere, into the state."""
-        self.state.loss_sum = float(Share.of_this_process().sum(np.float64(self._loss_sum)))
+        self.state.loss_sum = float(ProcessShare.of_this_process().sum(np.float64(self._loss_sum)))
         self.state.seconds = time.monotonic() - self._began
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -170,7 +171,7 @@ class StageData(LightningDataModule):
 
 
 class _Batches(Dataset[tuple[Batch, float]]):
-    def __init__(self, exemplars: ExemplarSet, lookup: Lookup) -> None:
+    def __init__(self, exemplars: ExemplarSet, lookup: InstanceLookup) -> None:
         self.exemplars = exemplars
         self.lookup = lookup
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-Row = dict[str, float]
+EpochMetrics = dict[str, float]
 
 _SAVED = ("history", "step", "loss_sum", "seconds", "start", "start_logit")
 _YOUNGEST = ("start", "start_logit")  # older checkpoints have none of them
@@ -25,11 +25,11 @@ class StageState:
         keeps_last: whether the last epoch is the best by definition, as there is nothing to choose by; likewise.
     """
 
-    history: list[Row] = field(default_factory=list)
+    history: list[EpochMetrics] = field(default_factory=list)
     step: int = 0
     loss_sum: float = 0.0
     seconds: float = 0.0
-    start: Row | None = None
+    start: EpochMetrics | None = None
     start_logit: list[float] | None = None
     criterion: str = "validation_accuracy"
     keeps_last: bool = False

@@ -10,9 +10,9 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from miv.data import ExemplarSet
-from miv.errors import MivError, StoppedByUser
+from miv.errors import MIVError, StoppedByUser
 from miv.models.verifier import Verifier
-from miv.runtime.processes import Share
+from miv.runtime.processes import ProcessShare
 from miv.training.align import CLEAR_AUROC, AlignModule
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule
@@ -21,7 +21,7 @@ from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.machine import Machine
 from miv.training.run_folder import RunFolder
 from miv.training.stage_module import Features, StageData, StageModule
-from miv.training.stage_state import Row, StageState
+from miv.training.stage_state import EpochMetrics, StageState
 
 CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
 
@@ -85,7 +85,7 @@ def run_stage(
         state = _keep_start(stage, verifier, config, sets, run, features)
     elif not state.is_over(stage.epochs(config), stage.patience):
         state = _go_on(stage, verifier, config, sets, run, machine, before, features)
-    if Share.of_this_process().rank == 0:
+    if ProcessShare.of_this_process().rank == 0:
         record_metrics(run, {**before, stage.name: state})  # a kill may have come between checkpoint and metrics
     best = Verifier.from_pretrained(folder / BEST)
     if stage.name == CONTRAST:  # perhaps that of a run with another pooling
@@ -153,7 +153,7 @@ def _keep_start(
     """Keep the verifier as it is: a stage of no epochs."""
     module = _module(stage, verifier, config, sets, features)
     module.state.start = module.measure()
-    if Share.of_this_process().rank == 0:
+    if ProcessShare.of_this_process().rank == 0:
         verifier.save_pretrained(run.checkpoints(stage.name) / BEST)
     return module.state
 
@@ -190,7 +190,7 @@ def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
         write_metrics(run.metrics, numbered or starts)
 
 
-def _shown(row: Row) -> Row:
+def _shown(row: EpochMetrics) -> EpochMetrics:
     """What all stages measure."""
     return {name: value for name, value in row.items() if name != CLEAR_AUROC}
 
@@ -205,7 +205,7 @@ def read_state(path: Path, criterion: str, *, keeps_last: bool = False) -> Stage
         state.restore(document["stage"])
     except (OSError, EOFError, KeyError, TypeError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise MivError(
+        raise MIVError(
             f"{path} is damaged ({reason}), so the run cannot go on. Copy it anew, or train again with another --out."
         ) from error
     return state

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Mapping
 
 from miv.data import ExemplarSet
-from miv.errors import MivWarning
+from miv.errors import MIVWarning
 from miv.evaluation import Evaluation
 from miv.evaluation.classification import auroc_within_chance
 from miv.training.stage_state import START, StageState
@@ -29,7 +29,7 @@ def warn_of_run(states: Mapping[str, StageState], evaluation: Evaluation, valida
     what_to_try = _WHAT_TO_TRY if any(state.history for state in states.values()) else _WITHOUT_LEARNING
     texts = (_at_chance(evaluation.metrics["auroc"], validation, what_to_try), _memorised(states, validation))
     for text in filter(None, texts):
-        warnings.warn(text, MivWarning, stacklevel=3)
+        warnings.warn(text, MIVWarning, stacklevel=3)
 
 
 def _at_chance(auroc: float, validation: ExemplarSet, what_to_try: str) -> str | None:

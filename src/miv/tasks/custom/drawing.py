@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.runtime.progress import Progress
 from miv.tasks.custom.nearness import nearest_classes
 
@@ -49,26 +49,26 @@ class Drawing:
 
     def __post_init__(self) -> None:
         if self.exemplars < 2:
-            raise MivError(f"{self.exemplars} exemplars cannot be drawn; ask for at least 2.")
+            raise MIVError(f"{self.exemplars} exemplars cannot be drawn; ask for at least 2.")
         if not 1 <= self.bag_mean <= 1_000_000:
-            raise MivError(f"The mean bag size is {self.bag_mean:g}. Expected at least 1.")
+            raise MIVError(f"The mean bag size is {self.bag_mean:g}. Expected at least 1.")
         smallest, largest = self.bag_range
         if not 1 <= smallest <= self.bag_mean <= largest:
-            raise MivError(
+            raise MIVError(
                 "Bag sizes must satisfy 1 ≤ min ≤ mean ≤ max; "
                 f"these are: min {smallest}, mean {self.bag_mean:g}, max {largest}."
             )
         if not 0 < self.witness_rate <= 1:
-            raise MivError(f"The witness rate must be above 0 and at most 1, not {self.witness_rate:g}.")
+            raise MIVError(f"The witness rate must be above 0 and at most 1, not {self.witness_rate:g}.")
         if self.witnesses is not None and not 1 <= self.witnesses <= smallest:
-            raise MivError(
+            raise MIVError(
                 f"Every positive bag cannot hold {self.witnesses} witnesses: give a number from 1 to the "
                 f"smallest bag size, {smallest}, or raise that size."
             )
         if not 0 <= self.hard_negatives <= 1:
-            raise MivError(f"The share of hard negatives must be from 0 to 1, not {self.hard_negatives:g}.")
+            raise MIVError(f"The share of hard negatives must be from 0 to 1, not {self.hard_negatives:g}.")
         if self.hard_classes < 1:
-            raise MivError(f"At least 1 class must count as most like the query's, not {self.hard_classes}.")
+            raise MIVError(f"At least 1 class must count as most like the query's, not {self.hard_classes}.")
 
     @property
     def bag_range(self) -> tuple[int, int]:
@@ -96,7 +96,7 @@ class Drawing:
             split: the name of the split, for messages.
         """
         if not members:
-            raise MivError(f"The split {split} has no instances left. Give more, or another seed.")
+            raise MIVError(f"The split {split} has no instances left. Give more, or another seed.")
         classes = _Classes(pool, members, self)
         self._check_enough(classes, split)
         queries: list[int] = []
@@ -148,14 +148,14 @@ class Drawing:
 
     def _check_enough(self, classes: "_Classes", split: str) -> None:
         if not len(classes.query_places):
-            raise MivError(
+            raise MIVError(
                 f"The split {split} has no class with two different instances, so no query could have a "
                 "witness. Give more instances a class, or another seed."
             )
         others = len(classes.flat) - classes.largest
         largest_bag = self.bag_range[1]
         if others < largest_bag:
-            raise MivError(
+            raise MIVError(
                 f"The split {split} has {classes.count} classes with {len(classes.flat)} instances; beside "
                 f"its largest class {others} are left, too few for a bag of {largest_bag}. Lower --bag-max, "
                 "give more instances, or give this split a larger share of the classes."

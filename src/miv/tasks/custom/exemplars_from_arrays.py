@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from miv.data import ExemplarSet, Kind
-from miv.errors import MivError
+from miv.data import ExemplarSet, InstanceKind
+from miv.errors import MIVError
 from miv.io.instance_files import check_text, check_vector
 from miv.tasks.custom.pool_builder import PoolBuilder
 
@@ -38,14 +38,14 @@ def from_arrays(
     (2, 3, [1, 2])
     """
     if len(queries) != len(bags):
-        raise MivError(f"There are {len(queries)} queries and {len(bags)} bags; each query needs its bag.")
+        raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags; each query needs its bag.")
     if not len(bags):
-        raise MivError("There is no exemplar. Expected at least one query and its bag.")
+        raise MIVError("There is no exemplar. Expected at least one query and its bag.")
     builder = PoolBuilder(_kind_of(queries))
     query_index, bag_index = [], []
     for number, (query, bag) in enumerate(zip(queries, bags, strict=True)):
         if isinstance(bag, str) or not len(bag):
-            raise MivError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}; expected a list.")
+            raise MIVError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}; expected a list.")
         query_index.append(builder.add(_checked(builder.kind, query, f"query {number}"), f"query {number}"))
         places = (f"bag {number}, instance {position}" for position in range(len(bag)))
         bag_index.append(
@@ -54,7 +54,7 @@ def from_arrays(
     return ExemplarSet.from_lists(builder.pool(), query_index, bag_index, labels, witnesses, groups)
 
 
-def _kind_of(queries: Any) -> Kind:
+def _kind_of(queries: Any) -> InstanceKind:
     first = queries[0]
     if isinstance(first, str):
         return "text"
@@ -63,21 +63,21 @@ def _kind_of(queries: Any) -> Kind:
         return "image"
     if len(shape) == 1:
         return "features"
-    raise MivError(f"A query has the shape {shape}. Expected features (C,), images (H, W) or (H, W, 3), or a text.")
+    raise MIVError(f"A query has the shape {shape}. Expected features (C,), images (H, W) or (H, W, 3), or a text.")
 
 
-def _checked(kind: Kind, value: Any, place: str) -> Any:
+def _checked(kind: InstanceKind, value: Any, place: str) -> Any:
     if kind == "text":
         if not isinstance(value, str):
-            raise MivError(f"{place}: expected a text like the first query, found {type(value).__name__}.")
+            raise MIVError(f"{place}: expected a text like the first query, found {type(value).__name__}.")
         return check_text(value, place)
     if isinstance(value, str):
-        raise MivError(f"{place}: a text among {'images' if kind == 'image' else 'features'}.")
+        raise MIVError(f"{place}: a text among {'images' if kind == 'image' else 'features'}.")
     if kind == "features":
         return check_vector(value, place)
     image = np.asarray(value)
     if image.dtype != np.uint8:
-        raise MivError(f"{place}: images must be uint8 (0 to 255), not {image.dtype}.")
+        raise MIVError(f"{place}: images must be uint8 (0 to 255), not {image.dtype}.")
     if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] != 3) or not image.size:
-        raise MivError(f"{place}: an image must have the shape (H, W) or (H, W, 3), not {image.shape}.")
+        raise MIVError(f"{place}: an image must have the shape (H, W) or (H, W, 3), not {image.shape}.")
     return image

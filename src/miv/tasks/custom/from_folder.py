@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import SPLITS, ExemplarSet, InstancePool, Kind
-from miv.errors import MivError
+from miv.data import SPLITS, ExemplarSet, InstanceKind, InstancePool
+from miv.errors import MIVError
 from miv.io.image_files import IMAGE_SUFFIXES
 from miv.io.instance_files import check_text, read_text_file, read_vectors_file
 from miv.runtime.progress import Progress
@@ -21,7 +21,7 @@ from miv.tasks.task_base import SPLIT_DRAW
 
 logger = logging.getLogger(__name__)
 
-_KIND_OF_SUFFIX: dict[str, Kind] = {
+_KIND_OF_SUFFIX: dict[str, InstanceKind] = {
     **dict.fromkeys(IMAGE_SUFFIXES, "image"),
     ".txt": "text",
     ".npy": "features",
@@ -56,7 +56,7 @@ class FromFolder:
         try:
             files = _find_files(self.root)
         except OSError as error:
-            raise MivError(f"{self.root}: this folder cannot be read ({error}).") from error
+            raise MIVError(f"{self.root}: this folder cannot be read ({error}).") from error
         dealt = split_classes(sorted(files), self.shares, self._rng(SPLIT_DRAW))
         pool = _read_instances(files, self.images, progress)
         indices = _indices_by_class(pool)
@@ -76,13 +76,13 @@ class FromFolder:
 def _find_files(root: Path) -> dict[str, list[Path]]:
     """The files of each class, all of one kind, in the order of their names."""
     if not root.is_dir():
-        raise MivError(f"{root} is not a folder. Give the folder that holds one folder for each class.")
+        raise MIVError(f"{root} is not a folder. Give the folder that holds one folder for each class.")
     folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not _hidden(entry)]
     if not folders:
-        raise MivError(f"{root} holds no folders. Expected one for each class: {root}/<class>/<instance>.png.")
+        raise MIVError(f"{root} holds no folders. Expected one for each class: {root}/<class>/<instance>.png.")
     names = {folder.name.lower() for folder in folders}
     if names <= {"train", "val", "valid", "validation", "dev", "test"}:
-        raise MivError(
+        raise MIVError(
             f"The folders in {root} are splits ({', '.join(sorted(names))}), not classes. Give a folder that "
             "holds one folder for each class; classes are split here (--validation, --test)."
         )
@@ -92,7 +92,7 @@ def _find_files(root: Path) -> dict[str, list[Path]]:
     kinds = {_kind(path): path for paths in found.values() for path in paths}
     if len(kinds) > 1:
         examples = ", ".join(f"{kind}: {path}" for kind, path in sorted(kinds.items()))
-        raise MivError(f"{root} holds instances of several kinds ({examples}). Keep one kind.")
+        raise MIVError(f"{root} holds instances of several kinds ({examples}). Keep one kind.")
     return found
 
 
@@ -101,7 +101,7 @@ def _instance_files(folder: Path) -> list[Path]:
     files = [entry for entry in entries if entry.is_file() and entry.suffix.lower() in _KIND_OF_SUFFIX]
     if not files:
         inside = " Its folders are not looked into." if any(entry.is_dir() for entry in entries) else ""
-        raise MivError(
+        raise MIVError(
             f"The class folder {folder} holds no instance. Expected .txt or .npy files, or images "
             f"({', '.join(sorted(IMAGE_SUFFIXES))}); fill it or remove it.{inside}"
         )
@@ -159,11 +159,11 @@ def _indices_by_class(pool: InstancePool) -> dict[str, NDArray[np.int64]]:
 def _without(pool: InstancePool, left_out: Collection[int]) -> InstancePool:
     kept = np.setdiff1d(np.arange(len(pool)), list(left_out))
     if not len(kept):
-        raise MivError("Every instance is in more than one class. Each class needs instances of its own.")
+        raise MIVError("Every instance is in more than one class. Each class needs instances of its own.")
     return pool.take(kept)
 
 
-def _read_file(kind: Kind, path: Path, form: ImageForm) -> Sequence[Any]:
+def _read_file(kind: InstanceKind, path: Path, form: ImageForm) -> Sequence[Any]:
     if kind == "image":
         return [read_image_file(path, form)]
     if kind == "text":
@@ -171,7 +171,7 @@ def _read_file(kind: Kind, path: Path, form: ImageForm) -> Sequence[Any]:
     return read_vectors_file(path)
 
 
-def _kind(path: Path) -> Kind:
+def _kind(path: Path) -> InstanceKind:
     return _KIND_OF_SUFFIX[path.suffix.lower()]
 
 

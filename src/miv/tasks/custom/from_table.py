@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from miv.data import ExemplarSet, Kind
-from miv.errors import MivError, unknown_name
+from miv.data import ExemplarSet, InstanceKind
+from miv.errors import MIVError, unknown_name
 from miv.io.table_records import read_records
 from miv.runtime.progress import Progress
 from miv.tasks.connected_exemplars import connected
@@ -45,7 +45,7 @@ class FromTable:
 
     table: Path
     instances: Path | None = None
-    kind: Kind | None = None
+    kind: InstanceKind | None = None
     images: ImageForm = field(default_factory=ImageForm)
     columns: Columns = field(default_factory=Columns)
     shares: Shares = field(default_factory=Shares)
@@ -53,8 +53,8 @@ class FromTable:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind is not None and self.kind not in get_args(Kind):
-            raise unknown_name("kind of instance", self.kind, get_args(Kind))
+        if self.kind is not None and self.kind not in get_args(InstanceKind):
+            raise unknown_name("kind of instance", self.kind, get_args(InstanceKind))
         if self.split_by not in get_args(SplitBy):
             raise unknown_name("way to split by", self.split_by, get_args(SplitBy))
 
@@ -79,7 +79,7 @@ class FromTable:
         numbers = split_clusters(self._clusters(exemplars, rows), self.shares, rng)
         empty = [split for split, chosen in numbers.items() if not len(chosen)]
         if empty:
-            raise MivError(
+            raise MIVError(
                 f"{self.table}: without a column {self.columns.split!r} the exemplars could not be split by "
                 f"{self.split_by}: {', '.join(empty)} would be empty, as too many exemplars share the same. "
                 "Add that column, split by something else (--split-by query or group), or leave splits out "
@@ -97,7 +97,7 @@ class FromTable:
         """``(E,)`` a number for each exemplar; those with the same must stay together."""
         if self.split_by == "group":
             if exemplars.group is None:
-                raise MivError(f"{self.table}: no column {self.columns.group!r} to split by.")
+                raise MIVError(f"{self.table}: no column {self.columns.group!r} to split by.")
             return np.unique(exemplars.group.astype(str), return_inverse=True)[1]
         names = rows.query_ids
         if self.split_by == "query":

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from miv.data import InstancePool, Kind
-from miv.errors import MivError
+from miv.data import InstanceKind, InstancePool
+from miv.errors import MIVError
 from miv.io.instance_files import check_text, check_vector, is_file, read_vectors_file, short
 from miv.io.json_lines import parse_json
 from miv.io.table_cells import guess_kind, parse_id, separator_hint
@@ -16,13 +16,13 @@ from miv.io.table_records import read_records
 from miv.runtime.progress import Advance
 from miv.tasks.custom.pool_builder import ImageForm, PoolBuilder, read_image_file
 
-_WORDS: dict[Kind, str] = {
+_WORDS: dict[InstanceKind, str] = {
     "image": "the path of an image",
     "text": "a text",
     "features": "a vector (a list of numbers, or the path of a .npy file)",
 }
 # A path may be one of an image or of a vector; its name says which.
-_KIND_OF_COLUMN: dict[str, Kind | None] = {"path": None, "text": "text", "vector": "features"}
+_KIND_OF_COLUMN: dict[str, InstanceKind | None] = {"path": None, "text": "text", "vector": "features"}
 
 
 class CellInstances:
@@ -34,7 +34,7 @@ class CellInstances:
         form: what every image becomes.
     """
 
-    def __init__(self, folder: Path, kind: Kind | None, form: ImageForm) -> None:
+    def __init__(self, folder: Path, kind: InstanceKind | None, form: ImageForm) -> None:
         self._folder = folder
         self._form = form
         self._builder = None if kind is None else PoolBuilder(kind)
@@ -47,7 +47,7 @@ class CellInstances:
         kind = self._builder.kind
         if not isinstance(cell, str):
             if kind != "features":
-                raise MivError(f"{place}: expected {_WORDS[kind]}, found {short(cell)}.")
+                raise MIVError(f"{place}: expected {_WORDS[kind]}, found {short(cell)}.")
             return self._builder.add(check_vector(cell, place), place)
         index = self._known.get(cell)
         if index is None:
@@ -57,15 +57,15 @@ class CellInstances:
     def pool(self) -> InstancePool:
         """All instances so far."""
         if self._builder is None:
-            raise MivError("There is no instance. Expected at least one.")
+            raise MIVError("There is no instance. Expected at least one.")
         return self._builder.pool()
 
-    def _read(self, kind: Kind, cell: str, place: str) -> Any:
+    def _read(self, kind: InstanceKind, cell: str, place: str) -> Any:
         if kind == "text":
             return check_text(cell, place)
         text = cell.strip()
         if not text:
-            raise MivError(f"{place}: an empty cell; expected {_WORDS[kind]}.")
+            raise MIVError(f"{place}: an empty cell; expected {_WORDS[kind]}.")
         if kind == "features" and text.startswith("["):
             return check_vector(parse_json(text, place), place)
         path = self._folder / text
@@ -73,13 +73,13 @@ class CellInstances:
             if kind == "image":
                 return read_image_file(path, self._form)
             if not text.lower().endswith(".npy"):
-                raise MivError(f"expected {_WORDS[kind]}, found {short(text)}.")
+                raise MIVError(f"expected {_WORDS[kind]}, found {short(text)}.")
             vectors = read_vectors_file(path)
             if len(vectors) != 1:
-                raise MivError(f"{path} holds {len(vectors)} vectors; a cell is one instance.")
-        except MivError as error:
+                raise MIVError(f"{path} holds {len(vectors)} vectors; a cell is one instance.")
+        except MIVError as error:
             hint = "" if is_file(path) else separator_hint(text)
-            raise MivError(f"{place}: {error}{hint}") from error
+            raise MIVError(f"{place}: {error}{hint}") from error
         return vectors[0]
 
 
@@ -89,7 +89,7 @@ class InstanceTable:
     The table has the columns ``id``, one of ``path``, ``text`` or ``vector``, and perhaps ``class``.
     """
 
-    def __init__(self, path: Path, kind: Kind | None, form: ImageForm, advance: Advance) -> None:
+    def __init__(self, path: Path, kind: InstanceKind | None, form: ImageForm, advance: Advance) -> None:
         self._path = path
         self._index: dict[str, int] = {}
         self._classes: dict[int, tuple[str, str]] = {}  # of a pool index the class, and where it was said
@@ -98,12 +98,12 @@ class InstanceTable:
         for place, record in read_records(path, required=["id"]):
             name = parse_id(record["id"], place)
             if name in first_place:
-                raise MivError(f"{place}: the id {name!r} is already in {first_place[name]}. Each id once, please.")
+                raise MIVError(f"{place}: the id {name!r} is already in {first_place[name]}. Each id once, please.")
             first_place[name] = place
             self._index[name] = self._read(record, kind, form, place)
             advance(1)
         if self._cells is None:
-            raise MivError(f"{path}: no rows. Expected an id and a path, text or vector in each.")
+            raise MIVError(f"{path}: no rows. Expected an id and a path, text or vector in each.")
         self._pool: InstancePool = self._with_classes(self._cells.pool())
 
     def index(self, cell: Any, place: str) -> int:
@@ -113,18 +113,18 @@ class InstanceTable:
             near = get_close_matches(name, self._index, n=1, cutoff=0.6) if len(self._index) < 10_000 else []
             suggestion = f" Did you mean {near[0]!r}?" if near else ""
             hint = separator_hint(name) or suggestion
-            raise MivError(f"{place}: {self._path} has no instance with the id {name!r}.{hint}")
+            raise MIVError(f"{place}: {self._path} has no instance with the id {name!r}.{hint}")
         return self._index[name]
 
     def pool(self) -> InstancePool:
         """All instances of the table."""
         return self._pool
 
-    def _read(self, record: dict[str, Any], kind: Kind | None, form: ImageForm, place: str) -> int:
+    def _read(self, record: dict[str, Any], kind: InstanceKind | None, form: ImageForm, place: str) -> int:
         columns = [column for column in _KIND_OF_COLUMN if not is_blank(record.get(column))]
         if len(columns) != 1:
             found = ", ".join(map(str, record))
-            raise MivError(f"{place}: expected exactly one of path, text and vector beside the id; found {found}.")
+            raise MIVError(f"{place}: expected exactly one of path, text and vector beside the id; found {found}.")
         if self._cells is None:
             self._cells = CellInstances(self._path.parent, _KIND_OF_COLUMN[columns[0]] or kind, form)
         index = self._cells.index(record[columns[0]], place)
@@ -132,7 +132,7 @@ class InstanceTable:
             name = parse_id(record["class"], place)
             known, known_place = self._classes.setdefault(index, (name, place))
             if known != name:
-                raise MivError(
+                raise MIVError(
                     f"{place}: the class is {name!r}, but {known_place} says {known!r} of the same instance. "
                     "Give it one class, or remove one of the rows."
                 )
@@ -142,7 +142,7 @@ class InstanceTable:
         if not self._classes:
             return pool
         if len(self._classes) < len(pool):
-            raise MivError(f"{self._path}: some instances have a class and some have none. Give all of them one.")
+            raise MIVError(f"{self._path}: some instances have a class and some have none. Give all of them one.")
         classes = np.array([self._classes[index][0] for index in range(len(pool))], dtype=object)
         return InstancePool(pool.kind, pool.values, classes)
 

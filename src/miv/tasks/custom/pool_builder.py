@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import InstancePool, Kind
-from miv.errors import MivError
+from miv.data import InstanceKind, InstancePool
+from miv.errors import MIVError
 from miv.io.image_files import Fit, read_image
 
 
@@ -25,9 +25,9 @@ class ImageForm:
     def __post_init__(self) -> None:
         if self.size is not None and not all(1 <= side <= 10_000 for side in self.size):
             height, width = self.size
-            raise MivError(f"Images cannot be {height} × {width} pixels; give sides from 1 to 10,000.")
+            raise MIVError(f"Images cannot be {height} × {width} pixels; give sides from 1 to 10,000.")
         if self.fit not in {"stretch", "crop", "pad"}:
-            raise MivError(f"There is no fit {self.fit!r}; use stretch, crop or pad.")
+            raise MIVError(f"There is no fit {self.fit!r}; use stretch, crop or pad.")
 
 
 class PoolBuilder:
@@ -36,7 +36,7 @@ class PoolBuilder:
     All instances must be of one shape; the error of the first that is not names both places.
     """
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: InstanceKind) -> None:
         self.kind = kind
         self._values: list[Any] = []
         self._index: dict[bytes, int] = {}
@@ -77,10 +77,10 @@ class PoolBuilder:
         else:
             remedy = "All vectors must have the same length."
         found, wanted = (_describe(self.kind, some) for some in (shape, expected))
-        raise MivError(f"{place}: {found}, but {first_place} has {wanted}. {remedy}")
+        raise MIVError(f"{place}: {found}, but {first_place} has {wanted}. {remedy}")
 
 
-def _describe(kind: Kind, shape: tuple[int, ...]) -> str:
+def _describe(kind: InstanceKind, shape: tuple[int, ...]) -> str:
     if kind == "features":
         return f"a vector of {shape[0]:,} numbers"
     colour = "colour" if len(shape) == 3 else "grey"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import SPLITS
-from miv.errors import MivError
+from miv.errors import MIVError
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Shares:
 
     def __post_init__(self) -> None:
         if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):
-            raise MivError(
+            raise MIVError(
                 f"The shares of validation ({self.validation:g}) and test ({self.test:g}) must not be "
                 "negative and must leave something for train."
             )
@@ -34,7 +34,7 @@ def split_classes(names: Sequence[str], shares: Shares, rng: np.random.Generator
     """Deal classes out to the splits; each gets at least two, as a bag needs more than the query's class."""
     wanted = shares.by_split()
     if len(names) < 2 * len(wanted):
-        raise MivError(
+        raise MIVError(
             f"{len(names)} classes cannot be split into {', '.join(wanted)}: each needs at least two classes "
             "of its own. Give more classes, or leave a split out (--validation 0, --test 0)."
         )

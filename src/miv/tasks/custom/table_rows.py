@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from miv.data import SPLITS, ExemplarSet
-from miv.errors import MivError, unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.io.table_cells import parse_id, parse_label, parse_list, parse_witnesses
 from miv.tasks.custom.instance_sources import CellInstances, InstanceTable, is_blank
 
@@ -59,7 +59,7 @@ class Rows:
         query_index = source.index(query, f"{place}, query")
         members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
         if not members:
-            raise MivError(f"{place}: the bag is empty. Expected at least one instance; else remove the row.")
+            raise MIVError(f"{place}: the bag is empty. Expected at least one instance; else remove the row.")
         self._queries.append(query_index)
         self._bags.append(members)
         if query_index in members:
@@ -81,9 +81,9 @@ class Rows:
     def exemplars(self, source: CellInstances | InstanceTable) -> ExemplarSet:
         """All rows as one set."""
         if not self._queries:
-            raise MivError(f"{self._table}: no rows. Expected one exemplar a row.")
+            raise MIVError(f"{self._table}: no rows. Expected one exemplar a row.")
         for name in sorted(self._not_seen):
-            raise MivError(f"{self._table}: {unknown_name('column', name, self._seen)}")
+            raise MIVError(f"{self._table}: {unknown_name('column', name, self._seen)}")
         if self._knows_witnesses and self._contradictions:
             _warn_of("rows whose label contradicts their witnesses", self._contradictions)
         if self._own_queries:
@@ -108,12 +108,12 @@ class Rows:
         # `values` has an entry for every row before, or none.
         if len(self._queries) > 1 and is_blank(cell) == bool(values):
             which = "is empty here, but not in the rows before" if values else "is empty in the rows before"
-            raise MivError(f"{place}: the column {name!r} {which}. Fill it in every row, or leave it out.")
+            raise MIVError(f"{place}: the column {name!r} {which}. Fill it in every row, or leave it out.")
         if is_blank(cell):
             return
         value = parse_id(cell, f"{place}, {name}")
         if name == self._columns.split and value not in SPLITS:
-            raise MivError(f"{place}: {unknown_name('split', value, SPLITS)}")
+            raise MIVError(f"{place}: {unknown_name('split', value, SPLITS)}")
         values.append(value)
 
     def _warn_of_misspelt_columns(self, record: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from miv.data import SPLITS, ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.json_lines import bad_line, checked_text, read_json_lines, text_field
 from miv.runtime.progress import Progress
 from miv.tasks.connected_exemplars import connected
@@ -74,9 +74,9 @@ class Claims:
         check_word("way with shared pages", self.shared_pages, ("drop", "keep"))
         for option in ("train_file", "test_file"):
             if not getattr(self, option):
-                raise MivError(f"{option} is empty. Expected the name of a file in {self.raw}, such as train.jsonl.")
+                raise MIVError(f"{option} is empty. Expected the name of a file in {self.raw}, such as train.jsonl.")
         if not 0 < self.validation_share < 1:
-            raise MivError(f"validation_share is {self.validation_share}. Expected a number between 0 and 1.")
+            raise MIVError(f"validation_share is {self.validation_share}. Expected a number between 0 and 1.")
         check_whole(0, round=self.round, seed=self.seed)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
@@ -96,14 +96,14 @@ class Claims:
             bags["train"], bags["validation"] = self._divide(bags["train"])
         for split in SPLITS:
             if not bags[split]:
-                raise MivError(f"No claim is left for {split}. Check files, labels and fields of {self.raw}.")
+                raise MIVError(f"No claim is left for {split}. Check files, labels and fields of {self.raw}.")
         return {split: claim_exemplars(bags[split]) for split in SPLITS}
 
     def _find(self, name: str) -> Path:
         path = Path(self.raw) / name
         if not path.is_file():
             here = ", ".join(sorted(one.name for one in Path(self.raw).glob("*.jsonl"))) or "no .jsonl file"
-            raise MivError(
+            raise MIVError(
                 f"There is no file {path}. {Path(self.raw).absolute()} has: {here}. "
                 "Name the files with --train-file, --validation-file and --test-file (in Python train_file and so on)."
             )
@@ -165,7 +165,7 @@ class Claims:
         names = np.unique(family)
         count = round(self.validation_share * len(names))
         if not 0 < count < len(names):
-            raise MivError(
+            raise MIVError(
                 f"{self.train_file} has {len(names)} unconnected groups of pages; a --validation-share of "
                 f"{self.validation_share} leaves a split empty. Give a --validation-file or another share."
             )

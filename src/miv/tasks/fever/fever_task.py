@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from miv.data import ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.runtime.progress import Progress
 from miv.tasks.fever.fever_claims import FeverClaim, read_claims
 from miv.tasks.fever.sentence_bags import ClaimBag, Sentence, claim_exemplars
@@ -77,7 +77,7 @@ class Fever:
         claims["train"] = self._draw_train(self._without_shared_pages(claims))
         for split, rows in claims.items():
             if not rows:
-                raise MivError(f"{raw / _FILES[split]}: no claim has its pages in {dump}. Do they belong together?")
+                raise MIVError(f"{raw / _FILES[split]}: no claim has its pages in {dump}. Do they belong together?")
         sets = {}
         with progress.step("Making bags (sets)", total=len(claims)) as advance:
             for split, rows in claims.items():
@@ -103,7 +103,7 @@ class Fever:
             rows = [row for row, claim in enumerate(claims) if claim.supported == supported]
             count = self.train_per_label or len(rows)
             if count > len(rows):
-                raise MivError(
+                raise MIVError(
                     f"train_per_label is {count}, but there are {len(rows)} train claims that are "
                     f"{'supported' if supported else 'refuted'} with pages. Ask for fewer, or 0 for all."
                 )
@@ -159,5 +159,5 @@ def _find_dump(raw: Path) -> Path:
     if names or dump is None:
         missing = names if dump else [*names, "wiki-pages.zip"]
         lines = [f"  {name} from {_SITE}{name}" for name in missing]
-        raise MivError("\n".join([f"Missing in {raw.absolute()} (put them there):", *lines]))
+        raise MIVError("\n".join([f"Missing in {raw.absolute()} (put them there):", *lines]))
     return dump

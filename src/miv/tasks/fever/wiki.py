@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.json_lines import bad_line, checked_text, parse_object
 from miv.runtime.progress import Advance, Progress
 
@@ -131,16 +131,16 @@ def _parts(dump: Path) -> list[_Part]:
             with zipfile.ZipFile(dump) as archive:
                 members = sorted(archive.infolist(), key=lambda member: member.filename)
         except (zipfile.BadZipFile, OSError) as error:
-            raise MivError(f"{dump} is not a readable zip archive ({error}). Download it again.") from error
+            raise MIVError(f"{dump} is not a readable zip archive ({error}). Download it again.") from error
         parts = [
             _Part(dump, member.filename, member.file_size)
             for member in members
             if re.search(r"(^|/)wiki-[^/]*\.jsonl$", member.filename)
         ]
     else:
-        raise MivError(f"There is no wiki dump at {dump}: expected wiki-pages.zip or a folder of wiki-*.jsonl.")
+        raise MIVError(f"There is no wiki dump at {dump}: expected wiki-pages.zip or a folder of wiki-*.jsonl.")
     if not parts:
-        raise MivError(f"{dump} holds no wiki-*.jsonl. Expected the pages of FEVER's wiki-pages.zip.")
+        raise MIVError(f"{dump} holds no wiki-*.jsonl. Expected the pages of FEVER's wiki-pages.zip.")
     return parts
 
 
@@ -192,9 +192,9 @@ def _blocks_of_lines(part: _Part, advance: Advance) -> Iterator[tuple[int, list[
             if rest:
                 yield first, [rest]
     except RuntimeError as error:  # encrypted, or packed in a way that Python does not know
-        raise MivError(f"{part.name} cannot be unpacked: {error}. Unpack it into a folder by other means.") from error
+        raise MIVError(f"{part.name} cannot be unpacked: {error}. Unpack it into a folder by other means.") from error
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise MivError(f"{part.name} cannot be read near line {first}: {error}. Download it again.") from error
+        raise MIVError(f"{part.name} cannot be read near line {first}: {error}. Download it again.") from error
 
 
 def _spelt_out(text: bytes, source: str, line: int) -> bytes:

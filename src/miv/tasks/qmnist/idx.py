@@ -9,7 +9,7 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.errors import MivError
+from miv.errors import MIVError
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP = b"\x1f\x8b"
@@ -29,27 +29,27 @@ def read_idx(path: Path) -> NDArray[Any]:
             stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if compressed else raw
             return _read(stream, path)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise MivError(f"{path} is a damaged gzip file ({error}). Download it again.") from error
+        raise MIVError(f"{path} is a damaged gzip file ({error}). Download it again.") from error
     except OSError as error:
-        raise MivError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise MIVError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def _read(stream: IO[bytes], path: Path) -> NDArray[Any]:
     magic = stream.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES or not 0 < magic[3] <= _MOST_AXES:
-        raise MivError(f"{path} is not an IDX file: it starts with {magic.hex(' ') or 'nothing'}.")
+        raise MIVError(f"{path} is not an IDX file: it starts with {magic.hex(' ') or 'nothing'}.")
     header = stream.read(4 * magic[3])
     if len(header) < 4 * magic[3]:
-        raise MivError(f"{path} ends within its header. Download it again.")
+        raise MIVError(f"{path} ends within its header. Download it again.")
     shape = tuple(int(side) for side in np.frombuffer(header, ">u4"))
     dtype = np.dtype(_TYPES[magic[2]])
     expected = math.prod(shape) * dtype.itemsize
     if expected > _LARGEST:
-        raise MivError(f"{path} states a shape of {shape}, more than the {_LARGEST:,} bytes that are read.")
+        raise MIVError(f"{path} states a shape of {shape}, more than the {_LARGEST:,} bytes that are read.")
     content = stream.read(expected + 1)
     if len(content) != expected:
         found = "more" if len(content) > expected else f"{len(content):,}"
-        raise MivError(
+        raise MIVError(
             f"{path} states {shape} of {dtype.itemsize} bytes, {expected:,} in all, but holds {found}. "
             "Download it again."
         )

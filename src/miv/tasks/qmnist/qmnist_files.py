@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.downloads import RemoteFile, fetch
 from miv.runtime.progress import Progress
 from miv.tasks.qmnist.idx import read_idx
@@ -80,7 +80,7 @@ def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digit
         advance(2)
     shared = np.intersect1d(train.writer, test.writer)
     if len(shared):
-        raise MivError(
+        raise MIVError(
             f"Writer {shared[0]} is in the train and the test labels of {raw}. The official files share none."
         )
     return train, test
@@ -92,12 +92,12 @@ def _find_files(raw: Path, progress: Progress, *, download: bool) -> dict[str, P
     found = {what: path for what, names in choices.items() if (path := _first_existing(raw, names))}
     missing = {what: names for what, names in choices.items() if what not in found}
     if missing and not download:
-        raise MivError(_what_to_do(raw, missing))
+        raise MIVError(_what_to_do(raw, missing))
     for what, names in missing.items():
         try:
             found[what] = fetch(DOWNLOADS[names[-1]], raw, progress)
-        except MivError as error:
-            raise MivError(f"{error}\n{_what_to_do(raw, missing)}") from error
+        except MIVError as error:
+            raise MIVError(f"{error}\n{_what_to_do(raw, missing)}") from error
     return found
 
 
@@ -118,21 +118,21 @@ def _read_pair(images_path: Path, labels_path: Path, first: int | None) -> Digit
     """Read images and their labels; ``first`` takes only that many, as MNIST has a part of QMNIST's test."""
     images = read_idx(images_path)
     if images.ndim != 3 or images.dtype != np.uint8 or 0 in images.shape:
-        raise MivError(f"{images_path} is {images.dtype} {images.shape}. Expected uint8 (N, 28, 28).")
+        raise MIVError(f"{images_path} is {images.dtype} {images.shape}. Expected uint8 (N, 28, 28).")
     labels = read_idx(labels_path)
     if labels.ndim != 2 or labels.shape[1] < 3 or labels.dtype.kind != "i":
-        raise MivError(
+        raise MIVError(
             f"{labels_path} holds {labels.dtype} {labels.shape}. "
             "Expected QMNIST's extended labels, int32 (N, 8): digit, series, writer, ..."
         )
     if first is not None:
         images, labels = images[:first], labels[: min(first, len(images))]
     if len(images) != len(labels):
-        raise MivError(f"{images_path} has {len(images)} images, {labels_path} {len(labels)} labels.")
+        raise MIVError(f"{images_path} has {len(images)} images, {labels_path} {len(labels)} labels.")
     digit = _column(labels, 0)
     if digit.min() < 0 or digit.max() > 9:
         row = int(((digit < 0) | (digit > 9)).argmax())
-        raise MivError(f"{labels_path}, row {row}: the digit is {digit[row]}. Expected 0 to 9.")
+        raise MIVError(f"{labels_path}, row {row}: the digit is {digit[row]}. Expected 0 to 9.")
     return Digits(images, digit, _column(labels, 2))
 
 

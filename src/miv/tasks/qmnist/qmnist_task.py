@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import SPLITS, ExemplarSet, InstancePool
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.runtime.progress import Progress
 from miv.tasks.options import check_whole, check_word
 from miv.tasks.qmnist.qmnist_files import Digits, read_digits
-from miv.tasks.qmnist.writer_bags import Draw, Plan, Recipe, Stock, draw_bags, hold_out, plan_exemplars
+from miv.tasks.qmnist.writer_bags import Draw, ExemplarPlan, Recipe, Stock, draw_bags, hold_out, plan_exemplars
 from miv.tasks.task_base import SPLIT_DRAW, register_task
 
 # The size study draws its exemplars from a larger pool: four sets with more queries and more and more writers
@@ -91,7 +91,7 @@ class Qmnist:
         plan = plan_exemplars(rng, stock, recipe)
         wanted = self.exemplars if split == "train" and self.exemplars is not None else len(plan)
         if wanted > len(plan):
-            raise MivError(
+            raise MIVError(
                 f"exemplars is {wanted}, but the main train set has {len(plan)}. "
                 "Ask for fewer, or give mean_bag: the size study has any number."
             )
@@ -105,7 +105,7 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
     """
     sizes = np.maximum(rng.binomial(np.rint(mean_bag / _SHARE_KEPT), _SHARE_KEPT, count), _SMALLEST_BAG)
     size, wanted = np.unique(sizes, return_counts=True)
-    parts: list[tuple[Stock, Plan]] = []
+    parts: list[tuple[Stock, ExemplarPlan]] = []
     available = np.zeros_like(wanted)
     while (available < wanted).any():
         for recipe in _SIZE_STUDY:
@@ -115,7 +115,7 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
             parts.append((stock, plan))
             available += (plan.bag_sizes == size[:, None]).sum(axis=1)
         if (available == 0).any():
-            raise MivError(
+            raise MIVError(
                 f"mean_bag is {mean_bag}, which asks for bags of {size[available == 0].max()}; "
                 "the digits give none of that size. Ask for a smaller mean."
             )
@@ -134,7 +134,7 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
 
 
 def _draw_parts(
-    rng: np.random.Generator, parts: list[tuple[Stock, Plan]]
+    rng: np.random.Generator, parts: list[tuple[Stock, ExemplarPlan]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]:
     """Draw the bags of several plans; return query, label, bag sizes and bag members of all."""
     bags = [draw_bags(rng, stock, plan) for stock, plan in parts]

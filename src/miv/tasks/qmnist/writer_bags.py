@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.errors import MivError
+from miv.errors import MIVError
 
 Draw = Literal["geometric", "uniform"]
 Integers = NDArray[np.int64]
@@ -64,7 +64,7 @@ class Stock:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ExemplarPlan:
     """Exemplars for which it is settled who lends how many, but not yet which instances.
 
     Args:
@@ -88,9 +88,9 @@ class Plan:
         sizes: Integers = self.lends.sum(axis=1)
         return sizes
 
-    def take(self, rows: Integers) -> "Plan":
+    def take(self, rows: Integers) -> "ExemplarPlan":
         """The exemplars at these rows, in this order."""
-        return Plan(self.query[rows], self.label[rows], self.lender[rows], self.lends[rows])
+        return ExemplarPlan(self.query[rows], self.label[rows], self.lender[rows], self.lends[rows])
 
 
 def hold_out(rng: np.random.Generator, writer: Integers, digit: Integers, queries: int) -> Stock:
@@ -105,14 +105,14 @@ def hold_out(rng: np.random.Generator, writer: Integers, digit: Integers, querie
     return Stock(query, cell[query], cells % 10, np.cumsum(left) - left, left, in_cells[rank >= queries])
 
 
-def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> Plan:
+def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> ExemplarPlan:
     """Settle for every query a positive, where its writer has something left, and a negative exemplar."""
     plans = []
     for digit in np.unique(stock.digit):
         rows = np.flatnonzero(stock.digit[stock.query_cell] == digit)
         lenders = np.flatnonzero((stock.digit == digit) & (stock.left > 0))
         if len(lenders) <= recipe.most:
-            raise MivError(
+            raise MIVError(
                 f"Digit {digit}: {len(lenders)} writers have more than the {recipe.queries} held "
                 f"out as queries, but a bag may need {recipe.most} beside the query's own writer."
             )
@@ -130,8 +130,8 @@ def _plan(
     lenders: Integers,
     *,
     positive: bool,
-) -> Plan:
-    """Plan one exemplar for each of the queries at ``rows``, all of one digit."""
+) -> ExemplarPlan:
+    """ExemplarPlan one exemplar for each of the queries at ``rows``, all of one digit."""
     own = stock.query_cell[rows]
     most = recipe.most - positive  # others than the query's writer
     # Those with the smallest of independent random numbers are a draw without replacement.
@@ -149,7 +149,7 @@ def _plan(
         lends = rng.integers(1, limit, endpoint=True)
     else:
         lends = np.minimum(rng.geometric(GEOMETRIC_P, limit.shape), limit)
-    return Plan(
+    return ExemplarPlan(
         stock.query[rows],
         np.full(len(rows), positive, np.int8),
         lender,
@@ -157,14 +157,14 @@ def _plan(
     )
 
 
-def join_plans(plans: list[Plan]) -> Plan:
+def join_plans(plans: list[ExemplarPlan]) -> ExemplarPlan:
     """One plan after the other; a narrow one is widened with nobody."""
     width = max(plan.lender.shape[1] for plan in plans)
 
     def widened(array: Integers, filling: int) -> Integers:
         return np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=filling)
 
-    return Plan(
+    return ExemplarPlan(
         np.concatenate([plan.query for plan in plans]),
         np.concatenate([plan.label for plan in plans]),
         np.concatenate([widened(plan.lender, _NOBODY) for plan in plans]),
@@ -172,7 +172,7 @@ def join_plans(plans: list[Plan]) -> Plan:
     )
 
 
-def draw_bags(rng: np.random.Generator, stock: Stock, plan: Plan) -> tuple[Integers, Integers]:
+def draw_bags(rng: np.random.Generator, stock: Stock, plan: ExemplarPlan) -> tuple[Integers, Integers]:
     """Draw the instances, without replacement; return ``bag_ptr`` ``(E + 1,)`` and ``bag_index`` ``(T,)``.
 
     A bag is in random order. By the numbers of its instances it would tell who lent what: in QMNIST those of

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from miv.data import ExemplarSet, InstancePool
-from miv.errors import MivError
+from miv.errors import MIVError
 
 _TWICE = 0.2  # how often a writer lends a second anchor
 _FORGED = 0.9  # share of the negatives whose query is a forgery
@@ -50,7 +50,7 @@ def draw_exemplars(
         The exemplars, the witnesses marked, the script of the writer as the group.
     """
     if len(writers) <= _FEWEST or not any(len(writer.genuine) > 1 for writer in writers):
-        raise MivError(
+        raise MIVError(
             f"There are signatures of {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them "
             "with two genuine ones: a bag holds anchors of the query's writer and of others."
         )

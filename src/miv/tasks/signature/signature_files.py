@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.image_files import IMAGE_SUFFIXES
 
 _SCRIPTS = ("dutch", "chinese")
@@ -39,17 +39,17 @@ def find_signatures(folder: Path) -> list[SignatureFile]:
       one, is the script.
     """
     if not folder.is_dir():
-        raise MivError(
+        raise MIVError(
             f"{folder} is not a folder. Expected the unpacked archives of SigComp2011 (iapr-tc11.org gives "
             "them to those who accept its disclaimer), or folders writer/genuine and writer/forged."
         )
     found = [_understand(path, folder) for path in sorted(_images(folder))]
     if not found:
-        raise MivError(f"{folder} has no image in it or below. Expected PNG or other image files.")
+        raise MIVError(f"{folder} has no image in it or below. Expected PNG or other image files.")
     have_genuine = {(file.script, file.writer) for file in found if not file.forged}
     for file in found:
         if (file.script, file.writer) not in have_genuine:
-            raise MivError(
+            raise MIVError(
                 f"{file.path}: a forgery of writer {file.writer!r}, of whom there is no genuine signature. "
                 "Add genuine ones, or remove the writer."
             )
@@ -67,7 +67,7 @@ def _understand(path: Path, folder: Path) -> SignatureFile:
     parents = [part.lower() for part in path.relative_to(folder).parts[:-1]]
     if parents and parents[-1] in _GENUINE | _FORGED:
         if len(parents) < 2:
-            raise MivError(f"{path}: no folder of a writer is above. Expected writer/{parents[-1]}/{path.name}.")
+            raise MIVError(f"{path}: no folder of a writer is above. Expected writer/{parents[-1]}/{path.name}.")
         writer = path.parent.parent.name
         return SignatureFile(path, "/".join(parents[:-2]), writer, forged=parents[-1] in _FORGED)
     return _understand_sigcomp(path, [part.lower() for part in folder.resolve().parts] + parents)
@@ -77,7 +77,7 @@ def _understand_sigcomp(path: Path, parents: list[str]) -> SignatureFile:
     script = next((script for part in reversed(parents) for script in _SCRIPTS if script in part), None)
     name = _NAME.fullmatch(path.stem.replace(" ", ""))
     if script is None or name is None:
-        raise MivError(
+        raise MIVError(
             f"{path}: neither in a folder 'genuine' or 'forged' of a writer, nor named as in SigComp2011 "
             "(such as 'Dutch/.../001_02.PNG' or 'Chinese/.../03_0102001.PNG'). Rename or remove it."
         )
@@ -86,10 +86,10 @@ def _understand_sigcomp(path: Path, parents: list[str]) -> SignatureFile:
     in_writers_folder = re.fullmatch(r"\d{3}", parents[-1]) is not None
     identity = max(second, first, key=len) if in_writers_folder else max(first, second, key=len)
     if len(identity) < 3:
-        raise MivError(f"{path}: expected the three digits of the writer, but found {identity!r}. Rename it.")
+        raise MIVError(f"{path}: expected the three digits of the writer, but found {identity!r}. Rename it.")
     forged = len(identity) > 3
     above = " ".join(parents[-2:])
     if (forged and re.search(r"genuine|\bref", above)) or (not forged and "forger" in above):
         said = "forged" if forged else "genuine"
-        raise MivError(f"{path}: its name is that of a {said} signature, its folder's is not. Move or remove it.")
+        raise MIVError(f"{path}: its name is that of a {said} signature, its folder's is not. Move or remove it.")
     return SignatureFile(path, script, identity[-3:], forged)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from miv.data import SPLITS, ExemplarSet, InstancePool
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.io.image_files import read_image
 from miv.runtime.progress import Progress
 from miv.tasks.options import check_room, check_whole
@@ -51,7 +51,7 @@ class Signature:
         check_whole(0, anchors_per_query=self.anchors_per_query, round=self.round, seed=self.seed)
         check_whole(1, exemplars=self.exemplars)
         if not 0 < self.held_out < 0.5:
-            raise MivError(f"held_out is {self.held_out}. Expected a share above 0 and below 0.5.")
+            raise MIVError(f"held_out is {self.held_out}. Expected a share above 0 and below 0.5.")
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the images and draw the sets ``train``, ``validation`` and ``test``."""
@@ -87,7 +87,7 @@ class Signature:
         for split in SPLITS:
             count = sum(given == split for given in split_of.values())
             if count < _FEWEST_WRITERS:
-                raise MivError(
+                raise MIVError(
                     f"{self.raw}: of {len(split_of)} writers, {count} would be in {split}. Expected "
                     f"at least {_FEWEST_WRITERS} in each. Add writers, or raise held_out ({self.held_out})."
                 )

@@ -15,7 +15,7 @@ _CHUNK = 256  # drawings at a time: their discs stay in the cache
 
 
 @dataclass(frozen=True)
-class Spread:
+class HandSpread:
     """Standard deviations of what makes a hand."""
 
     slant: float  # horizontal shift a unit of height
@@ -27,8 +27,8 @@ class Spread:
     point: float  # of a control point, in heights of a digit
 
 
-BETWEEN = Spread(slant=0.2, width=0.2, pen=0.22, curvature=0.16, turn=0.06, nib=0.12, point=0.028)
-WITHIN = Spread(slant=0.11, width=0.14, pen=0.19, curvature=0.11, turn=0.06, nib=0.07, point=0.024)
+BETWEEN = HandSpread(slant=0.2, width=0.2, pen=0.22, curvature=0.16, turn=0.06, nib=0.12, point=0.028)
+WITHIN = HandSpread(slant=0.11, width=0.14, pen=0.19, curvature=0.11, turn=0.06, nib=0.07, point=0.024)
 _LOYALTY = 0.87  # how often a hand keeps to its own allograph
 
 
@@ -37,7 +37,7 @@ class Hands:
     """The hands of ``W`` writers, drawn at random.
 
     Args:
-        traits: ``(W,)`` for each trait of :class:`Spread` but the points.
+        traits: ``(W,)`` for each trait of :class:`HandSpread` but the points.
         allograph: ``(W, 10)`` the writer's own way to write each digit.
         points: for each digit and allograph ``(W, K, 2)`` where this hand puts the control points.
     """

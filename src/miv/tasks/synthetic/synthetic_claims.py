@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from miv.data import ExemplarSet
-from miv.errors import MivError
+from miv.errors import MIVError
 from miv.runtime.progress import Progress
 from miv.tasks.fever.sentence_bags import ClaimBag, Sentence, claim_exemplars
 from miv.tasks.options import check_difficulty, check_whole
@@ -72,7 +72,7 @@ class SyntheticClaims:
         check_difficulty(self.difficulty)
         if self.pages + 2 * self.held_out_pages > _MOST_PAGES:
             held_out = min(self.held_out_pages, 100)
-            raise MivError(
+            raise MIVError(
                 f"pages is {self.pages} and held_out_pages {self.held_out_pages}, which is needed twice. Expected at "
                 f"most {_MOST_PAGES:,} in all, since names run out; with held_out_pages {held_out} the largest "
                 f"pages is {_MOST_PAGES - 2 * held_out:,}."
@@ -100,7 +100,7 @@ class SyntheticClaims:
             if page is not None:
                 taken.update([page.title, *page.sentences])
                 return page
-        raise MivError(f"The words for new pages ran out after {len(taken):,} titles and sentences. Ask for fewer.")
+        raise MIVError(f"The words for new pages ran out after {len(taken):,} titles and sentences. Ask for fewer.")
 
     def _draft_page(self, taken: set[str], rng: np.random.Generator) -> _Page | None:
         """Draft a page; ``None`` where no title or no sentence was found that is not taken."""

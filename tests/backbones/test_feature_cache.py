@@ -1,0 +1,129 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from miv.backbones import Backbone, create_backbone
+from miv.backbones.feature_cache import embed_exemplars, embed_instances, embed_pool
+from miv.data import ExemplarSet, InstancePool
+from miv.errors import MIVError
+
+
+@pytest.fixture
+def backbone() -> Backbone:
+    torch.manual_seed(0)
+    return create_backbone("compact_cnn").freeze()
+
+
+def images(count: int = 6, seed: int = 0) -> InstancePool:
+    return InstancePool("image", np.random.default_rng(seed).integers(0, 256, (count, 8, 8)).astype(np.uint8))
+
+
+def refuse_to_embed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def embedded_again(*_: object) -> None:
+        raise AssertionError("the backbone was run again")
+
+    monkeypatch.setattr("miv.backbones.feature_cache.embed_instances", embedded_again)
+
+
+def test_features_are_those_of_the_backbone_and_made_once(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = images()
+    first = embed_pool(backbone, pool, tmp_path)
+    expected = backbone.eval()(backbone.prepare(pool.values)).detach().numpy()
+    np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-6)
+    refuse_to_embed(monkeypatch)
+    again = embed_pool(backbone, images(), tmp_path)
+    assert isinstance(again, np.memmap)
+    assert again.tobytes() == first.tobytes()
+
+
+def test_other_weights_options_or_data_are_other_features(backbone: Backbone, tmp_path: Path) -> None:
+    first = embed_pool(backbone, images(), tmp_path).copy()
+    assert embed_pool(backbone, images(seed=1), tmp_path).tobytes() != first.tobytes()
+    with torch.no_grad():
+        next(backbone.parameters()).mul_(1.5).add_(0.01)
+    embed_pool(backbone, images(), tmp_path)
+    embed_pool(create_backbone("compact_cnn", size="large"), images(), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "longer"])
+def test_a_damaged_file_is_made_again(backbone: Backbone, tmp_path: Path, damage: str) -> None:
+    first = embed_pool(backbone, images(), tmp_path).copy()
+    path = next(tmp_path.iterdir())
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[200] ^= 1
+    damaged = {"cut": whole[:-9], "flipped": bytes(flipped), "empty": b"", "text": b"?" * 999, "longer": whole + b"?"}
+    path.write_bytes(damaged[damage])
+    assert embed_pool(backbone, images(), tmp_path).tobytes() == first.tobytes()
+    assert path.read_bytes() == whole
+
+
+def three_of_six() -> ExemplarSet:
+    """Two exemplars that use the instances 1, 2 and 4 of a pool of six."""
+    return ExemplarSet.from_lists(images(), [4, 4], [[1, 2], [2]], labels=[1, 0])
+
+
+def test_of_a_shared_pool_only_what_a_set_uses_is_embedded_and_kept(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = embed_exemplars(backbone, three_of_six(), tmp_path)
+    expected = embed_instances(backbone, images(), np.array([1, 2, 4]))
+    np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-6)
+    assert not first[[0, 3, 5]].any()
+    refuse_to_embed(monkeypatch)
+    assert embed_exemplars(backbone, three_of_six(), tmp_path).tobytes() == first.tobytes()
+
+
+def test_the_features_of_a_whole_pool_serve_every_set_on_it(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = embed_pool(backbone, images(), tmp_path)
+    refuse_to_embed(monkeypatch)
+    assert embed_exemplars(backbone, three_of_six(), tmp_path).tobytes() == whole.tobytes()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_without_a_cache_nothing_is_kept(backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert embed_exemplars(backbone, three_of_six(), None).any()
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_features_need_no_cache(tmp_path: Path) -> None:
+    pool = InstancePool("features", np.ones((3, 4), np.float32))
+    assert embed_pool(create_backbone("features", channels=4), pool, tmp_path / "none") is pool.values
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(MIVError, match="Expected float32"):
+        embed_pool(create_backbone("features", channels=5), pool, tmp_path)
+
+
+@pytest.mark.parametrize("code", ["miv.backbones.feature_cache._FEATURES_SINCE", "torch.__version__"])
+def test_other_code_may_make_other_features(
+    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    embed_pool(backbone, images(), tmp_path)
+    monkeypatch.setattr(code, "99.0")
+    embed_pool(backbone, images(), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(("side", "count", "sizes"), [(8, 6, [8]), (8, 520, [512, 8]), (256, 50, [16, 16, 16, 2])])
+def test_few_large_images_are_embedded_together_and_little_is_filled_up(
+    backbone: Backbone, monkeypatch: pytest.MonkeyPatch, side: int, count: int, sizes: list[int]
+) -> None:
+    """512 images of 8 pixels by 8, but 16 of 256 by 256; the last batch is filled up to a power of two."""
+    seen = []
+
+    def embed(_: Backbone, instances: torch.Tensor) -> torch.Tensor:
+        seen.append(len(instances))
+        return torch.zeros(len(instances), backbone.channels)
+
+    monkeypatch.setattr(type(backbone), "forward", embed)
+    pool = InstancePool("image", np.zeros((count, side, side), np.uint8))
+    embed_instances(backbone, pool, np.arange(count))
+    assert seen == sizes

@@ -1,0 +1,193 @@
+"""Bags of six rows that can be checked by eye, and every operation against a loop over the bags."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from miv import Bags, MIVError
+from miv.bags.borders import BLOCK_ROWS
+
+# Three bags of sizes 3, 1 and 2.
+VALUES = torch.tensor([[1.0, 10.0], [2.0, 20.0], [6.0, 0.0], [5.0, 5.0], [4.0, 0.0], [0.0, 8.0]])
+PTR = torch.tensor([0, 3, 4, 6])
+SIX = Bags(VALUES, PTR)
+
+
+def test_six_rows_by_eye() -> None:
+    assert SIX.sizes.tolist() == [3, 1, 2]
+    assert SIX.owner.tolist() == [0, 0, 0, 1, 2, 2]
+    assert SIX.sum(VALUES).tolist() == [[9, 30], [5, 5], [4, 8]]
+    assert SIX.mean(VALUES).tolist() == [[3, 10], [5, 5], [2, 4]]
+    assert SIX.max(VALUES).tolist() == [[6, 20], [5, 5], [4, 8]]
+    torch.testing.assert_close(SIX.var(VALUES), torch.tensor([[14 / 3, 200 / 3], [0, 0], [4, 16]]))
+    assert SIX.expand(torch.tensor([[7.0], [8.0], [9.0]])).flatten().tolist() == [7, 7, 7, 8, 9, 9]
+    half = torch.tensor([[0.5, 0.0], [0.5, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.25], [1.0, 0.75]])
+    assert SIX.weighted_sum(half, VALUES).tolist() == [[1.5, 0], [5, 5], [0, 6]]
+    assert SIX.dot(torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 3.0]]), VALUES, heads=1).flatten().tolist() == [
+        11,
+        22,
+        6,
+        10,
+        0,
+        24,
+    ]
+    assert [part.tolist() for part in SIX.split(torch.arange(6))] == [[0, 1, 2], [3], [4, 5]]
+
+
+def test_softmax_by_eye() -> None:
+    scores = torch.tensor([[1.0], [1.0], [1.0], [-500.0], [0.0], [torch.log(torch.tensor(3.0))]])
+    expected = torch.tensor([[1 / 3], [1 / 3], [1 / 3], [1.0], [0.25], [0.75]])
+    torch.testing.assert_close(SIX.softmax(scores), expected)
+
+
+def test_padded_and_back() -> None:
+    padded, mask = SIX.to_padded()
+    assert padded.shape == (3, 3, 2)
+    assert mask.tolist() == [[True] * 3, [True, False, False], [True, True, False]]
+    assert not padded[~mask].any()
+    back = Bags.from_padded(padded, mask)
+    assert torch.equal(back.values, VALUES)
+    assert torch.equal(back.ptr, PTR)
+
+
+def test_from_csr_looks_instances_up() -> None:
+    bags = Bags.from_csr(VALUES[:3], torch.tensor([2, 0, 2]), torch.tensor([0, 1, 3]))
+    assert bags.values.tolist() == [[6, 0], [1, 10], [6, 0]]
+
+
+def test_shuffled_keeps_every_bag() -> None:
+    torch.manual_seed(0)
+    shuffled = SIX.shuffled()
+    for before, after in zip(SIX.split(VALUES), SIX.split(shuffled.values), strict=True):
+        assert sorted(before.tolist()) == sorted(after.tolist())
+    assert any(not torch.equal(SIX.shuffled().values, VALUES) for _ in range(20))
+
+
+def loop(bags: Bags, rows: Tensor, of_bag: Callable[[Tensor, int], Tensor]) -> Tensor:
+    return torch.cat([of_bag(part, b) for b, part in enumerate(torch.split(rows, bags.sizes.tolist()))])
+
+
+# Sizes around the border of a block, and bags larger than one.
+sizes_of_bags = st.one_of(
+    st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    st.lists(st.sampled_from([1, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1]), min_size=1, max_size=4),
+)
+
+
+@given(sizes=sizes_of_bags, heads=st.sampled_from([1, 2]), seed=st.integers(0, 99))
+def test_operations_and_gradients_equal_a_loop(sizes: list[int], heads: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64, requires_grad=True)
+
+    width = 3
+    total, channels = sum(sizes), heads * width
+    values, rows, weights, beta = draw(total, channels), draw(len(sizes), channels), draw(total, heads), draw(channels)
+    bags = Bags(values, torch.tensor([0, *torch.tensor(sizes).cumsum(0).tolist()]))
+
+    def by_head(x: Tensor) -> Tensor:
+        return x.reshape(len(x), heads, width)
+
+    def start(b: int) -> slice:
+        return slice(int(bags.ptr[b]), int(bags.ptr[b + 1]))
+
+    def normed(part: Tensor, b: int) -> Tensor:
+        x = by_head(part * rows[b])
+        x = (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-3).sqrt()
+        return (x * weights[start(b)][..., None]).sum(0, keepdim=True).flatten(1)
+
+    pairs: dict[str, tuple[Tensor, Tensor]] = {
+        "sum": (bags.sum(values), loop(bags, values, lambda x, b: x.sum(0, keepdim=True))),
+        "mean": (bags.mean(values), loop(bags, values, lambda x, b: x.mean(0, keepdim=True))),
+        "var": (bags.var(values), loop(bags, values, lambda x, b: x.var(0, correction=0, keepdim=True))),
+        "max": (bags.max(values), loop(bags, values, lambda x, b: x.amax(0, keepdim=True))),
+        "logsumexp": (bags.logsumexp(values), loop(bags, values, lambda x, b: x.logsumexp(0, keepdim=True))),
+        "softmax": (bags.softmax(values), loop(bags, values, lambda x, b: x.softmax(0))),
+        "expand": (bags.expand(rows), loop(bags, values, lambda x, b: rows[b].expand_as(x))),
+        "dot": (bags.dot(rows, values, heads), loop(bags, values, lambda x, b: by_head(x * rows[b]).sum(-1))),
+        "weighted_sum": (
+            bags.weighted_sum(weights, values),
+            loop(bags, values, lambda x, b: (by_head(x) * weights[start(b)][..., None]).sum(0, True).flatten(1)),
+        ),
+        "distance 1": (
+            bags.distance(rows, values, beta, 1, heads),
+            loop(bags, values, lambda x, b: by_head((rows[b] - x).abs() * beta).sum(-1)),
+        ),
+        "distance 2": (
+            bags.distance(rows, values, beta, 2, heads),
+            loop(bags, values, lambda x, b: by_head((rows[b] - x).square() * beta).sum(-1)),
+        ),
+        "normed_sum": (bags.normed_sum(weights, values, rows, 1e-3), loop(bags, values, normed)),
+        "to_padded": (bags.to_padded()[0][bags.to_padded()[1]], values),
+    }
+    for name, (ours, expected) in pairs.items():
+        torch.testing.assert_close(ours, expected, msg=f"{name} differs")
+        direction = torch.randn(ours.shape, generator=generator, dtype=torch.float64)
+        inputs = (values, rows, weights, beta)
+        gradients = torch.autograd.grad(ours, inputs, direction, allow_unused=True)
+        for ours_grad, expected_grad in zip(
+            gradients, torch.autograd.grad(expected, inputs, direction, allow_unused=True), strict=True
+        ):
+            assert (ours_grad is None) == (expected_grad is None), name
+            if ours_grad is not None:
+                torch.testing.assert_close(ours_grad, expected_grad, msg=f"the gradient of {name} differs")
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 2, 2)])
+def test_rows_of_any_shape(shape: tuple[int, ...]) -> None:
+    rows = torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+    two_d = rows.reshape(6, -1)
+    for operation in ("sum", "mean", "var", "max", "softmax", "logsumexp"):
+        ours, flat = getattr(SIX, operation)(rows), getattr(SIX, operation)(two_d)
+        assert torch.equal(ours.reshape(flat.shape), flat), operation
+        weights = torch.randn(ours.shape, dtype=torch.float64)
+        gradient = torch.autograd.grad((ours * weights).sum(), rows)[0]
+        expected = torch.autograd.grad((flat * weights.reshape(flat.shape)).sum(), rows, retain_graph=True)[0]
+        torch.testing.assert_close(gradient, expected)
+    few = torch.randn(3, *shape[1:], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(SIX.expand, (few,))
+
+
+def test_equal_maxima_share_the_gradient() -> None:
+    rows = torch.tensor([[2.0], [2.0], [1.0]], requires_grad=True)
+    Bags(rows, torch.tensor([0, 3])).max(rows).sum().backward()
+    assert rows.grad is not None
+    assert rows.grad.flatten().tolist() == [0.5, 0.5, 0]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Bags(VALUES, torch.tensor([0, 4, 3, 6])), "ptr falls from 4 to 3 at bag 1"),
+        (lambda: Bags(VALUES, torch.tensor([0, 3, 3, 6])), "Bag 1 is empty"),
+        (lambda: Bags(VALUES, torch.tensor([0, 5])), "Expected 0 to 6"),
+        (lambda: Bags(VALUES, torch.tensor([1, 6])), "Expected 0 to 6"),
+        (lambda: Bags(VALUES, torch.tensor([0.0, 6.0])), "Expected int64"),
+        (lambda: Bags(VALUES, torch.tensor([0], dtype=torch.int32)), "Expected int64"),
+        (lambda: Bags(VALUES, torch.tensor([0])), "B of at least 1"),
+        (lambda: Bags(torch.tensor(1.0), torch.tensor([0, 1])), "a row an instance"),
+        (lambda: Bags([[1.0]], torch.tensor([0, 1])), "values is a list"),  # type: ignore[arg-type]
+        (lambda: Bags.from_list([]), "No bag was given"),
+        (lambda: Bags.from_list([VALUES, VALUES[:, :1]]), "Bag 1 is float32 (6, 1), but bag 0"),
+        (lambda: Bags.from_list([VALUES, VALUES.double()]), "Expected the same dtype"),
+        (lambda: Bags.from_list([VALUES, VALUES[:0]]), "Bag 1 is empty"),
+        (lambda: Bags.from_list([VALUES, [1.0]]), "Bag 1 is a list"),  # type: ignore[list-item]
+        (lambda: Bags.from_padded(VALUES[None], torch.ones(1, 5, dtype=torch.bool)), "a bool mask (B, N)"),
+        (lambda: Bags.from_padded(VALUES[None], torch.ones(1, 6)), "a bool mask (B, N)"),
+        (lambda: Bags.from_padded(VALUES[None], torch.zeros(1, 6, dtype=torch.bool)), "Bag 0 is empty"),
+        (lambda: Bags.from_csr(VALUES, torch.tensor([0, 6]), torch.tensor([0, 2])), "Expected 0 to 5"),
+        (lambda: Bags.from_csr(VALUES, torch.tensor([-1, 2]), torch.tensor([0, 2])), "go from -1 to 2"),
+        (lambda: Bags.from_csr(VALUES, torch.tensor([0.0]), torch.tensor([0, 1])), "Expected int64"),
+        (lambda: Bags(VALUES.log(), PTR, check=True), "3 of 6 instances have values that are NaN or infinite"),
+        (lambda: SIX.with_values(VALUES[:5]), "Expected 6 rows"),
+    ],
+)
+def test_malformed_bags_say_what_was_given_and_expected(make: Callable[[], Bags], message: str) -> None:
+    with pytest.raises(MIVError) as caught:
+        make()
+    assert message in str(caught.value)

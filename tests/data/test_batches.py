@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from miv.backbones import Backbone, create_backbone
+from miv.backbones.embedding import embed, prepared
+from miv.bags import Bags
+from miv.data import ExemplarSet, InstancePool
+from miv.data.batches import make_batch
+from miv.models.verifier import Verifier
+from miv.poolings import list_poolings
+
+
+def random_set(seed: int, instances: int = 12, exemplars: int = 7) -> ExemplarSet:
+    random = np.random.default_rng(seed)
+    pool = InstancePool("features", random.normal(size=(instances, 4)).astype(np.float32))
+    bags = [random.integers(0, instances, random.integers(1, 6)) for _ in range(exemplars)]
+    queries, labels = random.integers(0, instances, exemplars), random.integers(0, 2, exemplars)
+    return ExemplarSet.from_lists(pool, queries, bags, labels)
+
+
+@given(seed=st.integers(0, 10_000), chosen=st.lists(st.integers(0, 6), min_size=1, max_size=9))
+def test_a_batch_is_its_exemplars_one_by_one_with_each_instance_once(seed: int, chosen: list[int]) -> None:
+    exemplars = random_set(seed)
+    values = exemplars.pool.values
+    batch = make_batch(exemplars, np.array(chosen), lambda rows: torch.from_numpy(values[rows]))
+    query, bags = batch.queries_and_bags()
+    assert len(set(batch.instance.tolist())) == len(batch.instances)
+    used = {int(exemplars.query[c]) for c in chosen} | {int(i) for c in chosen for i in exemplars.bag(c)}
+    assert set(batch.instance.tolist()) == used
+    for place, exemplar in enumerate(chosen):
+        assert query[place].tolist() == values[exemplars.query[exemplar]].tolist()
+        assert bags.split(bags.values)[place].tolist() == values[exemplars.bag(exemplar)].tolist()
+        assert batch.label[place] == exemplars.label[exemplar]
+
+
+@pytest.mark.parametrize("pooling", list_poolings())
+def test_verifying_a_batch_is_verifying_its_exemplars(pooling: str) -> None:
+    exemplars = random_set(3)
+    verifier = Verifier(pooling, channels=4).eval()
+    everything = np.arange(len(exemplars))
+    batch = make_batch(exemplars, everything, prepared(verifier.backbone, exemplars.pool.values))
+    values = torch.from_numpy(exemplars.pool.values)
+    bags = Bags.from_list([values[exemplars.bag(int(number))] for number in everything])
+    expected = verifier(values[exemplars.query], bags).logit
+    features = embed(verifier.backbone, batch.instances, bucket=5)
+    found = verifier.verify_features(*batch.with_instances(features).queries_and_bags())
+    torch.testing.assert_close(found.logit, expected)
+
+
+def test_what_fills_a_batch_up_changes_neither_features_nor_gradients() -> None:
+    torch.manual_seed(0)
+    backbone = create_backbone("compact_cnn")
+    images = torch.rand(5, 1, 12, 12)
+    found = {}
+    for bucket in (1, 8):
+        backbone.zero_grad()
+        features = embed(backbone, images, bucket)
+        features.square().sum().backward()
+        found[bucket] = [features, *(weight.grad for weight in backbone.parameters())]
+    for plain, filled in zip(found[1], found[8], strict=True):
+        torch.testing.assert_close(plain, filled, rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_is_not_filled_up_where_batch_norm_learns_from_it() -> None:
+    class Normed(Backbone):
+        channels, instance_shape = 3, (3,)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(3)
+
+        def forward(self, instances: torch.Tensor) -> torch.Tensor:
+            features: torch.Tensor = self.norm(instances)
+            return features
+
+    instances = torch.rand(5, 3)
+    alone, filled = Normed().train(), Normed().train()
+    assert torch.equal(embed(alone, instances, 1), embed(filled, instances, 8))
+    assert torch.equal(alone.norm.running_mean, filled.norm.running_mean)  # type: ignore[arg-type]

@@ -1,0 +1,303 @@
+"""Scores for instances: against the definitions, written out naively, and by eye."""
+
+from itertools import permutations
+from math import factorial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from miv import Bags, Verifier, list_poolings
+from miv.errors import MIVError
+from miv.evaluation import evaluate, witness_metrics
+from miv.explain import as_shares, attention_rollout, explain, explain_features
+from miv.explain import subsets as subsets_module
+from miv.explain.shapley import shapley
+from miv.explain.subsets import score_instances
+from miv.inference.prediction import predict
+from miv.poolings.msa import SelfAttentionPooling
+from tests.training.tiny import tiny_sets
+
+CHANNELS = 8
+SIZES = (4, 1, 3, 4, 2)
+
+
+def some_verifier(pooling: str) -> Verifier:
+    torch.manual_seed(1)
+    verifier = Verifier(pooling, channels=CHANNELS).eval()
+    for weight in verifier.parameters():  # away from starting points such as the identity and zero
+        weight.data += 0.3 * torch.randn_like(weight)
+    return verifier
+
+
+def some_bags(sizes: tuple[int, ...] = SIZES) -> tuple[Tensor, Bags]:
+    torch.manual_seed(2)
+    return torch.randn(len(sizes), CHANNELS), Bags.from_list([torch.randn(size, CHANNELS) for size in sizes])
+
+
+def naive_logit(verifier: Verifier, query: Tensor, bag: Tensor, members: tuple[int, ...]) -> float:
+    if not members:
+        return 0.0
+    with torch.inference_mode():
+        return float(verifier.verify_features(query[None], Bags.from_list([bag[sorted(members)]])).logit)
+
+
+def naive_shapley(verifier: Verifier, query: Tensor, bag: Tensor) -> list[float]:
+    """The mean, over all orders, of what an instance adds to those that came before it."""
+    scores = [0.0] * len(bag)
+    for order in permutations(range(len(bag))):
+        for place, instance in enumerate(order):
+            before, after = order[:place], order[: place + 1]
+            scores[instance] += naive_logit(verifier, query, bag, after) - naive_logit(verifier, query, bag, before)
+    return [score / factorial(len(bag)) for score in scores]
+
+
+@pytest.mark.parametrize("pooling", list_poolings())
+def test_leave_one_out_is_the_logit_with_minus_the_logit_without(pooling: str) -> None:
+    verifier, (query, bags) = some_verifier(pooling), some_bags()
+    expected = []
+    for one, bag in zip(query, bags.split(bags.values), strict=True):
+        everything = tuple(range(len(bag)))
+        for instance in everything:
+            rest = tuple(other for other in everything if other != instance)
+            expected.append(naive_logit(verifier, one, bag, everything) - naive_logit(verifier, one, bag, rest))
+    found = explain_features(verifier, query, bags, "leave_one_out")
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("pooling", list_poolings())
+def test_alone_is_the_logit_of_a_bag_of_one(pooling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier, (query, bags) = some_verifier(pooling), some_bags()
+    expected = [
+        naive_logit(verifier, one, bag, (instance,))
+        for one, bag in zip(query, bags.split(bags.values), strict=True)
+        for instance in range(len(bag))
+    ]
+    np.testing.assert_allclose(explain_features(verifier, query, bags, "alone"), expected, atol=1e-4)
+    monkeypatch.setattr("miv.explain.alone.ROWS", 3)  # in several calls
+    np.testing.assert_allclose(explain_features(verifier, query, bags, "alone"), expected, atol=1e-4)
+
+
+def test_shares_by_alone_follow_the_probabilities() -> None:
+    scores = np.array([0.0, 0.0, np.log(3.0), -2000.0, -2000.0])
+    shares = as_shares(scores, "alone", np.zeros(2), np.array([0, 3, 5]))
+    assert shares == pytest.approx([2 / 7, 2 / 7, 3 / 7, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("pooling", ["cap_dba_l2", "mi_net", "bi_lstm", "msa"])
+def test_exact_shapley_is_the_mean_over_all_orders(pooling: str) -> None:
+    verifier, (query, bags) = some_verifier(pooling), some_bags()
+    expected = [
+        score
+        for one, bag in zip(query, bags.split(bags.values), strict=True)
+        for score in naive_shapley(verifier, one, bag)
+    ]
+    np.testing.assert_allclose(explain_features(verifier, query, bags, "shapley"), expected, atol=1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    exact_up_to=st.integers(1, 6),
+    permutations=st.integers(1, 5),
+)
+def test_shapley_scores_sum_to_the_logit(sizes: list[int], exact_up_to: int, permutations: int) -> None:
+    verifier, (query, bags) = some_verifier("mi_net"), some_bags(tuple(sizes))
+    found = explain_features(verifier, query, bags, "shapley", exact_up_to=exact_up_to, permutations=permutations)
+    with torch.inference_mode():
+        logit = verifier.verify_features(query, bags).logit
+    np.testing.assert_allclose(bags.sum(found), logit, atol=1e-4)
+
+
+def test_sampled_shapley_comes_near_the_exact_one_with_more_orders() -> None:
+    verifier, (query, bags) = some_verifier("mi_net"), some_bags((6, 6, 7))
+    exact = explain_features(verifier, query, bags, "shapley")
+
+    def error(permutations: int) -> float:
+        options = {"exact_up_to": 1, "permutations": permutations}
+        found = explain_features(verifier, query, bags, "shapley", **options)  # type: ignore[arg-type]
+        return float((found - exact).abs().mean())
+
+    few, many = error(4), error(2000)
+    assert many < 0.2 * few
+    assert many < 0.02 * float(exact.abs().mean())
+
+
+class Game:
+    """A verifier of numbers: the greatest of a bag counts, and each of them a little; the logit is moved as a whole."""
+
+    def __init__(self, moved: float) -> None:
+        self.moved = moved
+
+    def verify_features(self, query: Any, bags: Bags) -> Any:
+        values = bags.values[:, 0]
+        logit = torch.stack([part.max() + 0.3 * part.sum() for part in bags.split(values)])
+        return SimpleNamespace(logit=logit + self.moved)
+
+
+@pytest.mark.parametrize("moved", [-5.0, 3.0])
+def test_a_sample_does_not_depend_on_the_logit_of_nothing(moved: float) -> None:
+    """All logits moved by b, all scores move by b / N: the order of the instances is the same."""
+    torch.manual_seed(0)
+    bags = Bags.from_list([torch.randn(12, 1)])
+
+    def scores(moved: float, exact_up_to: int) -> Any:
+        planner = shapley(exact_up_to, permutations=32, seed=0)
+        return score_instances(Game(moved), torch.zeros(1, 1), bags, planner)  # type: ignore[arg-type]
+
+    np.testing.assert_allclose(scores(moved, 1), scores(0.0, 1) + moved / 12, atol=1e-5)
+    np.testing.assert_allclose(scores(moved, 1), scores(moved, 12), atol=0.15)
+
+
+def test_a_bag_has_the_same_sample_whatever_is_beside_it() -> None:
+    verifier, (query, bags) = some_verifier("mi_net"), some_bags((6, 4, 6))
+    together = explain_features(verifier, query, bags, "shapley", exact_up_to=1, permutations=4)
+    for place, part in enumerate(bags.split(together)):
+        alone = Bags.from_list([bags.split(bags.values)[place]])
+        found = explain_features(verifier, query[place : place + 1], alone, "shapley", exact_up_to=1, permutations=4)
+        np.testing.assert_allclose(found, part, atol=1e-5)
+
+
+def test_a_verifier_of_less_precision_is_explained_and_evaluated_too() -> None:
+    verifier, exemplars = some_verifier("gabmil").bfloat16(), tiny_sets("features", 20)["test"]
+    answers = predict(verifier, exemplars)
+    np.testing.assert_allclose(answers.logit, predict(some_verifier("gabmil"), exemplars).logit, atol=0.2)
+    assert np.isfinite(explain(verifier, exemplars, "leave_one_out")).all()
+
+
+def test_an_error_leaves_every_part_in_its_mode() -> None:
+    verifier, exemplars = some_verifier("mi_net").train(), tiny_sets("features", 20)["test"]
+    verifier.backbone.eval()
+    for work in (
+        lambda: explain(verifier, exemplars, "rollout"),  # msa only
+        lambda: predict(verifier, exemplars, np.zeros((1, 8), np.float32)),  # fewer rows than the pool has
+        lambda: verifier.verify(np.full(8, np.nan), np.zeros((2, 8))),
+    ):
+        with pytest.raises((MIVError, IndexError)):
+            work()
+        assert verifier.training
+        assert verifier.pooling.training
+        assert not verifier.backbone.training
+
+
+def test_one_pair_of_opposite_orders_is_exact_for_two_instances() -> None:
+    verifier, (query, bags) = some_verifier("msa"), some_bags((2, 2))
+    exact = explain_features(verifier, query, bags, "shapley")
+    pair = explain_features(verifier, query, bags, "shapley", exact_up_to=1, permutations=2)
+    np.testing.assert_allclose(pair, exact, atol=1e-5)
+
+
+def test_the_sample_follows_from_the_seed() -> None:
+    verifier, exemplars = some_verifier("mi_net"), tiny_sets("features", 20)["test"]
+    first, again, other = (
+        explain(verifier, exemplars, "shapley", exact_up_to=1, permutations=2, seed=seed) for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-4
+
+
+def test_small_calls_give_what_large_ones_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier, (query, bags) = some_verifier("cap_dba_l2"), some_bags()
+    large = explain_features(verifier, query, bags, "shapley")
+    monkeypatch.setattr(subsets_module, "ROWS", 5)
+    np.testing.assert_allclose(explain_features(verifier, query, bags, "shapley"), large, atol=1e-5)
+
+
+def test_the_baseline_owes_its_logit_to_the_instance_it_looks_at() -> None:
+    """By eye: similarities 3, 1 and -1 to the query; without the first the greatest is 1."""
+    verifier = Verifier("baseline", channels=4, start="paper").eval()
+    verifier.pooling.norm = torch.nn.Identity()  # type: ignore[assignment]
+    verifier.pooling.similarity.weight.data = torch.ones(4)
+    query = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
+    bags = Bags.from_list([torch.tensor([[3.0, 0, 0, 0], [1.0, 0, 0, 0], [-1.0, 0, 0, 0]])])
+    assert explain_features(verifier, query, bags, "leave_one_out").tolist() == [2.0, 0.0, 0.0]
+
+
+def test_a_bag_of_one_owes_all_to_its_instance_or_is_refused() -> None:
+    verifier, (query, bags) = some_verifier("mi_net"), some_bags((1,))
+    with torch.inference_mode():
+        logit = verifier.verify_features(query, bags).logit
+    for method in ("leave_one_out", "shapley"):
+        np.testing.assert_allclose(explain_features(verifier, query, bags, method), logit, atol=1e-5)
+        with pytest.raises(MIVError, match="no verdict on nothing"):
+            explain_features(verifier, query, bags, method, empty_bag="error")
+
+
+def test_rollout_by_eye() -> None:
+    """One layer that looks at every place alike: of three places each gets a third, and the targets share evenly."""
+    verifier = Verifier("msa", channels=4, pooling_options={"layers": 1}).eval()
+    assert isinstance(verifier.pooling, SelfAttentionPooling)
+    layer = verifier.pooling.layers[0]
+    layer.to_query.weight.data.zero_()  # type: ignore[union-attr, operator]
+    query, bags = torch.randn(2, 4), Bags.from_list([torch.randn(2, 4), torch.randn(4, 4)])
+    with torch.inference_mode():
+        np.testing.assert_allclose(attention_rollout(verifier, query, bags), [0.5, 0.5, 0.25, 0.25, 0.25, 0.25])
+
+
+def test_rollout_is_the_product_of_the_layers_attention() -> None:
+    verifier, (query, bags) = some_verifier("msa"), some_bags((3, 2))
+    pooling = verifier.pooling
+    assert isinstance(pooling, SelfAttentionPooling)
+    expected = []
+    with torch.inference_mode():
+        for one, bag in zip(query, bags.split(bags.values), strict=True):
+            total = torch.zeros(len(bag))
+            for first in (pooling.cls, one):
+                sequence = pooling.norm(torch.cat([first[None], bag]))[None]
+                mask = torch.ones(1, len(bag) + 1, dtype=torch.bool)
+                product = torch.eye(len(bag) + 1)
+                for layer in pooling.layers:
+                    weights = layer.attention_weights(sequence, mask)[0].mean(dim=0)  # type: ignore[operator]
+                    product = (0.5 * weights + 0.5 * torch.eye(len(bag) + 1)) @ product
+                    sequence = layer(sequence, mask)
+                total += product[0, 1:]
+            expected += (total / total.sum()).tolist()
+        np.testing.assert_allclose(attention_rollout(verifier, query, bags), expected, atol=1e-5)
+
+
+def test_the_weights_of_a_layer_are_those_it_attends_with() -> None:
+    """With values that name their places, what is attended is the weights themselves."""
+    torch.manual_seed(0)
+    verifier = Verifier("msa", channels=3, pooling_options={"heads": 1, "layers": 1})
+    layer: Any = verifier.pooling.layers[0]  # type: ignore[index]
+    sequence, mask = torch.randn(1, 3, 3), torch.tensor([[True, True, False]])
+    weights = layer.attention_weights(sequence, mask)[0, 0]
+    query, key = layer.to_query(sequence)[0], layer.to_key(sequence)[0]
+    attended = torch.nn.functional.scaled_dot_product_attention(query, key, torch.eye(3), attn_mask=mask)
+    np.testing.assert_allclose(weights.detach(), attended.detach(), atol=1e-6)
+    assert weights[:, 2].tolist() == [0, 0, 0]
+
+
+def test_all_methods_go_through_the_same_witness_metrics() -> None:
+    exemplars = tiny_sets("features", 60)["test"]
+    verifier = some_verifier("msa")
+    answers = predict(verifier, exemplars)
+    for method in ("alone", "leave_one_out", "shapley", "rollout"):
+        scores = explain(verifier, exemplars, method)
+        assert scores.shape == exemplars.bag_index.shape
+        found = evaluate(answers, score=scores)
+        assert found.witnesses == witness_metrics(answers.ptr, exemplars.witness, scores, answers.label)  # type: ignore[arg-type]
+    with_attention = some_verifier("gabmil")
+    np.testing.assert_allclose(
+        explain(with_attention, exemplars, "attention"),  # type: ignore[arg-type]
+        predict(with_attention, exemplars).attention,  # type: ignore[arg-type]
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("pooling", "method", "message"),
+    [
+        ("mi_net", "attention", "no attention.*alone, leave_one_out or shapley"),
+        ("gabmil", "rollout", "msa only"),
+        ("gabmil", "shaply", "Did you mean 'shapley'"),
+    ],
+)
+def test_what_a_pooling_cannot_give_is_refused(pooling: str, method: str, message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        explain_features(some_verifier(pooling), *some_bags(), method)

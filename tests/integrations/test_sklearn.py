@@ -1,0 +1,391 @@
+"""``MIVClassifier`` in the tools of scikit-learn, and the checks of its estimators that apply."""
+
+import pickle
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning, NotFittedError, SkipTestWarning
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils import estimator_checks, get_tags
+
+from miv import MIVClassifier, MIVError, Verifier
+from miv.decisions.operating_point import OperatingPoint
+from miv.integrations.pairs import choose_held_out, exemplar_set
+from miv.integrations.sklearn import OnInstances
+from miv.training.auto import HEAD
+from miv.training.config import TrainingConfig
+from tests.training.tiny import tiny_sets
+
+FAST: dict[str, Any] = {"max_epochs": 25, "batch_size": 32, "learning_rate": 1e-2, "random_state": 0}
+
+
+def exemplars(split: str = "train", count: int = 400) -> tuple[Any, list[Any], Any]:
+    """Classes are directions; see ``tests.training.tiny``."""
+    data = tiny_sets("features")[split]
+    values = data.pool.values
+    return values[data.query[:count]], [values[data.bag(row)] for row in range(count)], data.label[:count]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> MIVClassifier:
+    return MIVClassifier(**FAST).fit(*exemplars())
+
+
+def test_it_learns_from_labels_of_bags_and_finds_the_witnesses(fitted: MIVClassifier) -> None:
+    queries, bags, labels = exemplars("test")
+    assert fitted.score(queries, bags, labels) > 0.85
+    probability = fitted.predict_proba(queries, bags)
+    assert probability.shape == (400, 2)
+    assert probability.sum(axis=1) == pytest.approx(np.ones(400))
+    predicted = fitted.predict(queries, bags)
+    assert predicted.tolist() == (probability[:, 1] >= 0.5).astype(int).tolist()
+    truth = tiny_sets("features")["test"]
+    found = fitted.witnesses(queries, bags)
+    right = [int(truth.bag_witness(row)[places[0]]) for row, places in enumerate(found) if len(places) and labels[row]]  # type: ignore[index]
+    assert len(right) > 150
+    assert np.mean(right) > 0.9
+    assert all(len(places) == 0 for places, yes in zip(found, predicted, strict=True) if not yes)
+
+
+def test_pairs_and_two_arguments_are_the_same(fitted: MIVClassifier) -> None:
+    queries, bags, labels = exemplars("test", 50)
+    pairs = list(zip(queries, bags, strict=True))
+    assert fitted.predict_proba(pairs).tolist() == fitted.predict_proba(queries, bags).tolist()
+    assert fitted.score(pairs, labels) == fitted.score(queries, bags, labels)
+    again = clone(fitted).fit(list(zip(*exemplars()[:2], strict=True)), exemplars()[2])
+    assert again.predict_proba(pairs).tolist() == fitted.predict_proba(pairs).tolist()
+
+
+def test_nothing_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    queries, bags, labels = exemplars(count=40)
+    MIVClassifier(max_epochs=1).fit(queries, bags, labels)
+    assert list(tmp_path.iterdir()) == []
+    assert "epoch" not in capfd.readouterr().err
+    MIVClassifier(max_epochs=1, verbose=True).fit(queries, bags, labels)
+    shown = capfd.readouterr().err
+    assert "frozen start" in shown
+    assert "epoch   1" in shown
+
+
+def test_labels_may_be_words() -> None:
+    queries, bags, labels = exemplars(count=200)
+    words = np.array(["absent", "present"])[labels]
+    model = MIVClassifier(**FAST).fit(queries, bags, words)
+    assert model.classes_.tolist() == ["absent", "present"]
+    assert model.score(queries, bags, labels=words) > 0.8
+
+
+def test_cross_validation_grid_search_and_pipelines() -> None:
+    queries, bags, labels = exemplars()
+    pairs = list(zip(queries, bags, strict=True))
+    scores = cross_val_score(MIVClassifier(**FAST), pairs, labels, cv=2, scoring="roc_auc")
+    assert scores.min() > 0.7
+    pipeline = make_pipeline(OnInstances(StandardScaler()), MIVClassifier(**FAST))
+    grid = GridSearchCV(pipeline, {"mivclassifier__pooling": ["gabmil", "cap_dba_l2"]}, cv=2, scoring="roc_auc")
+    grid.fit(pairs, labels)
+    assert grid.best_params_["mivclassifier__pooling"] == "cap_dba_l2"  # gabmil does not see the query
+    assert grid.best_estimator_[-1].n_features_in_ == 8
+
+
+def test_on_instances_is_the_transformer_on_every_vector() -> None:
+    queries, bags, _ = exemplars(count=5)
+    pairs = list(zip(queries, bags, strict=True))
+    scaler = OnInstances(StandardScaler()).fit(pairs)
+    everything = np.concatenate([queries, *bags])
+    expected = StandardScaler().fit(everything)
+    for (query, bag), (scaled_query, scaled_bag) in zip(pairs, scaler.transform(pairs), strict=True):
+        assert scaled_query == pytest.approx(expected.transform(query[None])[0])
+        assert scaled_bag == pytest.approx(expected.transform(bag))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "sparse"])
+def test_what_the_transformer_gives_may_be_a_data_frame_or_sparse(kind: str) -> None:
+    queries, bags, _ = exemplars(count=5)
+    pairs = list(zip(queries, bags, strict=True))
+    inner = StandardScaler() if kind == "pandas" else FunctionTransformer(csr_array)
+    if kind == "pandas":
+        pytest.importorskip("pandas")
+        inner.set_output(transform="pandas")
+    expected = OnInstances(StandardScaler()).fit_transform(pairs) if kind == "pandas" else pairs
+    for (query, bag), (right_query, right_bag) in zip(OnInstances(inner).fit_transform(pairs), expected, strict=True):
+        assert query.tolist() == pytest.approx(right_query.tolist())
+        assert bag == pytest.approx(right_bag)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([], "no exemplar"),
+        ([([0.0, 1.0], [[1.0, 2.0]]), ([0.0], [[1.0, 2.0]])], "not vectors of one length"),
+        ([([0.0, 1.0], [[1.0, 2.0, 3.0]])], r"Bag 0 has the shape \(1, 3\)"),
+        ([([0.0, 1.0], [])], "Bag 0 is empty"),
+    ],
+)
+def test_on_instances_names_what_is_not_vectors(pairs: Any, message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        OnInstances(StandardScaler()).fit(pairs)
+
+
+def test_scores_may_be_weighted(fitted: MIVClassifier) -> None:
+    queries, bags, labels = exemplars("test", 50)
+    pairs = list(zip(queries, bags, strict=True))
+    labels = np.where(np.arange(50) < 10, 1 - labels, labels)  # ten that it does not answer so
+    right = fitted.predict(pairs) == labels
+    assert 0 < right.sum() < 50
+    assert fitted.score(pairs, labels, sample_weight=right) == 1.0
+    assert fitted.score(queries, bags, labels=labels, sample_weight=~right) == 0.0
+    with pytest.raises(
+        MIVError, match=r"score\(X, y, sample_weight=weights\)"
+    ):  # the third place is that of the labels, as in fit
+        fitted.score(pairs, labels, right)
+
+
+def test_few_exemplars_are_learnt_too_and_noise_is_warned_of() -> None:
+    rng = np.random.default_rng(0)
+    queries, labels = rng.normal(size=(60, 16)), np.arange(60) % 2
+    bags = rng.normal(size=(60, 4, 16))
+    bags[1::2, 0] = queries[1::2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = MIVClassifier(random_state=0).fit(queries, bags, labels)
+    assert model.score(queries, bags, labels) > 0.9
+    with pytest.warns(ConvergenceWarning, match=r"no better than chance \(AUROC 0\.5"):
+        MIVClassifier(max_epochs=1, random_state=0).fit(np.ones((60, 16)), np.ones((60, 2, 16)), labels)
+
+
+def test_few_exemplars_of_a_wide_embedding_are_answered_as_well_as_by_the_largest_cosine() -> None:
+    """The map of the vectors is learned on the very bags that the rest is fitted to; that must not spoil it."""
+
+    def draw(count: int, seed: int) -> tuple[Any, Any, Any]:
+        rng = np.random.default_rng(seed)
+        own = rng.integers(50, size=count)
+        members = (own[:, None] + rng.integers(1, 50, (count, 6))) % 50  # never the query's
+        labels = np.arange(count) % 2
+        members[labels == 1, 0] = own[labels == 1]
+        noise = 2.5 * rng.normal(size=(count, 7, 384))
+        return centres[own] + noise[:, 0], centres[members] + noise[:, 1:], labels
+
+    centres = np.random.default_rng(5).normal(size=(50, 384))
+    queries, bags, labels = draw(1500, 1)
+    model = MIVClassifier(random_state=0).fit(*draw(200, 0))
+    cosine = np.einsum("ec,enc->en", queries, bags) / np.linalg.norm(bags, axis=2)
+    nearest = (cosine / np.linalg.norm(queries, axis=1)[:, None]).max(axis=1)
+    assert roc_auc_score(labels, model.predict_proba(queries, bags)[:, 1]) > roc_auc_score(labels, nearest) - 0.01
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"heads": 1, "batch_size": 32, "max_epochs": 12, "pull": HEAD["pull"], "align_epochs": 12}),
+        (
+            {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0, "align": False, "learning_rate": 0.5},
+            {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0, "align_epochs": 0},
+        ),
+    ],
+)
+def test_settings_are_those_of_auto_and_what_is_given_stands(
+    given: dict[str, Any], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[TrainingConfig] = []
+
+    def remember(sets: Any, config: TrainingConfig, *_: Any) -> None:
+        trained.append(config)
+        raise InterruptedError
+
+    monkeypatch.setattr("miv.training.run.train", remember)
+    with pytest.raises(InterruptedError):
+        MIVClassifier(**given).fit(*exemplars())
+    document = trained[0].document()
+    assert {name: document[name] for name in expected} == expected
+    assert document["learning_rates"] == [[0, given.get("learning_rate", 1e-3)]]
+    assert document["start"] == "similar"
+
+
+def test_whole_queries_are_held_out_with_both_labels_on_both_sides() -> None:
+    queries = np.repeat(np.eye(20, 8) + np.arange(20)[:, None], 5, axis=0)  # 20 queries of 5 exemplars
+    labels = np.tile([0, 0, 0, 1, 1], 20)
+    data = exemplar_set(queries, np.ones((100, 2, 8)), labels)
+    held_out = choose_held_out(data, 0.2, np.random.default_rng(0))
+    assert held_out is not None
+    assert held_out.sum() == 20
+    assert sorted(np.unique(held_out.reshape(20, 5).sum(axis=1))) == [0, 5]
+    assert data.label[held_out].mean() == pytest.approx(0.4)
+
+
+def test_equal_vectors_are_one_instance() -> None:
+    data = exemplar_set([[1.0, 2.0], [1.0, 2.0]], [[[3.0, 0.0], [1.0, 2.0]], [[3.0, -0.0]]], np.array([0, 1]))
+    assert data.pool.values.tolist() == [[1.0, 2.0], [3.0, 0.0]]
+    assert data.query.tolist() == [0, 0]
+    assert [data.bag(row).tolist() for row in (0, 1)] == [[1, 0], [1]]
+
+
+def test_one_query_is_divided_and_a_single_positive_is_not() -> None:
+    one_query = exemplar_set(np.ones((50, 8)), np.ones((50, 2, 8)), np.arange(50) % 2)
+    held_out = choose_held_out(one_query, 0.2, np.random.default_rng(0))
+    assert held_out is not None
+    assert (held_out.sum(), one_query.label[held_out].sum()) == (10, 5)
+    one_positive = exemplar_set(np.eye(50), np.ones((50, 2, 50)), (np.arange(50) == 7).astype(int))
+    assert choose_held_out(one_positive, 0.2, np.random.default_rng(0)) is None
+
+
+def test_fitting_leaves_the_generator_of_torch_as_it_was() -> None:
+    queries, bags, labels = exemplars(count=40)
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    MIVClassifier(max_epochs=1, random_state=0).fit(queries, bags, labels)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_pickled_it_answers_the_same(fitted: MIVClassifier) -> None:
+    queries, bags, _ = exemplars("test", 20)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.predict_proba(queries, bags).tolist() == fitted.predict_proba(queries, bags).tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": [0, 1, 2] * 4}, "Only binary classification.*3 classes"),
+        ({"labels": [1] * 12}, "one class"),
+        ({"labels": [0, 1]}, "12 exemplars and 2 labels"),
+        ({"bags": [np.zeros((2, 8))] * 11 + [np.zeros((2, 7))]}, r"Bag 11 has the shape \(2, 7\)"),
+        ({"bags": [np.zeros((2, 8))] * 11 + [np.zeros((0, 8))]}, "Bag 11 is empty"),
+        ({"bags": [np.full((2, 8), np.nan)] * 12}, "NaN or infinite"),
+        ({"queries": np.zeros((12, 2, 8))}, r"Query 0 has the shape \(2, 8\)"),
+    ],
+)
+def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:
+    queries, bags, labels = exemplars(count=12)
+    given = {"queries": queries, "bags": bags, "labels": labels} | change
+    with pytest.raises(MIVError, match=message):
+        MIVClassifier().fit(given["queries"], given["bags"], given["labels"])
+
+
+def test_wrong_parameters_and_rows_instead_of_pairs() -> None:
+    queries, bags, labels = exemplars(count=12)
+    with pytest.raises(MIVError, match="validation_fraction is 1"):
+        MIVClassifier(validation_fraction=1).fit(queries, bags, labels)
+    with pytest.raises(MIVError, match="Did you mean 'cap_vema'"):
+        MIVClassifier(pooling="cap_vena").fit(queries, bags, labels)
+    with pytest.raises(MIVError, match=r"Exemplar 0 is a ndarray \(8,\).*pairs \(query, bag\)"):
+        MIVClassifier().fit(queries, labels)
+    with pytest.raises(NotFittedError):
+        MIVClassifier().predict(queries, bags)
+
+
+# The checks of sklearn.utils.estimator_checks that call no method with rows of numbers.
+OF_ANY_INPUT = [
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_set_params",
+    "check_valid_tag_types",
+]
+
+
+ESTIMATORS = [MIVClassifier(), OnInstances(StandardScaler())]
+
+
+@pytest.mark.parametrize("check", OF_ANY_INPUT)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
+def test_checks_of_scikit_learn_for_any_input(check: str, estimator: Any) -> None:
+    getattr(estimator_checks, check)(type(estimator).__name__, estimator)
+
+
+def test_scikit_learn_leaves_the_others_out_by_the_tags() -> None:
+    tags = get_tags(MIVClassifier())
+    assert is_classifier(MIVClassifier())
+    assert not tags.input_tags.two_d_array
+    assert not tags.classifier_tags.multi_class
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator_checks.check_estimator(MIVClassifier(), on_skip=None)
+    assert [one.category for one in caught if issubclass(one.category, SkipTestWarning)] == [SkipTestWarning]
+
+
+class OfRows(MIVClassifier):
+    """Rows of numbers as exemplars, so that the checks that need rows can be run: each row is a bag of one.
+
+    It only reshapes: what the checks ask for, ``MIVClassifier`` does.
+    """
+
+    def fit(self, X: Any, y: Any, labels: Any = None) -> Self:  # noqa: N803
+        return super().fit(_as_pairs(X), y)
+
+    def verify(self, X: Any, bags: Any = None, *, witnesses: Any = None) -> Any:  # noqa: N803
+        return super().verify(_as_pairs(X), witnesses=witnesses)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+def _as_pairs(rows: Any) -> list[Any]:
+    return [(np.ones(len(row)), row[None]) for row in np.asarray(rows)]
+
+
+def test_a_pooling_without_attention_names_witnesses_which_a_prediction_does_not_pay_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queries, bags, labels = exemplars(count=20)
+    model = MIVClassifier("mi_net")
+    model.verifier_, model.classes_ = Verifier("mi_net", channels=queries.shape[1]).eval(), np.unique(labels)
+    model.n_features_in_ = queries.shape[1]
+    model.verifier_.operating_point = OperatingPoint(threshold=0.0)  # all are accepted, as it is not trained
+    found = model.witnesses(queries, bags)
+    assert sum(map(len, found)) >= 10
+    verdicts = model.verify(queries, bags)
+    assert verdicts.witnesses_by == "leave_one_out"
+    assert [[one.index for one in verdict.witnesses] for verdict in verdicts] == [places.tolist() for places in found]
+    monkeypatch.delattr("miv.explain.explain_features")
+    assert model.predict_proba(queries, bags).shape == (20, 2)
+    assert model.predict(queries, bags).tolist() == [1] * 20
+
+
+OF_ROWS = [
+    "check_classifiers_one_label",
+    "check_dict_unchanged",
+    "check_estimators_dtypes",
+    "check_estimators_fit_returns_self",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_estimators_unfitted",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_readonly_memmap_input",
+    "check_requires_y_none",
+    "check_supervised_y_2d",
+]
+
+
+@pytest.mark.parametrize("check", OF_ROWS)
+def test_checks_of_scikit_learn_for_rows(check: str) -> None:
+    estimator = OfRows(heads=1, max_epochs=2, random_state=0)
+    getattr(estimator_checks, check)("OfRows", estimator)

@@ -1,0 +1,47 @@
+"""What version 0.1 wrote is still read: a run folder, its exemplars, its answers, and cached features."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from miv import ExemplarSet, InstancePool, Verifier
+from miv.backbones import create_backbone
+from miv.backbones.feature_cache import embed_pool
+from miv.cli.app import app
+from miv.evaluation import Predictions
+from miv.inference.prediction import predict
+from miv.runtime.progress import SilentProgress
+
+FOLDER = Path(__file__).parents[1] / "golden" / "run_0_1"
+CACHED = "951db541192915fec0f3090ed9e3493655f1d456ee8a840cdd8941605b991986.npy"  # with torch 2.13.0
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_a_run_answers_as_it_did(split: str) -> None:
+    verifier = Verifier.from_pretrained(FOLDER / "run")
+    now = predict(verifier, ExemplarSet.load(FOLDER / "exemplars" / split))
+    before = Predictions.load(FOLDER / "run" / "predictions" / f"{split}.parquet")
+    np.testing.assert_allclose(now.logit, before.logit, rtol=1e-5)
+    np.testing.assert_allclose(now.attention, before.attention, rtol=1e-4)  # type: ignore[arg-type]
+
+
+def test_a_finished_run_is_listed_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(FOLDER, tmp_path / "tests" / "golden" / "run_0_1")  # as its record names it
+    monkeypatch.chdir(tmp_path)
+    data, run = "tests/golden/run_0_1/exemplars", "tests/golden/run_0_1/run"
+    assert "cap_dba_l2" in CliRunner().invoke(app, ["runs", "list", "tests/golden/run_0_1"]).stdout
+    again = ["train", data, "--out", run, "--resume", "--max-epochs", "2", "--align-epochs", "2", "--cache", "cache"]
+    done = CliRunner().invoke(app, again)
+    assert done.exit_code == 0, done.output
+    assert Path(run, "metrics.csv").read_bytes() == (FOLDER / "run" / "metrics.csv").read_bytes()
+
+
+def test_cached_features_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.13.0+cpu")
+    pool = InstancePool("image", np.arange(4 * 12 * 12, dtype=np.uint8).reshape(4, 12, 12))
+    embed_pool(create_backbone("hog"), pool, tmp_path, SilentProgress())
+    assert [path.name for path in tmp_path.iterdir()] == [CACHED]

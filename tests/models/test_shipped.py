@@ -1,0 +1,64 @@
+"""The verifier that comes with the package."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from miv import MIVError, Verifier
+from miv.evaluation import evaluate
+from miv.inference.prediction import predict
+from miv.models.shipped import shipped_folder
+from miv.runtime.progress import SilentProgress
+from miv.tasks import create_task
+
+SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared")) / "data" / "qmnist"
+
+
+@pytest.fixture(scope="module")
+def digits() -> Verifier:
+    return Verifier.from_pretrained("miv/digits")
+
+
+def test_it_is_small_and_needs_no_network(digits: Verifier) -> None:
+    folder = shipped_folder("miv/digits")
+    assert folder is not None
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 2_000_000
+    assert "Limits" in (folder / "README.md").read_text()
+    assert not digits.operating_point.is_default
+
+
+def test_an_unknown_one_is_not_looked_for_on_the_hub() -> None:
+    with pytest.raises(MIVError, match="Did you mean 'miv/digits'"):
+        Verifier.from_pretrained("miv/digit")
+
+
+def test_a_copy_of_the_query_is_a_witness(digits: Verifier) -> None:
+    """Strokes of one slant and one weight against strokes of others, drawn by hand here."""
+    rows = np.arange(28)
+
+    def stroke(slant: float, thickness: int) -> NDArray[np.uint8]:
+        image = np.zeros((28, 28), np.uint8)
+        for row in rows[4:24]:
+            middle = int(14 + slant * (14 - row))
+            image[row, max(0, middle - thickness) : middle + thickness] = 255
+        return image
+
+    bag = [stroke(0.5, 2), stroke(-0.3, 1), stroke(0.0, 3)]
+    verdict = digits.verify(stroke(-0.3, 1), bag)
+    assert verdict.witnesses
+    assert verdict.witnesses[0].index == 1
+
+
+def test_its_card_is_true(digits: Verifier) -> None:
+    if not SHARED.is_dir():
+        pytest.skip("QMNIST is not here")
+    test = create_task("qmnist", raw=SHARED, download=False, round=1).build(SilentProgress())["test"]
+    metrics = evaluate(predict(digits, test)).metrics
+    assert (round(metrics["auroc"], 3), round(metrics["i_auroc"], 3), round(metrics["i_ap"], 3)) == (
+        0.793,
+        0.875,
+        0.848,
+    )
