@@ -81,7 +81,7 @@ def calibrate(
         scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto``, see ``choose_scaling``.
         epsilon: the share of true witnesses that may be outside the witness sets, where enough witnesses are known.
         shares: ``(T,)``, of sum 1 in each bag, that the witness rule is for instead of attention, such as those of
-            ``miv.explain.witness_shares``.
+            ``miv.inference.prediction.witness_shares``.
         witnesses_by: what gave them, where there are any. The rule is refused for others.
         rounds: of the bootstrap.
         seed: of folds, halves and bootstrap.

@@ -78,7 +78,7 @@ def evaluate(
         predictions: the answers, beside what is true.
         undefined: as in ``witness_metrics``.
         score: ``(T,)`` by which the witness metrics rank the instances instead of by attention, such as those of
-            ``miv.explain.explain``.
+            ``miv.inference.prediction.explain``.
         point: of a calibrated verifier, to measure its verdicts besides.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 4], group=["3", "7"])
