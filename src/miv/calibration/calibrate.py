@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miv.calibration.calibration_pictures import write_pictures
+from miv.calibration.calibration_text import calibration_text
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import CONFIDENCE
 from miv.calibration.goals import EqualErrors, Goal, parse_goal
@@ -50,14 +52,10 @@ class Calibration:
 
     def text(self) -> str:
         """Everything as tables for people."""
-        from miv.calibration.calibration_text import calibration_text
-
         return calibration_text(self.point)
 
     def write_pictures(self, folder: Path | str) -> list[Path]:
         """Write ``roc``, ``det`` and ``reliability`` as PNG and SVG, and return the paths."""
-        from miv.calibration.calibration_pictures import write_pictures
-
         return write_pictures(self, folder)
 
 

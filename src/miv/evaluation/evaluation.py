@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation.classification import classification_metrics
 from miv.evaluation.entropy import entropy_metrics
+from miv.evaluation.evaluation_text import evaluation_text
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import WITNESS_METRICS, UndefinedWitness, witness_metrics
@@ -60,8 +61,6 @@ class Evaluation:
 
     def text(self) -> str:
         """Everything as tables for people."""
-        from miv.evaluation.evaluation_text import evaluation_text
-
         return evaluation_text(self)
 
 
