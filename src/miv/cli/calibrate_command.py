@@ -84,7 +84,7 @@ def calibrate(
     features = shares = None
     if kept is None or needs_shares:
         features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
-    answers = predict(verifier, exemplars, features) if kept is None else kept
+    answers = predict(verifier, exemplars, features, progress) if kept is None else kept
     if needs_shares:
         shares = witness_shares(verifier, exemplars, answers.logit, by, progress, features)
     found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by)

@@ -55,7 +55,7 @@ def evaluate(
     verifier = Verifier.from_pretrained(model)
     progress = RichProgress()
     features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
-    answers = predict(verifier, exemplars, features)
+    answers = predict(verifier, exemplars, features, progress)
     scores = (
         None if witnesses is None else explain(verifier, exemplars, witnesses, features=features, progress=progress)
     )
