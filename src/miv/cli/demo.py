@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet, load_splits
+from miv.data import ExemplarSet, csr, load_splits
 from miv.errors import MIVError
 from miv.evaluation import Predictions, evaluate
 from miv.inference.prediction import predict
@@ -93,8 +93,8 @@ def show_exemplar(exemplars: ExemplarSet, answers: Predictions) -> str:
 
 def _telling_exemplar(answers: Predictions) -> int:
     """A positive of small bag and high probability, among these the one whose witnesses got most attention."""
-    on_witnesses = np.add.reduceat(_attention(answers) * _witness(answers), answers.ptr[:-1])
-    telling = (answers.label == 1) & (np.diff(answers.ptr) <= 2 * COLUMNS) & (np.diff(answers.ptr) >= COLUMNS)
+    on_witnesses = csr.bag_sums(_attention(answers) * _witness(answers), answers.ptr)
+    telling = (answers.label == 1) & (answers.bag_sizes <= 2 * COLUMNS) & (answers.bag_sizes >= COLUMNS)
     return int(np.argmax(np.where(telling, on_witnesses * answers.probability, -1)))
 
 

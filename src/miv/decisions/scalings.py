@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from miv.errors import MIVError
-from miv.io.checked_values import Floats, Tagged, finite_number, from_document, sigmoid
+from miv.io.checked_values import Floats, Tagged, finite_number, from_document
 
 
 class Scaling(Tagged, ABC):
@@ -30,7 +31,7 @@ class Identity(Scaling):
     name: ClassVar[str] = "none"
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return sigmoid(logit)
+        return np.asarray(expit(np.asarray(logit, np.float64)))
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Temperature(Scaling):
         object.__setattr__(self, "temperature", finite_number("temperature", self.temperature, above=0.0))
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return sigmoid(np.asarray(logit, np.float64) / self.temperature)
+        return np.asarray(expit(np.asarray(logit, np.float64) / self.temperature))
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Platt(Scaling):
         object.__setattr__(self, "offset", finite_number("offset", self.offset))
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return sigmoid(self.slope * np.asarray(logit, np.float64) + self.offset)
+        return np.asarray(expit(self.slope * np.asarray(logit, np.float64) + self.offset))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.audit.reasons import looked_right
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 from miv.evaluation import witness_scores
 from miv.report.choosing import choose_exemplars, error_confidence, shown_members, telling_exemplar
 from miv.report.marks import letter, style
@@ -33,7 +33,7 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     rows = rank[row]
-    queries = np.cumsum([0, *(1 + len(shown) for shown in places)])[:-1]
+    queries = csr.borders([1 + len(shown) for shown in places])[:-1]
     in_bag = np.ones(len(drawn), bool)
     in_bag[queries] = False
     groups, group = (None, None)
@@ -49,7 +49,7 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
         "groups": None if groups is None else groups.tolist(),
         "group": None if group is None else group.tolist(),
         "query": rows[queries].tolist(),
-        "ptr": np.cumsum([0, *map(len, places)]).tolist(),
+        "ptr": csr.borders([len(shown) for shown in places]).tolist(),
         "place": np.concatenate(places).tolist(),
         "bag": rows[in_bag].tolist(),
         "witness": None if exemplars.witness is None else exemplars.witness[members].astype(int).tolist(),
@@ -61,12 +61,12 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
 
 def _interleaved(queries: NDArray[np.int64], members: NDArray[np.int64], sizes: list[int]) -> NDArray[np.int64]:
     """Each query, then the shown members of its bag."""
-    return np.insert(members, np.cumsum([0, *sizes])[:-1], queries)
+    return np.insert(members, csr.borders(sizes)[:-1], queries)
 
 
 def _counts(exemplars: ExemplarSet, chosen: NDArray[np.int64]) -> list[int]:
     """How many witnesses the whole bag holds, shown or not."""
-    counts = np.add.reduceat(np.asarray(exemplars.witness, np.int64), exemplars.bag_ptr[:-1])
+    counts = csr.bag_sums(exemplars.witness, exemplars.bag_ptr)
     return [int(counts[exemplar]) for exemplar in chosen]
 
 
