@@ -13,12 +13,13 @@ from miv.inference.prediction import predict
 from miv.inspection import write_contact_sheet
 from miv.models.verifier import Verifier
 from miv.report import open_runs, write_report
+from miv.runtime.aligned_table import table_of
 from miv.runtime.progress import Progress
 from miv.tasks import build_once
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
-from miv.training.run_table import summarise, table
+from miv.training.run_table import summarise
 
 READY = "miv/digits"
 POOLINGS = ("baseline", "cap_dba_l2")
@@ -56,7 +57,7 @@ def run_demo(out: Path, progress: Progress) -> Iterator[str]:
     rows = [summarise(folder, "test") for folder in runs.values()]
     yield (
         "Two models that learned just now, on writers that neither has seen:\n\n"
-        f"{table([{name: row[name] for name in shown} for row in rows])}\n\n"
+        f"{table_of([{name: row[name] for name in shown} for row in rows])}\n\n"
         "auroc says how well a model answers; i_auroc and i_ap say how well its attention finds the witnesses.\n"
         f"Exemplars: {sheet}\nRuns, metrics and verifiers: {out / 'runs'}\n"
         f"The report, to open in a browser: {report}"
