@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.audit.reasons import looked_right
-from miv.data import ExemplarSet, csr
+from miv.data import csr
 from miv.evaluation import witness_scores
+from miv.io.checked_values import Integers, Mask
 from miv.report.choosing import choose_exemplars, error_confidence, shown_members, telling_exemplar
 from miv.report.marks import letter, style
 from miv.report.report_sources import ReportModel, ReportSource
@@ -53,7 +54,7 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
         "place": np.concatenate(places).tolist(),
         "bag": rows[in_bag].tolist(),
         "witness": None if exemplars.witness is None else exemplars.witness[members].astype(int).tolist(),
-        "witnesses": None if exemplars.witness is None else _counts(exemplars, chosen),
+        "witnesses": None if exemplars.witness is None else _counts(exemplars.witness, exemplars.bag_ptr, chosen),
         "models": [_answers(number, model, chosen, members) for number, model in enumerate(source.models)],
         **_instances(source, instances[order]),
     }
@@ -64,10 +65,10 @@ def _interleaved(queries: NDArray[np.int64], members: NDArray[np.int64], sizes: 
     return np.insert(members, csr.borders(sizes)[:-1], queries)
 
 
-def _counts(exemplars: ExemplarSet, chosen: NDArray[np.int64]) -> list[int]:
+def _counts(witness: Mask, ptr: Integers, chosen: Integers) -> list[int]:
     """How many witnesses the whole bag holds, shown or not."""
-    counts = csr.bag_sums(exemplars.witness, exemplars.bag_ptr)
-    return [int(counts[exemplar]) for exemplar in chosen]
+    counts: list[int] = csr.bag_sums(witness, ptr)[chosen].tolist()
+    return counts
 
 
 def _answers(number: int, model: ReportModel, chosen: NDArray[np.int64], members: NDArray[np.int64]) -> dict[str, Any]:
