@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
 
 from miv.errors import MIVError
 from miv.io.checked_values import Floats, Tagged, finite_number, from_document
@@ -31,7 +30,7 @@ class Identity(Scaling):
     name: ClassVar[str] = "none"
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return np.asarray(expit(np.asarray(logit, np.float64)))
+        return _sigmoid(np.asarray(logit, np.float64))
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Temperature(Scaling):
         object.__setattr__(self, "temperature", finite_number("temperature", self.temperature, above=0.0))
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return np.asarray(expit(np.asarray(logit, np.float64) / self.temperature))
+        return _sigmoid(np.asarray(logit, np.float64) / self.temperature)
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Platt(Scaling):
         object.__setattr__(self, "offset", finite_number("offset", self.offset))
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return np.asarray(expit(self.slope * np.asarray(logit, np.float64) + self.offset))
+        return _sigmoid(self.slope * np.asarray(logit, np.float64) + self.offset)
 
 
 @dataclass(frozen=True)
@@ -104,6 +103,12 @@ class Isotonic(Scaling):
 
 
 SCALINGS: dict[str, type[Scaling]] = {kind.name: kind for kind in (Identity, Temperature, Platt, Isotonic)}
+
+
+def _sigmoid(logit: Floats) -> Floats:
+    from scipy.special import expit  # not above: to import it takes a quarter of a second
+
+    return np.asarray(expit(logit))
 
 
 def scaling_from(document: object) -> Scaling:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from miv.data import ExemplarSet, csr
 from miv.data.array_checks import as_integers, as_strings, check_range
@@ -93,6 +92,8 @@ class Predictions:
     @cached_property
     def probability(self) -> Floats:
         """``(E,)`` the sigmoid of the logit."""
+        from scipy.special import expit
+
         return np.asarray(expit(self.logit))
 
     @property

@@ -3,7 +3,6 @@
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from miv.data import ExemplarSet, csr
 from miv.decisions.witness_rules import WitnessesBy
@@ -60,6 +59,8 @@ def as_shares(
     if method in ("attention", "rollout"):
         return scores
     if method == "alone":
+        from scipy.special import expit
+
         positive = expit(scores)
     else:
         rounding = _ROUNDINGS * torch.finfo(dtype).eps * np.maximum(1.0, np.abs(logit))  # (E,)
