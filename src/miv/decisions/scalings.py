@@ -99,7 +99,10 @@ class Isotonic(Scaling):
             raise MIVError(f"The probabilities go from {self.probabilities[0]} to {self.probabilities[-1]}.")
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return np.asarray(np.interp(np.asarray(logit, np.float64), self.logits, self.probabilities))
+        z = np.asarray(logit, np.float64)
+        next_point = np.minimum(np.searchsorted(self.logits, z, side="right"), len(self.logits) - 1)
+        # Rounding may take a line above the point that it ends in, and so turn the order of two logits.
+        return np.minimum(np.interp(z, self.logits, self.probabilities), np.asarray(self.probabilities)[next_point])
 
 
 SCALINGS: dict[str, type[Scaling]] = {kind.name: kind for kind in (Identity, Temperature, Platt, Isotonic)}
