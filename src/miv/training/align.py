@@ -15,7 +15,7 @@ from miv.evaluation.influence import auroc_error
 from miv.poolings.similar import AlignedNorm
 from miv.training.contrast import ContrastModule, contrast_losses
 from miv.training.optimisers import create_optimiser
-from miv.training.stage_module import Features, independent
+from miv.training.stage_module import SplitFeatures, independent
 from miv.training.stage_state import EpochMetrics
 
 CLEAR_AUROC = "validation_clear_auroc"
@@ -61,7 +61,7 @@ class AlignModule(ContrastModule):
 
     @torch.no_grad()
     def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
-        known = cast(Features, self.features)["validation"]  # the backbone is frozen, so there are features
+        known = cast(SplitFeatures, self.features)["validation"]  # the backbone is frozen, so there are features
         found = np.zeros(known.shape, np.float32)
         for rows in np.array_split(exemplars.used, -(-len(exemplars.used) // _TOGETHER)):
             features = torch.from_numpy(np.array(known[rows])).to(self.norm.map)
