@@ -4,8 +4,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from miv.data import csr
 from miv.decisions.witness_rules import WitnessesBy
-from miv.io.checked_values import Floats, sigmoid
+from miv.io.checked_values import Floats
 
 # A fall of the logit that is less than so many roundings, relative to the logit where that is above 1, is none.
 _ROUNDINGS = 16
@@ -38,12 +39,13 @@ def as_shares(
     """
     if method in ("attention", "rollout"):
         return scores
-    sizes = np.diff(ptr)
     if method == "alone":
-        positive = sigmoid(scores)
+        from scipy.special import expit
+
+        positive = expit(scores)
     else:
         rounding = _ROUNDINGS * torch.finfo(dtype).eps * np.maximum(1.0, np.abs(logit))  # (E,)
-        positive = np.where(scores > np.repeat(rounding, sizes), scores, 0.0)
-    total = np.add.reduceat(positive, ptr[:-1])  # (E,)
-    owed = positive / np.repeat(np.where(total > 0, total, 1.0), sizes)
-    return np.where(np.repeat(total > 0, sizes), owed, np.repeat(1 / sizes, sizes))
+        positive = np.where(scores > csr.to_rows(rounding, ptr), scores, 0.0)
+    total = csr.to_rows(csr.bag_sums(positive, ptr), ptr)  # (T,) of the bag of each instance
+    even = 1 / csr.to_rows(np.diff(ptr), ptr)
+    return np.divide(positive, total, out=even, where=total > 0)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.backbones.feature_cache import embed_instances
+from miv.data import csr
 from miv.inference.deciding import decide, witnesses_by
 from miv.inference.distinct_instances import DistinctInstances
 from miv.inference.engine import EmbeddedExemplars, FeatureLookup
@@ -78,7 +79,7 @@ class Verifying:
         backbone, places = self.verifier.backbone, places or GivenPlaces()
         bags = with_folders(bags, backbone.kind)
         check_bags(queries, bags, backbone.kind, places)
-        ptr, shown = np.cumsum([0, *map(len, bags)]), None
+        ptr, shown = csr.borders([len(bag) for bag in bags]), None
         if backbone.kind == "features":
             exemplars = EmbeddedExemplars(_vectors(backbone.channels, queries, bags, places), ptr)
         else:
