@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from miv.backbones import Backbone
 from miv.backbones.cut_texts import warn_of_cut_texts
 from miv.backbones.embedding import embed
+from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.io.whole_files import whole_file
 from miv.runtime.evaluation_mode import evaluating
@@ -35,7 +36,7 @@ def embed_pool(
     Several processes may ask at the same time: each writes the whole file under a name of its own and renames it.
     """
     backbone.check(pool)
-    if _computes_nothing(backbone, pool):
+    if isinstance(backbone, Features):
         return pool.values  # so there is nothing to keep
     path = _path(backbone, pool, cache)
     found = _read(path, (len(pool), backbone.channels))
@@ -60,7 +61,7 @@ def embed_exemplars(
     pool, used = exemplars.pool, exemplars.used
     if cache is None:
         return embed_instances(backbone, pool, used, progress)
-    if len(used) == len(pool) or _computes_nothing(backbone, pool):
+    if len(used) == len(pool) or isinstance(backbone, Features):
         return embed_pool(backbone, pool, cache, progress)
     backbone.check(pool)
     features = _read(_path(backbone, pool, cache), (len(pool), backbone.channels))
@@ -91,10 +92,6 @@ def embed_instances(
             features[rows] = embedded.float().cpu().numpy()
             advance(len(rows))
     return features
-
-
-def _computes_nothing(backbone: Backbone, pool: InstancePool) -> bool:
-    return pool.kind == "features" and not backbone.state_dict()
 
 
 def _path(backbone: Backbone, pool: InstancePool, cache: Path) -> Path:

@@ -5,7 +5,8 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from miv.backbones.backbone_base import BACKBONES, Backbone, is_being_loaded
+from miv.backbones.backbone_base import Backbone, is_being_loaded
+from miv.backbones.backbone_names import register_backbone
 from miv.backbones.hf_files import last_layers, made_from, read_pretrained, trimmed
 from miv.backbones.hf_images import ImageReader
 from miv.backbones.hf_names import find_model
@@ -14,7 +15,7 @@ from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
 from miv.errors import MIVError
 
 
-@BACKBONES.register("hf")
+@register_backbone("hf")
 class HuggingFace(Backbone):
     """Any encoder of texts or of images that ``transformers`` knows, from a local folder or from the hub.
 

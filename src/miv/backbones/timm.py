@@ -4,12 +4,13 @@ from typing import Any
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.backbones.backbone_base import BACKBONES, Backbone, is_being_loaded
+from miv.backbones.backbone_base import Backbone, is_being_loaded
+from miv.backbones.backbone_names import register_backbone
 from miv.backbones.image_inputs import ImageView
 from miv.errors import MIVError
 
 
-@BACKBONES.register("timm")
+@register_backbone("timm")
 class Timm(Backbone):
     """Any network of the library ``timm`` for images, such as ``resnet18`` or ``tf_efficientnetv2_b3``.
 

@@ -26,7 +26,7 @@ class VerifierGraph(nn.Module):
         instances = torch.cat([query[None], bag])  # (1 + N, ...), each embedded alike
         features = instances if self.backbone is None else self.backbone(instances[:, None].float() / 255)
         normed = self.pooling.norm(features)  # (1 + N, C)
-        twins = self.pooling(normed[:1], OneBag(normed[1:]))
+        twins = self.pooling.forward(normed[:1], OneBag(normed[1:]))
         logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)[0]
         return (logit,) if twins.attention is None else (logit, twins.attention.mean(dim=1))
 

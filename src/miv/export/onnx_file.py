@@ -20,7 +20,8 @@ from miv.errors import MIVError
 from miv.export.graph import VerifierGraph, instance_shape
 from miv.export.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
 from miv.io.whole_files import whole_file
-from miv.models.verifier import Verification, Verifier
+from miv.models.verification import Verification
+from miv.models.verifier import Verifier
 
 TOLERANCE = 1e-4
 LARGEST_CHECKED_BAG = 200

@@ -58,7 +58,7 @@ def decide(
 
             scores = _explained(verifier, lookup, ptr, by, progress)
             _check_answers(by, scores, ptr, places)
-            shares = as_shares(scores, by, logit, ptr, verifier.pooling.norm.weight.dtype)
+            shares = as_shares(scores, by, logit, ptr, verifier.dtype)
     point = verifier.operating_point
     probability = point.probability(logit)
     witness = None if shares is None else point.witnesses(probability, shares, ptr)
@@ -123,9 +123,9 @@ def _batches(ptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 def _batch(
     verifier: "Verifier", lookup: FeatureLookup, ptr: NDArray[np.int64], first: int, last: int
 ) -> tuple[Tensor, Bags]:
-    query, targets = (_as_tensor(rows, verifier.pooling.norm.weight) for rows in lookup(first, last))
+    query, targets = (_as_tensor(rows, verifier) for rows in lookup(first, last))
     return query, Bags(targets, torch.from_numpy(ptr[first : last + 1] - ptr[first]).to(targets.device))
 
 
-def _as_tensor(rows: NDArray[np.float32], like: Tensor) -> Tensor:
-    return torch.from_numpy(np.require(rows, requirements=["C", "W"])).to(like)
+def _as_tensor(rows: NDArray[np.float32], verifier: "Verifier") -> Tensor:
+    return torch.from_numpy(np.require(rows, requirements=["C", "W"])).to(verifier.device, verifier.dtype)

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.backbones import Backbone
 from miv.backbones.feature_cache import embed_instances
+from miv.backbones.features import Features
+from miv.data.instance_pool import InstancePool
 from miv.decisions.witness_rules import ConformalRule
 from miv.errors import MIVError
 from miv.inference.deciding import FeatureLookup, decide
@@ -38,7 +41,9 @@ def verify_many(
     if kind == "features":
         check_bags(queries, bags, kind, places)
         ptr = np.cumsum([0, *map(len, bags)])
-        lookup = _vectors(verifier.backbone.channels, queries, bags, places)
+        lookup = _vectors(vector_length(verifier.backbone, queries), queries, bags, places)
+        if not isinstance(verifier.backbone, Features):
+            lookup = _through(verifier.backbone, lookup)
         return decide(verifier, lookup, ptr, by, progress, places=places)
     query, bag, ptr = gather(gathering, queries, bags, places)
     pool = gathering.take_new()
@@ -97,6 +102,23 @@ def witnesses_by(verifier: "Verifier", asked: Asked | None) -> Asked:
             f"its promise holds for nothing else. Leave the choice out, or calibrate with --witnesses {by}."
         )
     return by
+
+
+def vector_length(backbone: Backbone, queries: Any) -> int:
+    """Return the length of the vectors that a backbone takes; one that does not say takes those of the first query."""
+    return backbone.channels if isinstance(backbone, Features) else int(np.size(queries[0]))
+
+
+def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
+    """Embed the vectors that were looked up, where a backbone makes features of vectors."""
+
+    def embedded(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        query, targets = lookup(first, last)
+        pool = InstancePool("features", np.concatenate([query, targets]))
+        features = embed_instances(backbone, pool, np.arange(len(pool)))
+        return features[: len(query)], features[len(query) :]
+
+    return embedded
 
 
 def _vectors(channels: int, queries: Any, bags: Sequence[Any], places: GivenPlaces) -> FeatureLookup:
