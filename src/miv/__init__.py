@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Backbone": "miv.backbones",
     "Bags": "miv.bags",
+    "Exemplar": "miv.data",
     "ExemplarSet": "miv.data",
     "InstancePool": "miv.data",
     "MIVClassifier": "miv.integrations.sklearn",
@@ -21,6 +22,7 @@ _HOMES = {
     "Verifier": "miv.models.verifier",
     "create_pooling": "miv.poolings",
     "list_poolings": "miv.poolings",
+    "collate_exemplars": "miv.data.loading",
     "create_backbone": "miv.backbones",
     "register_backbone": "miv.backbones",
     "register_pooling": "miv.poolings",
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     from miv.backbones import create_backbone as create_backbone
     from miv.backbones import register_backbone as register_backbone
     from miv.bags import Bags as Bags
+    from miv.data import Exemplar as Exemplar
     from miv.data import ExemplarSet as ExemplarSet
     from miv.data import InstancePool as InstancePool
+    from miv.data.loading import collate_exemplars as collate_exemplars
     from miv.errors import MIVError as MIVError
     from miv.inference.verdict import Verdict as Verdict
     from miv.inference.verdict import Verdicts as Verdicts
