@@ -92,7 +92,7 @@ def remember_options(make: C) -> C:
     >>> options_of(Circle(2))
     {'radius': 2}
     """
-    original = make.__init__  # type: ignore[misc]
+    original = make.__init__
     signature = inspect.signature(original)
 
     @wraps(original)
@@ -101,7 +101,7 @@ def remember_options(make: C) -> C:
             vars(self)[_MADE_WITH] = _by_name(signature, self, arguments, options)
         original(self, *arguments, **options)
 
-    make.__init__ = remembering  # type: ignore[misc]
+    make.__init__ = remembering
     return make
 
 

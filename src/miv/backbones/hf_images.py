@@ -43,8 +43,8 @@ class ImageReader:
         is_resized = _is_resized(config, self.view.size)
         takes_word = "interpolate_pos_encoding" in inspect.signature(model.forward).parameters
         self.words = {"interpolate_pos_encoding": True} if is_resized and takes_word else {}
-        known = None if is_resized else _channels(config)
-        self.channels = self._tried(config) if known is None else known
+        declared = None if is_resized else _channels(config)
+        self.channels = self._tried(config) if declared is None else declared
         self.instance_shape = (3, *self.view.size)
 
     def options(self) -> dict[str, Any]:

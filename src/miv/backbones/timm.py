@@ -47,7 +47,8 @@ class Timm(Backbone):
             raise MIVError(
                 "backbone_options has pretrained: true, or a checkpoint. A saved verifier has its own weights."
             )
-        weights, of_folder = None if checkpoint is None else Path(checkpoint).expanduser(), {}
+        weights = None if checkpoint is None else Path(checkpoint).expanduser()
+        of_folder: dict[str, Any] = {}
         self.name = architecture or name
         if architecture is None and name.startswith(LOCAL_FOLDER):
             self.name, of_folder, weights_there = read_folder(name)

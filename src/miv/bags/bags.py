@@ -127,7 +127,7 @@ class Bags:
         """Return one bag ``(N, ...)``, or some: by a slice, a list of numbers, or a bool for each bag."""
         if isinstance(which, slice | Sequence) or (isinstance(which, Tensor) and which.ndim):
             return self._some(which)
-        number = operator.index(which)  # type: ignore[arg-type]  # a tensor without a dimension is a number, too
+        number = operator.index(which)  # a tensor without a dimension is a number, too
         if not -len(self) <= number < len(self):
             raise IndexError(f"There is no bag {number}. Expected 0 to {len(self) - 1}.")
         number %= len(self)
