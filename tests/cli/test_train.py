@@ -138,7 +138,7 @@ def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest
         pass
 
     def stop(settings: TrainingConfig, changes: dict[str, object], where: str = "") -> TrainingConfig:
-        if not changes:  # there is no file
+        if not set(changes) >= {"seed", "pooling"}:  # the base of `auto`, or no file
             return settings
         seen.update(changes)
         raise Stop

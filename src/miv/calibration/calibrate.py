@@ -205,11 +205,14 @@ def _witness_rule(
         rule = fit_witness_rule(predictions, probability, epsilon)
     except TooFewWitnessesError as error:  # the threshold does not depend on them
         return stated, {**measured, "too_few": str(error)}
+    held_out = held_out_witnesses(predictions, probability, epsilon, seed)
+    if held_out is None:  # such a rule is as low as the lowest witness, so that it marks nearly everything
+        known = int(np.asarray(predictions.witness).sum())
+        few = f"{known:,} known witnesses are too few to fit a rule to one half and check it on the other."
+        return stated, {**measured, "too_few": few}
     decided = rule.witnesses(probability, accepted, predictions.attention, predictions.ptr)
     measured["shares_of_bags"] = shares_of_bags(predictions, decided)
-    held_out = held_out_witnesses(predictions, probability, epsilon, seed)
-    if held_out is not None:
-        measured["held_out"] = measure_witness_sets(predictions, held_out)
+    measured["held_out"] = measure_witness_sets(predictions, held_out)
     return rule, measured
 
 

@@ -17,7 +17,7 @@ from miv.poolings.similar import AlignedNorm
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule, contrast_losses
 from miv.training.optimisers import create_optimiser
-from miv.training.stage_module import Features, independent
+from miv.training.stage_module import SplitFeatures, independent
 from miv.training.stage_state import EpochMetrics
 
 CLEAR_AUROC = "validation_clear_auroc"
@@ -38,7 +38,7 @@ class AlignModule(ContrastModule):
         config: TrainingConfig,
         stage: int,
         sets: dict[str, ExemplarSet],
-        features: Features,
+        features: SplitFeatures,
     ) -> None:
         super().__init__(verifier, config, stage, sets, features)
         self.state.keeps_last = False

@@ -14,7 +14,7 @@ from miv.evaluation.cosines import cosines
 from miv.models.verifier import Verifier
 from miv.training.config import TrainingConfig
 from miv.training.sampling import Batches, draw_positives
-from miv.training.stage_module import Features, StageModule
+from miv.training.stage_module import SplitFeatures, StageModule
 
 
 def contrast_losses(batch: Batch, temperature: float) -> Tensor:
@@ -48,7 +48,7 @@ class ContrastModule(StageModule):
         config: TrainingConfig,
         stage: int,
         sets: dict[str, ExemplarSet],
-        features: Features | None = None,
+        features: SplitFeatures | None = None,
     ) -> None:
         super().__init__(verifier, config, stage, sets, features)
         self.state.keeps_last = True  # there is no verdict yet whose accuracy could choose

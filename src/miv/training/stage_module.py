@@ -25,7 +25,7 @@ from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
 from miv.training.stage_state import EpochMetrics, StageState
 
-Features = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
+SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
 
 
 class StageModule(LightningModule):
@@ -41,7 +41,7 @@ class StageModule(LightningModule):
         config: TrainingConfig,
         stage: int,
         sets: dict[str, ExemplarSet],
-        features: Features | None,
+        features: SplitFeatures | None,
     ) -> None:
         super().__init__()
         self.verifier = verifier

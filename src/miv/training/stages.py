@@ -20,7 +20,7 @@ from miv.training.epoch_progress import BY_NEAREST, EpochProgress
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.machine import Machine
 from miv.training.run_folder import RunFolder
-from miv.training.stage_module import Features, StageData, StageModule
+from miv.training.stage_module import SplitFeatures, StageData, StageModule
 from miv.training.stage_state import EpochMetrics, StageState
 
 CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
@@ -71,7 +71,7 @@ def run_stage(
     run: RunFolder,
     machine: Machine,
     before: dict[str, StageState],
-    features: Features | None,
+    features: SplitFeatures | None,
 ) -> StageState:
     """Train to the end of the stage, leave its best weights in the verifier, and return how it went.
 
@@ -103,7 +103,7 @@ def _go_on(
     run: RunFolder,
     machine: Machine,
     before: dict[str, StageState],
-    features: Features | None,
+    features: SplitFeatures | None,
 ) -> StageState:
     module = _module(stage, verifier, config, sets, features)
     module.state.keeps_last = stage.keeps_last
@@ -148,7 +148,7 @@ def _keep_start(
     config: TrainingConfig,
     sets: dict[str, ExemplarSet],
     run: RunFolder,
-    features: Features | None,
+    features: SplitFeatures | None,
 ) -> StageState:
     """Keep the verifier as it is: a stage of no epochs."""
     module = _module(stage, verifier, config, sets, features)
@@ -163,7 +163,7 @@ def _module(
     verifier: Verifier,
     config: TrainingConfig,
     sets: dict[str, ExemplarSet],
-    features: Features | None,
+    features: SplitFeatures | None,
 ) -> StageModule:
     if stage.frozen:
         verifier.backbone.freeze()
