@@ -42,6 +42,7 @@ class Backbone(nn.Module):
     instance_dtype: torch.dtype | None = None  # None: floating point
     files: tuple[str, ...] = ()  # what save_files writes
     libraries: tuple[str, ...] = ()  # whose code decides on the features, beside torch and miv
+    is_identity: bool = False  # whether features are the instances as they are, so that there is nothing to compute
     freeze_batch_norm: bool = False
     frozen: bool = False
     trainable_layers: int | None = None  # how many of the last layers learn after unfreeze(); None: everything

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from miv.backbones import Backbone
 from miv.backbones.cut_texts import warn_of_cut_texts
 from miv.backbones.embedding import embed
-from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.io.whole_files import whole_file
 from miv.runtime.evaluation_mode import evaluating
@@ -36,7 +35,7 @@ def embed_pool(
     Several processes may ask at the same time: each writes the whole file under a name of its own and renames it.
     """
     backbone.check(pool)
-    if isinstance(backbone, Features):
+    if backbone.is_identity:
         return pool.values  # so there is nothing to keep
     path = _path(backbone, pool, cache)
     found = _read(path, (len(pool), backbone.channels))
@@ -61,7 +60,7 @@ def embed_exemplars(
     pool, used = exemplars.pool, exemplars.used
     if cache is None:
         return embed_instances(backbone, pool, used, progress)
-    if len(used) == len(pool) or isinstance(backbone, Features):
+    if len(used) == len(pool) or backbone.is_identity:
         return embed_pool(backbone, pool, cache, progress)
     backbone.check(pool)
     features = _read(_path(backbone, pool, cache), (len(pool), backbone.channels))

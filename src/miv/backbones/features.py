@@ -29,6 +29,7 @@ class Features(Backbone):
         self.channels = channels
         self.instance_shape = (channels,)
         self.standardise = standardise
+        self.is_identity = not standardise
         if standardise:
             self.register_buffer("mean", torch.zeros(channels))
             self.register_buffer("deviation", torch.ones(channels))

@@ -42,7 +42,7 @@ def verify_many(
         check_bags(queries, bags, kind, places)
         ptr = np.cumsum([0, *map(len, bags)])
         lookup = _vectors(vector_length(verifier.backbone, queries), queries, bags, places)
-        if not isinstance(verifier.backbone, Features):
+        if not verifier.backbone.is_identity:
             lookup = _through(verifier.backbone, lookup)
         return decide(verifier, lookup, ptr, by, progress, places=places)
     query, bag, ptr = gather(gathering, queries, bags, places)
