@@ -199,3 +199,13 @@ def test_only_classes_of_modules_are_registered(thing: Any) -> None:
         miv.register_backbone("never")(thing)
     with pytest.raises(MIVError, match=r"Expected a subclass of miv\.Pooling"):
         miv.register_pooling("never")(thing)
+
+
+def test_verify_many_takes_bags_and_verify_one_of_them() -> None:
+    verifier = Verifier("nearest", channels=2)
+    query, bags = torch.randn(2, 2), Bags.from_list([torch.randn(3, 2), torch.randn(1, 2)])
+    together = verifier.verify_many(query, bags)
+    np.testing.assert_allclose(together.probability, verifier(query, bags).probability.detach().numpy(), atol=1e-6)
+    assert verifier.verify(query[1], bags[1]).probability == pytest.approx(together.probability[1], abs=1e-6)
+    with pytest.raises(MIVError, match=r"The bag is Bags\(2 bags.*Expected one bag"):
+        verifier.verify(query[0], bags)
