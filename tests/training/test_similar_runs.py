@@ -44,8 +44,13 @@ def test_a_training_on_chance_cannot_end_below_its_start(tmp_path: Path, pooling
         torch.manual_seed(0)
         fresh = Verifier(pooling, channels=8, pooling_options={"heads": 1})
         validation = sets["validation"]
-        known = {"validation": validation, "validation_features": validation.pool.values}
-        fit_start(fresh, sets["train"], sets["train"].pool.values, **known)
+        fit_start(
+            fresh,
+            sets["train"],
+            sets["train"].pool.values,
+            validation=validation,
+            validation_features=validation.pool.values,
+        )
         final = predict(Verifier.from_pretrained(tmp_path / "run"), sets["test"])
         np.testing.assert_array_equal(final.logit, predict(fresh, sets["test"]).logit)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import Bags
+from miv.data import csr
 from miv.data.exemplar_set import Exemplar
 from miv.errors import MIVError
 
@@ -49,7 +50,7 @@ def collate_exemplars(
     queries = [_row(exemplar.query) for exemplar in exemplars]
     values = np.concatenate([*queries, *(exemplar.bag for exemplar in exemplars)])  # (B + T, ...)
     prepared = _as_tensor(values) if prepare is None else prepare(values)
-    ptr = torch.from_numpy(np.cumsum([0, *sizes], dtype=np.int64))
+    ptr = torch.from_numpy(csr.borders(sizes))
     label = torch.tensor([float(exemplar.label) for exemplar in exemplars])
     return ExemplarBatch(prepared[: len(sizes)], Bags(prepared[len(sizes) :], ptr), label)
 

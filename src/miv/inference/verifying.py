@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from miv.backbones import Backbone
 from miv.backbones.feature_cache import embed_instances
 from miv.backbones.features import Features
+from miv.data import csr
 from miv.data.instance_pool import InstancePool
 from miv.decisions.witness_rules import ConformalRule
 from miv.errors import MIVError
@@ -40,7 +41,7 @@ def verify_many(
     bags = with_folders(bags, kind)
     if kind == "features":
         check_bags(queries, bags, kind, places)
-        ptr = np.cumsum([0, *map(len, bags)])
+        ptr = csr.borders([len(bag) for bag in bags])
         lookup = _vectors(vector_length(verifier.backbone, queries), queries, bags, places)
         if not verifier.backbone.is_identity:
             lookup = _through(verifier.backbone, lookup)
@@ -75,7 +76,7 @@ def gather(
             for place, one in enumerate(members)
         ]
     )
-    return query, bag, np.cumsum([0, *map(len, bags)])
+    return query, bag, csr.borders([len(bag) for bag in bags])
 
 
 def among(
