@@ -7,7 +7,9 @@ __version__ = "0.1.0"
 # Where each public name lives. A name is imported when it is first asked for, so that `import miv` and
 # `miv --help` do not wait for torch.
 _HOMES = {
+    "Backbone": "miv.backbones",
     "Bags": "miv.bags",
+    "Exemplar": "miv.data",
     "ExemplarSet": "miv.data",
     "InstancePool": "miv.data",
     "MIVClassifier": "miv.integrations.sklearn",
@@ -16,22 +18,30 @@ _HOMES = {
     "PoolingOutput": "miv.poolings",
     "Verdict": "miv.inference.verdict",
     "Verdicts": "miv.inference.verdict",
-    "Verification": "miv.models.verifier",
+    "Verification": "miv.models.verification",
     "Verifier": "miv.models.verifier",
     "create_pooling": "miv.poolings",
     "list_poolings": "miv.poolings",
+    "collate_exemplars": "miv.data.loading",
+    "create_backbone": "miv.backbones",
+    "register_backbone": "miv.backbones",
     "register_pooling": "miv.poolings",
 }
 
 if TYPE_CHECKING:
+    from miv.backbones import Backbone as Backbone
+    from miv.backbones import create_backbone as create_backbone
+    from miv.backbones import register_backbone as register_backbone
     from miv.bags import Bags as Bags
+    from miv.data import Exemplar as Exemplar
     from miv.data import ExemplarSet as ExemplarSet
     from miv.data import InstancePool as InstancePool
+    from miv.data.loading import collate_exemplars as collate_exemplars
     from miv.errors import MIVError as MIVError
     from miv.inference.verdict import Verdict as Verdict
     from miv.inference.verdict import Verdicts as Verdicts
     from miv.integrations.sklearn import MIVClassifier as MIVClassifier
-    from miv.models.verifier import Verification as Verification
+    from miv.models.verification import Verification as Verification
     from miv.models.verifier import Verifier as Verifier
     from miv.poolings import Pooling as Pooling
     from miv.poolings import PoolingOutput as PoolingOutput

@@ -42,10 +42,15 @@ def as_strings(name: str, given: object, length: int | None = None) -> NDArray[A
     check_length(name, given, length)
     if given.dtype.kind != "O":
         return given.astype(object)
-    if set(map(type, given.tolist())) - {str}:
-        row = next(row for row, text in enumerate(given) if type(text) is not str)
-        raise MIVError(f"{name}[{row}] is {describe(given[row])}. Expected a string.")
-    return given
+    types = set(map(type, given.tolist()))
+    if all(issubclass(one, str) for one in types):
+        if types == {str}:
+            return given
+        plain = np.empty(len(given), object)  # NumPy has strings of its own, which become ordinary ones
+        plain[:] = [str(text) for text in given]
+        return plain
+    row = next(row for row, text in enumerate(given) if not isinstance(text, str))
+    raise MIVError(f"{name}[{row}] is {describe(given[row])}. Expected a string.")
 
 
 def check_length(name: str, given: NDArray[Any], length: int | None) -> None:

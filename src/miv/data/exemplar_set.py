@@ -1,11 +1,11 @@
 """The table: for each exemplar a query, a bag and a label, as indices into a pool."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,20 @@ from miv.data.set_folder import load_set, save_set
 from miv.errors import MIVError
 
 
+class Exemplar(NamedTuple):
+    """One exemplar with its values.
+
+    Args:
+        query: the query's value: an image ``(H, W)`` or ``(H, W, 3)``, a text, or a vector ``(C,)``.
+        bag: ``(N, ...)`` the values of the targets, one row per instance.
+        label: 1 where the bag holds something of the query's class, else 0.
+    """
+
+    query: Any
+    bag: NDArray[Any]
+    label: int
+
+
 @dataclass(frozen=True, eq=False)
 class ExemplarSet:
     """``E`` exemplars: for each a query, a bag and a label, as indices into ``pool``.
@@ -45,6 +59,11 @@ class ExemplarSet:
     >>> exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], labels=[1], witnesses=[[True, False]])
     >>> exemplars.bag(0).tolist(), exemplars.bag_sizes.tolist()
     ([1, 2], [2])
+    >>> exemplars
+    ExemplarSet(1 exemplar, 1 positive, bags of 2, witnesses known, 3 texts)
+
+    It is a ``torch.utils.data.Dataset`` in all but name: ``exemplars[0]`` is an ``Exemplar`` with its values, and a
+    ``DataLoader`` makes batches of them with ``collate_fn=miv.collate_exemplars``.
     """
 
     pool: InstancePool
@@ -125,6 +144,33 @@ class ExemplarSet:
 
     def __len__(self) -> int:
         return len(self.query)
+
+    def __repr__(self) -> str:
+        sizes = sorted({int(self.bag_sizes.min()), int(self.bag_sizes.max())})
+        parts = [
+            f"{len(self)} exemplar{'s' * (len(self) != 1)}",
+            f"{int(self.label.sum())} positive",
+            f"bags of {' to '.join(map(str, sizes))}",
+            *(["witnesses known"] if self.witness is not None else []),
+            self.pool.summary,
+        ]
+        return f"ExemplarSet({', '.join(parts)})"
+
+    @overload
+    def __getitem__(self, which: int) -> Exemplar: ...
+    @overload
+    def __getitem__(self, which: slice) -> "ExemplarSet": ...
+    def __getitem__(self, which: int | slice) -> "Exemplar | ExemplarSet":
+        """Return one exemplar with its values, or the exemplars of a slice as a set."""
+        if isinstance(which, slice):
+            return self.subset(np.arange(len(self))[which])
+        if not -len(self) <= which < len(self):
+            raise IndexError(f"There is no exemplar {which}. Expected 0 to {len(self) - 1}.")
+        values = self.pool.values
+        return Exemplar(values[self.query[which]], values[self.bag(which)], int(self.label[which]))
+
+    def __iter__(self) -> Iterator[Exemplar]:
+        return (self[exemplar] for exemplar in range(len(self)))
 
     def bag(self, exemplar: int) -> NDArray[np.int64]:
         """``(N,)`` the instances in the bag of an exemplar."""

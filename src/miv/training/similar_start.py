@@ -207,7 +207,7 @@ def _products(
         query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # alike for every sharpness
         for part, sharp in zip(parts, sharps, strict=True):
             _set(pooling, centre, sharp)
-            twins = pooling(query, bags)
+            twins = pooling.forward(query, bags)  # after the norm
             product = (twins.query_vector * twins.bag_vector) @ weight / pooling.channels  # (B,)
             part.append(product.double().cpu().numpy())
     return [np.concatenate(part) for part in parts]
