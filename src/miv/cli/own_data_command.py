@@ -62,7 +62,7 @@ def from_folder(
 
     Example: miv data from-folder photos --out exemplars --size 64x64 --bag-mean 8 --witness-rate 0.25
     """
-    from miv.tasks.custom import Drawing, FromFolder, ImageForm, Shares
+    from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
 
     drawing = Drawing(exemplars, bag_mean, bag_min, bag_max, witness_rate, witnesses, hard_negatives, hard_classes)
     images = ImageForm(_parse_size(size), colour, fit)
@@ -113,7 +113,7 @@ def from_table(
 
     Example: miv data from-table claims.csv --out exemplars --query-column claim --bag-column sentences
     """
-    from miv.tasks.custom import Columns, FromTable, ImageForm, Shares
+    from miv.data.sources import Columns, FromTable, ImageForm, Shares
 
     columns = Columns(
         query_column, bag_column, label_column, witnesses_column, split_column, group_column, query_id_column

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from miv.data import InstanceKind
+from miv.data.sources.instance_sources import is_blank
 from miv.errors import MIVError
 from miv.io.instance_files import (
     SUFFIXES,
@@ -22,7 +23,6 @@ from miv.io.instance_files import (
     short,
 )
 from miv.io.table_records import TABLE_SUFFIXES, read_records
-from miv.tasks.custom.instance_sources import is_blank
 
 _COLUMNS: dict[InstanceKind, tuple[str, ...]] = {
     "image": ("path",),

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from miv.data import InstanceKind
+from miv.data.sources.instance_sources import is_blank
 from miv.errors import MIVError
 from miv.inference.named_instances import Named, cell_instance, instances_of
 from miv.inference.table_writing import table_writer
@@ -20,7 +21,6 @@ from miv.io.table_cells import is_label, parse_id, parse_list, separator_hint
 from miv.io.table_records import read_records
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
-from miv.tasks.custom.instance_sources import is_blank
 
 _KEPT = ("query_id", "group", "split", "label")  # columns of the table that are written again beside the verdicts
 _TOGETHER = 1024  # instances that are read before they are verified and written: of 224 × 224 in colour 150 MB

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from miv.data import ExemplarSet, InstanceKind
+from miv.data.sources.pool_builder import PoolBuilder
 from miv.errors import MIVError
 from miv.io.instance_files import check_text, check_vector
-from miv.tasks.custom.pool_builder import PoolBuilder
 
 
 def from_arrays(

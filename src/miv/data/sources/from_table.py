@@ -8,15 +8,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from miv.data import ExemplarSet, InstanceKind
+from miv.data.connected_exemplars import connected
+from miv.data.sources.instance_sources import CellInstances, InstanceTable
+from miv.data.sources.pool_builder import ImageForm
+from miv.data.sources.split_shares import Shares, split_clusters
+from miv.data.sources.table_rows import Columns, Rows
+from miv.data.split_folders import SPLIT_DRAW
 from miv.errors import MIVError, unknown_name
 from miv.io.table_records import read_records
 from miv.runtime.progress import Progress
-from miv.tasks.connected_exemplars import connected
-from miv.tasks.custom.instance_sources import CellInstances, InstanceTable
-from miv.tasks.custom.pool_builder import ImageForm
-from miv.tasks.custom.split_shares import Shares, split_clusters
-from miv.tasks.custom.table_rows import Columns, Rows
-from miv.tasks.task_base import SPLIT_DRAW
 
 logger = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import SPLITS, ExemplarSet, InstanceKind, InstancePool
+from miv.data.sources.drawing import Drawing
+from miv.data.sources.pool_builder import ImageForm, PoolBuilder, read_image_file
+from miv.data.sources.split_shares import Shares, split_classes
+from miv.data.split_folders import SPLIT_DRAW
 from miv.errors import MIVError
 from miv.io.image_files import IMAGE_SUFFIXES
 from miv.io.instance_files import check_text, read_text_file, read_vectors_file
 from miv.runtime.progress import Progress
-from miv.tasks.custom.drawing import Drawing
-from miv.tasks.custom.pool_builder import ImageForm, PoolBuilder, read_image_file
-from miv.tasks.custom.split_shares import Shares, split_classes
-from miv.tasks.task_base import SPLIT_DRAW
 
 logger = logging.getLogger(__name__)
 
