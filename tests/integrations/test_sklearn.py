@@ -19,8 +19,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import estimator_checks, get_tags
 
 from miv import MIVClassifier, MIVError, Verifier
+from miv.data.holding_out import choose_held_out
 from miv.decisions.operating_point import OperatingPoint
-from miv.integrations.pairs import choose_held_out, exemplar_set
+from miv.integrations.pairs import exemplar_set
 from miv.integrations.sklearn import OnInstances
 from miv.training.auto import HEAD
 from miv.training.config import TrainingConfig

@@ -17,11 +17,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from miv.data import ExemplarSet
+from miv.data.holding_out import hold_out
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import auroc
 from miv.evaluation.classification import auroc_within_chance
 from miv.inference.verdict import Asked, Verdicts
-from miv.integrations.pairs import all_vectors, choose_held_out, exemplar_set, queries_and_bags
+from miv.integrations.pairs import all_vectors, exemplar_set, queries_and_bags
 
 _SEEDS = np.iinfo(np.int32).max
 
@@ -166,7 +167,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from miv.training.run import Machine, StoppedByUser, train
 
         random = check_random_state(self.random_state)
-        sets = self._split(exemplars, int(random.randint(_SEEDS)))
+        sets = hold_out(exemplars, self.validation_fraction, int(random.randint(_SEEDS)))
         given = self._given() | {"seed": int(random.randint(_SEEDS))}
         config = choose(sets, given).config.changed(given)
         with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder, warnings.catch_warnings():
@@ -202,15 +203,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-    def _split(self, exemplars: ExemplarSet, seed: int) -> dict[str, ExemplarSet]:
-        fraction = self.validation_fraction
-        if not 0 <= fraction < 1:
-            raise MIVError(f"validation_fraction is {fraction}. Expected at least 0, and less than 1.")
-        held_out = choose_held_out(exemplars, fraction, np.random.default_rng(seed)) if fraction else None
-        if held_out is None:
-            return {"train": exemplars, "validation": exemplars}
-        return {"train": exemplars.subset(~held_out), "validation": exemplars.subset(held_out)}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
