@@ -47,6 +47,10 @@ def from_folder(
     hard_classes: Annotated[int, typer.Option(help="How many classes count as most like it.")] = 5,
     validation: ValidationOption = 0.1,
     test: TestOption = 0.1,
+    split_by: Annotated[
+        Literal["class", "parent"],
+        typer.Option(help="What must never be in two splits: a class, or the parent in ROOT/<parent>/<class>/."),
+    ] = "class",
     size: SizeOption = None,
     colour: ColourOption = False,
     fit: FitOption = "stretch",
@@ -58,7 +62,7 @@ def from_folder(
     """Draw exemplars from a folder per class: ROOT/<class>/ with images, .txt texts or .npy features.
 
     Each query gets a bag with its class (label 1) and one without (label 0).
-    No class is in two splits.
+    No class is in two splits. If ROOT holds train, validation and test folders, these are the splits.
 
     Example: miv data from-folder photos --out exemplars --size 64x64 --bag-mean 8 --witness-rate 0.25
     """
@@ -66,7 +70,7 @@ def from_folder(
 
     drawing = Drawing(exemplars, bag_mean, bag_min, bag_max, witness_rate, witnesses, hard_negatives, hard_classes)
     images = ImageForm(_parse_size(size), colour, fit)
-    builder = FromFolder(root, images, drawing, Shares(validation, test), seed, round_)
+    builder = FromFolder(root, images, drawing, Shares(validation, test), seed, round_, split_by)
     build_and_save("from-folder", builder, out, overwrite=overwrite, json=json)
 
 

@@ -1,31 +1,27 @@
 """Exemplars from a folder per class: ``root/<class>/`` with images, texts or feature vectors."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import SPLITS, ExemplarSet, InstanceKind, InstancePool
+from miv.data.sources.class_folders import ClassFolder, find_class_folders, kind_of
 from miv.data.sources.drawing import Drawing
 from miv.data.sources.pool_builder import ImageForm, PoolBuilder, read_image_file
-from miv.data.sources.split_shares import Shares, split_classes
+from miv.data.sources.split_shares import Shares, split_names
 from miv.data.split_folders import SPLIT_DRAW
-from miv.errors import MIVError
-from miv.io.image_files import IMAGE_SUFFIXES
-from miv.io.instance_files import check_text, read_text_file, read_vectors_file
+from miv.errors import MIVError, unknown_name
+from miv.io.instance_files import read_text_file, read_vectors_file
 from miv.runtime.progress import Progress
 
 logger = logging.getLogger(__name__)
 
-_KIND_OF_SUFFIX: dict[str, InstanceKind] = {
-    **dict.fromkeys(IMAGE_SUFFIXES, "image"),
-    ".txt": "text",
-    ".npy": "features",
-}
+SplitFoldersBy = Literal["class", "parent"]
 
 
 @dataclass(frozen=True)
@@ -36,12 +32,16 @@ class FromFolder:
     class count once; an instance that is in several classes is left out. Both are told on standard error.
 
     Args:
-        root: the folder; ``root/<class>/`` holds images, ``.txt`` or ``.npy`` files, all of one kind.
+        root: the folder; ``root/<class>/`` holds images, ``.txt`` or ``.npy`` files, all of one kind. Where ``root``
+            holds ``train``, ``validation`` and ``test`` (or some of them), each of these holds the class folders of
+            that split; if there is no ``validation``, some classes of ``train`` become it.
         images: what every image becomes.
         drawing: how exemplars are drawn.
         shares: the shares of the classes for validation and test; no class is in two splits.
         seed: start of the random numbers.
         round: which draw of the data; rounds share no random numbers.
+        split_by: what is never in two splits: a ``class``, or a ``parent``, the folder above the classes in
+            ``root/<parent>/<class>/``.
     """
 
     root: Path
@@ -50,117 +50,114 @@ class FromFolder:
     shares: Shares = field(default_factory=Shares)
     seed: int = 0
     round: int = 0
+    split_by: SplitFoldersBy = "class"
+
+    def __post_init__(self) -> None:
+        if self.split_by not in get_args(SplitFoldersBy):
+            raise unknown_name("way to split by", self.split_by, get_args(SplitFoldersBy))
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Make the sets, by split."""
         try:
-            files = _find_files(self.root)
+            folders = find_class_folders(self.root, below_parents=self.split_by == "parent")
         except OSError as error:
             raise MIVError(f"{self.root}: this folder cannot be read ({error}).") from error
-        dealt = split_classes(sorted(files), self.shares, self._rng(SPLIT_DRAW))
-        pool = _read_instances(files, self.images, progress)
-        indices = _indices_by_class(pool)
+        dealt = self._deal_out(folders)
+        pool, owner = _read_instances(folders, self.images, progress)
+        members = {
+            split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
+            for split, numbers in dealt.items()
+        }
+        shares = self.shares.by_split()
+        if folders[0].split:
+            counts = {split: sum(map(len, rows.values())) for split, rows in members.items()}
+            shares = {split: count / max(1, sum(counts.values())) for split, count in counts.items()}
         sets = {}
-        for split, names in dealt.items():
-            members = {name: indices[name] for name in names if name in indices}
-            share = self.shares.by_split()[split]
-            exemplars = max(2, round(self.drawing.exemplars * share))
+        for split, rows in members.items():
+            exemplars = max(2, round(self.drawing.exemplars * shares[split]))
             rng = self._rng(SPLITS.index(split))
-            sets[split] = self.drawing.draw(pool, members, exemplars, rng, progress, split).compact()
+            sets[split] = self.drawing.draw(pool, rows, exemplars, rng, progress, split).compact()
         return sets
+
+    def _deal_out(self, folders: list[ClassFolder]) -> dict[str, list[int]]:
+        """For each split the numbers of its folders."""
+        if not folders[0].split:
+            return self._drawn(list(range(len(folders))), folders, self.shares)
+        given = {split: [n for n, one in enumerate(folders) if one.split == split] for split in SPLITS}
+        given = {split: numbers for split, numbers in given.items() if numbers}
+        in_several = _in_several([{folders[n].name for n in numbers} for numbers in given.values()])
+        if in_several:
+            logger.warning(
+                "%d classes are in more than one split, such as %s. Nothing then shows how the verifier answers for "
+                "new classes.",
+                len(in_several),
+                min(in_several),
+            )
+        if "train" in given and "validation" not in given and self.shares.validation:
+            logger.warning("There is no validation folder. Some classes of train become validation.")
+            dealt = self._drawn(given.pop("train"), folders, Shares(self.shares.validation, 0.0))
+            given = {**dealt, **given}
+        return given
+
+    def _drawn(self, numbers: list[int], folders: list[ClassFolder], shares: Shares) -> dict[str, list[int]]:
+        by_parent = self.split_by == "parent"
+        unit_of = {number: folders[number].parent if by_parent else folders[number].name for number in numbers}
+        units = sorted(set(unit_of.values()))
+        dealt = split_names(units, shares, self._rng(SPLIT_DRAW), "parents" if by_parent else "classes")
+        return {split: [number for number in numbers if unit_of[number] in names] for split, names in dealt.items()}
 
     def _rng(self, number: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, self.round, number])
 
 
-def _find_files(root: Path) -> dict[str, list[Path]]:
-    """The files of each class, all of one kind, in the order of their names."""
-    if not root.is_dir():
-        raise MIVError(f"{root} is not a folder. Give the folder that holds one folder for each class.")
-    folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not _hidden(entry)]
-    if not folders:
-        raise MIVError(f"{root} holds no folders. Expected one for each class: {root}/<class>/<instance>.png.")
-    names = {folder.name.lower() for folder in folders}
-    if names <= {"train", "val", "valid", "validation", "dev", "test"}:
-        raise MIVError(
-            f"The folders in {root} are splits ({', '.join(sorted(names))}), not classes. Give a folder that "
-            "holds one folder for each class; classes are split here (--validation, --test)."
-        )
-    for folder in folders:
-        check_text(folder.name, f"{folder}: the name of this class")
-    found = {folder.name: _instance_files(folder) for folder in folders}
-    kinds = {_kind(path): path for paths in found.values() for path in paths}
-    if len(kinds) > 1:
-        examples = ", ".join(f"{kind}: {path}" for kind, path in sorted(kinds.items()))
-        raise MIVError(f"{root} holds instances of several kinds ({examples}). Keep one kind.")
-    return found
-
-
-def _instance_files(folder: Path) -> list[Path]:
-    entries = [entry for entry in sorted(folder.iterdir()) if not _hidden(entry)]
-    files = [entry for entry in entries if entry.is_file() and entry.suffix.lower() in _KIND_OF_SUFFIX]
-    if not files:
-        inside = " Its folders are not looked into." if any(entry.is_dir() for entry in entries) else ""
-        raise MIVError(
-            f"The class folder {folder} holds no instance. Expected .txt or .npy files, or images "
-            f"({', '.join(sorted(IMAGE_SUFFIXES))}); fill it or remove it.{inside}"
-        )
-    if len(files) < len(entries):
-        other = next(entry for entry in entries if entry not in files)
-        logger.warning(
-            "%s: ignored %d entries that are no instances, such as %s.",
-            folder,
-            len(entries) - len(files),
-            other.name,
-        )
-    return files
-
-
-def _read_instances(files: dict[str, list[Path]], form: ImageForm, progress: Progress) -> InstancePool:
-    """Read all files into one pool, in which an instance is once and of one class."""
-    builder = PoolBuilder(_kind(next(iter(files.values()))[0]))
-    seen: list[tuple[str, Path]] = []  # of each distinct instance the class and file where it came first
+def _read_instances(
+    folders: list[ClassFolder], form: ImageForm, progress: Progress
+) -> tuple[InstancePool, NDArray[np.int64]]:
+    """Read all files into one pool, in which an instance is once and of one class; and the folder of each ``(P,)``."""
+    builder = PoolBuilder(kind_of(folders[0].files[0]))
+    seen: list[tuple[int, Path]] = []  # of each distinct instance the folder and file where it came first
     ambiguous: dict[int, Path] = {}
-    repeated = 0
-    with progress.step("Reading instances", total=sum(map(len, files.values()))) as advance:
-        for name, paths in files.items():
-            for path in paths:
+    repeated = in_other_split = 0
+    with progress.step("Reading instances", total=sum(len(one.files) for one in folders)) as advance:
+        for number, folder in enumerate(folders):
+            for path in folder.files:
                 for value in _read_file(builder.kind, path, form):
                     index = builder.add(value, str(path))
                     if index == len(seen):
-                        seen.append((name, path))
-                    elif seen[index][0] == name:
-                        repeated += 1
-                    else:
+                        seen.append((number, path))
+                        continue
+                    first = folders[seen[index][0]]
+                    if first.name != folder.name:
                         ambiguous.setdefault(index, path)
+                    elif first.split != folder.split:
+                        in_other_split += 1
+                    else:
+                        repeated += 1
                 advance(1)
     if repeated:
         logger.warning("%d instances are copies of others of their class and count once.", repeated)
-    pool = builder.pool([name for name, _ in seen])
-    if ambiguous:
-        first, second = next(iter(ambiguous.items()))
-        logger.warning(
-            "%d instances are in more than one class and are left out; the first: %s is the same as %s.",
-            len(ambiguous),
-            second,
-            seen[first][1],
-        )
-        pool = _without(pool, ambiguous)
-    return pool
-
-
-def _indices_by_class(pool: InstancePool) -> dict[str, NDArray[np.int64]]:
-    indices: dict[str, list[int]] = {}
-    for index, name in enumerate(pool.classes if pool.classes is not None else ()):
-        indices.setdefault(name, []).append(index)
-    return {name: np.array(found, dtype=np.int64) for name, found in indices.items()}
-
-
-def _without(pool: InstancePool, left_out: Collection[int]) -> InstancePool:
-    kept = np.setdiff1d(np.arange(len(pool)), list(left_out))
+    if in_other_split:
+        logger.warning("%d instances are in more than one split and are used only in the first.", in_other_split)
+    pool = builder.pool([folders[number].name for number, _ in seen])
+    owner = np.array([number for number, _ in seen], np.int64)
+    if not ambiguous:
+        return pool, owner
+    first_index, second = next(iter(ambiguous.items()))
+    logger.warning(
+        "%d instances are in more than one class and are left out; the first: %s is the same as %s.",
+        len(ambiguous),
+        second,
+        seen[first_index][1],
+    )
+    kept = np.setdiff1d(np.arange(len(pool)), list(ambiguous))
     if not len(kept):
         raise MIVError("Every instance is in more than one class. Each class needs instances of its own.")
-    return pool.take(kept)
+    return pool.take(kept), owner[kept]
+
+
+def _in_several(sets: list[set[str]]) -> set[str]:
+    """What is in more than one of the sets."""
+    return {name for place, one in enumerate(sets) for other in sets[place + 1 :] for name in one & other}
 
 
 def _read_file(kind: InstanceKind, path: Path, form: ImageForm) -> Sequence[Any]:
@@ -169,11 +166,3 @@ def _read_file(kind: InstanceKind, path: Path, form: ImageForm) -> Sequence[Any]
     if kind == "text":
         return [read_text_file(path)]
     return read_vectors_file(path)
-
-
-def _kind(path: Path) -> InstanceKind:
-    return _KIND_OF_SUFFIX[path.suffix.lower()]
-
-
-def _hidden(path: Path) -> bool:
-    return path.name.startswith(".")
