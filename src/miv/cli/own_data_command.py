@@ -66,12 +66,28 @@ def from_folder(
 
     Example: miv data from-folder photos --out exemplars --size 64x64 --bag-mean 8 --witness-rate 0.25
     """
-    from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
+    from miv.data.sources import folder_source
 
-    drawing = Drawing(exemplars, bag_mean, bag_min, bag_max, witness_rate, witnesses, hard_negatives, hard_classes)
-    images = ImageForm(_parse_size(size), colour, fit)
-    builder = FromFolder(root, images, drawing, Shares(validation, test), seed, round_, split_by)
-    build_and_save("from-folder", builder, out, overwrite=overwrite, json=json)
+    source = folder_source(
+        root,
+        exemplars=exemplars,
+        bag_mean=bag_mean,
+        bag_min=bag_min,
+        bag_max=bag_max,
+        witness_rate=witness_rate,
+        witnesses=witnesses,
+        hard_negatives=hard_negatives,
+        hard_classes=hard_classes,
+        validation=validation,
+        test=test,
+        split_by=split_by,
+        size=_parse_size(size),
+        colour=colour,
+        fit=fit,
+        seed=seed,
+        round=round_,
+    )
+    build_and_save("from-folder", source, out, overwrite=overwrite, json=json)
 
 
 @data_app.command("from-table")
@@ -117,14 +133,28 @@ def from_table(
 
     Example: miv data from-table claims.csv --out exemplars --query-column claim --bag-column sentences
     """
-    from miv.data.sources import Columns, FromTable, ImageForm, Shares
+    from miv.data.sources import table_source
 
-    columns = Columns(
-        query_column, bag_column, label_column, witnesses_column, split_column, group_column, query_id_column
+    source = table_source(
+        table,
+        instances=instances,
+        kind=kind,
+        query_column=query_column,
+        bag_column=bag_column,
+        label_column=label_column,
+        witnesses_column=witnesses_column,
+        split_column=split_column,
+        group_column=group_column,
+        query_id_column=query_id_column,
+        split_by=split_by,
+        validation=validation,
+        test=test,
+        size=_parse_size(size),
+        colour=colour,
+        fit=fit,
+        seed=seed,
     )
-    images = ImageForm(_parse_size(size), colour, fit)
-    builder = FromTable(table, instances, kind, images, columns, Shares(validation, test), split_by, seed)
-    build_and_save("from-table", builder, out, overwrite=overwrite, json=json)
+    build_and_save("from-table", source, out, overwrite=overwrite, json=json)
 
 
 def _parse_size(text: str | None) -> tuple[int, int] | None:

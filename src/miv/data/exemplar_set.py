@@ -105,6 +105,47 @@ class ExemplarSet:
         )
 
     @classmethod
+    def from_arrays(
+        cls,
+        queries: Any,
+        bags: Sequence[Any],
+        labels: Sequence[int],
+        witnesses: Sequence[Sequence[bool]] | None = None,
+        groups: Sequence[str] | None = None,
+    ) -> "ExemplarSet":
+        """Make a set from instances themselves; see ``miv.data.sources.from_arrays``."""
+        from miv.data.sources.exemplars_from_arrays import from_arrays
+
+        return from_arrays(queries, bags, labels, witnesses, groups)
+
+    @classmethod
+    def from_folder(cls, root: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
+        """Draw a set from a folder per class, or its ``split``; options of ``miv.data.sources.folder_source``."""
+        from miv.data.sources.own_data import set_from_folder
+
+        return set_from_folder(root, split, **options)
+
+    @classmethod
+    def from_table(cls, table: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
+        """Read all rows of a table, or those of a ``split``; options of ``miv.data.sources.table_source``."""
+        from miv.data.sources.own_data import set_from_table
+
+        return set_from_table(table, split, **options)
+
+    @classmethod
+    def from_dataset(cls, dataset: Any, **columns: str) -> "ExemplarSet":
+        """Read a ``datasets.Dataset`` or any rows; see ``miv.data.sources.hf_datasets.from_dataset``."""
+        from miv.data.sources.hf_datasets import from_dataset
+
+        return from_dataset(dataset, **columns)
+
+    def to_dataset(self) -> Any:
+        """Return a ``datasets.Dataset``; see ``miv.data.sources.hf_datasets.to_dataset``."""
+        from miv.data.sources.hf_datasets import to_dataset
+
+        return to_dataset(self)
+
+    @classmethod
     def load(cls, folder: Path | str, *, verify: bool = False) -> "ExemplarSet":
         """Open a saved set; see ``miv.data.set_folder.load_set``."""
         from miv.data.set_folder import load_set
