@@ -16,9 +16,13 @@ SizeOption = Annotated[
     typer.Option(help="Size of all images, height x width, such as 64x64. Without it all must have one size."),
 ]
 ColourOption = Annotated[bool, typer.Option("--colour/--grey", help="Keep colours, or make images grey.")]
-FitOption = Annotated[
+ResizeOption = Annotated[
     Literal["stretch", "crop", "pad"],
-    typer.Option(help="How an image of another shape becomes that size: stretched, its middle, or with black borders."),
+    typer.Option(
+        "--resize",
+        "--fit",
+        help="How an image of another shape becomes that size: stretched, its middle, or with black borders.",
+    ),
 ]
 ValidationOption = Annotated[float, typer.Option(help="Share of validation; 0 leaves it out.")]
 TestOption = Annotated[float, typer.Option(help="Share of test; 0 leaves it out.")]
@@ -37,8 +41,13 @@ def from_folder(
     witness_rate: Annotated[
         float, typer.Option(help="Share of a positive bag that shows the query's class; at least one does.")
     ] = 0.2,
-    witnesses: Annotated[
-        int | None, typer.Option(help="Exactly so many witnesses in a positive bag, instead of a rate.")
+    witness_count: Annotated[
+        int | None,
+        typer.Option(
+            "--witness-count",
+            "--witnesses",
+            help="Exactly this many witnesses in a positive bag, instead of a rate.",
+        ),
     ] = None,
     hard_negatives: Annotated[
         float,
@@ -53,7 +62,7 @@ def from_folder(
     ] = "class",
     size: SizeOption = None,
     colour: ColourOption = False,
-    fit: FitOption = "stretch",
+    resize: ResizeOption = "stretch",
     seed: SeedOption = 0,
     round_: Annotated[int, typer.Option("--round", min=0, help="Which draw; rounds are independent.")] = 0,
     overwrite: OverwriteOption = False,
@@ -75,7 +84,7 @@ def from_folder(
         bag_min=bag_min,
         bag_max=bag_max,
         witness_rate=witness_rate,
-        witnesses=witnesses,
+        witness_count=witness_count,
         hard_negatives=hard_negatives,
         hard_classes=hard_classes,
         validation=validation,
@@ -83,7 +92,7 @@ def from_folder(
         split_by=split_by,
         size=_parse_size(size),
         colour=colour,
-        fit=fit,
+        resize=resize,
         seed=seed,
         round=round_,
     )
@@ -121,7 +130,7 @@ def from_table(
     test: TestOption = 0.1,
     size: SizeOption = None,
     colour: ColourOption = False,
-    fit: FitOption = "stretch",
+    resize: ResizeOption = "stretch",
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -151,7 +160,7 @@ def from_table(
         test=test,
         size=_parse_size(size),
         colour=colour,
-        fit=fit,
+        resize=resize,
         seed=seed,
     )
     build_and_save("from-table", source, out, overwrite=overwrite, json=json)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from miv.data.array_checks import (
     as_integers,
     as_labels,
     as_strings,
+    as_weights,
     check_borders,
     check_length,
     check_range,
@@ -38,6 +39,7 @@ class ExemplarSet:
         label: ``(E,)`` int8, 1 where the bag holds something of the query's class, else 0.
         witness: ``(T,)`` bool, which members show it, where that is known. Never shown to a model.
         group: ``(E,)`` strings to break results down by, such as the digit.
+        weight: ``(E,)`` how much each exemplar counts in a training; only the proportions matter. ``None``: all alike.
 
     >>> pool = InstancePool("text", np.array(["sky?", "The sky is blue.", "Grass is green."], dtype=object))
     >>> exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], labels=[1], witnesses=[[True, False]])
@@ -52,6 +54,7 @@ class ExemplarSet:
     label: NDArray[np.int8]
     witness: NDArray[np.bool_] | None = None
     group: NDArray[Any] | None = None
+    weight: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.pool, InstancePool):
@@ -70,6 +73,8 @@ class ExemplarSet:
             check_witness(self.witness, len(bag_index))
         if self.group is not None:
             checked["group"] = as_strings("group", self.group, len(query))
+        if self.weight is not None:
+            checked["weight"] = as_weights(self.weight, len(query))
         for name, array in checked.items():
             object.__setattr__(self, name, array)
 
@@ -215,6 +220,7 @@ class ExemplarSet:
             self.label[chosen],
             None if self.witness is None else self.witness[members],
             None if self.group is None else self.group[chosen],
+            None if self.weight is None else self.weight[chosen],
         )
 
     def compact(self) -> "ExemplarSet":
@@ -225,7 +231,7 @@ class ExemplarSet:
         place[self.used] = np.arange(len(self.used))
         pool = self.pool.take(self.used)
         query, bag_index = place[self.query], place[self.bag_index]
-        return ExemplarSet(pool, query, self.bag_ptr, bag_index, self.label, self.witness, self.group)
+        return replace(self, pool=pool, query=query, bag_index=bag_index)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -238,6 +244,8 @@ class ExemplarSet:
                 encoded = text.encode("utf-8", "surrogatepass")
                 digest.update(len(encoded).to_bytes(8, "little") + encoded)
             digest.update(b"-" if strings is None else b"+")
+        if self.weight is not None:  # without them a set has the fingerprint that it had before there were any
+            digest.update(self.weight.tobytes())
         return digest.hexdigest()
 
     def _members(self, exemplar: int) -> slice:

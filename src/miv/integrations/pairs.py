@@ -1,6 +1,7 @@
 """Exemplars of vectors as scikit-learn's tools have them: a sequence of pairs ``(query, bag)``."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,26 @@ def exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarS
     query, members = np.split(instance, [len(parts[0])])
     ptr = np.cumsum([0, *map(len, parts[1:])])
     return ExemplarSet(InstancePool("features", vectors[first]), query, ptr, members, label.astype(np.int8))
+
+
+def with_weights(exemplars: ExemplarSet, sample_weight: Any) -> ExemplarSet:
+    """The exemplars with their weights; those of weight 0 are left out, and equal weights are none."""
+    if sample_weight is None:
+        return exemplars
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise MIVError("sample_weight holds more than numbers. Expected one number per exemplar.") from error
+    if weight.shape != (len(exemplars),):
+        raise MIVError(f"sample_weight has the shape {weight.shape}. Expected ({len(exemplars)},), one per exemplar.")
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise MIVError("sample_weight has a number that is negative, NaN or infinite. Expected 0 or more.")
+    kept = exemplars.label[weight > 0]
+    if not len(kept) or kept.min() == kept.max():
+        raise MIVError("Exemplars with a weight above 0 have fewer than two classes. Expected both, no and yes.")
+    some = exemplars.subset(weight > 0).compact()
+    positive = weight[weight > 0]
+    return some if positive.min() == positive.max() else replace(some, weight=positive)
 
 
 def _describe(thing: Any) -> str:

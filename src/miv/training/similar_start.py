@@ -31,7 +31,7 @@ class StartFit:
         sharpness: ``(h,)`` of the attention of each head, where the pooling is CAP.
         scale: of the cosine.
         intercept: of the logit.
-        losses: ``(E,)`` cross-entropy of the train bags that it was fitted to.
+        losses: ``(E,)`` cross-entropy of the train bags that it was fitted to, times their weights.
     """
 
     centre: Tensor
@@ -135,21 +135,30 @@ def _fits(
 ) -> list[StartFit]:
     """Scale and intercept for a centre and each sharpness."""
     products = _products(pooling, exemplars, features, centre, sharps)
-    return [_fit(product, exemplars.label, centre, sharp) for product, sharp in zip(products, sharps, strict=True)]
+    weight = None if exemplars.weight is None else exemplars.weight / exemplars.weight.mean()
+    return [
+        _fit(product, exemplars.label, weight, centre, sharp) for product, sharp in zip(products, sharps, strict=True)
+    ]
 
 
-def _fit(product: NDArray[np.float64], label: NDArray[np.int8], centre: Tensor, sharpness: Tensor | None) -> StartFit:
+def _fit(
+    product: NDArray[np.float64],
+    label: NDArray[np.int8],
+    weight: NDArray[np.float64] | None,
+    centre: Tensor,
+    sharpness: Tensor | None,
+) -> StartFit:
     mean, spread = float(product.mean()), float(product.std())
     slope = intercept = 0.0
     if spread > _ROUNDING * max(1.0, abs(mean)):
-        model = LogisticRegression(C=1.0).fit((product[:, None] - mean) / spread, label)
+        model = LogisticRegression(C=1.0).fit((product[:, None] - mean) / spread, label, weight)
         slope = float(model.coef_[0, 0]) / spread
         intercept = float(model.intercept_[0]) - slope * mean
     if slope <= 0:  # the sign is what is known beforehand
-        share = float(np.clip(label.mean(), 1e-3, 1 - 1e-3))
+        share = float(np.clip(np.average(label, weights=weight), 1e-3, 1 - 1e-3))
         slope, intercept = 1.0, float(np.log(share / (1 - share)) - mean)
     sign = 1 - 2 * label.astype(np.float64)  # -1 where the label is 1
-    losses = np.logaddexp(0, sign * (slope * product + intercept))
+    losses = np.logaddexp(0, sign * (slope * product + intercept)) * (1.0 if weight is None else weight)
     return StartFit(centre, sharpness, slope, intercept, losses)
 
 

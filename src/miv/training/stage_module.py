@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule
 from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.nn import functional
 from torch.optim import Optimizer
@@ -77,7 +78,8 @@ class StageModule(LightningModule):
         batch, factor = step
         if self.features is None:
             batch = batch.with_instances(self._embed(batch))
-        loss = self.losses(batch).sum()
+        losses = self.losses(batch)
+        loss = (losses if batch.weight is None else losses * batch.weight).sum()
         if factor:
             self._loss_sum += float(loss.detach())
         return loss * factor
@@ -119,10 +121,20 @@ class StageModule(LightningModule):
     def figures(self, answers: Predictions) -> EpochMetrics:
         """The metrics of an epoch."""
         label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
+        weight = self.sets["validation"].weight
+        if weight is None:
+            return {
+                "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),
+                "validation_accuracy": float((answers.yes == answers.label).mean()),
+                "validation_auroc": auroc(answers.label, answers.logit),
+            }
+        losses = functional.binary_cross_entropy_with_logits(logit, label, reduction="none").numpy()
+        has_auroc = answers.label.min() < answers.label.max()
+        ranked = roc_auc_score(answers.label, answers.logit, sample_weight=weight) if has_auroc else np.nan
         return {
-            "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),
-            "validation_accuracy": float((answers.yes == answers.label).mean()),
-            "validation_auroc": auroc(answers.label, answers.logit),
+            "validation_loss": float(np.average(losses, weights=weight)),
+            "validation_accuracy": float(np.average(answers.yes == answers.label, weights=weight)),
+            "validation_auroc": float(ranked),
         }
 
     def measure_start(self) -> bool:

@@ -31,8 +31,7 @@ def open_splits(
         task_options: options of the task.
         built: the folder where built sets are kept.
         progress: is told how far building is.
-        validation_fraction: share of one set that becomes ``validation``. All exemplars of one query stay together.
-            With 0 nothing is held out: ``validation`` is the same set as ``train``.
+        validation_fraction: share of one set that becomes ``validation``.
         seed: of what is held out.
     """
     is_task = isinstance(given, str) and not Path(given).is_dir()
@@ -42,13 +41,13 @@ def open_splits(
             f"{named} not a task, so it takes no option of a task such as {next(iter(task_options))}. Leave it out."
         )
     if isinstance(given, ExemplarSet):
-        return hold_out(given, validation_fraction, seed)
+        return _divided(given, validation_fraction, seed)
     if isinstance(given, Mapping):
         return _checked(given)
     if not isinstance(given, str | PathLike):
         raise MIVError(f"The exemplars are a {type(given).__name__}. {_EXPECTED}")
     if not is_task:
-        return load_splits(given)
+        return load_splits(Path(given))
     from miv.tasks import build_once, list_tasks
 
     if given not in list_tasks():
@@ -68,6 +67,18 @@ def open_one(given: GivenExemplars, split: str) -> ExemplarSet:
     if not isinstance(given, str | PathLike):
         raise MIVError(f"The exemplars are a {type(given).__name__}. {_EXPECTED}")
     return load_split(Path(given), split)
+
+
+def _divided(exemplars: ExemplarSet, validation_fraction: float, seed: int) -> dict[str, ExemplarSet]:
+    if not 0 < validation_fraction < 1:
+        raise MIVError(f"validation_fraction is {validation_fraction}. Expected more than 0, and less than 1.")
+    sets = hold_out(exemplars, validation_fraction, seed)
+    if sets["validation"] is exemplars:
+        raise MIVError(
+            f"These {len(exemplars):,} exemplars cannot be divided so that train and validation have both labels. "
+            "Give at least two exemplars of each label, or a dict with train and validation."
+        )
+    return sets
 
 
 def _checked(given: Mapping[str, ExemplarSet]) -> dict[str, ExemplarSet]:

@@ -62,8 +62,7 @@ def train(
             verifier, a name on the hub, or ``miv/digits``.
         task_options: options of the task, such as ``{"raw": "data/qmnist"}``.
         validation_fraction: share of a single ``ExemplarSet`` that is held out as ``validation``. All exemplars of one
-            query, or of one class of queries, stay together. With 0 all are trained on, and a trial on halves chooses
-            the epochs.
+            query, or of one class of queries, stay together.
         resume: continue the run in ``out``, or begin it if there is none.
         devices: processes on this machine.
         nodes: machines.

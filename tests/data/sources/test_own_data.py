@@ -1,6 +1,7 @@
 """``ExemplarSet.from_arrays``, ``from_folder``, ``from_table``: one set; the splits come from functions beside them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_a_table_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
 
 def test_a_folder_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
     root = make_vectors(tmp_path / "flat", dict.fromkeys("abcdefgh", 6))
-    few = {"exemplars": 20, "bag_mean": 3, "bag_max": 5}
+    few: dict[str, Any] = {"exemplars": 20, "bag_mean": 3, "bag_max": 5}
     whole = ExemplarSet.from_folder(root, **few)
     assert (len(whole), set(whole.pool.classes)) == (20, set("abcdefgh"))  # type: ignore[arg-type]
     splits = splits_from_folder(root, **few)
@@ -54,6 +55,6 @@ def test_one_number_is_height_and_width(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         for shade in (0, 90, 180):
             Image.fromarray(np.full((6, 8), shade + ord(name) % 2, np.uint8)).save(tmp_path / name / f"{shade}.png")
-    small = {"exemplars": 4, "bag_mean": 2, "bag_max": 3}
+    small: dict[str, Any] = {"exemplars": 4, "bag_mean": 2, "bag_max": 3}
     assert ExemplarSet.from_folder(tmp_path, size=4, **small).pool.values.shape[1:] == (4, 4)
     assert ExemplarSet.from_folder(tmp_path, size=(4, 5), **small).pool.values.shape[1:] == (4, 5)

@@ -73,10 +73,10 @@ class FromFolder:
             counts = {split: sum(map(len, rows.values())) for split, rows in members.items()}
             shares = {split: count / max(1, sum(counts.values())) for split, count in counts.items()}
         sets = {}
-        for split, rows in members.items():
+        for split, of_split in members.items():
             exemplars = max(2, round(self.drawing.exemplars * shares[split]))
             rng = self._rng(SPLITS.index(split))
-            sets[split] = self.drawing.draw(pool, rows, exemplars, rng, progress, split).compact()
+            sets[split] = self.drawing.draw(pool, of_split, exemplars, rng, progress, split).compact()
         return sets
 
     def _deal_out(self, folders: list[ClassFolder]) -> dict[str, list[int]]:

@@ -27,7 +27,7 @@ def folder_source(
     bag_min: int | None = None,
     bag_max: int | None = None,
     witness_rate: float = 0.2,
-    witnesses: int | None = None,
+    witness_count: int | None = None,
     hard_negatives: float = 0.0,
     hard_classes: int = 5,
     validation: float = 0.1,
@@ -35,7 +35,7 @@ def folder_source(
     split_by: SplitFoldersBy = "class",
     size: Size = None,
     colour: bool = False,
-    fit: Fit = "stretch",
+    resize: Fit = "stretch",
     seed: int = 0,
     round: int = 0,  # noqa: A002 - the name of the option
 ) -> FromFolder:
@@ -48,7 +48,7 @@ def folder_source(
         bag_min: smallest bag; by default half the mean.
         bag_max: largest bag; by default twice the mean.
         witness_rate: share of a positive bag that shows the query's class; at least one does.
-        witnesses: exactly this many witnesses in a positive bag, instead of a rate.
+        witness_count: exactly this many witnesses in a positive bag, instead of a rate.
         hard_negatives: share of the other instances that comes from the classes most like the query's.
         hard_classes: how many classes count as most like it.
         validation: share of validation; 0 leaves it out.
@@ -56,12 +56,12 @@ def folder_source(
         split_by: what must never be in two splits: a ``class``, or the ``parent`` in ``root/<parent>/<class>/``.
         size: height and width of all images, or one number for both. Without it all must have one size.
         colour: keep colours instead of making images grey.
-        fit: how an image of another shape becomes that size: ``stretch``, ``crop`` or ``pad``.
+        resize: how an image of another shape becomes that size: ``stretch``, ``crop`` or ``pad``.
         seed: start of the random numbers.
         round: which draw; rounds are independent.
     """
-    drawing = Drawing(exemplars, bag_mean, bag_min, bag_max, witness_rate, witnesses, hard_negatives, hard_classes)
-    images, shares = ImageForm(_both(size), colour, fit), Shares(validation, test)
+    drawing = Drawing(exemplars, bag_mean, bag_min, bag_max, witness_rate, witness_count, hard_negatives, hard_classes)
+    images, shares = ImageForm(_both(size), colour, resize), Shares(validation, test)
     return FromFolder(Path(root), images, drawing, shares, seed, round, split_by)
 
 
@@ -82,7 +82,7 @@ def table_source(
     test: float = 0.1,
     size: Size = None,
     colour: bool = False,
-    fit: Fit = "stretch",
+    resize: Fit = "stretch",
     seed: int = 0,
 ) -> FromTable:
     """Say how exemplars are read from a table with one per row; ``build`` reads them, and returns them by split.
@@ -103,7 +103,7 @@ def table_source(
         test: share of test; 0 leaves it out.
         size: height and width of all images, or one number for both. Without it all must have one size.
         colour: keep colours instead of making images grey.
-        fit: how an image of another shape becomes that size: ``stretch``, ``crop`` or ``pad``.
+        resize: how an image of another shape becomes that size: ``stretch``, ``crop`` or ``pad``.
         seed: start of the random numbers.
     """
     columns = Columns(
@@ -113,7 +113,7 @@ def table_source(
         Path(table),
         None if instances is None else Path(instances),
         kind,
-        ImageForm(_both(size), colour, fit),
+        ImageForm(_both(size), colour, resize),
         columns,
         Shares(validation, test),
         split_by,
