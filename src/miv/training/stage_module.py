@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.nn import functional
 from torch.optim import Optimizer
@@ -16,7 +15,8 @@ from torch.utils.data import DataLoader, Dataset
 from miv.backbones.embedding import embed, prepared
 from miv.data import ExemplarSet
 from miv.data.batches import Batch, InstanceLookup, embedded, make_batch
-from miv.evaluation import Predictions, auroc
+from miv.evaluation import Predictions
+from miv.evaluation.weighted_auroc import weighted_auroc
 from miv.inference.prediction import predict
 from miv.models.verifier import Verifier
 from miv.runtime.processes import ProcessShare
@@ -26,7 +26,7 @@ from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
 from miv.training.stage_state import EpochMetrics, StageState
 
-Features = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
+SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
 
 
 class StageModule(LightningModule):
@@ -42,7 +42,7 @@ class StageModule(LightningModule):
         config: TrainingConfig,
         stage: int,
         sets: dict[str, ExemplarSet],
-        features: Features | None,
+        features: SplitFeatures | None = None,
     ) -> None:
         super().__init__()
         self.verifier = verifier
@@ -51,10 +51,14 @@ class StageModule(LightningModule):
         self.sets = sets
         self.features = features
         self.state = StageState(criterion=config.criterion)
-        self.drawn = len(sets["train"])  # exemplars in an epoch
-        self.steps = -(-self.drawn // config.batch_size)
+        self.drawn, self.steps = self.count_drawn()
         self._loss_sum = 0.0  # of this process; not on a device, as some have no float64
         self._began = time.monotonic()
+
+    def count_drawn(self) -> tuple[int, int]:
+        """How many exemplars and batches an epoch has."""
+        drawn = len(self.sets["train"])
+        return drawn, -(-drawn // self.config.batch_size)
 
     def draw_batches(self, random: np.random.Generator) -> Batches:
         """The exemplars of each batch of an epoch, always as many batches."""
@@ -122,19 +126,16 @@ class StageModule(LightningModule):
         """The metrics of an epoch."""
         label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
         weight = self.sets["validation"].weight
+        right = answers.yes == answers.label
         if weight is None:
-            return {
-                "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),
-                "validation_accuracy": float((answers.yes == answers.label).mean()),
-                "validation_auroc": auroc(answers.label, answers.logit),
-            }
-        losses = functional.binary_cross_entropy_with_logits(logit, label, reduction="none").numpy()
-        has_auroc = answers.label.min() < answers.label.max()
-        ranked = roc_auc_score(answers.label, answers.logit, sample_weight=weight) if has_auroc else np.nan
+            loss, accuracy = functional.binary_cross_entropy_with_logits(logit, label), right.mean()
+        else:
+            losses = functional.binary_cross_entropy_with_logits(logit, label, reduction="none").numpy()
+            loss, accuracy = np.average(losses, weights=weight), np.average(right, weights=weight)
         return {
-            "validation_loss": float(np.average(losses, weights=weight)),
-            "validation_accuracy": float(np.average(answers.yes == answers.label, weights=weight)),
-            "validation_auroc": float(ranked),
+            "validation_loss": float(loss),
+            "validation_accuracy": float(accuracy),
+            "validation_auroc": weighted_auroc(answers.label, answers.logit, weight),
         }
 
     def measure_start(self) -> bool:
