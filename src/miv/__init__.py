@@ -16,16 +16,19 @@ _HOMES = {
     "MIVError": "miv.errors",
     "Pooling": "miv.poolings",
     "PoolingOutput": "miv.poolings",
+    "TrainingRun": "miv.workflows.training_run",
     "Verdict": "miv.inference.verdict",
     "Verdicts": "miv.inference.verdict",
     "Verification": "miv.models.verification",
     "Verifier": "miv.models.verifier",
     "create_pooling": "miv.poolings",
+    "evaluate": "miv.workflows.evaluate_workflow",
     "list_poolings": "miv.poolings",
     "collate_exemplars": "miv.data.loading",
     "create_backbone": "miv.backbones",
     "register_backbone": "miv.backbones",
     "register_pooling": "miv.poolings",
+    "train": "miv.workflows.train_workflow",
 }
 
 if TYPE_CHECKING:
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
     from miv.poolings import create_pooling as create_pooling
     from miv.poolings import list_poolings as list_poolings
     from miv.poolings import register_pooling as register_pooling
+    from miv.workflows.evaluate_workflow import evaluate as evaluate
+    from miv.workflows.train_workflow import train as train
+    from miv.workflows.training_run import TrainingRun as TrainingRun
 
 __all__ = ["__version__", *sorted(_HOMES)]
 

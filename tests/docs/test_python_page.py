@@ -26,6 +26,7 @@ def _forgotten_names() -> Iterator[None]:
 @pytest.mark.usefixtures("_forgotten_names")
 def test_every_block_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
     text = PAGE.read_text("utf-8")
     names: dict[str, Any] = {"__name__": "page"}
     blocks = list(re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))

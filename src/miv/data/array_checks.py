@@ -109,6 +109,18 @@ def as_labels(label: object, length: int) -> NDArray[np.int8]:
     return label.astype(np.int8, copy=False)
 
 
+def as_weights(weight: object, length: int) -> NDArray[np.float64]:
+    """Return weights above 0 as float64; refuse anything else."""
+    if not isinstance(weight, np.ndarray) or weight.ndim != 1 or weight.dtype.kind not in "fiu":
+        raise MIVError(f"weight is {describe(weight)}. Expected float64 of shape ({length},).")
+    check_length("weight", weight, length)
+    bad = ~(np.isfinite(weight) & (weight > 0))
+    if bad.any():
+        first = int(bad.argmax())
+        raise MIVError(f"The weight of exemplar {first} is {weight[first]}. Expected a finite number above 0.")
+    return weight.astype(np.float64)
+
+
 def check_witness(witness: object, members: int) -> None:
     """Refuse witnesses that are not one bool a bag member."""
     if not isinstance(witness, np.ndarray) or witness.ndim != 1 or witness.dtype != bool:
