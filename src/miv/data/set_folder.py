@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from miv.data import parquet_columns
 from miv.data.exemplar_set import ExemplarSet
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import NAME, FileEntry, Manifest
@@ -52,6 +51,8 @@ def save_set(
 
 def write_set(exemplars: ExemplarSet, folder: Path, *, builder: str, options: dict[str, Any], seed: int | None) -> None:
     """Write the files of a set into a folder that exists and is empty."""
+    from miv.data import parquet_columns  # not before a set is read or written: it needs pyarrow
+
     pool = exemplars.pool
     pool.check_finite()
     parquet_columns.write_table(exemplars, folder / TABLE)
@@ -79,6 +80,8 @@ def write_set(exemplars: ExemplarSet, folder: Path, *, builder: str, options: di
 
 def load_set(folder: Path, *, verify: bool = False) -> ExemplarSet:
     """Open a saved set and check it; with ``verify`` also every value of a mapped pool."""
+    from miv.data import parquet_columns  # not before a set is read or written: it needs pyarrow
+
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected one that `miv data` or ExemplarSet.save wrote.")
     manifest = Manifest.read(folder)

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from miv.errors import MIVError
 from miv.evaluation.predictions import Predictions
+from miv.io.parquet import pa, pq
 from miv.io.whole_files import whole_file
 
 _COLUMNS = {

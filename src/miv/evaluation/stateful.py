@@ -11,14 +11,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torchmetrics import Metric
-from torchmetrics.utilities import dim_zero_cat
 
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError, needs_extra, unknown_name
 from miv.evaluation.classification import Undefined, ZeroDivision, classification_metrics
 from miv.evaluation.entropy import entropy_metrics
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.witnesses import UndefinedWitness, witness_metrics
+
+with needs_extra("train", "Metrics over batches", "torchmetrics"):
+    from torchmetrics import Metric
+    from torchmetrics.utilities import dim_zero_cat
 
 _NOTHING_YET = "compute() was called before any update(). Add at least one batch of exemplars first."
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MIVError, StoppedByUser
+from miv.errors import MIVError, StoppedByUser, needs_extra
 from miv.experiments.clock import Clock
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.outcomes import Failure, Say, report_done, report_failure, split_jobs
@@ -168,9 +168,7 @@ def _unreachable(address: str, reason: str) -> MIVError:
 
 
 def _import_ray() -> Any:
-    try:
+    with needs_extra("ray", "--ray", "Ray"):
         import ray
         import ray.exceptions
-    except ImportError as error:
-        raise MIVError("--ray needs Ray, which is not installed. `pip install 'miv[ray]'` gives it.") from error
     return ray
