@@ -45,12 +45,13 @@ def write_predictions(predictions: Predictions, path: Path) -> None:
         pq.write_table(pa.table(data), temporary, compression="zstd", write_page_checksum=True)
 
 
-def read_predictions(path: Path) -> Predictions:
-    """Read a file that ``write_predictions`` wrote; refuse any other."""
-    if not path.is_file():
+def read_predictions(path: Path, content: bytes | None = None) -> Predictions:
+    """Read a file that ``write_predictions`` wrote, or its ``content``; refuse any other."""
+    if content is None and not path.is_file():
         raise MIVError(f"There is no file {path}. Expected predictions that `miv evaluate` wrote.")
     try:
-        table = pq.read_table(path, page_checksum_verification=True).combine_chunks()
+        source = path if content is None else pa.BufferReader(content)
+        table = pq.read_table(source, page_checksum_verification=True).combine_chunks()
         table.validate(full=True)
     except Exception as error:  # pyarrow meets a damaged file with many kinds of exception
         raise MIVError(f"{path} cannot be read as Parquet: {error}. Evaluate again.") from error
