@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from miv.reference import METHODS
-from tests.cli.test_train import run
+from tests.cli.running import run_command as run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text("utf-8")
 

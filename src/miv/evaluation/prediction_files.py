@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from miv.data import csr
 from miv.errors import MIVError
 from miv.evaluation.predictions import Predictions
 from miv.io.parquet import pa, pq
@@ -58,7 +59,7 @@ def read_predictions(path: Path, content: bytes | None = None) -> Predictions:
     _check_columns(path, table.schema)
     columns = {name: _as_array(path, name, table.column(name)) for name in table.column_names}
     sizes = columns.pop("bag_size")[0]
-    found: dict[str, Any] = {"ptr": np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])}
+    found: dict[str, Any] = {"ptr": csr.borders(sizes)}
     for name, (values, lengths) in columns.items():
         if lengths is not None and not np.array_equal(lengths, sizes):
             row = int((lengths != sizes).argmax())
