@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from miv.audit import AuditReport
 from miv.audit.audit_tables import markdown_table, tables
 from miv.cli.app import app
-from miv.evaluation import evaluate
-from miv.evaluation.prediction_files import read_predictions
+from miv.evaluation import Predictions, evaluate
 from miv.experiments.packed_cells import read_packed
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -121,7 +120,7 @@ def test_the_table_of_the_preset_best_is_that_of_its_answers() -> None:
     figures = []
     for number in range(3):
         files = read_packed(RESULTS / "best")[f"round-{number}"]
-        metrics = evaluate(read_predictions(RESULTS / "best.jsonl", files["predictions.parquet"])).metrics
+        metrics = evaluate(Predictions.load(RESULTS / "best.jsonl", files["predictions.parquet"])).metrics
         figures.append([metrics[name] for name in ("auroc", "accuracy", "i_auroc", "i_ap")])
         assert f"| {number} | " + " | ".join(f"{value:.3f}" for value in figures[-1]) in README
     means = [f"{sum(column) / 3:.3f}" for column in zip(*figures, strict=True)]

@@ -74,11 +74,15 @@ class Predictions:
         return cls(logit, exemplars.label, exemplars.bag_ptr, attention, *known)
 
     @classmethod
-    def load(cls, path: Path | str) -> "Predictions":
-        """Read what ``save`` wrote; the file is checked before it is believed."""
-        from miv.evaluation.prediction_files import read_predictions
+    def load(cls, path: Path | str, content: bytes | None = None) -> "Predictions":
+        """Read what ``save`` wrote, or its ``content``; the file is checked before it is believed."""
+        from miv.evaluation.prediction_files import read_columns  # needs pyarrow, which verifying does not
 
-        return read_predictions(Path(path))
+        columns = read_columns(Path(path), content)
+        try:
+            return cls(**columns)
+        except MIVError as error:
+            raise MIVError(f"{path} does not hold predictions: {error}") from error
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, one row an exemplar, whole or not at all."""

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from miv.errors import MIVError
-from miv.evaluation import auroc
-from miv.evaluation.prediction_files import read_predictions
+from miv.evaluation import Predictions, auroc
 
 FORMAT = "miv-result"
 RESULT, PREDICTIONS, METRICS = "result.json", "predictions.parquet", "metrics.csv"
@@ -61,7 +60,7 @@ def check_files(folder: Path, files: Mapping[str, bytes], document: dict[str, An
 def _check_answers(path: Path, content: bytes, exemplars: int, positives: int, area: float | None, remedy: str) -> None:
     """Without a hash: whether these are the answers that were measured."""
     try:
-        answers = read_predictions(path, content)
+        answers = Predictions.load(path, content)
     except MIVError as error:
         raise MIVError(f"{path} is damaged ({error}) {remedy}") from error
     found = len(answers), int(answers.label.sum())

@@ -15,7 +15,6 @@ from filelock import FileLock
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions
-from miv.evaluation.prediction_files import read_predictions
 from miv.experiments.grids import EXPERIMENTS
 from miv.experiments.jobs import Job, default_options
 from miv.experiments.packed_cells import pack_cells, packed_file, read_packed
@@ -63,7 +62,7 @@ class Result:
     @cached_property
     def predictions(self) -> Predictions:
         """The answers on test."""
-        return read_predictions(self.folder / PREDICTIONS, self.files[PREDICTIONS])
+        return Predictions.load(self.folder / PREDICTIONS, self.files[PREDICTIONS])
 
 
 def find_result(job: Job, results: Path) -> Result | None:
