@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: install demo test slow format clean
+.PHONY: install demo test slow wheel format clean
 
 install: $(INSTALLED)
 
@@ -26,6 +26,10 @@ test: $(INSTALLED)
 
 slow: $(INSTALLED)
 	$(BIN)/pytest -q -m slow
+
+# Builds the wheel, installs it alone into an empty environment, and verifies with it.
+wheel: $(INSTALLED)
+	$(BIN)/pytest -q -m slow tests/cli/test_wheel.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each public name lives. A name is imported when it is first asked for, so that `import miv` and
 # `miv --help` do not wait for torch.

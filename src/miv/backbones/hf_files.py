@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from miv.errors import MIVError
+from miv.errors import MIVError, needs_extra
 
 _MOST_LAYERS = 1000
 # What has no say in how the encoder is made, or would have code, kernels or other models fetched.
@@ -35,12 +35,8 @@ _LEFT_OUT = {
 
 def import_transformers(name: str) -> Any:
     """Import the library when it is first needed."""
-    try:
+    with needs_extra("hf", f"The backbone hf:{name}", "transformers"):
         import transformers
-    except ImportError as error:
-        raise MIVError(
-            f"The backbone hf:{name} needs the library transformers ({error}). Run: pip install 'miv[hf]'"
-        ) from error
     return transformers
 
 

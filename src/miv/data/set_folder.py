@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miv.data import parquet_columns
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import NAME, FileEntry, Manifest
 from miv.errors import MIVError
@@ -57,6 +56,8 @@ def write_set(
     exemplars: "ExemplarSet", folder: Path, *, builder: str, options: dict[str, Any], seed: int | None
 ) -> None:
     """Write the files of a set into a folder that exists and is empty."""
+    from miv.data import parquet_columns  # not before a set is read or written: it needs pyarrow
+
     pool = exemplars.pool
     pool.check_finite()
     parquet_columns.write_table(exemplars, folder / TABLE)
@@ -85,6 +86,8 @@ def write_set(
 
 def load_set(make: type["ExemplarSet"], folder: Path, *, verify: bool = False) -> "ExemplarSet":
     """Open a saved set, make and check it; with ``verify`` also every value of a mapped pool."""
+    from miv.data import parquet_columns  # not before a set is read or written: it needs pyarrow
+
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected one that `miv data` or ExemplarSet.save wrote.")
     manifest = Manifest.read(folder)

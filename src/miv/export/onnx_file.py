@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from miv import __version__
 from miv.bags import Bags
-from miv.errors import MIVError
+from miv.errors import MIVError, needs_extra
 from miv.export.graph import VerifierGraph, instance_shape, standardises
 from miv.export.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
 from miv.io.whole_files import whole_file
@@ -215,11 +215,7 @@ def _difference(given: NDArray[np.float32] | None, expected: torch.Tensor | None
 
 
 def _require_libraries() -> None:
-    try:
+    with needs_extra("onnx", "Export", "onnx, onnxscript and onnxruntime"):
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise MIVError(
-            f"Export needs the library {error.name}, which is not there: pip install 'miv[onnx]'."
-        ) from error

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule, LightningModule
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
@@ -22,6 +21,7 @@ from miv.models.verifier import Verifier
 from miv.runtime.processes import ProcessShare
 from miv.training.augmentation import DRAWS, affine
 from miv.training.config import TrainingConfig
+from miv.training.lightning_parts import LightningDataModule, LightningModule
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
 from miv.training.stage_state import EpochMetrics, StageState
