@@ -23,6 +23,8 @@ from miv.evaluation.classification import auroc_within_chance
 from miv.inference.verdict import Asked, Verdicts
 from miv.integrations.pairs import all_vectors, choose_held_out, exemplar_set, queries_and_bags
 
+__all__ = ["MIVClassifier", "OnInstances"]
+
 _SEEDS = np.iinfo(np.int32).max
 
 
