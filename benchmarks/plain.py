@@ -94,18 +94,22 @@ def chosen_plain(reference: dict[str, Any], metric: str) -> float:
     return float(reference["test"][max(by_validation, key=lambda name: by_validation[name])][metric])
 
 
-def report() -> str:
-    """Print all cells, the losses as visible as the wins, and return the table."""
+def read_cells() -> list[dict[str, Any]]:
+    """The cells that are computed. A set with fewer exemplars than asked for is the same cell as "all" of it."""
     cells = [json.loads(path.read_text()) for path in sorted(CELLS.glob("*.json"))]
     if not cells:
         raise SystemExit(f"There is no cell in {CELLS}. Compute some with --data.")
+    whole = {(cell["set"], json.dumps(cell["fingerprints"])) for cell in cells if cell["size"] is None}
+    return [c for c in cells if c["size"] is None or (c["set"], json.dumps(c["fingerprints"])) not in whole]
+
+
+def report() -> str:
+    """Print all cells, the losses as visible as the wins, and return the table."""
+    cells = read_cells()
     lines = [
         "| set | train | seeds | miv AUROC | best plain | margin | miv i-AP | best plain | margin | verdict |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    # A set with fewer exemplars than asked for is the same cell as "all" of it.
-    whole = {(cell["set"], json.dumps(cell["fingerprints"])) for cell in cells if cell["size"] is None}
-    cells = [c for c in cells if c["size"] is None or (c["set"], json.dumps(c["fingerprints"])) not in whole]
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for cell in cells:
         groups.setdefault((cell["set"], cell["size"] or 10**9), []).append(cell)
