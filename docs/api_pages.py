@@ -75,7 +75,7 @@ def _description(path: str, described: object) -> list[str]:
         return [f".. autoclass:: {path}", "   :members:", "   :show-inheritance:", ""]
     if inspect.isroutine(described):
         return [f".. autofunction:: {path}", ""]
-    return [f".. py:data:: {path}", "", *(f"   - {line}" for line in _contents(described)), ""]
+    return [f".. py:data:: {path.rpartition('.')[2]}", "", *(f"   - {line}" for line in _contents(described)), ""]
 
 
 def _contents(constant: object) -> list[str]:
@@ -105,3 +105,9 @@ def write(folder: Path) -> None:
         path = folder / name
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
+
+
+def missing_names(described: Iterable[str]) -> list[str]:
+    """The public names that are not among those that the site describes."""
+    places = described_at(public_modules())
+    return sorted(set(places.values()) - set(described))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pygments.lexers.special import TextLexer
+from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -62,9 +63,16 @@ def skip_methods_of_scikit_learn(app: Any, what: str, name: str, member: Any, sk
     return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
 
 
+def check_api(app: Any, environment: Any) -> None:
+    """Warn, which ends the build, where the site lacks a public name."""
+    for name in api_pages.missing_names(environment.domaindata["py"]["objects"]):
+        logging.getLogger("api").warning("%s is public, but the API reference does not describe it.", name)
+
+
 def setup(app: Any) -> None:
     """Write the pages of the API before Sphinx looks for pages, and show CSV as plain text."""
     app.add_lexer("csv", TextLexer)
     app.connect("source-read", link_within_the_site)
     app.connect("autodoc-skip-member", skip_methods_of_scikit_learn)
+    app.connect("env-check-consistency", check_api)
     api_pages.write(Path(__file__).parent / "api")
