@@ -37,7 +37,7 @@ from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.run import complete, create_verifier
 from miv.training.sampling import draw_order
-from miv.training.stage_module import Features, StageData, StageModule
+from miv.training.stage_module import SplitFeatures, StageData, StageModule
 
 BATCH = 256
 WARM_UP, STEPS = 4, 12
@@ -131,7 +131,7 @@ def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict
     sampler = StageData(StageModule(verifier, config, 0, sets, None), workers=0).sampler
     parts = [part for part, _ in zip(sampler, range(7), strict=False)]
     needed = sets["train"].subset(np.concatenate([chosen for chosen, _ in parts])).used
-    cached: Features = {"train": embed_instances(verifier.backbone, pool, needed)}
+    cached: SplitFeatures = {"train": embed_instances(verifier.backbone, pool, needed)}
     seconds: dict[str, list[float]] = {"embeds": [], "cache": []}
     for name, features in (("embeds", None), ("cache", cached)):
         module = StageModule(verifier, config, 0, sets, features)

@@ -6,17 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from miv import Verifier
 from miv.audit import audit, audit_models
 from miv.audit.reasons import reasons
-from miv.cli.app import app
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.decisions.operating_point import OperatingPoint
 from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.io.model_files import hash_of_weights
+from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets
 
 GIVEN = 60
@@ -172,11 +171,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     yes_to_all().save_pretrained("bad")
 
     def run(*arguments: str) -> str:
-        done = CliRunner().invoke(app, ["audit", *arguments])
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        assert done.exit_code == 0, done.output
-        return done.stdout
+        return run_command("audit", *arguments)
 
     outs = ["--out", "audit.md", "--out", "audit.json"]
     printed = json.loads(run("good", "bad", "data", "--no-unit-tests", "--json", *outs))

@@ -85,7 +85,7 @@ def test_the_command_line_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     verifier = Verifier("gabmil", channels=8)  # its attention does not see the query
     verifier.pooling.similarity.weight.data = torch.ones(8)
     verifier.save_pretrained("model")
-    asked = ["calibrate", "model", "data", "--epsilon", "0.05"]
+    asked = ["calibrate", "model", "data", "--epsilon", "0.1"]
     assert "so the sets say little" in CliRunner().invoke(app, asked).stdout
     done = CliRunner().invoke(app, [*asked, "--json"])
     assert "so the sets say little" in done.stderr

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -12,7 +13,6 @@ from sklearn.metrics import log_loss
 from miv.calibration.scaling_fits import choose_scaling, fit_scaling
 from miv.decisions.scalings import SCALINGS, Isotonic, Platt, Temperature
 from miv.errors import MIVError
-from miv.io.checked_values import sigmoid
 
 
 def labelled(
@@ -21,7 +21,7 @@ def labelled(
     """Logits whose true probabilities are the sigmoid of ``slope · z + offset``."""
     random = np.random.default_rng(seed)
     logit = random.normal(0, 3, exemplars)
-    return logit, (random.random(exemplars) < sigmoid(slope * logit + offset)).astype(np.int8)
+    return logit, (random.random(exemplars) < expit(slope * logit + offset)).astype(np.int8)
 
 
 @settings(max_examples=30)

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from miv import Verifier
 from miv.backbones.compact_cnn import CompactCNN
-from miv.cli.app import app
 from miv.data import save_splits
+from tests.cli.running import run_command as run
 from tests.training.tiny import tiny_sets
 
 
@@ -26,14 +25,6 @@ def refuse_to_embed(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the backbone was run again")
 
     monkeypatch.setattr(CompactCNN, "forward", embedded_again)
-
-
-def run(*arguments: str) -> str:
-    done = CliRunner().invoke(app, list(arguments))
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 @pytest.mark.parametrize("option", [(), ("--cache", "elsewhere")])

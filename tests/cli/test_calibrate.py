@@ -14,6 +14,7 @@ from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.inference.prediction import predict
 from miv.io.model_files import VERIFIER_NAME
+from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets
 
 
@@ -28,11 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> str:
-    done = CliRunner().invoke(app, ["calibrate", *arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return run_command("calibrate", *arguments)
 
 
 def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:

@@ -5,22 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from miv import Verifier
-from miv.cli.app import app
 from miv.data import save_splits
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
+from tests.cli.running import run_command as run
 from tests.training.tiny import tiny_sets
-
-
-def run(*arguments: str) -> str:
-    done = CliRunner().invoke(app, list(arguments))
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 @pytest.mark.parametrize("start", ["similar", "paper"])  # it has no other start, whatever the settings say

@@ -10,7 +10,7 @@ import pytest
 from miv import MIVError
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.reference import Reference
-from tests.cli.test_train import run
+from tests.cli.running import run_command as run
 from tests.training.tiny import tiny_sets
 
 

@@ -4,20 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from miv import MIVError
-from miv.cli.app import app
 from miv.data import save_splits
+from tests.cli.running import run_command as run
 from tests.training.tiny import run_tiny, tiny_sets
-
-
-def run(*arguments: str) -> str:
-    done = CliRunner().invoke(app, list(arguments))
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 def test_runs_become_a_page_with_their_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

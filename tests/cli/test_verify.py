@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from miv import MIVError, Verifier
 from miv.cli.app import app
 from miv.io.image_files import read_image
+from tests.cli.running import run_command
 
 FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
 
@@ -36,11 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> str:
-    done = CliRunner().invoke(app, ["verify", *arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return run_command("verify", *arguments)
 
 
 def run_json(*arguments: str) -> Any:

@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from miv.cli.app import app
 from miv.errors import MIVError
 from miv.evaluation import Predictions
+from tests.cli.running import run_command
 
 FLAGS = "--tier smoke --rounds 1 --models baseline,cap_dba_l2"
 COMMANDS = f"""
@@ -36,11 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: str) -> str:
-    done = CliRunner().invoke(app, ["reproduce", *arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return run_command("reproduce", *arguments)
 
 
 def test_two_models_are_trained_on_the_twin_and_every_output_says_so(folder: Path) -> None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from miv import Bags, MIVError, Verifier
 from miv.cli.app import app
 from miv.decisions.operating_point import OperatingPoint
+from tests.cli.running import run_command
 
 transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")
 tokenizers = pytest.importorskip("tokenizers", reason="needs transformers (pip install 'miv[hf]')")
@@ -52,11 +53,7 @@ def verifier(folder: Path) -> Verifier:
 
 
 def run(folder: Path, *arguments: str) -> str:
-    done = CliRunner().invoke(app, ["verify", str(folder / "verifier"), *arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return run_command("verify", str(folder / "verifier"), *arguments)
 
 
 def test_the_verdict_is_that_of_the_forward_pass(verifier: Verifier) -> None:

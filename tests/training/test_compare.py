@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MIVError
+from miv.runtime.aligned_table import table_of
 from miv.training.config import TrainingConfig
 from miv.training.run_folder import FORMAT
-from miv.training.run_table import compare_runs, find_runs, summarise_runs, table
+from miv.training.run_table import compare_runs, find_runs, summarise_runs
 
 METRICS = {"classification": {"auroc": 0.75}, "witnesses": None}
 
@@ -28,7 +29,7 @@ def test_a_run_that_lacks_the_split_has_no_figures_and_stops_nothing(tmp_path: P
         (str(with_test), 0.75, "done"),
         (str(without), None, "done"),
     ]
-    assert "–" in table(compare_runs([with_test, without], "test"))
+    assert "–" in table_of(compare_runs([with_test, without], "test"))
     with pytest.raises(MIVError, match=r"no split 'tset'\. Did you mean 'test'.*validation"):
         summarise_runs(find_runs(tmp_path), "tset")
 
@@ -40,7 +41,7 @@ def test_a_run_from_before_a_metric_has_a_dash_for_it(tmp_path: Path) -> None:
         (run / "evaluation.json").write_text(json.dumps({"test": {**METRICS, "witnesses": witnesses}}))
     rows = compare_runs([old, new], "test")
     assert [(row["i_ap"], row["i_mrr"], row["i_top1"]) for row in rows] == [(0.8, None, None), (0.8, 0.7, 0.6)]
-    assert "0.8000  –       –" in table(rows)
+    assert "0.8000  –       –" in table_of(rows)
 
 
 @pytest.mark.parametrize("missing", ["data", "seed", "done"])

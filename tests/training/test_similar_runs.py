@@ -43,7 +43,14 @@ def test_a_training_on_chance_cannot_end_below_its_start(tmp_path: Path, pooling
         assert json.loads((tmp_path / "run/run.json").read_text())["best"] == {"stage": "frozen", "epoch": 0}
         torch.manual_seed(0)
         fresh = Verifier(pooling, channels=8, pooling_options={"heads": 1})
-        fit_start(fresh, sets["train"], sets["train"].pool.values)
+        validation = sets["validation"]
+        fit_start(
+            fresh,
+            sets["train"],
+            sets["train"].pool.values,
+            validation=validation,
+            validation_features=validation.pool.values,
+        )
         final = predict(Verifier.from_pretrained(tmp_path / "run"), sets["test"])
         np.testing.assert_array_equal(final.logit, predict(fresh, sets["test"]).logit)
 

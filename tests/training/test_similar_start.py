@@ -172,3 +172,34 @@ def test_a_verifier_that_has_learned_keeps_what_it_learned() -> None:
     loss = torch.nn.functional.binary_cross_entropy_with_logits
     assert float(loss(again, labels)) <= float(loss(logits, labels)) + 2e-3
     assert fit.loss == pytest.approx(float(loss(again, labels)), abs=1e-4)
+
+
+def bags_with(witnesses: int, others: int, seed: int) -> ExemplarSet:
+    """Positive bags hold so many of the query's class, among targets of other classes."""
+    given = clustered(seed, noise=1.0, offset=0.0)
+    random, classes = np.random.default_rng(seed), np.arange(400) % 20
+    queries, bags, labels = [], [], []
+    for number in range(600):
+        query = int(random.integers(400))
+        own = random.permutation(np.flatnonzero((classes == classes[query]) & (np.arange(400) != query)))[:witnesses]
+        strangers = random.permutation(np.flatnonzero(classes != classes[query]))
+        bags.append(np.concatenate([own, strangers[:others]]) if number % 2 else strangers[: others + witnesses])
+        queries.append(query)
+        labels.append(number % 2)
+    return ExemplarSet.from_lists(given.pool, queries, bags, labels)
+
+
+def test_soft_attention_that_only_suits_train_is_not_taken() -> None:
+    """Nearly all of a train bag is of the query's class, one of sixteen in validation."""
+    train, validation = bags_with(6, 1, seed=0), bags_with(1, 15, seed=1)
+    alone, checked = verifier_of("cap_dba_l2"), verifier_of("cap_dba_l2")
+    by_train = fit_start(alone, train, train.pool.values)
+    by_both = fit_start(
+        checked, train, train.pool.values, validation=validation, validation_features=validation.pool.values
+    )
+    assert by_train is not None
+    assert by_both is not None
+    assert by_train.sharpness is not None
+    assert by_both.sharpness is not None
+    assert float(by_train.sharpness) < float(by_both.sharpness)
+    assert measured(checked, validation) > measured(alone, validation) + 0.02

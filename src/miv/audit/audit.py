@@ -15,13 +15,14 @@ from miv.audit.changes import (
     repeat_members,
     swap_queries,
 )
-from miv.audit.reasons import Document, Mask, reasons, share
+from miv.audit.reasons import Document, reasons, share
 from miv.backbones.feature_cache import embed_exemplars
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 from miv.errors import MIVError
 from miv.evaluation import Predictions, auroc, evaluate
 from miv.explain import explain
 from miv.inference.prediction import predict
+from miv.io.checked_values import Mask
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress, SilentProgress
 
@@ -108,8 +109,8 @@ def delete(subject: Subject, answers: Predictions, yes: Mask, random: np.random.
     exemplars = subject.exemplars
     witness = exemplars.witness
     assert witness is not None  # noqa: S101 - audit has seen to it
-    count = np.add.reduceat(witness.astype(np.int64), exemplars.bag_ptr[:-1])
-    chosen = np.flatnonzero((answers.label == 1) & yes & (count > 0) & (count < exemplars.bag_sizes))
+    has_both = csr.bag_any(witness, exemplars.bag_ptr) & csr.bag_any(~witness, exemplars.bag_ptr)
+    chosen = np.flatnonzero((answers.label == 1) & yes & has_both)
     if len(chosen) == 0:
         return {"delete_witnesses": None, "delete_others": None}
     subset = exemplars.subset(chosen)

@@ -15,8 +15,8 @@ from miv.errors import MIVError
 from miv.io.model_files import hash_of_weights
 from miv.io.whole_files import whole_file
 from miv.models.verifier import Verifier
+from miv.runtime.aligned_table import table_of
 from miv.runtime.progress import Progress, SilentProgress
-from miv.training.run_table import table as text_table
 
 SUFFIXES = (".json", ".md", ".txt")
 
@@ -40,7 +40,7 @@ class AuditReport:
 
     def text(self) -> str:
         """Tables for a terminal."""
-        blocks = [f"{title}\n\n{text_table(rows)}\n\n{note}" for title, note, rows in tables(self.models)]
+        blocks = [f"{title}\n\n{table_of(rows)}\n\n{note}" for title, note, rows in tables(self.models)]
         return "\n\n".join([heading(self.about, self.models), *blocks, "\n".join(findings(self.models))])
 
     def markdown(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from miv.audit.reasons import Document
+from miv.runtime.aligned_table import cell_text
 
 Row = dict[str, Any]
 Table = tuple[str, str, list[Row]]  # title, note, rows
@@ -42,14 +43,8 @@ def markdown_table(rows: list[Row]) -> str:
     | a | 0.5000 | – |
     """
     names = list(rows[0])
-    lines = [[_cell(row.get(name)) for name in names] for row in rows]
+    lines = [[cell_text(row.get(name)).replace("|", r"\|") for name in names] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in [names, ["---"] * len(names), *lines])
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4f}" if isinstance(value, float) else str(value).replace("|", r"\|")
 
 
 def _summary_row(model: Document) -> Row:

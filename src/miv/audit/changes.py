@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 
 Random = np.random.Generator
 
@@ -21,11 +21,10 @@ class Changed(NamedTuple):
 
 def keep_members(exemplars: ExemplarSet, kept: NDArray[np.bool_]) -> ExemplarSet:
     """Keep the bag members where ``kept`` ``(T,)`` is true, at least one a bag; the labels stay as they are."""
-    sizes = np.add.reduceat(kept.astype(np.int64), exemplars.bag_ptr[:-1])
     return ExemplarSet(
         exemplars.pool,
         exemplars.query,
-        np.concatenate([[0], np.cumsum(sizes)]),
+        csr.borders(csr.bag_sums(kept, exemplars.bag_ptr)),
         exemplars.bag_index[kept],
         exemplars.label,
         None if exemplars.witness is None else exemplars.witness[kept],
@@ -35,17 +34,17 @@ def keep_members(exemplars: ExemplarSet, kept: NDArray[np.bool_]) -> ExemplarSet
 
 def add_members(exemplars: ExemplarSet, added: Sequence[NDArray[np.int64]]) -> ExemplarSet:
     """Put further instances, none of them a witness, at the end of each bag."""
-    counts = [len(instances) for instances in added]
-    owner = np.concatenate([exemplars.owner, np.repeat(np.arange(len(exemplars)), counts)])
+    ptr = csr.borders([len(instances) for instances in added])
+    owner = np.concatenate([exemplars.owner, csr.owners(ptr)])
     order = np.argsort(owner, kind="stable")
     witness = exemplars.witness
     return ExemplarSet(
         exemplars.pool,
         exemplars.query,
-        exemplars.bag_ptr + np.concatenate([[0], np.cumsum(counts)]),
+        exemplars.bag_ptr + ptr,
         np.concatenate([exemplars.bag_index, *added])[order],
         exemplars.label,
-        None if witness is None else np.concatenate([witness, np.zeros(sum(counts), bool)])[order],
+        None if witness is None else np.concatenate([witness, np.zeros(ptr[-1], bool)])[order],
         exemplars.group,
     )
 

@@ -3,17 +3,16 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miv.data import csr
 from miv.evaluation import Predictions
+from miv.io.checked_values import Floats, Integers, Mask
 
 Document = dict[str, Any]
-Mask = NDArray[np.bool_]
 
 
-def looked_right(
-    ptr: NDArray[np.int64], label: ArrayLike, witness: Mask, scores: NDArray[np.float64]
-) -> tuple[Mask, Mask]:
+def looked_right(ptr: Integers, label: ArrayLike, witness: Mask, scores: Floats) -> tuple[Mask, Mask]:
     """``(E,)`` which exemplars tell, and of which the instance of the highest score is a witness.
 
     Positives tell that hold a witness and something else. Where several instances share the highest score, all have to
@@ -24,18 +23,16 @@ def looked_right(
     >>> tells.tolist(), right.tolist()
     ([True, True], [True, False])
     """
-    first, sizes = ptr[:-1], np.diff(ptr)
-    top = scores == np.repeat(np.maximum.reduceat(scores, first), sizes)  # (T,)
-    count = np.add.reduceat(witness.astype(np.int64), first)
-    tells = (np.asarray(label) == 1) & (count > 0) & (count < sizes)
-    return tells, ~np.logical_or.reduceat(top & ~witness, first)
+    top = scores == csr.to_rows(csr.bag_maxima(scores, ptr), ptr)  # (T,)
+    tells = (np.asarray(label) == 1) & csr.bag_any(witness, ptr) & csr.bag_any(~witness, ptr)
+    return tells, ~csr.bag_any(top & ~witness, ptr)
 
 
-def reasons(answers: Predictions, yes: Mask, witness: Mask, scores: NDArray[np.float64]) -> Document:
+def reasons(answers: Predictions, yes: Mask, witness: Mask, scores: Floats) -> Document:
     """Verdict right or wrong × witness right or wrong, of the positives that tell (see ``looked_right``)."""
     tells, right_place = looked_right(answers.ptr, answers.label, witness, scores)
     right, wrong = tells & yes, tells & ~yes
-    chance = np.add.reduceat(witness.astype(np.int64), answers.ptr[:-1]) / answers.bag_sizes
+    chance = csr.bag_sums(witness, answers.ptr) / answers.bag_sizes
     return {
         "positives": int(tells.sum()),
         "verdict_right_witness_right": int((right & right_place).sum()),

@@ -15,17 +15,31 @@ class Features(Backbone):
 
     Args:
         channels: the length of a vector.
+        standardise: subtract the mean of each channel and divide by its standard deviation, as ``fit`` found them. For
+            tables of measurements, where one column in large units would outweigh all others.
     """
 
     kind = "features"
+    mean: Tensor
+    deviation: Tensor
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, standardise: bool = False) -> None:
         super().__init__()
         self.channels = channels
         self.instance_shape = (channels,)
+        self.standardise = standardise
+        if standardise:
+            self.register_buffer("mean", torch.zeros(channels))
+            self.register_buffer("deviation", torch.ones(channels))
 
     def configuration(self) -> dict[str, Any]:
-        return {"channels": self.channels}
+        return {"channels": self.channels, **({"standardise": True} if self.standardise else {})}
+
+    def fit(self, values: NDArray[np.float32]) -> None:
+        """Take mean and deviation of each channel from vectors ``(P, C)``; a constant channel is only centred."""
+        deviation = values.std(axis=0, dtype=np.float64)
+        self.mean.copy_(torch.from_numpy(values.mean(axis=0, dtype=np.float64)))
+        self.deviation.copy_(torch.from_numpy(np.where(deviation > 0, deviation, 1.0)))
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         if values.dtype != np.float32 or values.shape[1:] != (self.channels,):
@@ -36,4 +50,15 @@ class Features(Backbone):
         return torch.from_numpy(np.require(values, requirements=["C", "W"]))
 
     def forward(self, instances: Tensor) -> Tensor:
-        return instances
+        return (instances - self.mean) / self.deviation if self.standardise else instances
+
+
+def unlike_scales(values: NDArray[np.float32]) -> float:
+    """How many times the largest deviation of a channel ``(P, C)`` is that of the median channel.
+
+    >>> unlike_scales(np.array([[0, 1, 0], [2, 3, 200]], np.float32))
+    100.0
+    """
+    deviation = values.std(axis=0, dtype=np.float64)
+    deviation = deviation[deviation > 0]
+    return float(deviation.max() / np.median(deviation)) if len(deviation) else 1.0

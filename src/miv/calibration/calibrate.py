@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import CONFIDENCE
 from miv.calibration.goals import EqualErrors, Goal, parse_goal
-from miv.calibration.query_clusters import Counts, clusters_of
+from miv.calibration.query_clusters import clusters_of
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, resampled_calibration_error
 from miv.calibration.scaling_fits import choose_scaling
 from miv.calibration.witness_fits import (
@@ -21,11 +21,12 @@ from miv.calibration.witness_fits import (
     measure_witness_sets,
     shares_of_bags,
 )
+from miv.data import csr
 from miv.decisions.operating_point import OperatingPoint
-from miv.decisions.witness_rules import ConformalRule, Mask, StatedRule, WitnessesBy, WitnessRule
+from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessesBy, WitnessRule
 from miv.errors import MIVError
 from miv.evaluation import Predictions
-from miv.io.checked_values import Floats
+from miv.io.checked_values import Floats, Integers, Mask
 
 ROUNDS = 1000  # of the bootstrap
 
@@ -163,7 +164,7 @@ def _interval(value: float, resampled: Floats) -> dict[str, Any]:
 
 
 def _calibration_error(
-    predictions: Predictions, probability: Floats, cluster: Counts, rounds: int, seed: int
+    predictions: Predictions, probability: Floats, cluster: Integers, rounds: int, seed: int
 ) -> dict[str, Any]:
     label = predictions.label
     value = expected_calibration_error(label, probability)
@@ -205,14 +206,17 @@ def _witness_rule(
         rule = fit_witness_rule(predictions, probability, epsilon)
     except TooFewWitnessesError as error:  # the threshold does not depend on them
         return stated, {**measured, "too_few": str(error)}
+    held_out = held_out_witnesses(predictions, probability, epsilon, seed)
+    if held_out is None:  # such a rule is as low as the lowest witness, so that it marks nearly everything
+        known = int(np.asarray(predictions.witness).sum())
+        few = f"{known:,} known witnesses are too few to fit a rule to one half and check it on the other."
+        return stated, {**measured, "too_few": few}
     decided = rule.witnesses(probability, accepted, predictions.attention, predictions.ptr)
     measured["shares_of_bags"] = shares_of_bags(predictions, decided)
-    held_out = held_out_witnesses(predictions, probability, epsilon, seed)
-    if held_out is not None:
-        measured["held_out"] = measure_witness_sets(predictions, held_out)
+    measured["held_out"] = measure_witness_sets(predictions, held_out)
     return rule, measured
 
 
 def _has_witnesses(predictions: Predictions) -> bool:
-    of_positives = np.repeat(predictions.label == 1, predictions.bag_sizes)
+    of_positives = csr.to_rows(predictions.label == 1, predictions.ptr)
     return bool((of_positives & np.asarray(predictions.witness)).any())

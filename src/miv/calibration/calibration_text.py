@@ -4,6 +4,7 @@ from typing import Any
 
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.witness_rules import ConformalRule, StatedRule
+from miv.runtime.aligned_table import aligned_table
 
 
 def calibration_text(point: OperatingPoint) -> str:
@@ -19,22 +20,15 @@ def calibration_text(point: OperatingPoint) -> str:
             f"queries    {_queries(m)}",
         ],
         _rates(m, sure),
-        _losses(m),
-        _table(
-            [["bag size", "exemplars", "false accept", "false reject", "ECE before", "ECE after"]]
-            + [
-                [row["bag_size"], f"{row['exemplars']:,}"]
-                + [_figure(row[k]) for k in ("false_accept_rate", "false_reject_rate", "ece_before", "ece_after")]
-                for row in m["by_bag_size"]
-            ]
-        ),
+        [_losses(m)],
+        [_by_bag_size(m)],
         _witnesses(point),
     ]
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
 def _rates(m: dict[str, Any], sure: str) -> list[str]:
-    rows = [["", "rate", f"{sure} interval", "at most"]]
+    rows = []
     for title, name in (("false accept", "false_accept_rate"), ("false reject", "false_reject_rate")):
         rows.append([title, _figure(m[name]["value"]), _span(m[name]), _figure(m[name]["at_most"])])
     rows.append(["equal error", _figure(m["eer"]["value"]), _span(m["eer"]), ""])
@@ -48,7 +42,7 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
                 f"Exemplars of one query are wrong together: {m['negatives']:,} negatives count as {counts[0]:,}, "
                 f"{m['positives']:,} positives as {counts[1]:,}."
             )
-    return [*_table(rows), *notes]
+    return [aligned_table(["", "rate", f"{sure} interval", "at most"], rows), *notes]
 
 
 def _queries(m: dict[str, Any]) -> str:
@@ -57,9 +51,18 @@ def _queries(m: dict[str, Any]) -> str:
     return f"{m['queries']:,}; intervals and folds keep the exemplars of a query together"
 
 
-def _losses(m: dict[str, Any]) -> list[str]:
+def _losses(m: dict[str, Any]) -> str:
     losses = m["log_loss"]
-    return _table([["log loss of", *losses], ["held-out folds", *(_figure(loss) for loss in losses.values())]])
+    return aligned_table(["log loss of", *losses], [["held-out folds", *(_figure(loss) for loss in losses.values())]])
+
+
+def _by_bag_size(m: dict[str, Any]) -> str:
+    names = ("false_accept_rate", "false_reject_rate", "ece_before", "ece_after")
+    headings = ["bag size", "exemplars", "false accept", "false reject", "ECE before", "ECE after"]
+    rows = [
+        [row["bag_size"], f"{row['exemplars']:,}", *(_figure(row[name]) for name in names)] for row in m["by_bag_size"]
+    ]
+    return aligned_table(headings, rows)
 
 
 def _witnesses(point: OperatingPoint) -> list[str]:
@@ -81,7 +84,8 @@ def _witnesses(point: OperatingPoint) -> list[str]:
     notes = [warning] if warning else []
     if measured is None:
         return [*lines, "too few witnesses to fit to a half and measure on the other.", *notes]
-    rows = [["bag size", "witnesses", "coverage", "precision", "mean size +", "mean size −", "empty +", "empty −"]]
+    headings = ["bag size", "witnesses", "coverage", "precision", "mean size +", "mean size −", "empty +", "empty −"]
+    rows = []
     everything = {"bag_size": "all", **measured}
     for title, row in [(row["bag_size"], row) for row in (everything, *measured["by_bag_size"])] + [
         ("stated rule", found["stated_rule"])
@@ -95,7 +99,7 @@ def _witnesses(point: OperatingPoint) -> list[str]:
             "empty_negative",
         )
         rows.append([title, f"{row['witnesses']:,}", *(_figure(row[name], 3) for name in names)])
-    return [*lines, *_table(rows), "+ and −: positive and negative exemplars.", *notes]
+    return [*lines, aligned_table(headings, rows), "+ and −: positive and negative exemplars.", *notes]
 
 
 def little_said(point: OperatingPoint) -> str:
@@ -124,14 +128,3 @@ def _span(interval: dict[str, Any]) -> str:
 
 def _figure(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _table(rows: list[list[str]]) -> list[str]:
-    """Line up the cells, the first column to the left, with a rule under the first row."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    lines.insert(1, "  ".join("─" * width for width in widths))
-    return lines

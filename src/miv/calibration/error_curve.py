@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from miv.calibration.error_evidence import ErrorEvidence
-from miv.calibration.query_clusters import Counts, Labels, draws_of
+from miv.calibration.query_clusters import draws_of
 from miv.errors import MIVError
-from miv.io.checked_values import Floats
+from miv.io.checked_values import Floats, Integers, Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +32,15 @@ class ErrorCurve:
     """
 
     cuts: Floats
-    false_accepts: Counts
-    false_rejects: Counts
-    negatives: Counts
-    positives: Counts
+    false_accepts: Integers
+    false_rejects: Integers
+    negatives: Integers
+    positives: Integers
     of_negatives: ErrorEvidence
     of_positives: ErrorEvidence
 
     @classmethod
-    def of(cls, probability: Floats, label: Labels, cluster: Counts | None = None) -> "ErrorCurve":
+    def of(cls, probability: Floats, label: Labels, cluster: Integers | None = None) -> "ErrorCurve":
         """Count the errors of every threshold that tells two of the probabilities ``(E,)`` apart.
 
         Args:
@@ -71,7 +71,7 @@ class ErrorCurve:
         return np.asarray(self.false_rejects / self.positives[..., None])
 
     def resampled(
-        self, probability: Floats, label: Labels, cluster: Counts, rounds: int, seed: int
+        self, probability: Floats, label: Labels, cluster: Integers, rounds: int, seed: int
     ) -> "Iterator[ErrorCurve]":
         """Draw the clusters of the same exemplars anew, and give the curves ``(R, J)`` in batches."""
         order = np.argsort(probability, kind="stable")
@@ -84,7 +84,7 @@ class ErrorCurve:
             yield replace(self, false_accepts=accepts, false_rejects=rejects, negatives=negatives, positives=positives)
 
 
-def _counted(negatives: Counts, positives: Counts) -> tuple[Counts, Counts, Counts, Counts]:
+def _counted(negatives: Integers, positives: Integers) -> tuple[Integers, Integers, Integers, Integers]:
     """From how many have each distinct probability, ``(..., J - 1)``, to the errors at the cuts, and the sums."""
     none = np.zeros((*negatives.shape[:-1], 1), np.int64)
     true_rejects = np.concatenate([none, negatives.cumsum(-1)], -1)  # (..., J)

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from miv.io.checked_values import Floats
+from miv.data import csr
+from miv.io.checked_values import Floats, Integers
 
 CONFIDENCE = 0.95
-Counts = NDArray[np.int64]
 
 # Few errors show no correlation, as hardly two are of one query; it is looked for among as many errors as this share.
 _LEAST_SHARE = 0.1
@@ -38,7 +37,7 @@ class ErrorEvidence:
     effect: Floats
 
     @classmethod
-    def of(cls, score: Floats, cluster: Counts) -> "ErrorEvidence":
+    def of(cls, score: Floats, cluster: Integers) -> "ErrorEvidence":
         """Look at all thresholds, where the exemplars with the highest ``score`` ``(n,)`` are wrong first."""
         n = len(score)
         _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
@@ -47,7 +46,7 @@ class ErrorEvidence:
         # The r-th error of a cluster raises the square of its number by 2r - 1.
         grouped = np.argsort(place, kind="stable")
         rank = np.empty(n)
-        rank[grouped] = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
+        rank[grouped] = csr.places(csr.borders(sizes)) + 1
         squares = np.concatenate([[0.0], np.cumsum(2 * rank - 1)])  # (n + 1,) Σ c²
         mixed = np.concatenate([[0.0], np.cumsum(sizes[place])])  # Σ c m
         share = np.arange(n + 1) / n
@@ -60,7 +59,7 @@ class ErrorEvidence:
         effect[[0, -1]] = 1.0  # no error, or nothing else
         return cls(n, groups, np.clip(effect, 1.0, most))
 
-    def effective(self, errors: Counts) -> Floats:
+    def effective(self, errors: Integers) -> Floats:
         """Return as how many independent exemplars these count, after so many errors."""
         from scipy.special import stdtrit  # the quantile of scipy.stats.t, which takes a second to import
 
@@ -69,13 +68,13 @@ class ErrorEvidence:
         few = stdtrit(max(n - 1, 1), CONFIDENCE) / stdtrit(max(self.clusters - 1, 1), CONFIDENCE)
         return np.asarray(n / np.maximum.accumulate(self.effect)[reach] * few**2)
 
-    def upper_bound(self, errors: Counts) -> Floats:
+    def upper_bound(self, errors: Integers) -> Floats:
         """Return how high the true rate may be after so many errors; it never falls as they grow."""
         effective = self.effective(errors)
         return upper_bound(errors * (effective / self.exemplars), effective)
 
 
-def upper_bound(errors: Floats | Counts, exemplars: Floats | int) -> Floats:
+def upper_bound(errors: Floats | Integers, exemplars: Floats | int) -> Floats:
     """Return the one-sided Clopper–Pearson bounds, also for parts of errors and of exemplars."""
     from scipy.special import betaincinv  # the quantile of scipy.stats.beta, which takes a second to import
 

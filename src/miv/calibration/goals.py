@@ -5,15 +5,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import CONFIDENCE, ErrorEvidence
 from miv.errors import MIVError
-from miv.io.checked_values import Floats
+from miv.io.checked_values import Floats, Integers
 
 FORMS = "eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR] such as cost=10:1:0.2"
-Positions = NDArray[np.int64]
 
 
 class Goal(ABC):
@@ -25,7 +23,7 @@ class Goal(ABC):
         """The goal in words."""
 
     @abstractmethod
-    def pick(self, curve: ErrorCurve) -> Positions:
+    def pick(self, curve: ErrorCurve) -> Integers:
         """Return the place of the cut, ``()`` or, for a batch of resampled curves, ``(R,)``."""
 
     def check(self, curve: ErrorCurve) -> None:
@@ -54,7 +52,7 @@ class EqualErrors(Goal):
     def words(self) -> str:
         return "equal error rate"
 
-    def pick(self, curve: ErrorCurve) -> Positions:
+    def pick(self, curve: ErrorCurve) -> Integers:
         return np.asarray(np.abs(curve.false_accept_rate - curve.false_reject_rate).argmin(-1))
 
     def rate(self, curve: ErrorCurve) -> Floats:
@@ -98,7 +96,7 @@ class LeastCost(Goal):
         costs = f"a false accept costs {self.false_accept:g}, a false reject {self.false_reject:g}"
         return f"least cost, where {costs} and the share of positives is {of}"
 
-    def pick(self, curve: ErrorCurve) -> Positions:
+    def pick(self, curve: ErrorCurve) -> Integers:
         accept, reject = self._prices(curve)
         cost = accept[..., None] * curve.false_accept_rate + reject[..., None] * curve.false_reject_rate
         return np.asarray(cost.argmin(-1))
@@ -177,7 +175,7 @@ class FalseAcceptsAtMost(_AtMost):
     def words(self) -> str:
         return f"false-accept rate <= {self.rate:g}"
 
-    def pick(self, curve: ErrorCurve) -> Positions:
+    def pick(self, curve: ErrorCurve) -> Integers:
         allowed = self.errors_allowed(curve.of_negatives, "negatives")
         # As shares, as resampled curves have other numbers: the lowest cut with so few, as they fall.
         over = curve.false_accepts * curve.of_negatives.exemplars > allowed * curve.negatives[..., None]
@@ -199,7 +197,7 @@ class FalseRejectsAtMost(_AtMost):
     def words(self) -> str:
         return f"false-reject rate <= {self.rate:g}"
 
-    def pick(self, curve: ErrorCurve) -> Positions:
+    def pick(self, curve: ErrorCurve) -> Integers:
         allowed = self.errors_allowed(curve.of_positives, "positives")
         within = curve.false_rejects * curve.of_positives.exemplars <= allowed * curve.positives[..., None]
         return np.asarray(within.sum(-1) - 1)  # the highest cut with so few, as they rise

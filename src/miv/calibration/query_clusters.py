@@ -3,17 +3,15 @@
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions
+from miv.io.checked_values import Integers, Labels
 
-Labels = NDArray[np.int8]
-Counts = NDArray[np.int64]
 _DRAWN_TOGETHER = 100  # rounds in one go: quick, and small in memory
 
 
-def clusters_of(predictions: Predictions) -> Counts:
+def clusters_of(predictions: Predictions) -> Integers:
     """Return ``(E,)`` numbers from 0 to ``G - 1``, one for each distinct query.
 
     Answers that do not say what was asked about are taken as independent: each exemplar is a cluster of its own.
@@ -23,7 +21,7 @@ def clusters_of(predictions: Predictions) -> Counts:
     return np.unique(predictions.query, return_inverse=True)[1]
 
 
-def folds_of(label: Labels, cluster: Counts, most: int, seed: int) -> Counts:
+def folds_of(label: Labels, cluster: Integers, most: int, seed: int) -> Integers:
     """Return ``(E,)`` the fold of each exemplar: no cluster is in two, and each has its share of positives.
 
     There are ``most`` folds, or fewer where a class has fewer clusters.
@@ -46,7 +44,7 @@ def folds_of(label: Labels, cluster: Counts, most: int, seed: int) -> Counts:
     return fold
 
 
-def draws_of(label: Labels, cluster: Counts, rounds: int, seed: int) -> Iterator[Counts]:
+def draws_of(label: Labels, cluster: Integers, rounds: int, seed: int) -> Iterator[Integers]:
     """Draw clusters anew with replacement: in batches ``(R, G)``, how often each was drawn.
 
     A round without any positive or without any negative has no error rates, and is drawn again.

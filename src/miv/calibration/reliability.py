@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.calibration.query_clusters import Counts, Labels, draws_of
-from miv.io.checked_values import Floats
+from miv.calibration.query_clusters import draws_of
+from miv.io.checked_values import Floats, Integers, Labels
 
 BINS = 15
 _MOST_CLASSES = 4
@@ -22,7 +22,9 @@ def expected_calibration_error(label: Labels, probability: Floats) -> float:
     return float(np.abs(gaps).sum() / len(label))
 
 
-def resampled_calibration_error(label: Labels, probability: Floats, cluster: Counts, rounds: int, seed: int) -> Floats:
+def resampled_calibration_error(
+    label: Labels, probability: Floats, cluster: Integers, rounds: int, seed: int
+) -> Floats:
     """Return ``(rounds,)`` the error of clusters ``(E,)`` of exemplars drawn anew with replacement."""
     sizes = np.bincount(cluster)  # (G,)
     gaps = np.zeros((len(sizes), BINS))

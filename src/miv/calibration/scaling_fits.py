@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from miv.calibration.query_clusters import Counts, Labels, folds_of
+from miv.calibration.query_clusters import folds_of
 from miv.decisions.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
 from miv.errors import unknown_name
-from miv.io.checked_values import Floats, sigmoid
+from miv.io.checked_values import Floats, Integers, Labels
 
 _FOLDS = 5
 _LEAST_PROBABILITY = 1e-15  # a logit of 40 is a probability of 1, whose log loss would be infinite
@@ -29,7 +29,7 @@ class ScalingChoice:
 
 
 def choose_scaling(
-    logit: Floats, label: Labels, name: str = "auto", seed: int = 0, cluster: Counts | None = None
+    logit: Floats, label: Labels, name: str = "auto", seed: int = 0, cluster: Integers | None = None
 ) -> ScalingChoice:
     """Fit the scaling of that name, or with ``auto`` the simplest whose cross-validated log loss is near the least.
 
@@ -54,7 +54,7 @@ def choose_scaling(
     return ScalingChoice(fit_scaling(chosen, logit, label), held_out[chosen], means)
 
 
-def _simplest_near_best(losses: dict[str, Floats], cluster: Counts) -> str:
+def _simplest_near_best(losses: dict[str, Floats], cluster: Integers) -> str:
     best = min(losses.values(), key=lambda of_exemplars: float(of_exemplars.mean()))
     for candidate, of_exemplars in losses.items():  # from simple to pliable
         worse = of_exemplars - best  # (E,)
@@ -88,6 +88,7 @@ def _fit_sigmoid(logit: Floats, label: Labels, *, with_offset: bool) -> tuple[fl
     the classes do not overlap, labels themselves would ask for an endless slope.
     """
     from scipy.optimize import minimize
+    from scipy.special import expit
 
     positives = int((label == 1).sum())
     target = np.where(label == 1, (positives + 1) / (positives + 2), 1 / (len(label) - positives + 2))
@@ -95,7 +96,7 @@ def _fit_sigmoid(logit: Floats, label: Labels, *, with_offset: bool) -> tuple[fl
     def loss(parameters: Floats) -> tuple[float, Floats]:
         slope = np.exp(parameters[0])
         z = slope * logit + parameters[1]
-        error = (sigmoid(z) - target) / len(z)  # of the mean log loss, by z
+        error = (expit(z) - target) / len(z)  # of the mean log loss, by z
         value = float((np.logaddexp(0, z) - target * z).mean())
         return value, np.array([slope * (error @ logit), error.sum() if with_offset else 0.0])
 

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from miv.calibration.query_clusters import clusters_of, folds_of
 from miv.calibration.reliability import bag_size_classes
-from miv.decisions.witness_rules import ConformalRule, Mask, witness_score
+from miv.data import csr
+from miv.decisions.witness_rules import ConformalRule, witness_score
 from miv.errors import MIVError
 from miv.evaluation import Predictions
-from miv.io.checked_values import Floats
+from miv.io.checked_values import Floats, Mask
 
 
 class TooFewWitnessesError(MIVError):
@@ -61,7 +62,7 @@ def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: f
         except TooFewWitnessesError:
             return None
         inside = witness_score(probability, predictions.attention, predictions.ptr) >= rule.threshold
-        elsewhere = np.repeat(half != part, predictions.bag_sizes)
+        elsewhere = csr.to_rows(half != part, predictions.ptr)
         decided[elsewhere] = inside[elsewhere]
     return decided
 
@@ -74,8 +75,7 @@ def shares_of_bags(predictions: Predictions, decided: Mask) -> dict[str, float |
     sizes = predictions.bag_sizes
     of = (predictions.label == 1) & (sizes > 1)
     by_bag = {"marked": decided, "true": _known(predictions)}
-    first = predictions.ptr[:-1]
-    return {name: _mean((np.add.reduceat(mask.astype(float), first) / sizes)[of]) for name, mask in by_bag.items()}
+    return {name: _mean((csr.bag_sums(mask, predictions.ptr) / sizes)[of]) for name, mask in by_bag.items()}
 
 
 def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, A
 
 def _measure(predictions: Predictions, decided: Mask, of: Mask) -> dict[str, Any]:
     positive, negative = of & (predictions.label == 1), of & (predictions.label == 0)
-    sizes = np.add.reduceat(decided.astype(np.int64), predictions.ptr[:-1])  # (E,) instances inside
+    sizes = csr.bag_sums(decided, predictions.ptr)  # (E,) instances inside
     true = decided[_of_bags(predictions, positive) & _known(predictions)]  # (W,) whether each witness is inside
     inside = decided & _of_bags(predictions, of)
     return {
@@ -111,7 +111,7 @@ def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floa
     if predictions.attention is None:
         raise MIVError("The predictions have no attention. A witness rule is calibrated on attention.")
     true = _of_bags(predictions, predictions.label == 1) & _known(predictions)
-    of_query = np.bincount(np.repeat(clusters_of(predictions), predictions.bag_sizes), true, minlength=1)
+    of_query = np.bincount(csr.to_rows(clusters_of(predictions), predictions.ptr), true, minlength=1)
     return witness_score(probability, predictions.attention, predictions.ptr)[true], max(1, int(of_query.max()))
 
 
@@ -129,7 +129,7 @@ def _known(predictions: Predictions) -> Mask:
 
 
 def _of_bags(predictions: Predictions, exemplars: Mask) -> Mask:
-    return np.repeat(exemplars, predictions.bag_sizes)
+    return csr.to_rows(exemplars, predictions.ptr)
 
 
 def _mean(values: NDArray[Any]) -> float | None:

@@ -6,19 +6,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet, load_splits
+from miv.data import ExemplarSet, csr, load_splits
 from miv.errors import MIVError
 from miv.evaluation import Predictions, evaluate
 from miv.inference.prediction import predict
 from miv.inspection import write_contact_sheet
 from miv.models.verifier import Verifier
 from miv.report import open_runs, write_report
+from miv.runtime.aligned_table import table_of
 from miv.runtime.progress import Progress
 from miv.tasks import build_once
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
-from miv.training.run_table import summarise, table
+from miv.training.run_table import summarise
 
 READY = "miv/digits"
 POOLINGS = ("baseline", "cap_dba_l2")
@@ -56,7 +57,7 @@ def run_demo(out: Path, progress: Progress) -> Iterator[str]:
     rows = [summarise(folder, "test") for folder in runs.values()]
     yield (
         "Two models that learned just now, on writers that neither has seen:\n\n"
-        f"{table([{name: row[name] for name in shown} for row in rows])}\n\n"
+        f"{table_of([{name: row[name] for name in shown} for row in rows])}\n\n"
         "auroc says how well a model answers; i_auroc and i_ap say how well its attention finds the witnesses.\n"
         f"Exemplars: {sheet}\nRuns, metrics and verifiers: {out / 'runs'}\n"
         f"The report, to open in a browser: {report}"
@@ -93,8 +94,8 @@ def show_exemplar(exemplars: ExemplarSet, answers: Predictions) -> str:
 
 def _telling_exemplar(answers: Predictions) -> int:
     """A positive of small bag and high probability, among these the one whose witnesses got most attention."""
-    on_witnesses = np.add.reduceat(_attention(answers) * _witness(answers), answers.ptr[:-1])
-    telling = (answers.label == 1) & (np.diff(answers.ptr) <= 2 * COLUMNS) & (np.diff(answers.ptr) >= COLUMNS)
+    on_witnesses = csr.bag_sums(_attention(answers) * _witness(answers), answers.ptr)
+    telling = (answers.label == 1) & (answers.bag_sizes <= 2 * COLUMNS) & (answers.bag_sizes >= COLUMNS)
     return int(np.argmax(np.where(telling, on_witnesses * answers.probability, -1)))
 
 

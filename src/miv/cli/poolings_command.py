@@ -1,9 +1,9 @@
 """``miv poolings``: the table of models."""
 
-import sys
 from typing import Any
 
 from miv.cli.app import JsonOption, app, print_json
+from miv.runtime.aligned_table import aligned_table
 
 CHANNELS = 512  # of ResNet-18, the paper's backbone for QMNIST
 
@@ -19,17 +19,11 @@ def poolings(json: JsonOption = False) -> None:
     if json:
         print_json(rows)
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("pooling", "section", "parameters", "attention", "options"):
-        table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=True)
+    shown = []
     for row in rows:
-        options = ", ".join(row["options"])
         attention = "yes" if row["has_attention"] else "no"
-        table.add_row(row["name"], row["section"], f"{row['parameters']:,}", attention, options)
-    Console(width=120 if not sys.stdout.isatty() else None).print(table)
+        shown.append([row["name"], row["section"], f"{row['parameters']:,}", attention, ", ".join(row["options"])])
+    print(aligned_table(["pooling", "section", "parameters", "attention", "options"], shown, left=(0, 1, 3, 4)))
 
 
 def pooling_rows() -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.render import html_page, key, markdown, print_terminal
 from miv.experiments.results import find_result
 from miv.io.whole_files import whole_file
+from miv.runtime.aligned_table import table_of
 
 
 def write_report(sections: Sequence[Section], form: str, out: Path | None, plots: Path | None) -> None:
@@ -71,9 +72,7 @@ def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: JobFolders, json
     if json:
         print_json(rows)
         return
-    from miv.training.run_table import table
-
-    print(table(rows))
+    print(table_of(rows))
 
 
 def _draw(sections: Sequence[Section], folder: Path | None) -> dict[str, list[Path]]:

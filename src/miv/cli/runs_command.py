@@ -21,11 +21,11 @@ def list_runs(
 ) -> None:
     """List the runs below a folder, with what came out."""
     from miv.errors import MIVError
-    from miv.training.run_table import find_runs, summarise_runs, table
+    from miv.training.run_table import find_runs, summarise_runs
 
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected one that holds runs of `miv train`.")
-    _show(summarise_runs(find_runs(folder), split), json, table)
+    _show(summarise_runs(find_runs(folder), split), json)
 
 
 @runs_app.command("compare")
@@ -35,13 +35,15 @@ def compare(
     json: JsonOption = False,
 ) -> None:
     """Show runs side by side: the metrics, and the settings in which they differ."""
-    from miv.training.run_table import compare_runs, table
+    from miv.training.run_table import compare_runs
 
-    _show(compare_runs(runs, split), json, table)
+    _show(compare_runs(runs, split), json)
 
 
-def _show(rows: list[dict[str, Any]], json: bool, table: Any) -> None:
+def _show(rows: list[dict[str, Any]], json: bool) -> None:
     if json:
         print_json(rows)
     else:
-        print(table(rows))
+        from miv.runtime.aligned_table import table_of
+
+        print(table_of(rows))

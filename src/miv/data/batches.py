@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 
 # What gives the rows (U, ...) of the instances with these indices (U,): prepared values, or features.
 InstanceLookup = Callable[[NDArray[np.int64]], Tensor]
@@ -69,9 +69,7 @@ def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: Instan
     >>> batch.instance.tolist(), batch.query.tolist(), batch.bag.tolist(), batch.ptr.tolist()
     ([0, 1, 3], [0, 0], [1, 2, 2], [0, 2, 3])
     """
-    sizes = exemplars.bag_sizes[chosen]
-    ptr = np.concatenate([[0], np.cumsum(sizes)])
-    members = np.arange(ptr[-1]) + np.repeat(exemplars.bag_ptr[chosen] - ptr[:-1], sizes)
+    ptr, members = csr.take_bags(exemplars.bag_ptr, chosen)
     drawn = np.concatenate([exemplars.query[chosen], exemplars.bag_index[members]])
     instance, row = np.unique(drawn, return_inverse=True)
     return Batch(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miv.data import csr
 from miv.data.array_checks import (
     as_integers,
     as_labels,
@@ -85,7 +86,7 @@ class ExemplarSet:
     ) -> "ExemplarSet":
         """Make a set from Python lists: one entry an exemplar, ``bags`` and ``witnesses`` lists of lists."""
         members = [list_of(f"bag {number}", bag, "iu") for number, bag in enumerate(bags)]
-        bag_ptr = np.cumsum([0, *map(len, members)], dtype=np.int64)
+        bag_ptr = csr.borders([len(bag) for bag in members])
         witness = None
         if witnesses is not None:
             shown = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
@@ -144,7 +145,7 @@ class ExemplarSet:
     @cached_property
     def owner(self) -> NDArray[np.int64]:
         """``(T,)`` the exemplar that each bag member belongs to."""
-        return np.repeat(np.arange(len(self)), self.bag_sizes)
+        return csr.owners(self.bag_ptr)
 
     @cached_property
     def used(self) -> NDArray[np.int64]:
@@ -162,10 +163,7 @@ class ExemplarSet:
             chosen = np.flatnonzero(chosen)
         chosen = as_integers("exemplars", chosen)
         check_range("exemplars", chosen, len(self), "the set")
-        sizes = self.bag_sizes[chosen]
-        bag_ptr = np.concatenate([[0], np.cumsum(sizes)])
-        # Place t of the new bags comes from place t, moved by how far its bag's start moved.
-        members = np.arange(bag_ptr[-1]) + np.repeat(self.bag_ptr[chosen] - bag_ptr[:-1], sizes)
+        bag_ptr, members = csr.take_bags(self.bag_ptr, chosen)
         return ExemplarSet(
             self.pool,
             self.query[chosen],

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from miv.data import csr
 from miv.data.exemplar_set import ExemplarSet
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import Manifest
@@ -157,7 +158,7 @@ def _read_lists(
             raise MIVError(f"{path} has {members.null_count} empty entries in {name!r}. Expected none.")
         sizes.append(np.diff(borders))
         found.append(_as_array(members))
-    return np.concatenate([[0], np.cumsum(_joined(sizes, np.int64))]), _joined(found, dtype)
+    return csr.borders(_joined(sizes, np.int64)), _joined(found, dtype)
 
 
 def _read_texts(path: Path, name: str, rows: int) -> NDArray[Any]:

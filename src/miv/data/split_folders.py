@@ -48,8 +48,11 @@ def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, Exempl
     folder = Path(folder)
     found = [split for split in SPLITS if (folder / split).is_dir()]
     if not found:
-        hint = " It is itself one set: use ExemplarSet.load." if is_set(folder) else ""
-        raise MIVError(f"{folder} holds none of the folders {', '.join(SPLITS)}.{hint}")
+        if is_set(folder):
+            hint = "It is one set; save one set per split, as in exemplars.save(folder / 'train')."
+        else:
+            hint = "`miv data from-folder` makes them from a folder per class, `miv data from-table` from a table."
+        raise MIVError(f"{folder} holds none of the folders {', '.join(SPLITS)}. {hint}")
     return {split: load_set(folder / split, verify=verify) for split in found}
 
 

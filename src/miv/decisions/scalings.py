@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miv.errors import MIVError
-from miv.io.checked_values import Floats, Tagged, finite_number, from_document, sigmoid
+from miv.io.checked_values import Floats, Tagged, finite_number, from_document
 
 
 class Scaling(Tagged, ABC):
@@ -30,7 +30,7 @@ class Identity(Scaling):
     name: ClassVar[str] = "none"
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return sigmoid(logit)
+        return _sigmoid(np.asarray(logit, np.float64))
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Temperature(Scaling):
         object.__setattr__(self, "temperature", finite_number("temperature", self.temperature, above=0.0))
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return sigmoid(np.asarray(logit, np.float64) / self.temperature)
+        return _sigmoid(np.asarray(logit, np.float64) / self.temperature)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Platt(Scaling):
         object.__setattr__(self, "offset", finite_number("offset", self.offset))
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return sigmoid(self.slope * np.asarray(logit, np.float64) + self.offset)
+        return _sigmoid(self.slope * np.asarray(logit, np.float64) + self.offset)
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,19 @@ class Isotonic(Scaling):
             raise MIVError(f"The probabilities go from {self.probabilities[0]} to {self.probabilities[-1]}.")
 
     def probability(self, logit: ArrayLike) -> Floats:
-        return np.asarray(np.interp(np.asarray(logit, np.float64), self.logits, self.probabilities))
+        z = np.asarray(logit, np.float64)
+        next_point = np.minimum(np.searchsorted(self.logits, z, side="right"), len(self.logits) - 1)
+        # Rounding may take a line above the point that it ends in, and so turn the order of two logits.
+        return np.minimum(np.interp(z, self.logits, self.probabilities), np.asarray(self.probabilities)[next_point])
 
 
 SCALINGS: dict[str, type[Scaling]] = {kind.name: kind for kind in (Identity, Temperature, Platt, Isotonic)}
+
+
+def _sigmoid(logit: Floats) -> Floats:
+    from scipy.special import expit  # not above: to import it takes a quarter of a second
+
+    return np.asarray(expit(logit))
 
 
 def scaling_from(document: object) -> Scaling:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miv.data import csr
 from miv.errors import unknown_name
-from miv.io.checked_values import Floats, Tagged, finite_number, from_document
-
-Mask = NDArray[np.bool_]
+from miv.io.checked_values import Floats, Mask, Tagged, finite_number, from_document
 
 # What the shares that stand for attention below were made by; see ``miv.explain``.
 WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley", "rollout"]
@@ -60,10 +59,11 @@ class StatedRule(WitnessRule):
         object.__setattr__(self, "factor", finite_number("factor of the witness rule", self.factor, low=0.0))
 
     def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
-        sizes = np.diff(np.asarray(ptr))  # (B,)
+        ptr = np.asarray(ptr)
+        sizes = np.diff(ptr)  # (B,)
         needed = np.minimum(self.factor, sizes) / sizes  # (B,)
-        enough = np.asarray(attention, np.float64) >= np.repeat(needed, sizes)
-        return np.asarray(enough & np.repeat(np.asarray(accepted, bool), sizes))
+        enough = np.asarray(attention, np.float64) >= csr.to_rows(needed, ptr)
+        return np.asarray(enough & csr.to_rows(np.asarray(accepted, bool), ptr))
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ def witness_score(probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) 
     >>> witness_score([0.5], attention=[0.6, 0.3, 0.1], ptr=[0, 3]).round(3).tolist()
     [0.9, 0.45, 0.15]
     """
-    sizes = np.diff(np.asarray(ptr))
+    ptr = np.asarray(ptr)
     attention = np.maximum(np.asarray(attention, np.float64), _LEAST)
-    return np.asarray(np.repeat(np.asarray(probability, np.float64) * sizes, sizes) * attention)
+    return np.asarray(csr.to_rows(np.asarray(probability, np.float64) * np.diff(ptr), ptr) * attention)
 
 
 RULES: dict[str, type[WitnessRule]] = {kind.name: kind for kind in (StatedRule, ConformalRule)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 from miv.io.checked_values import Floats
 
 _NUMBERS = 1 << 22  # that are worked on together: 16 MB of float32
@@ -48,8 +48,7 @@ def cosines(exemplars: ExemplarSet, features: NDArray[np.float32]) -> Cosines:
         part = slice(start, start + together)
         queries, targets = unit_rows(features, asked[part]), unit_rows(features, exemplars.bag_index[part])
         each[part] = np.einsum("tc,tc->t", queries, targets)
-    first = exemplars.bag_ptr[:-1]
-    nearest = np.maximum.reduceat(each, first)
+    nearest = csr.bag_maxima(each, exemplars.bag_ptr)
     is_nearest = np.flatnonzero(each == nearest[exemplars.owner])  # at least one in each bag
     _, at = np.unique(exemplars.owner[is_nearest], return_index=True)  # the first of each bag
-    return Cosines(each, nearest, np.add.reduceat(each, first) / exemplars.bag_sizes, is_nearest[at])
+    return Cosines(each, nearest, csr.bag_sums(each, exemplars.bag_ptr) / exemplars.bag_sizes, is_nearest[at])

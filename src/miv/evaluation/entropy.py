@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miv.data import csr
 from miv.errors import MIVError
 from miv.evaluation.metric_checks import as_borders, as_labels, as_scores
 from miv.io.checked_values import Floats
@@ -20,17 +21,15 @@ def attention_entropy(ptr: ArrayLike, attention: ArrayLike) -> Floats:
     """
     ptr = as_borders(ptr)
     weight = as_scores("attention", attention, int(ptr[-1]))
-    if len(ptr) == 1:
-        return np.zeros(0)
     if (weight < 0).any():
         first = int((weight < 0).argmax())
         raise MIVError(f"attention[{first}] is {weight[first]:g}. Expected no number below 0.")
-    totals = np.add.reduceat(weight, ptr[:-1])
+    totals = csr.bag_sums(weight, ptr)
     if (totals == 0).any():
         raise MIVError(f"The attention of exemplar {int((totals == 0).argmax())} is 0 everywhere. Expected a sum of 1.")
-    weight = weight / np.repeat(totals, np.diff(ptr))  # takes rounding away: a bag sums to 1 exactly enough
+    weight = weight / csr.to_rows(totals, ptr)  # takes rounding away: a bag sums to 1 exactly enough
     logarithm = np.log(weight, out=np.zeros_like(weight), where=weight > 0)  # 0 log 0 is 0
-    return np.maximum(-np.add.reduceat(weight * logarithm, ptr[:-1]), 0.0)
+    return np.maximum(-csr.bag_sums(weight * logarithm, ptr), 0.0)
 
 
 def entropy_metrics(ptr: ArrayLike, attention: ArrayLike, label: ArrayLike) -> dict[str, dict[str, float]]:

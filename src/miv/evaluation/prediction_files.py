@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from miv.data import csr
 from miv.errors import MIVError
 from miv.evaluation.predictions import Predictions
 from miv.io.whole_files import whole_file
@@ -58,7 +59,7 @@ def read_predictions(path: Path) -> Predictions:
     _check_columns(path, table.schema)
     columns = {name: _as_array(path, name, table.column(name)) for name in table.column_names}
     sizes = columns.pop("bag_size")[0]
-    found: dict[str, Any] = {"ptr": np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])}
+    found: dict[str, Any] = {"ptr": csr.borders(sizes)}
     for name, (values, lengths) in columns.items():
         if lengths is not None and not np.array_equal(lengths, sizes):
             row = int((lengths != sizes).argmax())

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 from miv.data.array_checks import as_integers, as_strings, check_range
 from miv.errors import MIVError
 from miv.evaluation.metric_checks import as_borders, as_labels, as_scores, as_witnesses
-from miv.io.checked_values import Floats, sigmoid
+from miv.io.checked_values import Floats
 
 # How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
 ATTENTION_TOLERANCE = 0.02
@@ -92,7 +92,9 @@ class Predictions:
     @cached_property
     def probability(self) -> Floats:
         """``(E,)`` the sigmoid of the logit."""
-        return sigmoid(self.logit)
+        from scipy.special import expit
+
+        return np.asarray(expit(self.logit))
 
     @property
     def yes(self) -> NDArray[np.bool_]:
@@ -108,10 +110,7 @@ class Predictions:
         """Return the exemplars at these places, in that order."""
         chosen = as_integers("exemplars", np.asarray(exemplars, dtype=np.int64))
         check_range("exemplars", chosen, len(self), "the predictions")
-        sizes = self.bag_sizes[chosen]
-        ptr = np.concatenate([[0], np.cumsum(sizes)])
-        # Place t of the new bags comes from place t, moved by how far its bag's start moved.
-        members = np.arange(ptr[-1]) + np.repeat(self.ptr[chosen] - ptr[:-1], sizes)
+        ptr, members = csr.take_bags(self.ptr, chosen)
         return Predictions(
             self.logit[chosen],
             self.label[chosen],
@@ -123,12 +122,12 @@ class Predictions:
         )
 
     def _check_attention(self) -> None:
-        if self.attention is None or len(self) == 0:
+        if self.attention is None:
             return
         if (self.attention < 0).any():
             first = int((self.attention < 0).argmax())
             raise MIVError(f"attention[{first}] is {self.attention[first]:g}. Expected no number below 0.")
-        totals = np.add.reduceat(self.attention, self.ptr[:-1])
+        totals = csr.bag_sums(self.attention, self.ptr)
         off = np.abs(totals - 1) > ATTENTION_TOLERANCE
         if off.any():
             first = int(off.argmax())

@@ -1,14 +1,11 @@
 """The rank of the first witness where scores tie: the expectation over all orders of the tied instances."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from miv.io.checked_values import Floats
-
-Counts = NDArray[np.int64]
+from miv.io.checked_values import Floats, Integers
 
 
-def expected_reciprocal_rank(before: Counts, tied: Counts, witnesses: Counts) -> Floats:
+def expected_reciprocal_rank(before: Integers, tied: Integers, witnesses: Integers) -> Floats:
     r"""Return ``(E,)``, the mean of 1 / rank of the first witness where tied instances come in random order.
 
     Of a bag, ``before`` :math:`b` instances without a witness come first, then :math:`m` ``tied`` ones of which

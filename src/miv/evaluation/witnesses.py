@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miv.data import csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.metric_checks import as_borders, as_labels, as_scores, as_witnesses
 from miv.evaluation.tied_ranks import expected_reciprocal_rank
@@ -63,7 +64,7 @@ def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> 
     score = as_scores("attention", attention, members)
     witness = as_witnesses(witness, members)
     sizes = np.diff(ptr)
-    owner = np.repeat(np.arange(exemplars), sizes)  # (T,)
+    owner = csr.owners(ptr)  # (T,)
     order = np.lexsort((-score, owner))  # each bag stays in its place, the most attention first
     score = score[order]
     # A step ends where the attention changes or the bag does: (S,) places and bags.
@@ -72,7 +73,7 @@ def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> 
     place = np.flatnonzero(end)
     bag = owner[place]
 
-    found = np.concatenate([[0], np.cumsum(witness[order])])  # (T + 1,) witnesses before each place
+    found = csr.borders(witness[order])  # (T + 1,) witnesses before each place
     witnesses = np.diff(found[ptr])  # (E,) K
     others = sizes - witnesses  # (E,) O
     in_step = np.diff(found[place + 1], prepend=0)  # (S,) k_s

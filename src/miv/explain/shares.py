@@ -4,10 +4,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 from miv.decisions.witness_rules import WitnessesBy
 from miv.explain.explain import explain
-from miv.io.checked_values import Floats, sigmoid
+from miv.io.checked_values import Floats
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
 
@@ -58,12 +58,13 @@ def as_shares(
     """
     if method in ("attention", "rollout"):
         return scores
-    sizes = np.diff(ptr)
     if method == "alone":
-        positive = sigmoid(scores)
+        from scipy.special import expit
+
+        positive = expit(scores)
     else:
         rounding = _ROUNDINGS * torch.finfo(dtype).eps * np.maximum(1.0, np.abs(logit))  # (E,)
-        positive = np.where(scores > np.repeat(rounding, sizes), scores, 0.0)
-    total = np.add.reduceat(positive, ptr[:-1])  # (E,)
-    owed = positive / np.repeat(np.where(total > 0, total, 1.0), sizes)
-    return np.where(np.repeat(total > 0, sizes), owed, np.repeat(1 / sizes, sizes))
+        positive = np.where(scores > csr.to_rows(rounding, ptr), scores, 0.0)
+    total = csr.to_rows(csr.bag_sums(positive, ptr), ptr)  # (T,) of the bag of each instance
+    even = 1 / csr.to_rows(np.diff(ptr), ptr)
+    return np.divide(positive, total, out=even, where=total > 0)

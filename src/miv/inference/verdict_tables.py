@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from miv.data import InstanceKind
+from miv.data import InstanceKind, csr
 from miv.errors import MIVError
 from miv.inference.named_instances import Named, cell_instance, instances_of
 from miv.inference.table_writing import table_writer
@@ -91,7 +91,7 @@ def score_table(
             write(_columns(rows, verdicts, done, kept, by_instance))
             yes, done = yes + int(verdicts.verdict.sum()), done + len(rows)
             if verdicts.witness is not None:
-                unshown += int((verdicts.verdict & ~np.logical_or.reduceat(verdicts.witness, verdicts.ptr[:-1])).sum())
+                unshown += int((verdicts.verdict & ~csr.bag_any(verdicts.witness, verdicts.ptr)).sum())
             advance(len(rows))
     return Scored(done, yes, unshown, verifier.operating_point.threshold, verifying.by, odd_label)
 
@@ -212,8 +212,8 @@ def _columns(rows: list[_Row], verdicts: Verdicts, first: int, kept: list[str], 
     targets = int(verdicts.ptr[-1])
     nothing = [None] * targets
     return {
-        **{name: np.repeat(column, sizes) for name, column in found.items()},
-        "place": np.arange(targets) - np.repeat(verdicts.ptr[:-1], sizes),
+        **{name: csr.to_rows(column, verdicts.ptr) for name, column in found.items()},
+        "place": csr.places(verdicts.ptr),
         "instance": [one.name for row in rows for one in row.bag],
         "attention": nothing if verdicts.attention is None else verdicts.attention,
         "share": nothing if verdicts.shares is None else verdicts.shares,

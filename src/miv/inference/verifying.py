@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.backbones.feature_cache import embed_instances
+from miv.data import csr
 from miv.decisions.witness_rules import ConformalRule
 from miv.errors import MIVError
 from miv.inference.deciding import FeatureLookup, decide
@@ -37,7 +38,7 @@ def verify_many(
     bags = with_folders(bags, kind)
     if kind == "features":
         check_bags(queries, bags, kind, places)
-        ptr = np.cumsum([0, *map(len, bags)])
+        ptr = csr.borders([len(bag) for bag in bags])
         lookup = _vectors(verifier.backbone.channels, queries, bags, places)
         return decide(verifier, lookup, ptr, by, progress, places=places)
     query, bag, ptr = gather(gathering, queries, bags, places)
@@ -70,7 +71,7 @@ def gather(
             for place, one in enumerate(members)
         ]
     )
-    return query, bag, np.cumsum([0, *map(len, bags)])
+    return query, bag, csr.borders([len(bag) for bag in bags])
 
 
 def among(

@@ -10,6 +10,7 @@ from miv.data.set_folder import is_set
 from miv.errors import MIVError
 from miv.inspection.leakage import Finding, audit
 from miv.inspection.statistics import Distribution, SetStatistics, set_statistics
+from miv.runtime.aligned_table import aligned_table
 
 ONE_SET = "set"  # the name of a set that is not one of several splits
 
@@ -47,10 +48,8 @@ class Inspection:
     def text(self) -> str:
         """Everything as a table for people, one column a set."""
         columns = [_rows(self.manifests[name], self.statistics[name]) for name in self.sets]
-        rows = [["", *self.sets]]
-        for cells in zip(*columns, strict=True):
-            rows.append([cells[0][0], *(value for _, value in cells)])
-        lines = [str(self.folder), "", *_aligned(rows), ""]
+        rows = [[cells[0][0], *(value for _, value in cells)] for cells in zip(*columns, strict=True)]
+        lines = [str(self.folder), "", aligned_table(["", *self.sets], rows), ""]
         if not self.findings:
             return "\n".join([*lines, "Leakage audit: nothing found."])
         lines.append(f"Leakage audit: {len(self.findings)} findings.")
@@ -122,12 +121,3 @@ def _spread(label: str, spread: Distribution | None) -> list[tuple[str, str]]:
         (middle, f"{spread.mean:.3g} ({spread.variance:.3g})"),
         (ends, f"{spread.minimum:.3g}, {spread.median:.3g}, {spread.maximum:.3g}"),
     ]
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = []
-    for label, *cells in rows:
-        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append("  ".join([label.ljust(widths[0]), *padded]).rstrip())
-    return lines

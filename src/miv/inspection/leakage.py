@@ -53,7 +53,7 @@ def audit(sets: dict[str, ExemplarSet], first_identical: dict[str, NDArray[np.in
 
 
 def _queries_in_bags(where: str, exemplars: ExemplarSet, first_identical: NDArray[np.int64]) -> Iterator[Finding]:
-    query = np.repeat(exemplars.query, exemplars.bag_sizes)  # (T,) the query of each member's exemplar
+    query = exemplars.query[exemplars.owner]  # (T,) the query of each member's exemplar
     member = exemplars.bag_index
     same = query == member
     copies = (first_identical[query] == first_identical[member]) & ~same

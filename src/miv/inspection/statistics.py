@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def set_statistics(exemplars: ExemplarSet, first_identical: NDArray[np.int64] | 
 def witnesses_in_bags(exemplars: ExemplarSet) -> NDArray[np.int64]:
     """``(E,)`` the number of witnesses in each bag."""
     assert exemplars.witness is not None  # noqa: S101 - the caller asks only where they are known
-    return np.add.reduceat(exemplars.witness.astype(np.int64), exemplars.bag_ptr[:-1])
+    return csr.bag_sums(exemplars.witness, exemplars.bag_ptr)
 
 
 def same_exemplar(exemplars: ExemplarSet, first_identical: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet, InstancePool
+from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
 from miv.inference.given import as_vectors, check_bags, check_finite
 
@@ -29,7 +29,7 @@ def all_vectors(pairs: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     queries, bags = queries_and_bags(pairs, None)
     _checked(queries, bags)
     vectors = np.concatenate([np.asarray(queries), *map(np.asarray, bags)])
-    return vectors, len(queries) + np.cumsum([0, *map(len, bags)])
+    return vectors, len(queries) + csr.borders([len(bag) for bag in bags])
 
 
 def _checked(queries: Any, bags: Any) -> list[NDArray[np.float32]]:
@@ -52,7 +52,7 @@ def exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarS
     instance = np.array([places.setdefault(row.tobytes(), len(places)) for row in vectors + 0.0])  # -0.0 is 0.0
     _, first = np.unique(instance, return_index=True)
     query, members = np.split(instance, [len(parts[0])])
-    ptr = np.cumsum([0, *map(len, parts[1:])])
+    ptr = csr.borders([len(bag) for bag in parts[1:]])
     return ExemplarSet(InstancePool("features", vectors[first]), query, ptr, members, label.astype(np.int8))
 
 

@@ -6,18 +6,14 @@ from dataclasses import asdict
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from miv.errors import MIVError, unknown_name
 
 Floats = NDArray[np.float64]
-
-
-def sigmoid(logit: ArrayLike) -> Floats:
-    """Return 1 / (1 + exp(-z)) in float64 without overflow."""
-    z = np.asarray(logit, np.float64)
-    small = np.exp(-np.abs(z))
-    return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small))
+Integers = NDArray[np.int64]
+Labels = NDArray[np.int8]
+Mask = NDArray[np.bool_]
 
 
 def finite_number(

@@ -26,19 +26,28 @@ def rows_beside(name: str, own: Figures, plain: Mapping[str, Figures]) -> dict[s
 def advice(evaluations: Mapping[str, Evaluation], plain: Reference, run: RunFolder) -> str | None:
     """What to tell a person whose verifier is more than ``MARGIN`` below the reference; ``None`` where it is not.
 
-    The plain method is chosen on validation; both are compared on test or, where there is none, on validation.
+    The plain method is chosen on validation, and both are compared there and on test, where there is one.
 
     Args:
         evaluations: of the verifier, by split.
         plain: the reference on the same features.
         run: of the verifier.
     """
-    split = "test" if "test" in evaluations else CHOSEN_ON
-    if plain.best is None or split not in evaluations or split not in plain.splits:
+    if plain.best is None:
         return None
-    own, theirs = figures_of(evaluations[split]).auroc, plain.splits[split][plain.best].auroc
-    if own is None or theirs is None or own >= theirs - MARGIN:
+    compared = {
+        split: (figures_of(evaluations[split]).auroc, plain.splits[split][plain.best].auroc)
+        for split in ("test", CHOSEN_ON)
+        if split in evaluations and split in plain.splits
+    }
+    below = [
+        (split, own, theirs)
+        for split, (own, theirs) in compared.items()
+        if own is not None and theirs is not None and own < theirs - MARGIN
+    ]
+    if not below:
         return None
+    split, own, theirs = below[0]
     command = _plain_command(plain.best, run)
     nearest = plain.splits[split]["nearest"].auroc
     if plain.best in ("nearest", *DESCRIPTORS):

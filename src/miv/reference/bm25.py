@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 from miv.io.checked_values import Floats
 
 SATURATION = 1.5  # k1: how soon a word that is repeated counts no more
@@ -31,7 +31,7 @@ def bm25(exemplars: ExemplarSet) -> Floats:
     mean_length = max(float(length[targets].mean()), 1e-12)
     having = np.asarray((counts[targets] > 0).sum(axis=0)).reshape(-1)  # (V,)
     rarity = np.log1p((len(targets) - having + 0.5) / (having + 0.5))
-    row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    row = csr.owners(counts.indptr)
     held_back = SATURATION * (1 - LENGTH + LENGTH * length / mean_length)  # (P,)
     weights = counts.copy()
     weights.data = rarity[counts.indices] * counts.data * (SATURATION + 1) / (counts.data + held_back[row])
@@ -55,7 +55,7 @@ def _count_words(exemplars: ExemplarSet) -> Any:
         found = _WORD.findall(exemplars.pool.values[text].lower())
         words += [places.setdefault(word, len(places)) for word in found]
         lengths[text] = len(found)
-    ptr = np.concatenate([[0], np.cumsum(lengths)])
-    counts = csr_array((np.ones(len(words)), np.array(words, np.int64), ptr), shape=(len(lengths), max(1, len(places))))
+    entries = np.ones(len(words)), np.array(words, np.int64), csr.borders(lengths)
+    counts = csr_array(entries, shape=(len(lengths), max(1, len(places))))
     counts.sum_duplicates()
     return counts

@@ -4,22 +4,14 @@ from collections.abc import Mapping
 
 from miv.evaluation.evaluation_text import TITLES
 from miv.reference.plain_figures import COLUMNS, Figures
+from miv.runtime.aligned_table import aligned_table
 
 
 def print_table(title: str, rows: Mapping[str, Figures]) -> None:
     """One row per method on standard output; ``*`` marks the best of each column."""
-    from rich.console import Console
-    from rich.table import Table
-
-    print(title)
-    table = Table(caption="* best of its column", caption_justify="left")
-    table.add_column("method", no_wrap=True)
-    for column in COLUMNS:
-        table.add_column(TITLES[column], justify="right", no_wrap=True)
-    for name, cells in marked(rows).items():
-        table.add_row(name, *cells)
-    Console(highlight=False, markup=False).print(table)
-    print()
+    headings = ["method", *(TITLES[column] for column in COLUMNS)]
+    table = aligned_table(headings, [[name, *cells] for name, cells in marked(rows).items()])
+    print(f"{title}\n\n{table}\n* best of its column\n")
 
 
 def marked(rows: Mapping[str, Figures]) -> dict[str, list[str]]:

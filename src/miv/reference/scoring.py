@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from miv.backbones import Backbone, create_backbone
 from miv.backbones.feature_cache import embed_pool
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc, witness_metrics
 from miv.evaluation.cosines import cosines
@@ -128,7 +126,7 @@ def _by_features(
 
 def _nearest(exemplars: ExemplarSet, each: Floats) -> Figures:
     """By the largest score of each bag."""
-    return _measure(exemplars, np.maximum.reduceat(each, exemplars.bag_ptr[:-1]), each)
+    return _measure(exemplars, csr.bag_maxima(each, exemplars.bag_ptr), each)
 
 
 def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats) -> Figures:

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.data import csr
 from miv.report.report_sources import ReportSource
 
 SHOWN_MEMBERS = 32  # of one bag; a longer one says how many more there are
@@ -49,12 +50,12 @@ def telling_exemplar(source: ReportSource) -> int:
     for model in source.models:
         attention = model.answers.attention
         if attention is not None and exemplars.witness is not None:
-            mass = np.add.reduceat(attention * exemplars.witness, exemplars.bag_ptr[:-1])
+            mass = csr.bag_sums(attention * exemplars.witness, exemplars.bag_ptr)
             right = model.verdict == (exemplars.label == 1)
             on_witnesses = np.maximum(on_witnesses, mass * right)
             elsewhere = np.maximum(elsewhere, (1 - mass) * ~right)
     if exemplars.witness is not None:
-        score += np.add.reduceat(exemplars.witness, exemplars.bag_ptr[:-1]) == 1
+        score += csr.bag_sums(exemplars.witness, exemplars.bag_ptr) == 1
     return int(np.argmax(score + 3 * on_witnesses + 3 * elsewhere))
 
 

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.audit.reasons import looked_right
-from miv.data import ExemplarSet
+from miv.data import csr
 from miv.evaluation import witness_scores
+from miv.io.checked_values import Integers, Mask
 from miv.report.choosing import choose_exemplars, error_confidence, shown_members, telling_exemplar
 from miv.report.marks import letter, style
 from miv.report.report_sources import ReportModel, ReportSource
@@ -33,7 +34,7 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     rows = rank[row]
-    queries = np.cumsum([0, *(1 + len(shown) for shown in places)])[:-1]
+    queries = csr.borders([1 + len(shown) for shown in places])[:-1]
     in_bag = np.ones(len(drawn), bool)
     in_bag[queries] = False
     groups, group = (None, None)
@@ -49,11 +50,11 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
         "groups": None if groups is None else groups.tolist(),
         "group": None if group is None else group.tolist(),
         "query": rows[queries].tolist(),
-        "ptr": np.cumsum([0, *map(len, places)]).tolist(),
+        "ptr": csr.borders([len(shown) for shown in places]).tolist(),
         "place": np.concatenate(places).tolist(),
         "bag": rows[in_bag].tolist(),
         "witness": None if exemplars.witness is None else exemplars.witness[members].astype(int).tolist(),
-        "witnesses": None if exemplars.witness is None else _counts(exemplars, chosen),
+        "witnesses": None if exemplars.witness is None else _counts(exemplars.witness, exemplars.bag_ptr, chosen),
         "models": [_answers(number, model, chosen, members) for number, model in enumerate(source.models)],
         **_instances(source, instances[order]),
     }
@@ -61,13 +62,13 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
 
 def _interleaved(queries: NDArray[np.int64], members: NDArray[np.int64], sizes: list[int]) -> NDArray[np.int64]:
     """Each query, then the shown members of its bag."""
-    return np.insert(members, np.cumsum([0, *sizes])[:-1], queries)
+    return np.insert(members, csr.borders(sizes)[:-1], queries)
 
 
-def _counts(exemplars: ExemplarSet, chosen: NDArray[np.int64]) -> list[int]:
+def _counts(witness: Mask, ptr: Integers, chosen: Integers) -> list[int]:
     """How many witnesses the whole bag holds, shown or not."""
-    counts = np.add.reduceat(np.asarray(exemplars.witness, np.int64), exemplars.bag_ptr[:-1])
-    return [int(counts[exemplar]) for exemplar in chosen]
+    counts: list[int] = csr.bag_sums(witness, ptr)[chosen].tolist()
+    return counts
 
 
 def _answers(number: int, model: ReportModel, chosen: NDArray[np.int64], members: NDArray[np.int64]) -> dict[str, Any]:

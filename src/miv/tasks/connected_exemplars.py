@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from miv.data import csr
+from miv.io.checked_values import Integers
 
 
-def connected(links: Sequence[Iterable[int]], nodes: int) -> NDArray[np.int64]:
+def connected(links: Sequence[Iterable[int]], nodes: int) -> Integers:
     """Number the connected parts of a graph: ``links[e]`` are nodes that exemplar ``e`` ties together.
 
     The number of a part is its smallest node, in whatever order the links name them.
@@ -14,19 +16,14 @@ def connected(links: Sequence[Iterable[int]], nodes: int) -> NDArray[np.int64]:
     >>> connected([[0, 1], [2, 3], [4, 1]], nodes=5).tolist()
     [0, 2, 0]
     """
-    parent = list(range(nodes))
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    firsts = []
-    for link in links:
-        first, *others = link
-        firsts.append(first)
-        for other in others:
-            one, two = root(first), root(other)
-            parent[max(one, two)] = min(one, two)
-    return np.array([root(first) for first in firsts], dtype=np.int64)
+    tied = [list(link) for link in links]
+    ptr = csr.borders([len(link) for link in tied])
+    node = np.array([one for link in tied for one in link], np.int64)
+    first = node[ptr[:-1]]  # of each link; the others hang on it
+    graph = csr_array((np.ones(len(node), bool), (csr.to_rows(first, ptr), node)), shape=(nodes, nodes))
+    _, part = connected_components(graph, directed=False)
+    _, smallest = np.unique(part, return_index=True)  # the parts are numbered from 0
+    return np.asarray(smallest[part[first]], np.int64)

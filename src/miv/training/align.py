@@ -12,12 +12,10 @@ from miv.data import ExemplarSet
 from miv.data.batches import Batch
 from miv.evaluation import Predictions
 from miv.evaluation.influence import auroc_error
-from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
-from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule, contrast_losses
 from miv.training.optimisers import create_optimiser
-from miv.training.stage_module import Features, independent
+from miv.training.stage_module import SplitFeatures, independent
 from miv.training.stage_state import EpochMetrics
 
 CLEAR_AUROC = "validation_clear_auroc"
@@ -31,18 +29,6 @@ class AlignModule(ContrastModule):
     The map starts as the identity, and another is kept only where it is better by more than a standard error: less is
     paid for with witnesses, whose ranks get worse before the verdicts do.
     """
-
-    def __init__(
-        self,
-        verifier: Verifier,
-        config: TrainingConfig,
-        stage: int,
-        sets: dict[str, ExemplarSet],
-        features: Features,
-    ) -> None:
-        super().__init__(verifier, config, stage, sets, features)
-        self.state.keeps_last = False
-        self.known = features
 
     @property
     def norm(self) -> AlignedNorm:
@@ -75,7 +61,7 @@ class AlignModule(ContrastModule):
 
     @torch.no_grad()
     def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
-        known = self.known["validation"]
+        known = cast(SplitFeatures, self.features)["validation"]  # the backbone is frozen, so there are features
         found = np.zeros(known.shape, np.float32)
         for rows in np.array_split(exemplars.used, -(-len(exemplars.used) // _TOGETHER)):
             features = torch.from_numpy(np.array(known[rows])).to(self.norm.map)

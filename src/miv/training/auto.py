@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from miv.backbones.features import unlike_scales
 from miv.backbones.hf_names import installed_sentence_encoder
 from miv.data import ExemplarSet
 from miv.errors import MIVError
@@ -14,6 +15,7 @@ from miv.training.config import TrainingConfig
 # (6,000) and the twins (3,000 to 5,000), the descriptor was better, and minutes instead of an hour.
 ENOUGH_TO_LEARN_FROM = 10_000
 FROM_NOTHING = ("hog_cnn", "compact_cnn")  # networks that start with random weights
+UNLIKE_SCALES = 10.0  # embeddings and descriptors have 1 to 5, tables of measurements 100 and more
 _LONGEST_MINUTES = 40.0  # of a contrast stage
 _IMAGES_A_SECOND = 900  # of 28 × 28 pixels that one core trains the network on
 
@@ -50,6 +52,8 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
         given: settings that were asked for.
         is_trained: whether the backbone comes from a verifier, so that it is not trained from nothing again.
     """
+    if "train" not in sets:
+        raise MIVError(f"There is no split 'train', only {', '.join(sets)}. A training needs train and validation.")
     train = sets["train"]
     settings = HEAD | _by_size(len(train))
     kind = train.pool.kind
@@ -64,6 +68,10 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     elif kind == "features":
         settings["align_epochs"] = 12
         words = "vectors as they are"
+        times = unlike_scales(train.pool.values[train.used])
+        if times > UNLIKE_SCALES and "backbone_options" not in given:
+            settings["backbone_options"] = {"standardise": True}
+            words = f"vectors, each channel standardised as one varies {times:,.0f} times as much as the median one"
     elif kind == "text":
         settings |= {"backbone": _sentence_encoder(), "align_epochs": 12}
         words = f"texts by the sentence encoder {settings['backbone']}, frozen"

@@ -11,10 +11,8 @@ from miv.data import ExemplarSet
 from miv.data.batches import Batch
 from miv.evaluation import Predictions
 from miv.evaluation.cosines import cosines
-from miv.models.verifier import Verifier
-from miv.training.config import TrainingConfig
 from miv.training.sampling import Batches, draw_positives
-from miv.training.stage_module import Features, StageModule
+from miv.training.stage_module import StageModule
 
 
 def contrast_losses(batch: Batch, temperature: float) -> Tensor:
@@ -42,18 +40,9 @@ def contrast_losses(batch: Batch, temperature: float) -> Tensor:
 class ContrastModule(StageModule):
     """Steps over batches of positive exemplars of one group, so that what tells bags apart is not the group."""
 
-    def __init__(
-        self,
-        verifier: Verifier,
-        config: TrainingConfig,
-        stage: int,
-        sets: dict[str, ExemplarSet],
-        features: Features | None = None,
-    ) -> None:
-        super().__init__(verifier, config, stage, sets, features)
-        self.state.keeps_last = True  # there is no verdict yet whose accuracy could choose
+    def count_drawn(self) -> tuple[int, int]:
         batches = self.draw_batches(np.random.default_rng(0))
-        self.drawn, self.steps = sum(len(batch) for batch in batches), len(batches)
+        return sum(len(batch) for batch in batches), len(batches)
 
     def draw_batches(self, random: np.random.Generator) -> Batches:
         return draw_positives(self.sets["train"], self.config.batch_size, random)

@@ -57,6 +57,7 @@ class EpochProgress(Callback):
         row, state = module.state.history[-1], module.state
         seconds, self._began = time.monotonic() - self._began, time.monotonic()
         is_verifier = self.stage not in BY_NEAREST
+        is_verifier = is_verifier and not state.keeps_last  # where a trial chose the epochs, none is better than others
         is_best = is_verifier and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
         self._say(
             f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "

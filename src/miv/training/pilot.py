@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool
-from miv.training.stage_module import Features
+from miv.training.stage_module import SplitFeatures
 
 ENOUGH = 200  # exemplars of validation; with fewer, the AUROC of two epochs differs by chance
 
 
-def halves(sets: dict[str, ExemplarSet], features: Features, seed: int) -> tuple[dict[str, ExemplarSet], Features]:
+def halves(
+    sets: dict[str, ExemplarSet], features: SplitFeatures, seed: int
+) -> tuple[dict[str, ExemplarSet], SplitFeatures]:
     """Train of one half of train; validation of the other half together with what there is of validation.
 
     All exemplars of one query are in the same half, and so are all queries of one class where classes are known: new

@@ -12,6 +12,7 @@ import torch
 from miv.backbones.backbone_base import check_kind
 from miv.backbones.cut_texts import warn_of_cut_texts
 from miv.backbones.feature_cache import embed_pool
+from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.data.instance_form import InstanceForm
 from miv.errors import MIVError, StoppedByUser
@@ -33,7 +34,7 @@ from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.pilot import ENOUGH, can_divide, halves
 from miv.training.run_folder import RunFolder
 from miv.training.similar_start import fit_start
-from miv.training.stage_module import Features
+from miv.training.stage_module import SplitFeatures
 from miv.training.stage_state import START, StageState
 from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, run_stage
 from miv.training.warnings_of_runs import warn_of_run
@@ -97,6 +98,8 @@ def train(
     if is_first_process():
         run.check(config, sets, data, started, resume=resume)
     verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
+    if start is None and isinstance(verifier.backbone, Features) and verifier.backbone.standardise:
+        verifier.backbone.fit(sets["train"].pool.values[sets["train"].used])
     verifier.backbone.train_only_last(config.trainable_layers)
     for exemplars in sets.values():
         (verifier.backbone if start is None else start).check(exemplars.pool)
@@ -134,7 +137,7 @@ def _run_stages(
     run: RunFolder,
     machine: Machine,
     progress: Progress,
-    known: Features | None = None,
+    known: SplitFeatures | None = None,
 ) -> dict[str, StageState]:
     """Train one stage after the other; ``known`` are the features of a frozen backbone, else they are embedded here."""
     device = next(verifier.pooling.parameters()).device
@@ -144,7 +147,15 @@ def _run_stages(
         has_begun = (run.checkpoints(stage.name) / LAST).is_file()
         if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
-            fit_start(verifier, sets["train"], fitted["train"], config.seed, only_scale=_only_scale(verifier, states))
+            fit_start(
+                verifier,
+                sets["train"],
+                fitted["train"],
+                config.seed,
+                validation=sets["validation"],
+                validation_features=fitted["validation"],
+                only_scale=_only_scale(verifier, states),
+            )
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)
@@ -190,7 +201,7 @@ def _planned(
     return planned
 
 
-def _embed(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path, progress: Progress) -> Features:
+def _embed(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path, progress: Progress) -> SplitFeatures:
     return {
         split: embed_pool(verifier.backbone, sets[split].pool, cache, progress) for split in ("train", "validation")
     }

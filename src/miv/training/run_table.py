@@ -55,20 +55,3 @@ def compare_runs(paths: list[Path], split: str) -> list[Summary]:
         settings = {name: config.get(name) for name in differing if name not in row}
         rows.append({**row, **settings})
     return rows
-
-
-def table(rows: list[Summary]) -> str:
-    """The rows as text, for people."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [names, *[[_cell(row.get(name)) for name in names] for row in rows]]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(names))]
-    cells.insert(1, ["─" * width for width in widths])
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
-    )
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)

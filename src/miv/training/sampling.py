@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 from miv.runtime.processes import ProcessShare
 from miv.training.stage_state import StageState
 
@@ -115,5 +115,5 @@ def _holders(exemplars: ExemplarSet) -> list[list[int]]:
     instance = np.concatenate([exemplars.bag_index, exemplars.query])
     exemplar = np.concatenate([exemplars.owner, np.arange(len(exemplars))])
     by_instance = np.argsort(instance, kind="stable")
-    borders = np.cumsum(np.bincount(instance, minlength=len(exemplars.pool)))[:-1]
+    borders = csr.borders(np.bincount(instance, minlength=len(exemplars.pool)))[1:-1]
     return [part.tolist() for part in np.split(exemplar[by_instance], borders)]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from miv.data import ExemplarSet
 from miv.data.batches import embedded, make_batch
+from miv.evaluation import auroc
 from miv.models.verifier import Verifier
 from miv.poolings import Pooling
 from miv.poolings.cap import CrossAttentionPooling
@@ -32,6 +33,7 @@ class StartFit:
         scale: of the cosine.
         intercept: of the logit.
         losses: ``(E,)`` cross-entropy of the train bags that it was fitted to.
+        auroc: of these bags.
     """
 
     centre: Tensor
@@ -39,6 +41,7 @@ class StartFit:
     scale: float
     intercept: float
     losses: NDArray[np.float64]
+    auroc: float
 
     @property
     def loss(self) -> float:
@@ -52,6 +55,8 @@ def fit_start(
     features: NDArray[np.float32],
     seed: int = 0,
     *,
+    validation: ExemplarSet | None = None,
+    validation_features: NDArray[np.float32] | None = None,
     only_scale: bool = False,
 ) -> StartFit | None:
     r"""Fit the start of a verifier whose similarity is a scaled cosine; ``None`` where it is the paper's.
@@ -66,20 +71,25 @@ def fit_start(
     trained before keeps the centre and the sharpness that it has learned, unless others are clearly better. Neither the
     weights of the pooling nor the map of its norm are touched.
 
+    With ``validation``, the mean of the AUROC on train and on validation decides instead, each counting the same. Where
+    train has few classes, soft attention may suit just these: on six digits it had 0.924 on train and 0.800 on
+    validation, where the nearest target had 0.882 and 0.897.
+
     Args:
         verifier: it is changed.
         train: the exemplars; where all have one label there is nothing to fit, and ``None`` is returned.
         features: ``(P, C)`` of the pool of ``train``, as the backbone gives them.
         seed: of the choice among many exemplars.
+        validation: exemplars that the start is checked on.
+        validation_features: ``(P, C)`` of their pool.
         only_scale: leave centre and sharpness as they are. A map that was learned on these very bags makes witnesses
             look nearer than those of new bags will, so that too little sharpness would seem enough.
     """
     pooling = verifier.pooling
     if not isinstance(pooling.norm, AlignedNorm) or not isinstance(pooling.similarity, ScaledProduct):
         return None
-    chosen = np.random.default_rng([seed, 11]).permutation(len(train))[:MOST_EXEMPLARS]
-    some = train.subset(np.sort(chosen))
-    if some.label.min() == some.label.max():
+    some = _some(train, seed)
+    if some is None:
         return None
     own, own_sharpness = pooling.norm.centre.clone(), _sharpness(pooling)
     centres = (torch.zeros_like(own), _mean_direction(train, features).to(own))
@@ -88,9 +98,13 @@ def fit_start(
         rivals = [] if only_scale else [_fits(pooling, some, features, centre, sharps) for centre in centres]
         if only_scale or not (_is_one_of(own, centres) and _is_one_of(own_sharpness, sharps)):
             rivals.insert(0, _fits(pooling, some, features, own, [own_sharpness]))
-        best, *others = (min(tried, key=lambda fit: fit.loss) for tried in rivals)
-        for other in others:
-            best = other if _is_clearly_better(other, best) else best
+        checked = None if validation is None else _some(validation, seed)
+        if only_scale or checked is None or validation_features is None:
+            best, *others = (min(tried, key=lambda fit: fit.loss) for tried in rivals)
+            for other in others:
+                best = other if _is_clearly_better(other, best) else best
+        else:
+            best = _agreed(pooling, rivals, checked, validation_features)
         _set(pooling, best.centre, best.sharpness)
         pooling.similarity.scale.fill_(best.scale)
         pooling.similarity.intercept.fill_(best.intercept)
@@ -108,6 +122,28 @@ def _set(pooling: Pooling, centre: Tensor, sharpness: Tensor | None) -> None:
         pooling.norm.centre.copy_(centre)
     if isinstance(pooling, CrossAttentionPooling) and pooling.sharpness is not None and sharpness is not None:
         pooling.sharpness.copy_(sharpness)
+
+
+def _some(exemplars: ExemplarSet, seed: int) -> ExemplarSet | None:
+    """Enough of them for a few numbers; ``None`` where they have one label only."""
+    chosen = np.random.default_rng([seed, 11]).permutation(len(exemplars))[:MOST_EXEMPLARS]
+    some = exemplars.subset(np.sort(chosen))
+    return None if some.label.min() == some.label.max() else some
+
+
+def _agreed(
+    pooling: Pooling, rivals: list[list[StartFit]], validation: ExemplarSet, features: NDArray[np.float32]
+) -> StartFit:
+    """The fit of the highest mean AUROC over train and validation; of equals, the later one, which is sharper."""
+    on_validation = [
+        auroc(validation.label, product)
+        for tried in rivals
+        for product in _products(pooling, validation, features, tried[0].centre, [fit.sharpness for fit in tried])
+    ]
+    fits = [fit for tried in rivals for fit in tried]
+    return max(
+        zip(fits, on_validation, range(len(fits)), strict=True), key=lambda one: (one[0].auroc + one[1], one[2])
+    )[0]
 
 
 def _is_one_of(given: Tensor | None, known: tuple[Tensor, ...] | list[None] | list[Tensor]) -> bool:
@@ -150,7 +186,7 @@ def _fit(product: NDArray[np.float64], label: NDArray[np.int8], centre: Tensor, 
         slope, intercept = 1.0, float(np.log(share / (1 - share)) - mean)
     sign = 1 - 2 * label.astype(np.float64)  # -1 where the label is 1
     losses = np.logaddexp(0, sign * (slope * product + intercept))
-    return StartFit(centre, sharpness, slope, intercept, losses)
+    return StartFit(centre, sharpness, slope, intercept, losses, auroc(label, product))
 
 
 def _products(

@@ -25,7 +25,7 @@ from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
 from miv.training.stage_state import EpochMetrics, StageState
 
-Features = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
+SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
 
 
 class StageModule(LightningModule):
@@ -41,7 +41,7 @@ class StageModule(LightningModule):
         config: TrainingConfig,
         stage: int,
         sets: dict[str, ExemplarSet],
-        features: Features | None,
+        features: SplitFeatures | None = None,
     ) -> None:
         super().__init__()
         self.verifier = verifier
@@ -50,10 +50,14 @@ class StageModule(LightningModule):
         self.sets = sets
         self.features = features
         self.state = StageState(criterion=config.criterion)
-        self.drawn = len(sets["train"])  # exemplars in an epoch
-        self.steps = -(-self.drawn // config.batch_size)
+        self.drawn, self.steps = self.count_drawn()
         self._loss_sum = 0.0  # of this process; not on a device, as some have no float64
         self._began = time.monotonic()
+
+    def count_drawn(self) -> tuple[int, int]:
+        """How many exemplars and batches an epoch has."""
+        drawn = len(self.sets["train"])
+        return drawn, -(-drawn // self.config.batch_size)
 
     def draw_batches(self, random: np.random.Generator) -> Batches:
         """The exemplars of each batch of an epoch, always as many batches."""

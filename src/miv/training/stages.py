@@ -20,7 +20,7 @@ from miv.training.epoch_progress import BY_NEAREST, EpochProgress
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.machine import Machine
 from miv.training.run_folder import RunFolder
-from miv.training.stage_module import Features, StageData, StageModule
+from miv.training.stage_module import SplitFeatures, StageData, StageModule
 from miv.training.stage_state import EpochMetrics, StageState
 
 CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
@@ -60,7 +60,7 @@ class Stage:
     @property
     def keeps_last(self) -> bool:
         """Whether there is nothing to choose among the epochs."""
-        return self.name == CONTRAST or self.take is not None
+        return self.name == CONTRAST or self.take is not None  # contrast has no verdict whose accuracy could choose
 
 
 def run_stage(
@@ -71,7 +71,7 @@ def run_stage(
     run: RunFolder,
     machine: Machine,
     before: dict[str, StageState],
-    features: Features | None,
+    features: SplitFeatures | None,
 ) -> StageState:
     """Train to the end of the stage, leave its best weights in the verifier, and return how it went.
 
@@ -82,9 +82,9 @@ def run_stage(
     folder = run.checkpoints(stage.name)
     state = read_state(folder / LAST, stage.criterion(config), keeps_last=stage.keeps_last) or StageState()
     if stage.take == 0:
-        state = _keep_start(stage, verifier, config, sets, run, features)
+        state = _keep_start(_module(stage, verifier, config, sets, features), folder)
     elif not state.is_over(stage.epochs(config), stage.patience):
-        state = _go_on(stage, verifier, config, sets, run, machine, before, features)
+        state = _go_on(stage, _module(stage, verifier, config, sets, features), run, machine, before)
     if ProcessShare.of_this_process().rank == 0:
         record_metrics(run, {**before, stage.name: state})  # a kill may have come between checkpoint and metrics
     best = Verifier.from_pretrained(folder / BEST)
@@ -96,16 +96,9 @@ def run_stage(
 
 
 def _go_on(
-    stage: Stage,
-    verifier: Verifier,
-    config: TrainingConfig,
-    sets: dict[str, ExemplarSet],
-    run: RunFolder,
-    machine: Machine,
-    before: dict[str, StageState],
-    features: Features | None,
+    stage: Stage, module: StageModule, run: RunFolder, machine: Machine, before: dict[str, StageState]
 ) -> StageState:
-    module = _module(stage, verifier, config, sets, features)
+    config = module.config
     module.state.keeps_last = stage.keeps_last
     module.state.criterion = stage.criterion(config)
     epochs_before = sum(state.epoch for state in before.values())
@@ -142,19 +135,11 @@ def _go_on(
     return module.state
 
 
-def _keep_start(
-    stage: Stage,
-    verifier: Verifier,
-    config: TrainingConfig,
-    sets: dict[str, ExemplarSet],
-    run: RunFolder,
-    features: Features | None,
-) -> StageState:
+def _keep_start(module: StageModule, folder: Path) -> StageState:
     """Keep the verifier as it is: a stage of no epochs."""
-    module = _module(stage, verifier, config, sets, features)
     module.state.start = module.measure()
     if ProcessShare.of_this_process().rank == 0:
-        verifier.save_pretrained(run.checkpoints(stage.name) / BEST)
+        module.verifier.save_pretrained(folder / BEST)
     return module.state
 
 
@@ -163,7 +148,7 @@ def _module(
     verifier: Verifier,
     config: TrainingConfig,
     sets: dict[str, ExemplarSet],
-    features: Features | None,
+    features: SplitFeatures | None,
 ) -> StageModule:
     if stage.frozen:
         verifier.backbone.freeze()

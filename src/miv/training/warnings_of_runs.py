@@ -37,7 +37,7 @@ def _at_chance(auroc: float, validation: ExemplarSet, what_to_try: str) -> str |
     if not 0 < yes < count:
         return None  # there is no AUROC
     reach = auroc_within_chance(validation.label)
-    if auroc > reach:
+    if auroc > reach or reach >= 1:  # so few exemplars tell nothing
         return None
     return (
         f"The verifier cannot be told from chance: its AUROC on the {count:,} exemplars of validation is {auroc:.3f}, "
@@ -50,14 +50,16 @@ def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str
     trained = [state for state in states.values() if state.history]
     if not trained or any(_gained(state, float(validation.label.mean())) for state in trained):
         return None
-    last = trained[-1].history[-1]
+    last, start = trained[-1].history[-1], trained[-1].start
     if last["train_loss"] >= last["validation_loss"] / 2:
         return None
-    start = ", and no epoch was better than the start, which was kept" if trained[-1].start is not None else ""
+    if start is not None and last["validation_loss"] <= 1.05 * start["validation_loss"]:
+        return None  # the start was as far off: nothing has become worse
+    kept = ", and no epoch was better than the start, which was kept" if start is not None else ""
     on_train, on_validation = last["train_loss"], last["validation_loss"]
     return (
         f"The training memorised the train bags: after the last epoch its loss is {on_train:.4f} on train and "
-        f"{on_validation:.2f} on validation{start}. {_WHAT_TO_TRY} A lower learning rate memorises more slowly."
+        f"{on_validation:.2f} on validation{kept}. {_WHAT_TO_TRY} A lower learning rate memorises more slowly."
     )
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet, InstancePool
+from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
 from miv.runtime.progress import Progress
 from miv.tasks.custom.nearness import nearest_classes
@@ -128,7 +128,7 @@ class Drawing:
         return ExemplarSet(
             pool=pool,
             query=np.array(queries, dtype=np.int64),
-            bag_ptr=np.cumsum([0, *map(len, bags)], dtype=np.int64),
+            bag_ptr=csr.borders([len(bag) for bag in bags]),
             bag_index=np.concatenate(bags),
             label=np.array([1, 0] * len(queries), dtype=np.int8)[: len(queries)],
             witness=np.concatenate(witness),
@@ -167,12 +167,13 @@ class _Classes:
 
     def __init__(self, pool: InstancePool, members: Mapping[str, NDArray[np.int64]], drawing: Drawing) -> None:
         groups: Sequence[NDArray[np.int64]] = list(members.values())
-        sizes = np.array([len(group) for group in groups])
+        ptr = csr.borders([len(group) for group in groups])
+        sizes = np.diff(ptr)
         self.count = len(groups)
         self.largest = int(sizes.max())
         self.flat = np.concatenate(groups)  # (n,) pool indices
-        self._borders = list(pairwise([0, *np.cumsum(sizes).tolist()]))
-        self._class_of = np.repeat(np.arange(len(groups)), sizes)  # (n,)
+        self._borders = list(pairwise(ptr.tolist()))
+        self._class_of = csr.owners(ptr)  # (n,)
         self.query_places = np.flatnonzero(sizes[self._class_of] >= 2)
         self._hard_share = drawing.hard_negatives
         self._near: list[NDArray[np.int64]] = []  # for each class the pool indices of the classes like it

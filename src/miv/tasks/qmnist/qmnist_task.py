@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import SPLITS, ExemplarSet, InstancePool
+from miv.data import SPLITS, ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
 from miv.runtime.progress import Progress
 from miv.tasks.options import check_whole, check_word
@@ -123,7 +123,7 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
     chosen = np.zeros(len(all_sizes), bool)
     for one, number in zip(size, wanted, strict=True):
         chosen[rng.choice(np.flatnonzero(all_sizes == one), number, replace=False)] = True
-    borders = np.cumsum([len(plan) for _, plan in parts])[:-1]
+    borders = csr.borders([len(plan) for _, plan in parts])[1:-1]
     kept = [
         (stock, plan.take(np.flatnonzero(mine)))
         for (stock, plan), mine in zip(parts, np.split(chosen, borders), strict=True)
@@ -155,6 +155,6 @@ def _exemplar_set(
 ) -> ExemplarSet:
     """The exemplars on a pool of all digits; a witness is a digit by the query's writer."""
     pool = InstancePool("image", digits.images, digits.writer.astype(str))
-    witness = digits.writer[bag_index] == np.repeat(digits.writer[query], bag_sizes)
-    bag_ptr = np.concatenate([[0], np.cumsum(bag_sizes)])
+    bag_ptr = csr.borders(bag_sizes)
+    witness = digits.writer[bag_index] == csr.to_rows(digits.writer[query], bag_ptr)
     return ExemplarSet(pool, query, bag_ptr, bag_index, label, witness, digits.digit[query].astype(str))

@@ -11,10 +11,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.data import csr
 from miv.errors import MIVError
+from miv.io.checked_values import Integers
 
 Draw = Literal["geometric", "uniform"]
-Integers = NDArray[np.int64]
 
 GEOMETRIC_P = 0.565
 """With it, and at most 5 a writer, QMNIST's bags have the paper's mean of 6.9 and variance of 6.4."""
@@ -99,10 +100,10 @@ def hold_out(rng: np.random.Generator, writer: Integers, digit: Integers, querie
     shuffled = rng.permutation(len(cell))
     in_cells = shuffled[np.argsort(cell[shuffled], kind="stable")]
     size = np.bincount(cell)
-    rank = np.arange(len(cell)) - np.repeat(np.cumsum(size) - size, size)  # place within the cell
+    rank = csr.places(csr.borders(size))  # place within the cell
     left = np.maximum(size - queries, 0)
     query = in_cells[rank < queries]
-    return Stock(query, cell[query], cells % 10, np.cumsum(left) - left, left, in_cells[rank >= queries])
+    return Stock(query, cell[query], cells % 10, csr.borders(left)[:-1], left, in_cells[rank >= queries])
 
 
 def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> ExemplarPlan:
@@ -185,7 +186,7 @@ def draw_bags(rng: np.random.Generator, stock: Stock, plan: ExemplarPlan) -> tup
         [_draw(rng, stock, cell[at : at + _PAIRS_A_CHUNK], count[at : at + _PAIRS_A_CHUNK]) for at in chunks]
     )
     order = np.lexsort((rng.random(len(drawn)), np.repeat(exemplar, count)))
-    return np.concatenate([[0], np.cumsum(plan.bag_sizes)]), drawn[order]
+    return csr.borders(plan.bag_sizes), drawn[order]
 
 
 def _draw(rng: np.random.Generator, stock: Stock, cell: Integers, count: Integers) -> Integers:

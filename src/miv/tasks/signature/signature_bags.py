@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from miv.data import ExemplarSet, InstancePool
+from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
 
 _TWICE = 0.2  # how often a writer lends a second anchor
@@ -84,7 +84,7 @@ def draw_exemplars(
     return ExemplarSet(
         pool,
         np.array(queries, np.int64),
-        np.cumsum([0, *map(len, bags)], dtype=np.int64),
+        csr.borders([len(bag) for bag in bags]),
         np.concatenate(bags),
         np.array(labels, np.int8),
         np.concatenate(witnesses),

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.tasks.synthetic.digit_shapes import ALLOGRAPHS
-from miv.tasks.synthetic.strokes import Floats, ink, trace
+from miv.tasks.synthetic.strokes import Float32s, ink, trace
 
 SIDE = 28
 _BOX = 20  # MNIST fits a digit into 20 × 20 pixels, then puts its centre of mass into the middle of 28 × 28
@@ -42,9 +42,9 @@ class Hands:
         points: for each digit and allograph ``(W, K, 2)`` where this hand puts the control points.
     """
 
-    traits: dict[str, Floats]
+    traits: dict[str, Float32s]
     allograph: NDArray[np.int64]
-    points: dict[tuple[int, int], Floats]
+    points: dict[tuple[int, int], Float32s]
 
     @classmethod
     def draw(cls, writers: int, rng: np.random.Generator) -> "Hands":
@@ -94,7 +94,7 @@ class Hands:
         glyph = ALLOGRAPHS[digit][form][1]
         count = len(writer)
 
-        def vary(name: str) -> Floats:
+        def vary(name: str) -> Float32s:
             noise = rng.standard_normal(count).astype(np.float32)
             return self.traits[name][writer] + difficulty * getattr(WITHIN, name) * noise
 
@@ -117,14 +117,14 @@ def _choose(digit: int, count: int, rng: np.random.Generator) -> NDArray[np.int6
     return rng.choice(len(common), size=count, p=common / common.sum())
 
 
-def _tilt(places: Floats, slant: Floats, width: Floats, turn: Floats) -> Floats:
+def _tilt(places: Float32s, slant: Float32s, width: Float32s, turn: Float32s) -> Float32s:
     """Stretch, slant and turn each drawing of ``(N, M, 2)``."""
     cosine, sine, stretch = np.cos(turn), np.sin(turn), np.exp(width)
     matrix = np.array([[cosine * stretch, sine * stretch], [-cosine * slant - sine, cosine - sine * slant]])
     return places @ np.moveaxis(matrix, -1, 0).astype(np.float32)  # (N, 2, 2)
 
 
-def _press(places: Floats, begins: NDArray[np.bool_], pen: Floats, nib: Floats) -> Floats:
+def _press(places: Float32s, begins: NDArray[np.bool_], pen: Float32s, nib: Float32s) -> Float32s:
     """Return the pen's radius ``(N, M)`` in pixels: broader where the pen moves down, less where it lands."""
     move = np.gradient(places, axis=1)
     down = move[..., 1] / (np.hypot(move[..., 0], move[..., 1]) + 1e-6)
@@ -133,7 +133,7 @@ def _press(places: Floats, begins: NDArray[np.bool_], pen: Floats, nib: Floats) 
     return radius.clip(0.6, 2.6)
 
 
-def _centre(places: Floats, radius: Floats) -> Floats:
+def _centre(places: Float32s, radius: Float32s) -> Float32s:
     """Scale each drawing to MNIST's box and put its centre of mass into the middle."""
     extent = np.ptp(places, axis=1).max(axis=1)  # (N,)
     pixels = places * ((_BOX - 2 * radius.mean(axis=1)) / extent)[:, None, None]

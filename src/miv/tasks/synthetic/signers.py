@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.tasks.synthetic.signature_shapes import han_signature, latin_signature
-from miv.tasks.synthetic.strokes import Floats, Glyph, ink, trace
+from miv.tasks.synthetic.strokes import Float32s, Glyph, ink, trace
 
 _SAMPLES = 900
 _TREMOR = 14  # places over which a tremor changes direction
@@ -72,7 +72,7 @@ class Signer:
             ``(N, H, 2 H)`` black ink on white.
         """
 
-        def vary(own: float, foreign: float, deviation: float) -> Floats:
+        def vary(own: float, foreign: float, deviation: float) -> Float32s:
             mean = own + 0.5 * (foreign - own)
             return (mean + difficulty * deviation * rng.standard_normal(count)).astype(np.float32)
 
@@ -97,20 +97,20 @@ class Signer:
         return _print(places, radius, height)
 
 
-def _wander(count: int, points: int, jitter: float, drift: float, rng: np.random.Generator) -> Floats:
+def _wander(count: int, points: int, jitter: float, drift: float, rng: np.random.Generator) -> Float32s:
     """Return displacements ``(N, K, 2)``: each point on its own, and a drift that adds up along the name."""
     own, step = rng.standard_normal((2, count, points, 2))
     return (jitter * own + drift * np.cumsum(step, axis=1)).astype(np.float32)
 
 
-def _tremor(places: Floats, rng: np.random.Generator) -> Floats:
+def _tremor(places: Float32s, rng: np.random.Generator) -> Float32s:
     """Return the quick small wobble of a hand that draws slowly, ``(N, M, 2)``."""
     noise = rng.standard_normal(places.shape).astype(np.float32)
     summed = np.cumsum(np.pad(noise, ((0, 0), (_TREMOR, 0), (0, 0))), axis=1)
     return 0.02 * (summed[:, _TREMOR:] - summed[:, :-_TREMOR]) / np.float32(np.sqrt(_TREMOR))
 
 
-def _print(places: Floats, radius: Floats, height: int) -> NDArray[np.uint8]:
+def _print(places: Float32s, radius: Float32s, height: int) -> NDArray[np.uint8]:
     """Fit each signature ``(N, M, 2)`` into its image, make it black and white, and halve the size.
 
     Real signatures go the same way: black and white at twice the size, then resized.

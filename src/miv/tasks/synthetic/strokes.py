@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+Float32s = NDArray[np.float32]
 Stroke = list[tuple[float, float]]
 
 
@@ -28,7 +28,7 @@ class Glyph:
         strokes: for each stroke the points it passes, in the order of the pen.
     """
 
-    points: Floats
+    points: Float32s
     strokes: tuple[tuple[int, ...], ...]
 
     @classmethod
@@ -43,7 +43,7 @@ class Glyph:
         return cls(np.array(list(place), np.float32), indices)
 
 
-def trace(glyph: Glyph, points: Floats, curvature: Floats, samples: int) -> tuple[Floats, NDArray[np.bool_]]:
+def trace(glyph: Glyph, points: Float32s, curvature: Float32s, samples: int) -> tuple[Float32s, NDArray[np.bool_]]:
     """Follow the pen through moved control points.
 
     Args:
@@ -60,7 +60,7 @@ def trace(glyph: Glyph, points: Floats, curvature: Floats, samples: int) -> tupl
     return angular + curvature[:, None, None] * (rounded - angular), begins
 
 
-def _bases(glyph: Glyph, samples: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def _bases(glyph: Glyph, samples: int) -> tuple[Float32s, Float32s, NDArray[np.bool_]]:
     """Return weights ``(M, K)`` of the control points for straight and for smooth strokes."""
     spans = [np.linalg.norm(np.diff(glyph.points[list(s)], axis=0), axis=1) for s in glyph.strokes]
     density = samples / sum(float(span.sum()) for span in spans)
@@ -83,7 +83,7 @@ def _bases(glyph: Glyph, samples: int) -> tuple[Floats, Floats, NDArray[np.bool_
     return np.concatenate(straight), np.concatenate(smooth), np.concatenate(begins)
 
 
-def ink(places: Floats, radius: Floats, height: int, width: int) -> Floats:
+def ink(places: Float32s, radius: Float32s, height: int, width: int) -> Float32s:
     """Draw discs of ink along the pen's way.
 
     Args:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from miv.data import ExemplarSet, InstancePool
+from miv.data import ExemplarSet, InstancePool, csr
 from miv.runtime.progress import Progress
 from miv.tasks.options import check_difficulty, check_room, check_whole
 from miv.tasks.qmnist.writer_bags import Recipe, draw_bags, hold_out, plan_exemplars
@@ -55,7 +55,7 @@ class SyntheticDigits:
                 stock = hold_out(rng, writer, digit, queries)
                 plan = plan_exemplars(rng, stock, Recipe(queries, fewest=3, most=5, lent=5, draw="geometric"))
                 bag_ptr, bag_index = draw_bags(rng, stock, plan)
-                witness = writer[bag_index] == np.repeat(writer[plan.query], plan.bag_sizes)
+                witness = writer[bag_index] == csr.to_rows(writer[plan.query], bag_ptr)
                 names = np.array([f"{split}-{number:04d}" for number in writer], dtype=object)
                 pool = InstancePool("image", images, names)
                 group = digit[plan.query].astype(str)

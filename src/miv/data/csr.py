@@ -1,0 +1,95 @@
+"""Arithmetic over ragged bags in NumPy: ``ptr`` ``(E + 1,)`` are the borders, bag ``e`` is rows ``ptr[e]:ptr[e + 1]``.
+
+Every function takes bags of any size, empty ones too.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miv.io.checked_values import Floats, Integers, Mask
+
+
+def borders(sizes: ArrayLike) -> Integers:
+    """Return ``(E + 1,)`` the borders between bags of these sizes ``(E,)``.
+
+    >>> borders([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    return np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64))])
+
+
+def owners(ptr: Integers) -> Integers:
+    """Return ``(T,)`` the bag of each row.
+
+    >>> owners(borders([2, 0, 3])).tolist()
+    [0, 0, 2, 2, 2]
+    """
+    return to_rows(np.arange(len(ptr) - 1), ptr)
+
+
+def places(ptr: Integers) -> Integers:
+    """Return ``(T,)`` the place of each row within its bag.
+
+    >>> places(borders([2, 0, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    return np.asarray(np.arange(ptr[-1]) - to_rows(ptr[:-1], ptr))
+
+
+def to_rows(values: ArrayLike, ptr: Integers) -> NDArray[Any]:
+    """Return ``(T, ...)``: the value of each bag ``(E, ...)``, once for each of its rows.
+
+    >>> to_rows([0.5, 0.1, 0.2], borders([2, 0, 3])).tolist()
+    [0.5, 0.5, 0.2, 0.2, 0.2]
+    """
+    return np.repeat(np.asarray(values), np.diff(ptr), axis=0)
+
+
+def bag_sums(values: ArrayLike, ptr: Integers) -> NDArray[Any]:
+    """Return ``(E,)`` the sum of the values ``(T,)`` in each bag; of a mask, how many are true.
+
+    >>> bag_sums([True, True, False, True, True], borders([2, 0, 3])).tolist()
+    [2, 0, 2]
+    """
+    return _reduce(np.add, values, ptr, empty=0)
+
+
+def bag_maxima(values: ArrayLike, ptr: Integers) -> Floats:
+    """Return ``(E,)`` the largest of the values ``(T,)`` in each bag, minus infinity for an empty one.
+
+    >>> bag_maxima([1, 4, 2, 3, 2], borders([2, 0, 3])).tolist()
+    [4.0, -inf, 3.0]
+    """
+    return _reduce(np.maximum, np.asarray(values, np.float64), ptr, empty=-np.inf)
+
+
+def bag_any(mask: ArrayLike, ptr: Integers) -> Mask:
+    """Return ``(E,)`` the bags in which the mask ``(T,)`` is true anywhere.
+
+    >>> bag_any([False, True, False, False, False], borders([2, 0, 3])).tolist()
+    [True, False, False]
+    """
+    return _reduce(np.logical_or, mask, ptr, empty=False)
+
+
+def take_bags(ptr: Integers, chosen: Integers) -> tuple[Integers, Integers]:
+    """Return the borders ``(B + 1,)`` of the chosen bags ``(B,)`` in that order, and the rows that they hold.
+
+    >>> [array.tolist() for array in take_bags(borders([2, 1, 3]), np.array([2, 0]))]
+    [[0, 3, 5], [3, 4, 5, 0, 1]]
+    """
+    taken = borders(np.diff(ptr)[chosen])
+    return taken, to_rows(ptr[chosen], taken) + places(taken)
+
+
+def _reduce(operation: np.ufunc, values: ArrayLike, ptr: Integers, empty: float) -> NDArray[Any]:
+    """Reduce each bag; ``reduceat`` alone gives an empty bag the first value of the next."""
+    filled = np.diff(ptr) > 0
+    reduced = operation.reduceat(np.asarray(values), ptr[:-1][filled])
+    if filled.all():
+        return reduced
+    found = np.full((len(filled), *reduced.shape[1:]), empty, reduced.dtype)
+    found[filled] = reduced
+    return found

@@ -1,0 +1,50 @@
+"""Vectors as they are, or with every channel brought to one scale."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from miv import Verifier
+from miv.backbones import create_backbone
+from miv.backbones.features import Features
+from miv.data import ExemplarSet, InstancePool
+from miv.training.auto import choose
+from miv.training.run import Machine, train
+from tests.training.tiny import tiny_sets
+
+
+def in_other_units(exemplars: ExemplarSet) -> ExemplarSet:
+    """The last channel in units a thousand times as small."""
+    values = exemplars.pool.values * np.array([1.0] * 7 + [1_000.0], np.float32)
+    pool = InstancePool("features", values, exemplars.pool.classes)
+    given = exemplars
+    return ExemplarSet(pool, given.query, given.bag_ptr, given.bag_index, given.label, witness=given.witness)
+
+
+def test_standardised_channels_have_mean_0_and_deviation_1() -> None:
+    values = np.array([[1, 10, 5], [3, 30, 5]], np.float32)
+    backbone = create_backbone("features", channels=3, standardise=True)
+    assert isinstance(backbone, Features)
+    backbone.fit(values)
+    assert backbone(torch.from_numpy(values)).tolist() == [[-1, -1, 0], [1, 1, 0]]  # a constant channel tells nothing
+
+
+def test_auto_standardises_only_where_one_channel_outweighs_the_others() -> None:
+    sets = tiny_sets("features")
+    assert choose(sets, {}).config.backbone_options == {}
+    choice = choose({split: in_other_units(one) for split, one in sets.items()}, {})
+    assert choice.config.backbone_options == {"standardise": True}
+    assert "standardised" in choice.reason
+
+
+def test_units_do_not_matter(tmp_path: Path) -> None:
+    """Trained on other units, saved and loaded, a verifier is as good as on the first ones."""
+    sets = {split: in_other_units(one) for split, one in tiny_sets("features").items()}
+    config = choose(sets, {"max_epochs": 1, "align_epochs": 0}).config.changed({"max_epochs": 1, "align_epochs": 0})
+    found = train(sets, config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))["test"].metrics["auroc"]
+    assert found > 0.95
+    backbone = Verifier.from_pretrained(tmp_path / "run").backbone
+    assert isinstance(backbone, Features)
+    assert float(backbone.deviation[7] / backbone.deviation[0]) == pytest.approx(1_000, rel=0.3)
