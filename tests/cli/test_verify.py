@@ -137,7 +137,7 @@ def test_a_table_in_parts_is_the_table_at_once(
         read.append(path)
         return read_image(path, **form)
 
-    monkeypatch.setattr("miv.inference.gathering.read_image", counting)
+    monkeypatch.setattr("miv.inference.distinct_instances.read_image", counting)
     run("images", "--bags", "pairs.csv", "--out", out, *by_instance)
     assert len(read) == 4
     whole, parts = (

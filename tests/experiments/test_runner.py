@@ -307,9 +307,9 @@ def test_what_a_remote_cell_says_is_in_its_log(places: JobFolders, monkeypatch: 
         print("epoch 1", file=sys.stderr)
         raise MIVError("No room.")
 
-    monkeypatch.setattr("miv.experiments.cells.compute", compute)
-    monkeypatch.setattr("miv.training.run.set_threads", lambda *_: None)
-    monkeypatch.setattr("miv.runtime.memory.keep_memory", lambda: None)
+    monkeypatch.setattr("miv.experiments.ray_runner.compute", compute)
+    monkeypatch.setattr("miv.experiments.ray_runner.set_threads", lambda *_: None)
+    monkeypatch.setattr("miv.experiments.ray_runner.keep_memory", lambda: None)
     with pytest.raises(MIVError, match="No room"):
         compute_remotely(job_of().document(), vars(places), 1)
     log = job_of().log(places.work).read_text()

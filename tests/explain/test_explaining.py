@@ -2,7 +2,6 @@
 
 from itertools import permutations
 from math import factorial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,11 @@ from torch import Tensor
 from miv import Bags, Verifier, list_poolings
 from miv.errors import MIVError
 from miv.evaluation import evaluate, witness_metrics
-from miv.explain import as_shares, attention_rollout, explain, explain_features
+from miv.explain import as_shares, attention_rollout, explain_features
 from miv.explain import subsets as subsets_module
 from miv.explain.shapley import shapley
-from miv.explain.subsets import score_instances
-from miv.inference.prediction import predict
+from miv.explain.subsets import LogitFunction, score_instances
+from miv.inference.prediction import explain, predict
 from miv.poolings.msa import SelfAttentionPooling
 from tests.training.tiny import tiny_sets
 
@@ -128,16 +127,14 @@ def test_sampled_shapley_comes_near_the_exact_one_with_more_orders() -> None:
     assert many < 0.02 * float(exact.abs().mean())
 
 
-class Game:
-    """A verifier of numbers: the greatest of a bag counts, and each of them a little; the logit is moved as a whole."""
+def game(moved: float) -> LogitFunction:
+    """Bags of numbers: the greatest of a bag counts, and each of them a little; the logit is moved as a whole."""
 
-    def __init__(self, moved: float) -> None:
-        self.moved = moved
-
-    def verify_features(self, query: Any, bags: Bags) -> Any:
+    def logits(query: Tensor, bags: Bags) -> Tensor:
         values = bags.values[:, 0]
-        logit = torch.stack([part.max() + 0.3 * part.sum() for part in bags.split(values)])
-        return SimpleNamespace(logit=logit + self.moved)
+        return torch.stack([part.max() + 0.3 * part.sum() for part in bags.split(values)]) + moved
+
+    return logits
 
 
 @pytest.mark.parametrize("moved", [-5.0, 3.0])
@@ -148,7 +145,7 @@ def test_a_sample_does_not_depend_on_the_logit_of_nothing(moved: float) -> None:
 
     def scores(moved: float, exact_up_to: int) -> Any:
         planner = shapley(exact_up_to, permutations=32, seed=0)
-        return score_instances(Game(moved), torch.zeros(1, 1), bags, planner)  # type: ignore[arg-type]
+        return score_instances(game(moved), torch.zeros(1, 1), bags, planner)
 
     np.testing.assert_allclose(scores(moved, 1), scores(0.0, 1) + moved / 12, atol=1e-5)
     np.testing.assert_allclose(scores(moved, 1), scores(moved, 12), atol=0.15)
@@ -174,7 +171,7 @@ def test_an_error_leaves_every_part_in_its_mode() -> None:
     verifier, exemplars = some_verifier("mi_net").train(), tiny_sets("features", 20)["test"]
     verifier.backbone.eval()
     for work in (
-        lambda: explain(verifier, exemplars, "rollout"),  # msa only
+        lambda: explain(verifier, exemplars, "shapley", permutations=0),
         lambda: predict(verifier, exemplars, np.zeros((1, 8), np.float32)),  # fewer rows than the pool has
         lambda: verifier.verify(np.full(8, np.nan), np.zeros((2, 8))),
     ):
@@ -236,7 +233,7 @@ def test_rollout_by_eye() -> None:
     layer.to_query.weight.data.zero_()  # type: ignore[union-attr, operator]
     query, bags = torch.randn(2, 4), Bags.from_list([torch.randn(2, 4), torch.randn(4, 4)])
     with torch.inference_mode():
-        np.testing.assert_allclose(attention_rollout(verifier, query, bags), [0.5, 0.5, 0.25, 0.25, 0.25, 0.25])
+        np.testing.assert_allclose(attention_rollout(verifier.pooling, query, bags), [0.5, 0.5, 0.25, 0.25, 0.25, 0.25])
 
 
 def test_rollout_is_the_product_of_the_layers_attention() -> None:
@@ -257,7 +254,7 @@ def test_rollout_is_the_product_of_the_layers_attention() -> None:
                     sequence = layer(sequence, mask)
                 total += product[0, 1:]
             expected += (total / total.sum()).tolist()
-        np.testing.assert_allclose(attention_rollout(verifier, query, bags), expected, atol=1e-5)
+        np.testing.assert_allclose(attention_rollout(verifier.pooling, query, bags), expected, atol=1e-5)
 
 
 def test_the_weights_of_a_layer_are_those_it_attends_with() -> None:

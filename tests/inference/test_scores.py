@@ -13,7 +13,7 @@ from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.scalings import Platt
 from miv.errors import MIVError
 from miv.inference.verdict import Verdicts
-from miv.inference.verifying_parts import VerifyingParts
+from miv.inference.verifying import Verifying
 
 
 def vectors(*shape: int, seed: int = 0) -> Any:
@@ -127,6 +127,6 @@ def test_a_score_that_overflows_is_named_by_its_exemplar() -> None:
 def test_part_by_part_as_all_at_once() -> None:
     verifier = some_verifier("cap_dba_l2")
     queries, bags = list(vectors(2, 4)), [list(vectors(3, 4, seed=1)), list(vectors(2, 4, seed=2))]
-    parts = [VerifyingParts(verifier).verify([query], [bag], ["row"]) for query, bag in zip(queries, bags, strict=True)]
+    parts = [Verifying(verifier).verify([query], [bag]) for query, bag in zip(queries, bags, strict=True)]
     together = verifier.verify_many(np.stack(queries), [np.stack(bag) for bag in bags])
     assert np.concatenate([part.scores for part in parts]) == pytest.approx(together.scores, abs=1e-6)

@@ -72,7 +72,7 @@ def test_batches_of_targets_do_not_change_the_answers(monkeypatch: pytest.Monkey
     verifier = Verifier("cap_dba_l2", channels=4).eval()
     queries, bags = vectors(9, 4), [vectors(1 + number % 4, 4, seed=number) for number in range(9)]
     whole = verifier.verify_many(queries, bags)
-    monkeypatch.setattr("miv.inference.deciding._TOGETHER", 3)  # less than one of the bags
+    monkeypatch.setattr("miv.inference.engine._TOGETHER", 3)  # less than one of the bags
     parts = verifier.verify_many(queries, bags)
     assert parts.probability == pytest.approx(whole.probability, abs=1e-6)
     assert parts.ptr.tolist() == whole.ptr.tolist()

@@ -357,7 +357,7 @@ def test_a_pooling_without_attention_names_witnesses_which_a_prediction_does_not
     verdicts = model.verify(queries, bags)
     assert verdicts.witnesses_by == "leave_one_out"
     assert [[one.index for one in verdict.witnesses] for verdict in verdicts] == [places.tolist() for places in found]
-    monkeypatch.delattr("miv.explain.explain_features")
+    monkeypatch.delattr("miv.inference.engine.explain_features")
     assert model.predict_proba(queries, bags).shape == (20, 2)
     assert model.predict(queries, bags).tolist() == [1] * 20
 

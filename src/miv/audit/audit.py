@@ -20,8 +20,7 @@ from miv.backbones.feature_cache import embed_exemplars
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError
 from miv.evaluation import Predictions, auroc, evaluate
-from miv.explain import explain
-from miv.inference.prediction import predict
+from miv.inference.prediction import explain, predict
 from miv.io.checked_values import Mask
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress, SilentProgress

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from miv.calibration.calibration_pictures import write_pictures
+from miv.calibration.calibration_text import calibration_text
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import CONFIDENCE
 from miv.calibration.goals import EqualErrors, Goal, parse_goal
@@ -51,14 +53,10 @@ class Calibration:
 
     def text(self) -> str:
         """Everything as tables for people."""
-        from miv.calibration.calibration_text import calibration_text
-
         return calibration_text(self.point)
 
     def write_pictures(self, folder: Path | str) -> list[Path]:
         """Write ``roc``, ``det`` and ``reliability`` as PNG and SVG, and return the paths."""
-        from miv.calibration.calibration_pictures import write_pictures
-
         return write_pictures(self, folder)
 
 
@@ -82,7 +80,7 @@ def calibrate(
         scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto``, see ``choose_scaling``.
         epsilon: the share of true witnesses that may be outside the witness sets, where enough witnesses are known.
         shares: ``(T,)``, of sum 1 in each bag, that the witness rule is for instead of attention, such as those of
-            ``miv.explain.witness_shares``.
+            ``miv.inference.prediction.witness_shares``.
         witnesses_by: what gave them, where there are any. The rule is refused for others.
         rounds: of the bootstrap.
         seed: of folds, halves and bootstrap.

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.calibration.calibrate import Calibration
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, reliability_points
 from miv.evaluation import auroc
@@ -15,10 +14,12 @@ from miv.evaluation.pictures import QUIET, line_styles, picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from miv.calibration.calibrate import Calibration
+
 _SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 
 
-def write_pictures(calibration: Calibration, folder: Path | str) -> list[Path]:
+def write_pictures(calibration: "Calibration", folder: Path | str) -> list[Path]:
     """Write ``roc``, ``det`` and ``reliability``, each as PNG and SVG, and return the paths."""
     folder = Path(folder)
     probability = calibration.point.probability(calibration.predictions.logit)
@@ -37,7 +38,7 @@ def write_pictures(calibration: Calibration, folder: Path | str) -> list[Path]:
     return [folder / f"{name}.{suffix}" for name in ("roc", "det", "reliability") for suffix in ("png", "svg")]
 
 
-def _draw_roc(axes: "Axes", calibration: Calibration, curve: ErrorCurve) -> None:
+def _draw_roc(axes: "Axes", calibration: "Calibration", curve: ErrorCurve) -> None:
     area = auroc(calibration.predictions.label, calibration.predictions.logit)
     [style] = line_styles(1)
     axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=":", label="chance  0.500")
@@ -50,7 +51,7 @@ def _draw_roc(axes: "Axes", calibration: Calibration, curve: ErrorCurve) -> None
     axes.legend(loc="lower right")
 
 
-def _draw_det(axes: "Axes", calibration: Calibration, curve: ErrorCurve) -> None:
+def _draw_det(axes: "Axes", calibration: "Calibration", curve: ErrorCurve) -> None:
     """On both axes the quantiles of the normal distribution: normally distributed scores give a straight line."""
     from scipy.special import ndtri
 
@@ -75,7 +76,7 @@ def _draw_det(axes: "Axes", calibration: Calibration, curve: ErrorCurve) -> None
     axes.legend(loc="upper right")
 
 
-def _draw_reliability(axes: "Axes", calibration: Calibration, title: str, of: NDArray[np.bool_]) -> None:
+def _draw_reliability(axes: "Axes", calibration: "Calibration", title: str, of: NDArray[np.bool_]) -> None:
     label = calibration.predictions.label[of]
     before, after = line_styles(2)[::-1]
     axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=":")
@@ -90,7 +91,7 @@ def _draw_reliability(axes: "Axes", calibration: Calibration, title: str, of: ND
     axes.legend(loc="upper left")
 
 
-def _dot(axes: "Axes", x: float, y: float, calibration: Calibration, style: dict[str, Any]) -> None:
+def _dot(axes: "Axes", x: float, y: float, calibration: "Calibration", style: dict[str, Any]) -> None:
     label = f"threshold  {calibration.point.threshold:.3f}"
     look: dict[str, Any] = {
         "markersize": 8,

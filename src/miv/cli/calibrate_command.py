@@ -56,8 +56,8 @@ def calibrate(
     from miv.calibration.calibration_text import little_said
     from miv.data import load_split
     from miv.data.set_folder import is_set
-    from miv.explain import check_method, witness_shares
-    from miv.inference.prediction import predict
+    from miv.explain import check_method
+    from miv.inference.prediction import predict, witness_shares
     from miv.io.cache_folder import feature_folder
     from miv.io.model_files import find_verifier
     from miv.models.hub import is_folder
@@ -78,13 +78,13 @@ def calibrate(
     exemplars = load_split(data, split)
     verifier = Verifier.from_pretrained(model)
     by = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
-    check_method(verifier, by)
+    check_method(verifier.pooling, by)
     kept, progress = _kept_answers(model, exemplars), RichProgress()
     needs_shares = by != "attention" and exemplars.witness is not None
     features = shares = None
     if kept is None or needs_shares:
         features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
-    answers = predict(verifier, exemplars, features) if kept is None else kept
+    answers = predict(verifier, exemplars, features, progress) if kept is None else kept
     if needs_shares:
         shares = witness_shares(verifier, exemplars, answers.logit, by, progress, features)
     found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by)

@@ -41,8 +41,8 @@ def evaluate(
     from miv.data import load_split
     from miv.evaluation import evaluate as measure
     from miv.evaluation import write_curves
-    from miv.explain import METHODS, explain
-    from miv.inference.prediction import predict
+    from miv.explain import METHODS
+    from miv.inference.prediction import explain, predict
     from miv.io.cache_folder import feature_folder
     from miv.models.verifier import Verifier
     from miv.runtime.progress import RichProgress
@@ -55,7 +55,7 @@ def evaluate(
     verifier = Verifier.from_pretrained(model)
     progress = RichProgress()
     features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
-    answers = predict(verifier, exemplars, features)
+    answers = predict(verifier, exemplars, features, progress)
     scores = (
         None if witnesses is None else explain(verifier, exemplars, witnesses, features=features, progress=progress)
     )

@@ -23,6 +23,7 @@ from miv.data.array_checks import (
     list_of,
 )
 from miv.data.instance_pool import InstancePool
+from miv.data.set_folder import load_set, save_set
 from miv.errors import MIVError
 
 
@@ -108,9 +109,7 @@ class ExemplarSet:
     @classmethod
     def load(cls, folder: Path | str, *, verify: bool = False) -> "ExemplarSet":
         """Open a saved set; see ``miv.data.set_folder.load_set``."""
-        from miv.data.set_folder import load_set
-
-        return load_set(Path(folder), verify=verify)
+        return load_set(cls, Path(folder), verify=verify)
 
     def save(
         self,
@@ -122,8 +121,6 @@ class ExemplarSet:
         overwrite: bool = False,
     ) -> None:
         """Write the set as a folder, whole or not at all; see ``miv.data.set_folder.save_set``."""
-        from miv.data.set_folder import save_set
-
         save_set(self, Path(folder), builder=builder, options=options, seed=seed, overwrite=overwrite)
 
     def __len__(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +10,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from miv.data import csr
-from miv.data.exemplar_set import ExemplarSet
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import Manifest
 from miv.errors import MIVError
+
+if TYPE_CHECKING:
+    from miv.data.exemplar_set import ExemplarSet
 
 MAX_INDEX = 2**31 - 1  # indices are int32 on disk
 ROW_GROUP = 128 * 1024
@@ -21,7 +23,7 @@ _FREE_BYTES = 64 << 20  # a column may always unpack to so many bytes,
 _LARGEST_RATIO = 1000  # or to so many times the size of its file
 
 
-def write_table(exemplars: ExemplarSet, path: Path) -> None:
+def write_table(exemplars: "ExemplarSet", path: Path) -> None:
     """Write ``exemplars.parquet``."""
     if max(len(exemplars.pool), len(exemplars.bag_index)) > MAX_INDEX:
         raise MIVError(f"A set holds at most {MAX_INDEX} instances and bag entries. Save it in parts.")

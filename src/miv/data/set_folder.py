@@ -11,23 +11,25 @@ once; ``verify=True`` does: it compares their hash and looks for NaN. Nothing is
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from miv.data import parquet_columns
-from miv.data.exemplar_set import ExemplarSet
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import NAME, FileEntry, Manifest
 from miv.errors import MIVError
 from miv.io.whole_files import refuse_current_folder, said_plainly, sha256_of, whole_folder
+
+if TYPE_CHECKING:
+    from miv.data.exemplar_set import ExemplarSet
 
 TABLE, POOL_ARRAY, POOL_TABLE = "exemplars.parquet", "pool.npy", "pool.parquet"
 FILES = {NAME, TABLE, POOL_ARRAY, POOL_TABLE}
 
 
 def save_set(
-    exemplars: ExemplarSet,
+    exemplars: "ExemplarSet",
     folder: Path,
     *,
     builder: str,
@@ -50,7 +52,9 @@ def save_set(
         write_set(exemplars, temporary, builder=builder, options=options, seed=seed)
 
 
-def write_set(exemplars: ExemplarSet, folder: Path, *, builder: str, options: dict[str, Any], seed: int | None) -> None:
+def write_set(
+    exemplars: "ExemplarSet", folder: Path, *, builder: str, options: dict[str, Any], seed: int | None
+) -> None:
     """Write the files of a set into a folder that exists and is empty."""
     pool = exemplars.pool
     pool.check_finite()
@@ -77,8 +81,8 @@ def write_set(exemplars: ExemplarSet, folder: Path, *, builder: str, options: di
     ).write(folder)
 
 
-def load_set(folder: Path, *, verify: bool = False) -> ExemplarSet:
-    """Open a saved set and check it; with ``verify`` also every value of a mapped pool."""
+def load_set(make: type["ExemplarSet"], folder: Path, *, verify: bool = False) -> "ExemplarSet":
+    """Open a saved set, make and check it; with ``verify`` also every value of a mapped pool."""
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected one that `miv data` or ExemplarSet.save wrote.")
     manifest = Manifest.read(folder)
@@ -95,7 +99,7 @@ def load_set(folder: Path, *, verify: bool = False) -> ExemplarSet:
         pool = InstancePool(manifest.kind, values, classes)  # type: ignore[arg-type]
         if verify:
             pool.check_finite()
-        exemplars = ExemplarSet(pool, **table)
+        exemplars = make(pool, **table)
     except MIVError as error:
         raise MIVError(f"{folder}: {error}") from error
     _check_counts(folder, manifest, exemplars)
@@ -176,7 +180,7 @@ def _map_array(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
     return array
 
 
-def _check_counts(folder: Path, manifest: Manifest, exemplars: ExemplarSet) -> None:
+def _check_counts(folder: Path, manifest: Manifest, exemplars: "ExemplarSet") -> None:
     counted = {
         "instances": len(exemplars.pool),
         "exemplars": len(exemplars),

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from miv.data.exemplar_set import ExemplarSet
-from miv.data.set_folder import is_set, load_set, refuse_to_destroy, write_set
+from miv.data.set_folder import is_set, refuse_to_destroy, write_set
 from miv.errors import MIVError, unknown_name
 from miv.io.whole_files import whole_folder
 
@@ -53,13 +53,13 @@ def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, Exempl
         else:
             hint = "`miv data from-folder` makes them from a folder per class, `miv data from-table` from a table."
         raise MIVError(f"{folder} holds none of the folders {', '.join(SPLITS)}. {hint}")
-    return {split: load_set(folder / split, verify=verify) for split in found}
+    return {split: ExemplarSet.load(folder / split, verify=verify) for split in found}
 
 
 def load_split(folder: Path | str, split: str) -> ExemplarSet:
     """Open one split of a folder of splits; where the folder is itself one set, that set."""
     if is_set(Path(folder)):
-        return load_set(Path(folder))
+        return ExemplarSet.load(folder)
     sets = load_splits(folder)
     if split not in sets:
         raise unknown_name("split", split, sets)

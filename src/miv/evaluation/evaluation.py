@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation.classification import classification_metrics
 from miv.evaluation.entropy import entropy_metrics
+from miv.evaluation.evaluation_text import evaluation_text
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import WITNESS_METRICS, UndefinedWitness, witness_metrics
@@ -60,8 +61,6 @@ class Evaluation:
 
     def text(self) -> str:
         """Everything as tables for people."""
-        from miv.evaluation.evaluation_text import evaluation_text
-
         return evaluation_text(self)
 
 
@@ -78,7 +77,7 @@ def evaluate(
         predictions: the answers, beside what is true.
         undefined: as in ``witness_metrics``.
         score: ``(T,)`` by which the witness metrics rank the instances instead of by attention, such as those of
-            ``miv.explain.explain``.
+            ``miv.inference.prediction.explain``.
         point: of a calibrated verifier, to measure its verdicts besides.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 4], group=["3", "7"])

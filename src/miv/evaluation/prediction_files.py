@@ -1,7 +1,7 @@
 """Predictions as a Parquet file: one row an exemplar, its bag as lists."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +9,10 @@ import pyarrow.parquet as pq
 
 from miv.data import csr
 from miv.errors import MIVError
-from miv.evaluation.predictions import Predictions
 from miv.io.whole_files import whole_file
+
+if TYPE_CHECKING:
+    from miv.evaluation.predictions import Predictions
 
 _COLUMNS = {
     "logit": pa.float64(),
@@ -24,7 +26,7 @@ _COLUMNS = {
 _REQUIRED = ("logit", "label", "bag_size")
 
 
-def write_predictions(predictions: Predictions, path: Path) -> None:
+def write_predictions(predictions: "Predictions", path: Path) -> None:
     """Write the file, whole or not at all."""
     borders = pa.array(predictions.ptr)
     data = {
@@ -47,8 +49,8 @@ def write_predictions(predictions: Predictions, path: Path) -> None:
         pq.write_table(pa.table(data), temporary, compression="zstd", write_page_checksum=True)
 
 
-def read_predictions(path: Path) -> Predictions:
-    """Read a file that ``write_predictions`` wrote; refuse any other."""
+def read_columns(path: Path) -> dict[str, Any]:
+    """Read a file that ``write_predictions`` wrote as the arguments of ``Predictions``; refuse any other."""
     if not path.is_file():
         raise MIVError(f"There is no file {path}. Expected predictions that `miv evaluate` wrote.")
     try:
@@ -65,10 +67,7 @@ def read_predictions(path: Path) -> Predictions:
             row = int((lengths != sizes).argmax())
             raise MIVError(f"{path}, row {row}: {name!r} has {lengths[row]} entries, but bag_size is {sizes[row]}.")
         found[name] = values
-    try:
-        return Predictions(**found)
-    except MIVError as error:
-        raise MIVError(f"{path} does not hold predictions: {error}") from error
+    return found
 
 
 def _check_columns(path: Path, schema: Any) -> None:

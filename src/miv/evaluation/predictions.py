@@ -12,6 +12,7 @@ from miv.data import ExemplarSet, csr
 from miv.data.array_checks import as_integers, as_strings, check_range
 from miv.errors import MIVError
 from miv.evaluation.metric_checks import as_borders, as_labels, as_scores, as_witnesses
+from miv.evaluation.prediction_files import read_columns, write_predictions
 from miv.io.checked_values import Floats
 
 # How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
@@ -76,14 +77,14 @@ class Predictions:
     @classmethod
     def load(cls, path: Path | str) -> "Predictions":
         """Read what ``save`` wrote; the file is checked before it is believed."""
-        from miv.evaluation.prediction_files import read_predictions
-
-        return read_predictions(Path(path))
+        columns = read_columns(Path(path))
+        try:
+            return cls(**columns)
+        except MIVError as error:
+            raise MIVError(f"{path} does not hold predictions: {error}") from error
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, one row an exemplar, whole or not at all."""
-        from miv.evaluation.prediction_files import write_predictions
-
         write_predictions(self, Path(path))
 
     def __len__(self) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from miv.errors import MIVError, unknown_name
+from miv.poolings import POOLINGS
 
 MODELS = ("baseline", "gabmil", "pma", "msa", "mi_net", "bi_lstm", "cap_vema", "cap_dba_l1", "cap_dba_l2")
 BENCHMARKS = ("gabmil", "pma", "msa", "mi_net", "bi_lstm")
@@ -86,8 +87,6 @@ class Experiment:
 
     def takes(self, model: str) -> bool:
         """Whether there is a row of the model, or one can be added: no key instances are shown without attention."""
-        from miv.poolings import POOLINGS
-
         has_attention = POOLINGS[model].make.has_attention  # a name that is none is refused first of all
         others = self.name == "classification" or (self.name == "key_instance" and has_attention)
         return others or any(row.model == model for row in self.rows)

@@ -9,11 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from miv.errors import MIVError, StoppedByUser
+from miv.experiments.cells import compute
 from miv.experiments.clock import Clock
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.outcomes import Failure, Say, report_done, report_failure, split_jobs
 from miv.experiments.results import write_result
+from miv.runtime.memory import keep_memory
+from miv.runtime.progress import RichProgress
+from miv.training.run import set_threads
 
 LOCAL = "local"  # as an address: this machine alone
 _REACH_SECONDS = 10.0
@@ -114,13 +120,6 @@ def _run(
 
 def compute_remotely(document: dict[str, Any], places: dict[str, Path | None], cores: int) -> dict[str, bytes]:
     """Compute a job on whatever machine this runs on; what it says goes to the job's log there."""
-    from filelock import FileLock
-
-    from miv.experiments.cells import compute
-    from miv.runtime.memory import keep_memory
-    from miv.runtime.progress import RichProgress
-    from miv.training.run import set_threads
-
     keep_memory()
     set_threads(cores, 1)
     job, paths = Job.of(document), JobFolders(**places)  # type: ignore[arg-type]

@@ -9,8 +9,12 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from miv.errors import MIVError, StoppedByUser
+from miv.experiments.cells import compute
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.results import find_result, write_result
+from miv.runtime.memory import keep_memory
+from miv.runtime.progress import RichProgress
+from miv.training.run import set_threads
 
 DONE, FAILED, BUSY, STOPPED = 0, 1, 75, 130  # exit codes
 
@@ -46,11 +50,6 @@ def main(document: dict[str, Any]) -> int:
 
 
 def _compute(job: Job, places: JobFolders, threads: int) -> int:
-    from miv.experiments.cells import compute
-    from miv.runtime.memory import keep_memory
-    from miv.runtime.progress import RichProgress
-    from miv.training.run import set_threads
-
     keep_memory()
     set_threads(threads, 1)
     try:

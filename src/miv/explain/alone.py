@@ -4,23 +4,22 @@ import torch
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.explain.subsets import ROWS
-from miv.models.verifier import Verifier
+from miv.explain.subsets import ROWS, LogitFunction
 
 
-def logits_alone(verifier: Verifier, query: Tensor, bags: Bags) -> Tensor:
+def logits_alone(logits_of: LogitFunction, query: Tensor, bags: Bags) -> Tensor:
     r"""The logit ``(T,)`` of each instance as a bag of its own: :math:`f(\{n\})`, in ragged batches of bags of one.
 
     Unlike a share, it does not depend on what else is in the bag, so instances of different bags can be compared, and a
     bag without a witness has low scores throughout.
 
     Args:
-        verifier: in evaluation mode.
+        logits_of: gives the logits of bags.
         query: features ``(B, C)``.
         bags: features ``(T, C)``.
     """
     found = []
     for rows, queries in zip(bags.values.split(ROWS), bags.expand(query).split(ROWS), strict=True):
         one_each = torch.arange(len(rows) + 1, device=rows.device)
-        found.append(verifier.verify_features(queries, Bags(rows, one_each)).logit)
+        found.append(logits_of(queries, Bags(rows, one_each)))
     return torch.cat(found)

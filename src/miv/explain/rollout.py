@@ -8,11 +8,11 @@ from torch.nn import functional
 
 from miv.bags import Bags
 from miv.errors import MIVError
-from miv.models.verifier import Verifier
+from miv.poolings import Pooling
 from miv.poolings.msa import EncoderLayer, SelfAttentionPooling
 
 
-def attention_rollout(verifier: Verifier, query: Tensor, bags: Bags) -> Tensor:
+def attention_rollout(pooling: Pooling, query: Tensor, bags: Bags) -> Tensor:
     r"""How much of what reaches the twins comes from each target, ``(T,)``, of sum 1 in each bag.
 
     With the attention :math:`W_l` of layer ``l``, the mean over its heads, and as much from the residual connection:
@@ -23,11 +23,10 @@ def attention_rollout(verifier: Verifier, query: Tensor, bags: Bags) -> Tensor:
     [CLS] for the bag and that of the query; their mean is taken, the share of the first place itself left out.
 
     Args:
-        verifier: one with the pooling ``msa``.
+        pooling: ``msa``.
         query: features ``(B, C)``.
         bags: features ``(T, C)``.
     """
-    pooling = verifier.pooling
     if not isinstance(pooling, SelfAttentionPooling):
         raise MIVError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")
     targets, mask = bags.with_values(pooling.norm(bags.values)).to_padded()  # (B, N, C), (B, N)

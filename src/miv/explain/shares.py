@@ -4,37 +4,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet, csr
+from miv.data import csr
 from miv.decisions.witness_rules import WitnessesBy
-from miv.explain.explain import explain
 from miv.io.checked_values import Floats
-from miv.models.verifier import Verifier
-from miv.runtime.progress import Progress
 
 # A fall of the logit that is less than so many roundings, relative to the logit where that is above 1, is none.
 _ROUNDINGS = 16
 
 
-def witness_shares(
-    verifier: Verifier,
-    exemplars: ExemplarSet,
-    logit: Floats,
-    method: WitnessesBy,
-    progress: Progress | None = None,
-    features: NDArray[np.float32] | None = None,
-) -> Floats:
-    """``(T,)`` shares of all bag members of a set, of sum 1 in each bag, where the bags have these logits ``(E,)``.
-
-    ``features`` ``(P, C)`` are those of the pool, where they are known.
-    """
-    scores = explain(verifier, exemplars, method, features=features, progress=progress)
-    return as_shares(scores, method, logit, exemplars.bag_ptr, next(verifier.pooling.parameters()).dtype)
-
-
 def as_shares(
     scores: Floats, method: WitnessesBy, logit: Floats, ptr: NDArray[np.int64], dtype: torch.dtype = torch.float32
 ) -> Floats:
-    r"""Turn the scores ``(T,)`` of ``explain`` into shares, which are not negative and sum to 1 in each bag.
+    r"""Turn the scores ``(T,)`` of ``explain_features`` into shares, which are not negative and sum to 1 in each bag.
 
     Attention and rollout are shares already. Scores :math:`\phi_n` in units of the logit become
 

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.errors import MIVError, unknown_name
-from miv.models.verifier import Verifier
 
 EmptyBag = Literal["undecided", "error"]
+# From the features of queries (B, C) and of bags (T, C) to logits (B,).
+LogitFunction = Callable[[Tensor, Bags], Tensor]
 ROWS = 1 << 15  # instances that are pooled in one call
 
 
@@ -41,12 +42,12 @@ Planner = Callable[[int], SubsetPlan]
 
 
 def score_instances(
-    verifier: Verifier, query: Tensor, bags: Bags, planner: Planner, empty_bag: EmptyBag = "undecided"
+    logits_of: LogitFunction, query: Tensor, bags: Bags, planner: Planner, empty_bag: EmptyBag = "undecided"
 ) -> Tensor:
     """Scores ``(T,)`` float64 of the instances, from features: ``query`` ``(B, C)`` and bags of ``(T, C)``.
 
     Args:
-        verifier: in evaluation mode.
+        logits_of: gives the logits of bags.
         query: of each bag.
         bags: the instances.
         planner: makes the plan for bags of one size.
@@ -61,13 +62,13 @@ def score_instances(
         of_size = (bags.sizes == size).nonzero().squeeze(1)
         for chosen in of_size.split(max(1, ROWS // (plan.subsets * size))):
             places = bags.ptr[chosen, None] + torch.arange(size, device=bags.ptr.device)  # (B, N)
-            logit = _subset_logits(verifier, query[chosen], bags.values, places, plan, empty_bag)
+            logit = _subset_logits(logits_of, query[chosen], bags.values, places, plan, empty_bag)
             scores[places.cpu()] = plan.combine(logit)
     return scores
 
 
 def _subset_logits(
-    verifier: Verifier, query: Tensor, values: Tensor, places: Tensor, plan: SubsetPlan, empty_bag: EmptyBag
+    logits_of: LogitFunction, query: Tensor, values: Tensor, places: Tensor, plan: SubsetPlan, empty_bag: EmptyBag
 ) -> Tensor:
     """``(B, K)`` float64: the logit of each subset, its instances in the order of the bag."""
     bags, size = places.shape
@@ -87,6 +88,5 @@ def _subset_logits(
         bag = (part // plan.subsets).to(places.device)  # (P,)
         subset, member = (index.to(places.device) for index in kept.nonzero(as_tuple=True))
         ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).to(places.device)
-        answer = verifier.verify_features(query[bag], Bags(values[places[bag[subset], member]], ptr))
-        logit[part] = answer.logit.double().cpu()
+        logit[part] = logits_of(query[bag], Bags(values[places[bag[subset], member]], ptr)).double().cpu()
     return logit.reshape(bags, plan.subsets)

@@ -1,74 +1,53 @@
-"""From features to verdicts: pool batch by batch, and decide by the verifier's operating point."""
+"""From features to verdicts: what the verifier says, what its operating point makes of it, and the witnesses."""
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from miv.bags import Bags
-from miv.decisions.witness_rules import WitnessesBy
+from miv.decisions.witness_rules import ConformalRule
 from miv.errors import MIVError
-from miv.inference.given import GivenPlaces
-from miv.inference.lazy_scores import LazyScores
+from miv.explain import as_shares, check_method
+from miv.inference.engine import EmbeddedExemplars, explain_embedded, verify_embedded
+from miv.inference.given_instances import GivenPlaces
 from miv.inference.verdict import Asked, Shown, Verdicts
-from miv.runtime.evaluation_mode import evaluating
-from miv.runtime.progress import Progress, SilentProgress
+from miv.runtime.progress import Progress
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
-# Targets that are pooled together: of 512 channels 8 MB, more gains nothing.
-_TOGETHER = 4096
-
-# Gives the queries (B, C) and the targets (T, C) of the exemplars from one to before another.
-FeatureLookup = Callable[[int, int], tuple[NDArray[np.float32], NDArray[np.float32]]]
-
 
 def decide(
     verifier: "Verifier",
-    lookup: FeatureLookup,
-    ptr: NDArray[np.int64],
+    exemplars: EmbeddedExemplars,
     by: Asked,
     progress: Progress | None = None,
     shown: Shown | None = None,
     places: GivenPlaces | None = None,
 ) -> Verdicts:
-    """Pool batch by batch, and decide by the verifier's operating point."""
-    logits, attentions = [], []
-    places = places or GivenPlaces()
-    attention = shares = None
-    with evaluating(verifier), torch.inference_mode():
-        for first, last in _batches(ptr):
-            answer = verifier.verify_features(*_batch(verifier, lookup, ptr, first, last))
-            logits.append(answer.logit)
-            if answer.attention is not None:
-                attentions.append(answer.attention)
-        logit = torch.cat(logits).double().cpu().numpy()
-        _check_answers("logit", logit, np.arange(len(ptr)), places)
-        if attentions:
-            attention = torch.cat(attentions).double().cpu().numpy()
-            _check_answers("attention", attention, ptr, places)
-        if by == "attention":
-            shares = attention
-        elif by != "none":
-            from miv.explain import as_shares
-
-            scores = _explained(verifier, lookup, ptr, by, progress)
-            _check_answers(by, scores, ptr, places)
-            shares = as_shares(scores, by, logit, ptr, verifier.pooling.norm.weight.dtype)
+    """Verify exemplars, and decide by the verifier's operating point; ``places`` is what errors call them."""
+    places, ptr, shares = places or GivenPlaces(), exemplars.ptr, None
+    logit, attention = verify_embedded(verifier, exemplars, progress)
+    _check_answers("logit", logit, np.arange(len(ptr)), places)
+    if attention is not None:
+        _check_answers("attention", attention, ptr, places)
+    if by == "attention":
+        shares = attention
+    elif by != "none":
+        scores = explain_embedded(verifier, exemplars, by, progress)
+        _check_answers(by, scores, ptr, places)
+        shares = as_shares(scores, by, logit, ptr, verifier.dtype)
     point = verifier.operating_point
     probability = point.probability(logit)
     witness = None if shares is None else point.witnesses(probability, shares, ptr)
     verdict = point.verdict(probability)
 
     def alone(first: int, last: int) -> NDArray[np.float64]:
-        part = ptr[first : last + 1] - ptr[first]
-        with evaluating(verifier), torch.inference_mode():
-            found = _explained(verifier, lambda start, end: lookup(first + start, first + end), part, "alone")
-        _check_answers("score", found, part, places, first)
+        part = exemplars.part(first, last)
+        found = explain_embedded(verifier, part, "alone")
+        _check_answers("score", found, part.ptr, places, first)
         return point.probability(found)
 
     little = None if witness is None else point.nearly_whole_sets
@@ -78,23 +57,20 @@ def decide(
     )
 
 
-def _explained(
-    verifier: "Verifier",
-    lookup: FeatureLookup,
-    ptr: NDArray[np.int64],
-    by: WitnessesBy,
-    progress: Progress | None = None,
-) -> NDArray[np.float64]:
-    """``(T,)`` scores of the instances, from the features that are there already."""
-    from miv.explain import explain_features
-
-    scores = np.zeros(ptr[-1])
-    with (progress or SilentProgress()).step(f"Witnesses by {by}", total=len(ptr) - 1) as advance:
-        for first, last in _batches(ptr):
-            found = explain_features(verifier, *_batch(verifier, lookup, ptr, first, last), by)
-            scores[ptr[first] : ptr[last]] = found.double().cpu().numpy()
-            advance(last - first)
-    return scores
+def witnesses_by(verifier: "Verifier", asked: Asked | None) -> Asked:
+    """By what witnesses are chosen: as asked, else as the witness rule was calibrated, else as the pooling allows."""
+    rule = verifier.operating_point.witness_rule
+    calibrated = rule.by if isinstance(rule, ConformalRule) else None
+    by = asked or calibrated or ("attention" if verifier.pooling.has_attention else "leave_one_out")
+    if by == "none":
+        return by
+    check_method(verifier.pooling, by)
+    if calibrated not in (None, by):
+        raise MIVError(
+            f"Witnesses by {by} were asked for, but the verifier's witness rule was calibrated on {calibrated}, and "
+            f"its promise holds for nothing else. Leave the choice out, or calibrate with --witnesses {by}."
+        )
+    return by
 
 
 def _check_answers(
@@ -111,21 +87,31 @@ def _check_answers(
     )
 
 
-def _batches(ptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """The first exemplar of each batch, and the one after its last."""
-    first, exemplars = 0, len(ptr) - 1
-    while first < exemplars:
-        last = max(first + 1, int(np.searchsorted(ptr, ptr[first] + _TOGETHER, side="right")) - 1)
-        yield first, last
-        first = last
+class LazyScores:
+    """The scores of instances by themselves, computed when they are first asked for, from features that are kept.
 
+    They cost one to four times what the verdicts cost, and most who verify thousands of bags never look at them.
 
-def _batch(
-    verifier: "Verifier", lookup: FeatureLookup, ptr: NDArray[np.int64], first: int, last: int
-) -> tuple[Tensor, Bags]:
-    query, targets = (_as_tensor(rows, verifier.pooling.norm.weight) for rows in lookup(first, last))
-    return query, Bags(targets, torch.from_numpy(ptr[first : last + 1] - ptr[first]).to(targets.device))
+    Args:
+        compute: gives the scores of the exemplars from one to before another.
+        first: the first exemplar.
+        last: the one after the last.
+    """
 
+    def __init__(self, compute: Callable[[int, int], NDArray[np.float64]], first: int, last: int) -> None:
+        self._compute, self._first, self._last = compute, first, last
 
-def _as_tensor(rows: NDArray[np.float32], like: Tensor) -> Tensor:
-    return torch.from_numpy(np.require(rows, requirements=["C", "W"])).to(like)
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """``(T,)`` those of all instances."""
+        return self._compute(self._first, self._last)
+
+    def of(self, exemplar: int, targets: slice) -> "LazyScores":
+        """Those of one exemplar, whose instances are these, without computing the others."""
+        known = self.__dict__.get("values")
+        if known is not None:
+            return LazyScores(lambda *_: known[targets], 0, 1)
+        return LazyScores(self._compute, self._first + exemplar, self._first + exemplar + 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"values": self.values}  # a copy in another process has no features, and no verifier

@@ -21,8 +21,8 @@ from miv.io.instance_files import (
     read_vectors_file,
     short,
 )
+from miv.io.table_cells import is_blank
 from miv.io.table_records import TABLE_SUFFIXES, read_records
-from miv.tasks.custom.instance_sources import is_blank
 
 _COLUMNS: dict[InstanceKind, tuple[str, ...]] = {
     "image": ("path",),

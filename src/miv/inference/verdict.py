@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miv.data.instance_pool import InstancePool
 from miv.decisions.witness_rules import WitnessesBy
-from miv.inference.lazy_scores import LazyScores
+from miv.inference.verdict_html import as_html
+from miv.inference.verdict_text import as_text
+
+if TYPE_CHECKING:
+    from miv.inference.deciding import LazyScores
 
 # By what witnesses are asked for; "none" where only the verdicts matter, which saves the work.
 Asked = WitnessesBy | Literal["none"]
@@ -65,7 +69,7 @@ class Verdict:
     attention: NDArray[np.float64] | None = field(repr=False)
     size: int
     shown: Shown | None = field(default=None, repr=False)
-    lazy_scores: LazyScores | None = field(default=None, repr=False)
+    lazy_scores: "LazyScores | None" = field(default=None, repr=False)
     nearly_whole_sets: float | None = field(default=None, repr=False)
 
     @property
@@ -81,13 +85,9 @@ class Verdict:
         return self.verdict
 
     def __str__(self) -> str:
-        from miv.inference.verdict_text import as_text
-
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        from miv.inference.verdict_html import as_html
-
         return as_html(self)
 
     def document(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Verdicts(Sequence[Verdict]):
     witness: NDArray[np.bool_] | None = None
     attention: NDArray[np.float64] | None = None
     shown: Shown | None = field(default=None, repr=False)
-    lazy_scores: LazyScores | None = field(default=None, repr=False)
+    lazy_scores: "LazyScores | None" = field(default=None, repr=False)
     nearly_whole_sets: float | None = field(default=None, repr=False)
 
     @property

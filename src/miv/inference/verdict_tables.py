@@ -3,24 +3,26 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from miv.data import InstanceKind, csr
 from miv.errors import MIVError
+from miv.inference.given_instances import GivenPlaces
 from miv.inference.named_instances import Named, cell_instance, instances_of
 from miv.inference.table_writing import table_writer
 from miv.inference.verdict import Asked, Verdicts
-from miv.inference.verifying_parts import VerifyingParts
+from miv.inference.verifying import Verifying
 from miv.io.image_files import Fit
 from miv.io.instance_files import is_file, short
-from miv.io.table_cells import is_label, parse_id, parse_list, separator_hint
+from miv.io.table_cells import is_blank, is_label, parse_id, parse_list, separator_hint
 from miv.io.table_records import read_records
-from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
-from miv.tasks.custom.instance_sources import is_blank
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
 
 _KEPT = ("query_id", "group", "split", "label")  # columns of the table that are written again beside the verdicts
 _TOGETHER = 1024  # instances that are read before they are verified and written: of 224 × 224 in colour 150 MB
@@ -57,7 +59,7 @@ class _Row(NamedTuple):
 
 
 def score_table(
-    verifier: Verifier,
+    verifier: "Verifier",
     table: Path,
     out: Path,
     *,
@@ -79,7 +81,7 @@ def score_table(
         witnesses: as for ``Verifier.verify``.
         progress: is told of reading and verifying.
     """
-    kind, verifying = verifier.backbone.kind, VerifyingParts(verifier, resize, witnesses)
+    kind, verifying = verifier.backbone.kind, Verifying(verifier, resize, witnesses)
     known = None if instances is None else _instances_by_id(instances, kind)
     count, kept, odd_label = _survey(table, progress)
     yes = unshown = done = 0
@@ -87,7 +89,7 @@ def score_table(
     with writer as write, step as advance:
         for rows in _parts(table, known, kind, kept):
             given = [row.query.instance for row in rows], [[one.instance for one in row.bag] for row in rows]
-            verdicts = verifying.verify(*given, [row.place for row in rows])
+            verdicts = verifying.verify(*given, GivenPlaces([row.place for row in rows]))
             write(_columns(rows, verdicts, done, kept, by_instance))
             yes, done = yes + int(verdicts.verdict.sum()), done + len(rows)
             if verdicts.witness is not None:

@@ -1,6 +1,5 @@
-"""From what people have to verdicts: gather the instances, embed each distinct one once, and decide."""
+"""From what people have to verdicts: embed each distinct instance once, and decide; all at once, or part by part."""
 
-from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +8,18 @@ from numpy.typing import NDArray
 
 from miv.backbones.feature_cache import embed_instances
 from miv.data import csr
-from miv.decisions.witness_rules import ConformalRule
-from miv.errors import MIVError
-from miv.inference.deciding import FeatureLookup, decide
-from miv.inference.gathering import Gathering
-from miv.inference.given import GivenPlaces, as_vector, as_vectors, check_bags, check_finite, is_finite, with_folders
+from miv.inference.deciding import decide, witnesses_by
+from miv.inference.distinct_instances import DistinctInstances
+from miv.inference.engine import EmbeddedExemplars, FeatureLookup
+from miv.inference.given_instances import (
+    GivenPlaces,
+    as_vector,
+    as_vectors,
+    check_bags,
+    check_finite,
+    is_finite,
+    with_folders,
+)
 from miv.inference.verdict import Asked, Shown, Verdicts
 from miv.io.image_files import Fit
 from miv.runtime.progress import Progress
@@ -32,21 +38,70 @@ def verify_many(
     places: GivenPlaces | None = None,
 ) -> Verdicts:
     """Verify exemplars given as instances; see ``Verifier.verify_many``. ``places`` is what errors call them."""
-    by = witnesses_by(verifier, witnesses)
-    kind, places = verifier.backbone.kind, places or GivenPlaces()
-    gathering = Gathering(kind, verifier.instances, resize)
-    bags = with_folders(bags, kind)
-    if kind == "features":
-        check_bags(queries, bags, kind, places)
-        ptr = csr.borders([len(bag) for bag in bags])
-        lookup = _vectors(verifier.backbone.channels, queries, bags, places)
-        return decide(verifier, lookup, ptr, by, progress, places=places)
-    query, bag, ptr = gather(gathering, queries, bags, places)
-    pool = gathering.take_new()
-    assert pool is not None  # noqa: S101 - there is a query
-    features = embed_instances(verifier.backbone, pool, np.arange(len(pool)), progress)  # (P, C)
-    shown = Shown(pool, query, bag, *_names(kind, queries, bags))
-    return decide(verifier, among(features, query, bag, ptr), ptr, by, progress, shown, places)
+    return Verifying(verifier, resize, witnesses, progress).verify(queries, bags, places, show=True)
+
+
+class Verifying:
+    """Verifies queries and bags, of which there may be more than memory holds, part by part.
+
+    Every distinct image or text is read and embedded once, whichever parts it is in: its pixels are forgotten with its
+    part, its features are kept.
+
+    Args:
+        verifier: the verifier.
+        resize: as for ``Verifier.verify``.
+        witnesses: as for ``Verifier.verify``.
+        progress: is told how far embedding, verifying and explaining are.
+    """
+
+    def __init__(
+        self,
+        verifier: "Verifier",
+        resize: Fit | None = None,
+        witnesses: Asked | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.verifier = verifier
+        self.by = witnesses_by(verifier, witnesses)
+        self._progress = progress
+        self._distinct = DistinctInstances(verifier.backbone.kind, verifier.instances, resize)
+        self._features = _GrowingRows(verifier.backbone.channels)
+
+    def verify(self, queries: Any, bags: Any, places: GivenPlaces | None = None, *, show: bool = False) -> Verdicts:
+        """Verify one part.
+
+        Args:
+            queries: as for ``Verifier.verify_many``.
+            bags: as for ``Verifier.verify_many``.
+            places: what errors call the exemplars.
+            show: keep images and texts, to be shown beside the verdicts; for the only part.
+        """
+        backbone, places = self.verifier.backbone, places or GivenPlaces()
+        bags = with_folders(bags, backbone.kind)
+        check_bags(queries, bags, backbone.kind, places)
+        ptr, shown = csr.borders([len(bag) for bag in bags]), None
+        if backbone.kind == "features":
+            exemplars = EmbeddedExemplars(_vectors(backbone.channels, queries, bags, places), ptr)
+        else:
+            query, bag = self._rows(queries, bags, places)
+            pool = self._distinct.take_new()
+            if pool is not None:
+                everything = np.arange(len(pool))
+                self._features.add(embed_instances(backbone, pool, everything, self._progress))
+                shown = Shown(pool, query, bag, *_names(backbone.kind, queries, bags)) if show else None
+            exemplars = EmbeddedExemplars.among(self._features.values, query, bag, ptr)
+        return decide(self.verifier, exemplars, self.by, self._progress, shown, places)
+
+    def _rows(self, queries: Any, bags: Any, places: GivenPlaces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Collect images or texts: the rows of the queries ``(E,)`` and the targets ``(T,)`` among the distinct."""
+        add = self._distinct.add
+        query = [add(one, places.query(number)) for number, one in enumerate(queries)]
+        bag = [
+            add(one, places.member(number, place))
+            for number, members in enumerate(bags)
+            for place, one in enumerate(members)
+        ]
+        return np.array(query), np.array(bag)
 
 
 def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
@@ -58,49 +113,7 @@ def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
     return query, bag
 
 
-def gather(
-    gathering: Gathering, queries: Any, bags: Any, places: GivenPlaces
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Collect images or texts: the rows of the queries ``(E,)`` and the targets ``(T,)``, and the borders."""
-    check_bags(queries, bags, gathering.kind, places)
-    query = np.array([gathering.add(one, places.query(number)) for number, one in enumerate(queries)])
-    bag = np.array(
-        [
-            gathering.add(one, places.member(number, place))
-            for number, members in enumerate(bags)
-            for place, one in enumerate(members)
-        ]
-    )
-    return query, bag, csr.borders([len(bag) for bag in bags])
-
-
-def among(
-    features: NDArray[np.float32], query: NDArray[np.int64], bag: NDArray[np.int64], ptr: NDArray[np.int64]
-) -> FeatureLookup:
-    """Look exemplars up among the features ``(P, C)`` of their instances."""
-    return lambda first, last: (features[query[first:last]], features[bag[ptr[first] : ptr[last]]])
-
-
-def witnesses_by(verifier: "Verifier", asked: Asked | None) -> Asked:
-    """By what witnesses are chosen: as asked, else as the witness rule was calibrated, else as the pooling allows."""
-    rule = verifier.operating_point.witness_rule
-    calibrated = rule.by if isinstance(rule, ConformalRule) else None
-    by = asked or calibrated or ("attention" if verifier.pooling.has_attention else "leave_one_out")
-    if by == "none":
-        return by
-    if by != "attention" or not verifier.pooling.has_attention:
-        from miv.explain import check_method
-
-        check_method(verifier, by)
-    if calibrated not in (None, by):
-        raise MIVError(
-            f"Witnesses by {by} were asked for, but the verifier's witness rule was calibrated on {calibrated}, and "
-            f"its promise holds for nothing else. Leave the choice out, or calibrate with --witnesses {by}."
-        )
-    return by
-
-
-def _vectors(channels: int, queries: Any, bags: Sequence[Any], places: GivenPlaces) -> FeatureLookup:
+def _vectors(channels: int, queries: Any, bags: Any, places: GivenPlaces) -> FeatureLookup:
     """Look up vectors that were given; only those of one batch are joined, as all may be many."""
     if places.are_named:
         query = np.stack([as_vector(one, channels, places.query(row)) for row, one in enumerate(queries)])
@@ -117,3 +130,23 @@ def _vectors(channels: int, queries: Any, bags: Sequence[Any], places: GivenPlac
         return query[first:last], targets
 
     return lookup
+
+
+class _GrowingRows:
+    """An array ``(P, C)`` that grows, twice as large each time that it is full."""
+
+    def __init__(self, channels: int) -> None:
+        self.values: NDArray[np.float32] = np.zeros((0, channels), np.float32)
+        self._count = 0
+
+    def add(self, rows: NDArray[np.float32]) -> None:
+        if not self._count:  # often the only ones
+            self.values, self._count = rows, len(rows)
+            return
+        count = self._count + len(rows)
+        if count > len(self.values):
+            larger = np.zeros((max(count, 2 * len(self.values)), self.values.shape[1]), np.float32)
+            larger[: self._count] = self.values[: self._count]
+            self.values = larger
+        self.values[self._count : count] = rows
+        self._count = count

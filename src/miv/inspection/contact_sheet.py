@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from miv.data import ExemplarSet
 from miv.data.thumbnails import Thumbnails
 from miv.errors import MIVError
+from miv.inspection.picture_sheet import draw_sheet
 from miv.io.whole_files import whole_file
 
 SHOWN_MEMBERS = 24  # of one bag; a longer one says how many more there are
@@ -41,8 +42,6 @@ def write_contact_sheet(sets: dict[str, ExemplarSet], path: Path, *, exemplars: 
         raise MIVError(f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html or .png.")
     rows = _choose(sets, exemplars, seed)
     if path.suffix == ".png":
-        from miv.inspection.picture_sheet import draw_sheet
-
         picture = draw_sheet(sets, rows)
         with whole_file(path) as temporary:
             picture.save(temporary, "PNG")

@@ -1,11 +1,15 @@
 """The contact sheet as one PNG, for images and features."""
 
+from typing import TYPE_CHECKING
+
 from PIL import Image, ImageDraw, ImageFont
 
 from miv.data import ExemplarSet
 from miv.data.thumbnails import Thumbnails
 from miv.errors import MIVError
-from miv.inspection.contact_sheet import SheetRow
+
+if TYPE_CHECKING:
+    from miv.inspection.contact_sheet import SheetRow
 
 CELL = 64  # pixels; a picture keeps its proportions inside
 GAP = 8
@@ -15,7 +19,7 @@ CAPTION = 22
 QUERY, WITNESS, LINE, INK, PAPER = "#2456a6", "#d97706", "#d8dbe0", "#1c2026", "#ffffff"
 
 
-def draw_sheet(sets: dict[str, ExemplarSet], rows: dict[str, list[SheetRow]]) -> Image.Image:
+def draw_sheet(sets: dict[str, ExemplarSet], rows: "dict[str, list[SheetRow]]") -> Image.Image:
     """Draw each exemplar as a caption and a band: the query framed in blue, then its bag."""
     for name, exemplars in sets.items():
         if exemplars.pool.kind == "text":
@@ -37,14 +41,14 @@ def draw_sheet(sets: dict[str, ExemplarSet], rows: dict[str, list[SheetRow]]) ->
     return sheet
 
 
-def _lines(row: SheetRow) -> int:
+def _lines(row: "SheetRow") -> int:
     return -(-len(row.places) // ACROSS)
 
 
 def _draw_exemplar(
     sheet: Image.Image,
     exemplars: ExemplarSet,
-    row: SheetRow,
+    row: "SheetRow",
     thumbnails: Thumbnails,
     top: int,
     font: ImageFont.ImageFont | ImageFont.FreeTypeFont,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
-from miv.inference.given import as_vectors, check_bags, check_finite
+from miv.inference.given_instances import as_vectors, check_bags, check_finite
 
 
 def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:

@@ -22,6 +22,7 @@ from miv.evaluation import auroc
 from miv.evaluation.classification import auroc_within_chance
 from miv.inference.verdict import Asked, Verdicts
 from miv.integrations.pairs import all_vectors, choose_held_out, exemplar_set, queries_and_bags
+from miv.models.verifier import Verifier
 
 __all__ = ["MIVClassifier", "OnInstances"]
 
@@ -163,7 +164,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(accuracy_score(labels, self.predict(X, y), sample_weight=sample_weight))
 
     def _train(self, exemplars: ExemplarSet) -> Any:
-        from miv.models.verifier import Verifier
+        # Training brings Lightning, seconds that a classifier which was fitted before need not wait for.
         from miv.training.auto import choose
         from miv.training.run import Machine, StoppedByUser, train
 

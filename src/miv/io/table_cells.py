@@ -108,3 +108,8 @@ def _position(entry: Any) -> int | None:
     if isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10:
         return int(entry)
     return entry if isinstance(entry, int) and not isinstance(entry, bool) else None
+
+
+def is_blank(cell: Any) -> bool:
+    """Whether a cell says nothing."""
+    return cell is None or (isinstance(cell, str) and not cell.strip())

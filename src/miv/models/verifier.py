@@ -15,7 +15,7 @@ from miv.bags import Bags
 from miv.data.instance_form import InstanceForm
 from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint
 from miv.errors import MIVError
-from miv.inference.given import ALONE
+from miv.inference.given_instances import ALONE
 from miv.inference.verdict import Asked, Verdict, Verdicts
 from miv.inference.verifying import verify_many
 from miv.io.image_files import Fit
@@ -147,6 +147,16 @@ class Verifier(
         """What ``config.json`` holds: the names and options of pooling and backbone."""
         return dict(self._hub_mixin_config)  # type: ignore[arg-type]  # always a dict here
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights of the pooling are; features are brought there."""
+        return next(self.pooling.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the weights of the pooling are; features are converted to it."""
+        return next(self.pooling.parameters()).dtype
+
     def forward(self, query: Tensor, bags: Bags) -> Verification:
         """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)`` and verify."""
         if len(query) != len(bags):
@@ -158,9 +168,8 @@ class Verifier(
 
     def verify_features(self, query: Tensor, bags: Bags) -> Verification:
         """Verify what the backbone has embedded already: queries ``(B, C)`` and bags of values ``(T, C)``."""
-        weights = next(self.pooling.parameters()).dtype
-        if query.dtype != weights and not torch.is_autocast_enabled(query.device.type):
-            raise MIVError(f"The features are {query.dtype}, the verifier's weights {weights}. Convert one of them.")
+        if query.dtype != self.dtype and not torch.is_autocast_enabled(query.device.type):
+            raise MIVError(f"The features are {query.dtype}, the verifier's weights {self.dtype}. Convert one of them.")
         normed_query = self.pooling.norm(query)  # (B, C), v_query
         twins = self.pooling(normed_query, bags.with_values(self.pooling.norm(bags.values)))
         logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)  # (B,)

@@ -15,6 +15,7 @@ from miv.errors import MIVError, unknown_name
 from miv.evaluation import Predictions
 from miv.reference import Figures, Reference
 from miv.runtime.progress import Progress, SilentProgress
+from miv.tasks import build_once, list_tasks
 from miv.training.run_folder import RunFolder, refuse_unfinished
 
 
@@ -149,8 +150,6 @@ def _find_exemplars(
     name = str(told["name"])
     folder = data if data is not None else Path(name)
     if data is None and (not name or not folder.is_dir()):
-        from miv.tasks import build_once, list_tasks
-
         if name not in list_tasks() or cache is None:
             raise MIVError(
                 f"The data of the run, {name or 'without a name'}, are not there. Say where they are: --data DIR."

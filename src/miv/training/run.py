@@ -140,7 +140,7 @@ def _run_stages(
     known: SplitFeatures | None = None,
 ) -> dict[str, StageState]:
     """Train one stage after the other; ``known`` are the features of a frozen backbone, else they are embedded here."""
-    device = next(verifier.pooling.parameters()).device
+    device = verifier.device
     states: dict[str, StageState] = {}
     for stage in stages:
         features = known or (_embed(verifier, sets, machine.cache, progress) if stage.frozen else None)

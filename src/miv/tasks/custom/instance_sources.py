@@ -11,7 +11,7 @@ from miv.data import InstanceKind, InstancePool
 from miv.errors import MIVError
 from miv.io.instance_files import check_text, check_vector, is_file, read_vectors_file, short
 from miv.io.json_lines import parse_json
-from miv.io.table_cells import guess_kind, parse_id, separator_hint
+from miv.io.table_cells import guess_kind, is_blank, parse_id, separator_hint
 from miv.io.table_records import read_records
 from miv.runtime.progress import Advance
 from miv.tasks.custom.pool_builder import ImageForm, PoolBuilder, read_image_file
@@ -145,8 +145,3 @@ class InstanceTable:
             raise MIVError(f"{self._path}: some instances have a class and some have none. Give all of them one.")
         classes = np.array([self._classes[index][0] for index in range(len(pool))], dtype=object)
         return InstancePool(pool.kind, pool.values, classes)
-
-
-def is_blank(cell: Any) -> bool:
-    """Whether a cell says nothing."""
-    return cell is None or (isinstance(cell, str) and not cell.strip())

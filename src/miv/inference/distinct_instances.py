@@ -12,12 +12,12 @@ from PIL import Image
 from miv.data.instance_form import InstanceForm
 from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError
-from miv.inference.given import KIND_WORDS
+from miv.inference.given_instances import KIND_WORDS
 from miv.io.image_files import Fit, image_pixels, read_image
 from miv.io.instance_files import InstanceKind
 
 
-class Gathering:
+class DistinctInstances:
     """Collects images or texts, each distinct one once and each file read once.
 
     Args:

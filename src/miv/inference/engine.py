@@ -1,0 +1,120 @@
+"""The one way through a verifier: batch by batch, on its device and in its dtype, in evaluation mode, with progress."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from miv.bags import Bags
+from miv.explain import explain_features
+from miv.io.checked_values import Floats
+from miv.runtime.evaluation_mode import evaluating
+from miv.runtime.progress import Progress, SilentProgress
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
+
+# Targets that are pooled together: of 512 channels 8 MB, more gains nothing.
+_TOGETHER = 4096
+
+# Gives the features of the queries (B, C) and the targets (T, C) of the exemplars from one to before another.
+FeatureLookup = Callable[[int, int], tuple[NDArray[np.float32], NDArray[np.float32]]]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedExemplars:
+    """``E`` exemplars with ``T`` targets in all, whose instances are features already.
+
+    Args:
+        lookup: gives the features of neighbouring exemplars.
+        ptr: ``(E + 1,)``, the borders between the bags.
+    """
+
+    lookup: FeatureLookup
+    ptr: NDArray[np.int64]
+
+    @classmethod
+    def among(
+        cls, features: NDArray[np.float32], query: NDArray[np.int64], bag: NDArray[np.int64], ptr: NDArray[np.int64]
+    ) -> "EmbeddedExemplars":
+        """Look queries ``(E,)`` and targets ``(T,)`` up among the features ``(P, C)`` of their instances."""
+        return cls(lambda first, last: (features[query[first:last]], features[bag[ptr[first] : ptr[last]]]), ptr)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def part(self, first: int, last: int) -> "EmbeddedExemplars":
+        """The exemplars from one to before another."""
+        ptr = self.ptr[first : last + 1] - self.ptr[first]
+        return EmbeddedExemplars(lambda start, end: self.lookup(first + start, first + end), ptr)
+
+    def batches(self) -> Iterator[tuple[int, int]]:
+        """The first exemplar of each batch, and the one after its last."""
+        first = 0
+        while first < len(self):
+            last = max(first + 1, int(np.searchsorted(self.ptr, self.ptr[first] + _TOGETHER, side="right")) - 1)
+            yield first, last
+            first = last
+
+    def batch(self, first: int, last: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Bags]:
+        """Queries ``(B, C)`` and bags ``(T, C)`` as a verifier takes them."""
+        writable = (np.require(rows, requirements=["C", "W"]) for rows in self.lookup(first, last))
+        query, targets = (torch.from_numpy(rows).to(device, dtype) for rows in writable)
+        return query, Bags(targets, torch.from_numpy(self.ptr[first : last + 1] - self.ptr[first]).to(device))
+
+
+class Answers(NamedTuple):
+    """What a verifier says of ``E`` exemplars: logits ``(E,)``, and ``(T,)`` where its pooling has attention."""
+
+    logit: Floats
+    attention: Floats | None
+
+
+def verify_embedded(verifier: "Verifier", exemplars: EmbeddedExemplars, progress: Progress | None = None) -> Answers:
+    """Verify all exemplars."""
+
+    def answer(query: Tensor, bags: Bags) -> tuple[Tensor, Tensor | None]:
+        found = verifier.verify_features(query, bags)
+        return found.logit, found.attention
+
+    answers = _in_batches(verifier, exemplars, answer, "Verifying", progress)
+    attention = [of_targets for _, of_targets in answers if of_targets is not None]
+    return Answers(_joined([logit for logit, _ in answers]), _joined(attention) if attention else None)
+
+
+def explain_embedded(
+    verifier: "Verifier", exemplars: EmbeddedExemplars, method: str, progress: Progress | None = None, **options: Any
+) -> Floats:
+    """``(T,)`` scores of all targets, by a method and with the options of ``miv.explain.explain_features``."""
+
+    def scores(query: Tensor, bags: Bags) -> Tensor:
+        return explain_features(verifier, query, bags, method, **options)
+
+    return _joined(_in_batches(verifier, exemplars, scores, f"Explaining by {method}", progress))
+
+
+def _in_batches(
+    verifier: "Verifier",
+    exemplars: EmbeddedExemplars,
+    compute: Callable[[Tensor, Bags], Found],
+    text: str,
+    progress: Progress | None,
+) -> list[Found]:
+    """Compute something of every batch; ``verifier`` is left in the mode, training or not, in which each part is."""
+    found = []
+    device, dtype = verifier.device, verifier.dtype
+    step = (progress or SilentProgress()).step(text, total=len(exemplars))
+    with evaluating(verifier), torch.inference_mode(), step as advance:
+        for first, last in exemplars.batches():
+            found.append(compute(*exemplars.batch(first, last, device, dtype)))
+            advance(last - first)
+    return found
+
+
+def _joined(parts: list[Tensor]) -> Floats:
+    return torch.cat(parts).double().cpu().numpy() if parts else np.zeros(0)
