@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: install demo test slow wheel format clean
+.PHONY: install demo test docs slow wheel format clean
 
 install: $(INSTALLED)
 
@@ -23,6 +23,11 @@ test: $(INSTALLED)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	$(BIN)/pytest -q
+	$(MAKE) docs
+
+docs: $(INSTALLED)
+	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+	@echo "Open docs/_build/html/index.html in a browser."
 
 slow: $(INSTALLED)
 	$(BIN)/pytest -q -m slow
@@ -36,4 +41,4 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build docs/api

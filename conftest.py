@@ -1,4 +1,4 @@
-"""What holds for every test, those in docstrings and in the README included."""
+"""What holds for every test, those in docstrings included."""
 
 import signal
 from pathlib import Path

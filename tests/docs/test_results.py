@@ -16,6 +16,7 @@ from miv.experiments.packed_cells import read_packed
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 README = (RESULTS / "README.md").read_text("utf-8")
+WORDS = " ".join(README.split())  # wherever its lines end
 PAGES = re.search(r"^for page in (.*); do$", README, re.MULTILINE).group(1).split()  # type: ignore[union-attr]
 
 
@@ -76,30 +77,25 @@ def test_the_summary_has_the_figures_and_judgements_of_the_cells(task: str) -> N
 
 
 def test_the_words_of_the_summary_have_the_numbers_of_the_cells() -> None:
-    """Every number in its sentences that comes from cells, where it is wrong once a cell changes."""
+    """The numbers in its sentences that come from cells and are not written by docs/figures.py."""
     found = sections("qmnist")
     lead = {(t["row"], t["metric"]): t for name in found for t in found[name]["paired_tests"]}
-    gaps = [lead[model, "auroc"]["difference"] for model in ("cap_vema", "cap_dba_l1", "cap_dba_l2")]
-    assert f"({min(gaps):.3f} to {max(gaps):.3f}\n" in README
     added = {model: lead[f"{model} +attention", "i_auroc"]["difference"] for model in ("cap_vema", "cap_dba_l1")}
-    assert f"adds {added['cap_vema']:.3f} (VEMA) and {added['cap_dba_l1']:.3f} (DBA-L1) i-AUROC" in README
-    step = lead["cap_vema +multi_head", "auroc"]["difference"]
-    assert f"by\n  +{step:.3f} (p = " in README
+    assert f"adds {added['cap_vema']:.3f} (VEMA) and {added['cap_dba_l1']:.3f} (DBA-L1) i-AUROC" in WORDS
     significant = {row for (row, metric), t in lead.items() if "+" in row and metric == "auroc" and t["p_holm"] < 0.05}
     assert significant == {"cap_vema +multi_head"}
     order = found["classification"]["order"][0]
-    assert f"Kendall's tau with the paper's {order['kendall']:.2f}" in README
     assert {one for some in order["ours"][:4] for one in some} == {one for some in order["paper"][:4] for one in some}
     numbers = [line for name in found for claim in found[name]["claims"] for line in claim["numbers"]]
     for model, what in (("cap_dba_l1", "AUROC of {} −"), ("cap_vema", "i-AP of {} −"), ("cap_vema", "gap of {} to")):
         [line] = [one for one in dict.fromkeys(numbers) if one.startswith(f"{what.format(model)} baseline")]
         value, p = re.search(r": (\S+) ± .*(p = [\d.]+)", line).groups()  # type: ignore[union-attr]
-        assert f"({value}, {p})" in README
+        assert f"({value}, {p})" in WORDS
     pma = [aurocs_by_round("qmnist", "pma", number) for number in range(3)]
-    assert f"its AUROC is {pma[0]:.3f}, {pma[1]:.3f} and {pma[2]:.3f} in the three rounds" in README
+    assert f"its AUROC is {pma[0]:.3f}, {pma[1]:.3f} and {pma[2]:.3f} in the three rounds" in WORDS
     cells = [name.split("/") for name in read_packed(RESULTS / "cpu" / "claims")]
     aurocs = [aurocs_by_round("claims", model, int(name.removeprefix("round-"))) for model, name in cells]
-    assert f"AUROC is {min(aurocs):.3f} to {max(aurocs):.3f} over models and rounds" in README
+    assert f"AUROC is {min(aurocs):.3f} to {max(aurocs):.3f} over models and rounds" in WORDS
 
 
 def aurocs_by_round(task: str, model: str, number: int) -> float:

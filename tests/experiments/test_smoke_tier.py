@@ -1,8 +1,7 @@
-"""The commands of docs/reproducing.md, as a user runs them: real trainings on the twin, then the report."""
+"""`miv reproduce --tier smoke`, as a user runs it: real trainings on the twin, then the report."""
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,17 +12,21 @@ from miv.errors import MIVError
 from miv.evaluation import Predictions
 from tests.cli.running import run_command
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text("utf-8")
+FLAGS = "--tier smoke --rounds 1 --models baseline,cap_dba_l2"
+COMMANDS = f"""
+miv reproduce --list
+miv reproduce qmnist key_instance {FLAGS} --parallel 2
+miv reproduce qmnist classification {FLAGS} --report-only --format html --out report.html
+"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the first block of commands was run."""
+    """Where the commands were run."""
     folder = tmp_path_factory.mktemp("reproducing")
-    commands = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[0]
     miv = f'miv() {{ "{sys.executable}" -m miv "$@"; }}\n'
     environment = {**os.environ, "MIV_CACHE_DIR": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    command = ["bash", "-e", "-c", miv + commands]
+    command = ["bash", "-e", "-c", miv + COMMANDS]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (folder / "stdout").write_text(done.stdout)
@@ -65,7 +68,7 @@ def test_a_finished_cell_has_all_that_reports_need_and_no_weights(folder: Path) 
 def test_the_report_comes_from_the_results_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MIV_CACHE_DIR", str(folder / "another cache"))
-    flags = ["--tier", "smoke", "--rounds", "1", "--models", "baseline,cap_dba_l2"]
+    flags = FLAGS.split()
     document = json.loads(run("qmnist", "key_instance", *flags, "--json"))  # all is there, so nothing is computed
     assert [figure["rounds"] for figure in document[0]["figures"]] == [1, 1, 1, 1]
     assert (document[0]["twin"], document[0]["claims"]) == (True, [])
