@@ -7,7 +7,8 @@ import miv
 
 PACKAGE = Path(miv.__file__).parent
 # Commands start fast because each imports what it needs when it runs; a classifier trains with Lightning only in `fit`.
-MAY_IMPORT_LATE = ("cli/", "integrations/sklearn.py")
+# An exemplar set imports its readers late, as they make exemplar sets.
+MAY_IMPORT_LATE = ("cli/", "integrations/sklearn.py", "data/exemplar_set.py")
 
 
 def late_imports(source: str) -> list[int]:

@@ -36,6 +36,8 @@ def write_table(exemplars: "ExemplarSet", path: Path) -> None:
         data["witness"] = pa.ListArray.from_arrays(borders, pa.array(exemplars.witness))
     if exemplars.group is not None:
         data["group"] = _as_column("group", exemplars.group)
+    if exemplars.weight is not None:
+        data["weight"] = pa.array(exemplars.weight)
     _write(data, path)
 
 
@@ -53,6 +55,8 @@ def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
             raise MIVError(f"{path}, row {row}: 'witness' is not as long as 'bag'.")
     if manifest.has_groups:
         found["group"] = _read_texts(path, "group", rows)
+    if manifest.has_weights:
+        found["weight"] = _read_numbers(path, "weight", pa.float64(), rows, np.float64)
     return found
 
 

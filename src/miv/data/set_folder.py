@@ -1,7 +1,8 @@
 """A set as a folder: ``exemplars.parquet``, the pool and ``manifest.json``.
 
 - ``exemplars.parquet``: one row an exemplar, with the columns ``query`` (int32), ``bag`` (list of int32),
-  ``label`` (int8), and where known ``witness`` (list of bool, as long as the bag) and ``group`` (string).
+  ``label`` (int8), and where known ``witness`` (list of bool, as long as the bag), ``group`` (string) and ``weight``
+  (double).
 - ``pool.npy``: images or features, one row an instance; mapped, not read, when a set is opened.
 - ``pool.parquet``: one row an instance, with the columns ``text`` (of texts) and ``class`` (where known).
 
@@ -78,6 +79,7 @@ def write_set(
         positives=int(exemplars.label.sum()),
         witnesses=None if exemplars.witness is None else int(exemplars.witness.sum()),
         has_groups=exemplars.group is not None,
+        has_weights=exemplars.weight is not None,
         files={name: FileEntry.of(folder / name) for name in names},
     ).write(folder)
 

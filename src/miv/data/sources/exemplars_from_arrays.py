@@ -1,14 +1,14 @@
 """Exemplars from arrays in Python."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from miv.data import ExemplarSet, InstanceKind
+from miv.data.sources.pool_builder import PoolBuilder
 from miv.errors import MIVError
 from miv.io.instance_files import check_text, check_vector
-from miv.tasks.custom.pool_builder import PoolBuilder
 
 
 def from_arrays(
@@ -28,7 +28,7 @@ def from_arrays(
         witnesses: for each bag ``N`` times True or False, where known.
         groups: ``E`` strings to break results down by.
 
-    >>> exemplars = from_arrays(
+    >>> exemplars = ExemplarSet.from_arrays(
     ...     queries=[[1.0, 0.0], [0.0, 1.0]],
     ...     bags=[[[0.9, 0.1], [0.0, 1.0]], [[0.9, 0.1]]],
     ...     labels=[1, 0],
@@ -39,23 +39,31 @@ def from_arrays(
     """
     if len(queries) != len(bags):
         raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags; each query needs its bag.")
-    if not len(bags):
-        raise MIVError("There is no exemplar. Expected at least one query and its bag.")
-    builder = PoolBuilder(_kind_of(queries))
-    query_index, bag_index = [], []
-    for number, (query, bag) in enumerate(zip(queries, bags, strict=True)):
-        if isinstance(bag, str) or not len(bag):
-            raise MIVError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}; expected a list.")
-        query_index.append(builder.add(_checked(builder.kind, query, f"query {number}"), f"query {number}"))
-        places = (f"bag {number}, instance {position}" for position in range(len(bag)))
-        bag_index.append(
-            [builder.add(_checked(builder.kind, value, place), place) for value, place in zip(bag, places, strict=True)]
-        )
+    builder, query_index, bag_index = collected(zip(queries, bags, strict=True))
     return ExemplarSet.from_lists(builder.pool(), query_index, bag_index, labels, witnesses, groups)
 
 
-def _kind_of(queries: Any) -> InstanceKind:
-    first = queries[0]
+def collected(exemplars: Iterable[tuple[Any, Any]]) -> tuple[PoolBuilder, list[int], list[list[int]]]:
+    """Put the instances of ``(query, bag)`` pairs into one pool; also return their indices: queries, and bags."""
+    builder: PoolBuilder | None = None
+    query_index: list[int] = []
+    bag_index: list[list[int]] = []
+    for number, (query, bag) in enumerate(exemplars):
+        if isinstance(bag, str) or not len(bag):
+            raise MIVError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}; expected a list.")
+        builder = builder or PoolBuilder(_kind_of(query))
+        query_index.append(_added(builder, query, f"query {number}"))
+        bag_index.append([_added(builder, value, f"bag {number}, instance {place}") for place, value in enumerate(bag)])
+    if builder is None:
+        raise MIVError("There is no exemplar. Expected at least one query and its bag.")
+    return builder, query_index, bag_index
+
+
+def _added(builder: PoolBuilder, value: Any, place: str) -> int:
+    return builder.add(_checked(builder.kind, value, place), place)
+
+
+def _kind_of(first: Any) -> InstanceKind:
     if isinstance(first, str):
         return "text"
     shape = np.shape(first)

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from miv.data import ExemplarSet
+from miv.data.sources import Drawing, FromFolder, FromTable, Shares
 from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
-from miv.tasks.custom import Drawing, FromFolder, FromTable, Shares
 
 fuzz = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from miv.data import ExemplarSet
+from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
 from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
-from miv.tasks.custom import Drawing, FromFolder, ImageForm, Shares
 
 ALL_TRAIN = Shares(0, 0)
 SMALL = Drawing(exemplars=40, bag_mean=3, bag_min=2, bag_max=5)
@@ -261,8 +261,65 @@ def test_bad_texts_are_refused(tmp_path: Path, content: bytes, message: str) -> 
 
 def test_folders_that_are_splits_are_not_taken_for_classes(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {"train": 4, "test": 4})
-    with pytest.raises(MIVError, match="are splits"):
+    with pytest.raises(MIVError, match=r"train holds no folders\. Expected .*train/<class>/"):
         build(root)
+
+
+def test_given_splits_are_taken_as_they_are(tmp_path: Path) -> None:
+    names = {"train": "abcdef", "val": "gh", "test": "ij"}
+    root = make_vectors(tmp_path, {f"{split}/{name}": 6 for split, letters in names.items() for name in letters})
+    sets = build(root)
+    assert list(sets) == ["train", "validation", "test"]
+    for exemplars, letters in zip(sets.values(), names.values(), strict=True):
+        assert set(exemplars.pool.classes) == set(letters)  # type: ignore[arg-type]
+    assert {split: len(one) for split, one in sets.items()} == {"train": 24, "validation": 8, "test": 8}  # 36, 12, 12
+
+
+def test_without_a_validation_folder_classes_of_train_become_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = make_vectors(tmp_path, {**{f"train/{name}": 6 for name in "abcdef"}, "test/g": 6, "test/h": 6})
+    classes = {split: set(one.pool.classes) for split, one in build(root).items()}  # type: ignore[arg-type]
+    assert classes["train"] | classes["validation"] == set("abcdef")
+    assert (len(classes["validation"]), classes["test"]) == (2, {"g", "h"})
+    assert "Some classes of train become validation" in caplog.text
+    assert list(build(root, shares=ALL_TRAIN)) == ["train", "test"]
+
+
+def test_classes_and_copies_in_two_given_splits_are_told_and_copies_used_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = make_vectors(tmp_path, {"train/a": 6, "train/b": 6, "validation/a": 6, "validation/c": 6})
+    shutil.copy(root / "train" / "a" / "0.npy", root / "validation" / "a" / "copy.npy")
+    sets = build(root)
+    assert "1 classes are in more than one split, such as a" in caplog.text
+    assert "1 instances are in more than one split and are used only in the first" in caplog.text
+    in_both = {split: {tuple(row) for row in one.pool.values.tolist()} for split, one in sets.items()}
+    assert in_both["train"] & in_both["validation"] == set()
+
+
+def test_two_folders_for_one_split_are_refused(tmp_path: Path) -> None:
+    root = make_vectors(tmp_path, {"val/a": 2, "dev/a": 2})
+    with pytest.raises(MIVError, match="are both validation"):
+        build(root)
+
+
+def test_no_parent_is_in_two_splits(tmp_path: Path) -> None:
+    root = make_vectors(tmp_path, {f"{parent}/{name}": 4 for parent in ("x", "y", "z") for name in "abc"})
+    sets = build(root, split_by="parent")
+    parents = {split: {name.split("/")[0] for name in one.pool.classes} for split, one in sets.items()}  # type: ignore[union-attr]
+    assert sorted(next(iter(found)) for found in parents.values()) == ["x", "y", "z"]
+    assert [len(found) for found in parents.values()] == [1, 1, 1]
+    assert set(sets["train"].pool.classes) == {f"{next(iter(parents['train']))}/{name}" for name in "abc"}  # type: ignore[arg-type]
+    with pytest.raises(MIVError, match="use --split-by parent"):
+        build(root)
+    with pytest.raises(MIVError, match=r"holds no folders\. Expected .*<class>"):
+        build(root / "x", split_by="parent")
+    with pytest.raises(MIVError, match="Did you mean 'parent'"):
+        build(root, split_by="parents")
+    shutil.rmtree(root / "z")
+    with pytest.raises(MIVError, match="2 parents cannot be split into train, validation, test"):
+        build(root, split_by="parent")
 
 
 def test_too_few_classes_or_instances_say_what_to_do(tmp_path: Path) -> None:

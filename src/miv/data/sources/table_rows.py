@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from miv.data import SPLITS, ExemplarSet
+from miv.data.sources.instance_sources import CellInstances, InstanceTable
 from miv.errors import MIVError, unknown_name
 from miv.io.table_cells import is_blank, parse_id, parse_label, parse_list, parse_witnesses
-from miv.tasks.custom.instance_sources import CellInstances, InstanceTable
 
 logger = logging.getLogger(__name__)
 

@@ -8,15 +8,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from miv.data import ExemplarSet, InstanceKind
+from miv.data.connected_exemplars import connected
+from miv.data.sources.instance_sources import CellInstances, InstanceTable
+from miv.data.sources.pool_builder import ImageForm
+from miv.data.sources.split_shares import Shares, split_clusters
+from miv.data.sources.table_rows import Columns, Rows
+from miv.data.split_folders import SPLIT_DRAW
 from miv.errors import MIVError, unknown_name
 from miv.io.table_records import read_records
 from miv.runtime.progress import Progress
-from miv.tasks.connected_exemplars import connected
-from miv.tasks.custom.instance_sources import CellInstances, InstanceTable
-from miv.tasks.custom.pool_builder import ImageForm
-from miv.tasks.custom.split_shares import Shares, split_clusters
-from miv.tasks.custom.table_rows import Columns, Rows
-from miv.tasks.task_base import SPLIT_DRAW
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +60,13 @@ class FromTable:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Make the sets, by split."""
+        exemplars, rows = self.read(progress)
+        numbers = rows.splits() or self._deal_out(exemplars, rows)
+        filled = {split: chosen for split, chosen in numbers.items() if len(chosen)}
+        return {split: exemplars.subset(chosen).compact() for split, chosen in filled.items()}
+
+    def read(self, progress: Progress) -> tuple[ExemplarSet, Rows]:
+        """Read all rows as one set, whatever their split; and what else the rows say."""
         source: CellInstances | InstanceTable = CellInstances(self.table.parent, self.kind, self.images)
         if self.instances is not None:
             with progress.step("Reading instances") as advance:
@@ -69,10 +76,7 @@ class FromTable:
             for place, record in read_records(self.table, required=astuple(self.columns)[:3]):
                 rows.read(record, place, source)
                 advance(1)
-        exemplars = rows.exemplars(source)
-        numbers = rows.splits() or self._deal_out(exemplars, rows)
-        filled = {split: chosen for split, chosen in numbers.items() if len(chosen)}
-        return {split: exemplars.subset(chosen).compact() for split, chosen in filled.items()}
+        return rows.exemplars(source), rows
 
     def _deal_out(self, exemplars: ExemplarSet, rows: Rows) -> dict[str, Any]:
         rng = np.random.default_rng([self.seed, 0, SPLIT_DRAW])

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool, csr
+from miv.data.sources.nearness import nearest_classes
 from miv.errors import MIVError
 from miv.runtime.progress import Progress
-from miv.tasks.custom.nearness import nearest_classes
 
 logger = logging.getLogger(__name__)
 

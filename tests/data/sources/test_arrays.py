@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from miv.data.sources import from_arrays
 from miv.errors import MIVError
-from miv.tasks.custom import from_arrays
 
 
 def test_equal_instances_are_stored_once() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +33,23 @@ class Shares:
 
 def split_classes(names: Sequence[str], shares: Shares, rng: np.random.Generator) -> dict[str, list[str]]:
     """Deal classes out to the splits; each gets at least two, as a bag needs more than the query's class."""
+    return split_names(names, shares, rng, "classes")
+
+
+def split_names(
+    names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Literal["classes", "parents"]
+) -> dict[str, list[str]]:
+    """Deal classes out to the splits, at least two to each, or whole parents of classes, at least one to each."""
+    least = 2 if what == "classes" else 1
     wanted = shares.by_split()
-    if len(names) < 2 * len(wanted):
+    if len(names) < least * len(wanted):
         raise MIVError(
-            f"{len(names)} classes cannot be split into {', '.join(wanted)}: each needs at least two classes "
-            "of its own. Give more classes, or leave a split out (--validation 0, --test 0)."
+            f"{len(names)} {what} cannot be split into {', '.join(wanted)}: each needs at least "
+            f"{'two' if least == 2 else 'one'} of its own. Give more {what}, or leave a split out (--validation 0, "
+            "--test 0)."
         )
-    counts = {split: max(2, round(share * len(names))) for split, share in wanted.items() if split != "train"}
-    while len(names) - sum(counts.values()) < 2:
+    counts = {split: max(least, round(share * len(names))) for split, share in wanted.items() if split != "train"}
+    while len(names) - sum(counts.values()) < least:
         counts[max(counts, key=lambda split: counts[split])] -= 1
     shuffled = [names[i] for i in rng.permutation(len(names))]
     dealt: dict[str, list[str]] = {}

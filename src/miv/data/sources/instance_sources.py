@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from miv.data import InstanceKind, InstancePool
+from miv.data.sources.pool_builder import ImageForm, PoolBuilder, read_image_file
 from miv.errors import MIVError
 from miv.io.instance_files import check_text, check_vector, is_file, read_vectors_file, short
 from miv.io.json_lines import parse_json
 from miv.io.table_cells import guess_kind, is_blank, parse_id, separator_hint
 from miv.io.table_records import read_records
 from miv.runtime.progress import Advance
-from miv.tasks.custom.pool_builder import ImageForm, PoolBuilder, read_image_file
 
 _WORDS: dict[InstanceKind, str] = {
     "image": "the path of an image",

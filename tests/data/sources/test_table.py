@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from miv.data import ExemplarSet
+from miv.data.sources import Columns, FromTable, ImageForm, Shares
 from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
-from miv.tasks.custom import Columns, FromTable, ImageForm, Shares
 
 ALL_TRAIN = Shares(0, 0)
 ROWS: list[dict[str, Any]] = [
