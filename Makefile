@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: install demo test docs slow format clean
+.PHONY: install demo test docs slow wheel format clean
 
 install: $(INSTALLED)
 
@@ -22,7 +22,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
-	$(BIN)/pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist loadfile
 	$(MAKE) docs
 
 docs: $(INSTALLED)
@@ -31,6 +31,10 @@ docs: $(INSTALLED)
 
 slow: $(INSTALLED)
 	$(BIN)/pytest -q -m slow
+
+# Builds the wheel, installs it alone into an empty environment, and verifies with it.
+wheel: $(INSTALLED)
+	$(BIN)/pytest -q -m slow tests/cli/test_wheel.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

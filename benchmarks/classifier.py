@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.plain_sets import as_vectors, build
 from numpy.typing import NDArray
+from plain_sets import as_vectors, build  # type: ignore[import-not-found]
 
 from miv import MIVClassifier
 from miv.backbones import create_backbone
@@ -88,10 +88,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder with omniglot and fm2")
     parser.add_argument("--cache", type=Path, default=Path("cache"))
+    parser.add_argument("--quick", action="store_true", help="only the smallest case of each set")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     for name, seed, train, test in cases(given.data, given.cache):
+        if given.quick and (len(train[2]) > SIZES[0] or seed):
+            continue
         model, seconds = fitted(train, seed)
         row: dict[str, Any] = {"set": name, "exemplars": len(train[2]), "seed": seed}
         row["largest_cosine"] = round(auroc(test[2], largest_cosine(*test[:2])), 4)

@@ -2,10 +2,14 @@
 
 The pages have the layout of the real dump: about 1.4 kB a line, sentences with links, bracket codes, one
 title in thirty not ASCII, one page in twenty empty. A claim names one page in three hundred, as in FEVER.
+
+    python benchmarks/fever_dump.py [--gigabytes 1]
+
+The last line of the output is one JSON object.
 """
 
+import argparse
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -77,5 +81,6 @@ def measure(size: int = 1 << 30, folder: Path | None = None) -> dict[str, float]
 
 
 if __name__ == "__main__":
-    gigabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
-    print(json.dumps(measure(int(gigabytes * (1 << 30)))))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gigabytes", type=float, default=1.0, help="size of the dump")
+    print(json.dumps(measure(int(parser.parse_args().gigabytes * (1 << 30)))))

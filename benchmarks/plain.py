@@ -5,8 +5,9 @@
     python benchmarks/plain.py --report                # prints the board from the committed cells
     python benchmarks/plain.py --report --page         # and writes its table into docs/results/plain.md
 
-DATA is a folder with qmnist/, omniglot/, fever-dev/ and fm2/. A cell is one JSON file; what is there is not computed
-again, so several processes may share the work. The last line of the report is JSON.
+DATA is a folder with qmnist/, omniglot/, fever-dev/ and fm2/. A new cell is a JSON file in CACHE/done until a report
+adds it to docs/results/plain.jsonl, one line per cell. What is in either is not computed again, so several processes
+may share the work. The last line of the report is JSON.
 """
 
 import argparse
@@ -21,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-CELLS = Path(__file__).parents[1] / "docs" / "results" / "plain"
+BOARD = Path(__file__).parents[1] / "docs" / "results" / "plain.jsonl"
 SIZES = (200, 1000, None)
 SEEDS = (0, 1, 2)
 METRICS = ("auroc", "i_auroc", "i_ap")
-PAGE = CELLS.with_suffix(".md")
+PAGE = BOARD.with_suffix(".md")
 COUNT = 90  # ten sets, three sizes, three seeds
 GOALS = (
     "The goals are -0.01 for the worst margins and, for the medians, 0.03 (AUROC) and 0.01 (i-AP). What is not reached "
@@ -34,8 +35,26 @@ GOALS = (
 MARKS = ("<!-- board -->", "<!-- end of board -->")
 
 
-def cell_path(name: str, size: int | None, seed: int) -> Path:
-    return CELLS / f"{name}-{size or 'all'}-{seed}.json"
+def cell_name(name: str, size: int | None, seed: int) -> str:
+    return f"{name}-{size or 'all'}-{seed}"
+
+
+def packed() -> dict[str, dict[str, Any]]:
+    """The cells of the board by name."""
+    cells = [json.loads(line) for line in BOARD.read_text(encoding="utf-8").splitlines()] if BOARD.is_file() else []
+    return {cell_name(cell["set"], cell["size"], cell["seed"]): cell for cell in cells}
+
+
+def pack(done: Path) -> None:
+    """Move finished cells into the board, whose lines are sorted by name."""
+    files = sorted(done.glob("*.json"))
+    cells = packed() | {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+    temporary = BOARD.with_suffix(".part")
+    lines = (json.dumps(cells[name], separators=(",", ":")) + "\n" for name in sorted(cells))
+    temporary.write_text("".join(lines), encoding="utf-8")
+    temporary.replace(BOARD)
+    for path in files:
+        path.unlink()
 
 
 def compute(name: str, size: int | None, seed: int, data: Path, cache: Path) -> None:
@@ -45,7 +64,7 @@ def compute(name: str, size: int | None, seed: int, data: Path, cache: Path) -> 
     from miv.data import save_splits
 
     sets = plain_sets.build(name, data, seed, size, cache)
-    path = cell_path(name, size, seed)
+    path = cache / "done" / f"{cell_name(name, size, seed)}.json"
     folder = cache / "cells" / path.stem  # what was stopped goes on here
     exemplars, run = folder / "exemplars", folder / "run"
     save_splits(sets, exemplars, builder="plain", options={"set": name}, seed=seed, overwrite=True)
@@ -96,9 +115,9 @@ def chosen_plain(reference: dict[str, Any], metric: str) -> float:
 
 def read_cells() -> list[dict[str, Any]]:
     """The cells that are computed. A set with fewer exemplars than asked for is the same cell as "all" of it."""
-    cells = [json.loads(path.read_text()) for path in sorted(CELLS.glob("*.json"))]
+    cells = list(packed().values())
     if not cells:
-        raise SystemExit(f"There is no cell in {CELLS}. Compute some with --data.")
+        raise SystemExit(f"There is no cell in {BOARD}. Compute some with --data.")
     whole = {(cell["set"], json.dumps(cell["fingerprints"])) for cell in cells if cell["size"] is None}
     return [c for c in cells if c["size"] is None or (c["set"], json.dumps(c["fingerprints"])) not in whole]
 
@@ -167,17 +186,19 @@ def main() -> None:
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--page", action="store_true", help="write the table into docs/results/plain.md")
     asked = parser.parse_args()
+    done = asked.cache / "done"
     if not asked.report:
         if asked.data is None:
             parser.error("--data is missing; or say --report")
+        done.mkdir(parents=True, exist_ok=True)
         sizes = SIZES if asked.size is None else tuple(None if one == "all" else int(one) for one in asked.size)
         for seed in asked.seed or SEEDS:
             for size in sizes:
                 for name in asked.set or NAMES:
-                    claim = cell_path(name, size, seed).with_suffix(".claimed")
-                    CELLS.mkdir(parents=True, exist_ok=True)
-                    if cell_path(name, size, seed).exists():
+                    cell = cell_name(name, size, seed)
+                    if cell in packed() or (done / f"{cell}.json").exists():
                         continue
+                    claim = done / f"{cell}.claimed"
                     with contextlib.suppress(FileExistsError):
                         claim.touch(exist_ok=False)  # another process may be at work on it
                         try:
@@ -185,6 +206,8 @@ def main() -> None:
                             print(f"{name} {size or 'all'} {seed}: done", file=sys.stderr, flush=True)
                         finally:
                             claim.unlink(missing_ok=True)
+    if any(done.glob("*.json")):
+        pack(done)
     table = report()
     if asked.page:
         write_page(table)

@@ -13,11 +13,11 @@ from PIL import Image
 from miv.backbones import create_backbone
 from miv.backbones.feature_cache import embed_pool
 from miv.data import SPLITS, ExemplarSet, InstancePool
+from miv.data.sources.drawing import Drawing
+from miv.data.sources.split_shares import Shares, split_classes
 from miv.models.verifier import Verifier
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
-from miv.tasks.custom.drawing import Drawing
-from miv.tasks.custom.split_shares import Shares, split_classes
 
 Sets = dict[str, ExemplarSet]
 

@@ -1,6 +1,6 @@
 """What training costs beyond what it must. The last line of the output is one JSON object.
 
-    python benchmarks/training.py [--raw data/qmnist]
+    python benchmarks/training.py [--raw data/qmnist] [--quick]
 
 ``step_overhead``: a whole training step in Lightning (256 exemplars, compact CNN; making the batch, embedding, pooling,
 gradients and optimiser included) / forward and backward of the backbone alone on the same distinct instances.
@@ -41,6 +41,7 @@ from miv.training.stage_module import SplitFeatures, StageData, StageModule
 
 BATCH = 256
 WARM_UP, STEPS = 4, 12
+QUICK_WARM_UP, QUICK_STEPS = 1, 2
 
 
 class StepsOnly(StageModule):
@@ -77,8 +78,9 @@ class StepTimer(Callback):
         self._since, self._processor_since = time.perf_counter(), time.process_time()
 
 
-def step_overhead(sets: dict[str, ExemplarSet]) -> dict[str, float]:
+def step_overhead(sets: dict[str, ExemplarSet], quick: bool) -> dict[str, float]:
     found = {}
+    warm_up, steps = (QUICK_WARM_UP, QUICK_STEPS) if quick else (WARM_UP, STEPS)
     for augmentation in ("none", "affine"):
         config = complete(TrainingConfig(batch_size=BATCH, augmentation=augmentation), sets["train"].pool)
         module = StepsOnly(create_verifier(config, sets["train"].pool), config, 1, sets, None)
@@ -86,7 +88,7 @@ def step_overhead(sets: dict[str, ExemplarSet]) -> dict[str, float]:
         trainer = Trainer(
             accelerator="cpu",
             max_epochs=1,
-            limit_train_batches=WARM_UP + STEPS,
+            limit_train_batches=warm_up + steps,
             limit_val_batches=0,
             logger=False,
             enable_checkpointing=False,
@@ -98,8 +100,8 @@ def step_overhead(sets: dict[str, ExemplarSet]) -> dict[str, float]:
         key = "step_overhead" if augmentation == "none" else "step_overhead_augmented"
         pairs = {key: (timer.whole, timer.alone), f"{key}_processor": (timer.whole_processor, timer.alone_processor)}
         for name, (whole, alone) in pairs.items():
-            found[name] = round(statistics.median(whole[WARM_UP:]) / statistics.median(alone[WARM_UP:]), 3)
-        found[f"{key}_backbone_ms"] = round(1000 * statistics.median(timer.alone[WARM_UP:]), 1)
+            found[name] = round(statistics.median(whole[warm_up:]) / statistics.median(alone[warm_up:]), 3)
+        found[f"{key}_backbone_ms"] = round(1000 * statistics.median(timer.alone[warm_up:]), 1)
     return found
 
 
@@ -122,14 +124,14 @@ def resnet_18(folder: Path) -> str:
     return f"hf:{folder}"
 
 
-def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict[str, Any]) -> float:
+def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict[str, Any], quick: bool) -> float:
     """Both sides take the same step on the same exemplars, in turn; only where features come from differs."""
     pool = sets["train"].pool
     config = complete(TrainingConfig(batch_size=BATCH, backbone=backbone, backbone_options=options), pool)
     verifier = create_verifier(config, pool)
     verifier.backbone.freeze()
     sampler = StageData(StageModule(verifier, config, 0, sets, None), workers=0).sampler
-    parts = [part for part, _ in zip(sampler, range(7), strict=False)]
+    parts = [part for part, _ in zip(sampler, range(3 if quick else 7), strict=False)]
     needed = sets["train"].subset(np.concatenate([chosen for chosen, _ in parts])).used
     cached: SplitFeatures = {"train": embed_instances(verifier.backbone, pool, needed)}
     seconds: dict[str, list[float]] = {"embeds": [], "cache": []}
@@ -151,6 +153,7 @@ def frozen_epoch_gain(sets: dict[str, ExemplarSet], backbone: str, options: dict
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=Path, help="folder of QMNIST's raw files")
+    parser.add_argument("--quick", action="store_true", help="fewer steps, for a look at whether it runs")
     arguments = parser.parse_args()
     torch.set_num_threads(2)
     if arguments.raw:
@@ -158,16 +161,19 @@ def main() -> None:
     else:
         task = create_task("digits-twin", writers=400, copies=10)
     sets = task.build(SilentProgress())
-    result: dict[str, Any] = {"data": "qmnist" if arguments.raw else "digits-twin", **step_overhead(sets)}
+    result: dict[str, Any] = {
+        "data": "qmnist" if arguments.raw else "digits-twin",
+        **step_overhead(sets, arguments.quick),
+    }
     print(result, file=sys.stderr)
     result |= dedup_gain(sets["train"])
     with tempfile.TemporaryDirectory() as folder:
         resnet = resnet_18(Path(folder))
         result["frozen_epoch_gain"] = frozen_epoch_gain(
-            sets, resnet, {"image_size": (32, 32), "image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}
+            sets, resnet, {"image_size": (32, 32), "image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}, arguments.quick
         )
     for size in ("small", "large"):
-        result[f"frozen_epoch_gain_{size}"] = frozen_epoch_gain(sets, "compact_cnn", {"size": size})
+        result[f"frozen_epoch_gain_{size}"] = frozen_epoch_gain(sets, "compact_cnn", {"size": size}, arguments.quick)
     from witness_metrics import measure  # type: ignore[import-not-found]
 
     result |= measure()

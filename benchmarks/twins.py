@@ -1,11 +1,14 @@
 """How hard the synthetic twins are for a nearest-neighbour rule on raw input, and how fast they are made.
 
 The score of an exemplar is the largest cosine between its query and a member of its bag: of pixels (ink
-counts), or of words weighted by TF-IDF. Run ``python benchmarks/twins.py [seeds]``; the last line is JSON.
+counts), or of words weighted by TF-IDF. The last line of the output is one
+JSON object.
+
+    python benchmarks/twins.py [--seeds 5]
 """
 
+import argparse
 import json
-import sys
 import time
 
 import numpy as np
@@ -68,4 +71,6 @@ def main(seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5, help="number of sets of each kind")
+    main(parser.parse_args().seeds)

@@ -2,42 +2,58 @@
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each public name lives. A name is imported when it is first asked for, so that `import miv` and
 # `miv --help` do not wait for torch.
 _HOMES = {
+    "Backbone": "miv.backbones",
     "Bags": "miv.bags",
+    "Exemplar": "miv.data",
     "ExemplarSet": "miv.data",
     "InstancePool": "miv.data",
     "MIVClassifier": "miv.integrations.sklearn",
     "MIVError": "miv.errors",
     "Pooling": "miv.poolings",
     "PoolingOutput": "miv.poolings",
+    "TrainingRun": "miv.workflows.training_run",
     "Verdict": "miv.inference.verdict",
     "Verdicts": "miv.inference.verdict",
-    "Verification": "miv.models.verifier",
+    "Verification": "miv.models.verification",
     "Verifier": "miv.models.verifier",
     "create_pooling": "miv.poolings",
+    "evaluate": "miv.workflows.evaluate_workflow",
     "list_poolings": "miv.poolings",
+    "collate_exemplars": "miv.data.loading",
+    "create_backbone": "miv.backbones",
+    "register_backbone": "miv.backbones",
     "register_pooling": "miv.poolings",
+    "train": "miv.workflows.train_workflow",
 }
 
 if TYPE_CHECKING:
+    from miv.backbones import Backbone as Backbone
+    from miv.backbones import create_backbone as create_backbone
+    from miv.backbones import register_backbone as register_backbone
     from miv.bags import Bags as Bags
+    from miv.data import Exemplar as Exemplar
     from miv.data import ExemplarSet as ExemplarSet
     from miv.data import InstancePool as InstancePool
+    from miv.data.loading import collate_exemplars as collate_exemplars
     from miv.errors import MIVError as MIVError
     from miv.inference.verdict import Verdict as Verdict
     from miv.inference.verdict import Verdicts as Verdicts
     from miv.integrations.sklearn import MIVClassifier as MIVClassifier
-    from miv.models.verifier import Verification as Verification
+    from miv.models.verification import Verification as Verification
     from miv.models.verifier import Verifier as Verifier
     from miv.poolings import Pooling as Pooling
     from miv.poolings import PoolingOutput as PoolingOutput
     from miv.poolings import create_pooling as create_pooling
     from miv.poolings import list_poolings as list_poolings
     from miv.poolings import register_pooling as register_pooling
+    from miv.workflows.evaluate_workflow import evaluate as evaluate
+    from miv.workflows.train_workflow import train as train
+    from miv.workflows.training_run import TrainingRun as TrainingRun
 
 __all__ = ["__version__", *sorted(_HOMES)]
 

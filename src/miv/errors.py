@@ -1,6 +1,7 @@
-"""The one error type of the package, and the suggestion that comes with a misspelt name."""
+"""The one error type of the package, and its sentences for a misspelt name and for a library that is missing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -27,3 +28,20 @@ def unknown_name(what: str, given: str, known: Iterable[str]) -> MIVError:
     suggestion = f" Did you mean {near[0]!r}?" if near else ""
     listing = ", ".join(names) if names else "none"
     return MIVError(f"There is no {what} {given!r}.{suggestion} Known: {listing}.")
+
+
+@contextmanager
+def needs_extra(extra: str, purpose: str, library: str) -> Iterator[None]:
+    """Import the libraries of an extra in this block: where one is missing, the error says what to install.
+
+    >>> with needs_extra("train", "Training", "Lightning"):
+    ...     import a_library_that_is_not_there
+    Traceback (most recent call last):
+    miv.errors.MIVError: Training needs Lightning. Run `pip install 'miv[train]'`.
+    """
+    try:
+        yield
+    except ImportError as error:
+        # A library that is there and cannot be imported has a reason of its own.
+        reason = "" if isinstance(error, ModuleNotFoundError) else f" ({str(error).strip()})"
+        raise MIVError(f"{purpose} needs {library}{reason}. Run `pip install 'miv[{extra}]'`.") from error

@@ -3,12 +3,14 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Generic, TypeVar
 
 from miv.errors import MIVError, unknown_name
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
+_MADE_WITH = "_made_with"
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,9 @@ class Registry(Generic[T]):
     miv.errors.MIVError: There is no option of complex 'reel'. Did you mean 'real'? Known: imag, real.
     """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, hint: str = "") -> None:
         self.what = what
+        self.hint = hint  # added to the error for an unknown name
         self._entries: dict[str, Entry[T]] = {}
 
     def __iter__(self) -> Iterator[Entry[T]]:
@@ -62,13 +65,60 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> Entry[T]:
         if name not in self._entries:
-            raise unknown_name(self.what, name, self._entries)
+            raise MIVError(f"{unknown_name(self.what, name, self._entries)}{self.hint}")
         return self._entries[name]
+
+    def name_of(self, make: type[Any]) -> str | None:
+        """Return the name of a class, or ``None`` if it is not registered."""
+        return next((entry.name for entry in self if entry.make is make), None)
 
     def create(self, name: str, /, **options: Any) -> T:
         """Make one by name; a wrong name or option gets the nearest right one as a suggestion."""
         entry = self[name]
+        takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in entry.options.values())
         for option in options:
-            if option not in entry.options:
+            if option not in entry.options and not takes_any:
                 raise unknown_name(f"option of {name}", option, entry.options)
         return entry.make(**options)
+
+
+def remember_options(make: C) -> C:
+    """Make every object of a class remember its constructor's arguments, so that it can be saved and made again.
+
+    >>> @remember_options
+    ... class Circle:
+    ...     def __init__(self, radius, colour="red"):
+    ...         pass
+    >>> options_of(Circle(2))
+    {'radius': 2}
+    """
+    original = make.__init__
+    signature = inspect.signature(original)
+
+    @wraps(original)
+    def remembering(self: Any, *arguments: Any, **options: Any) -> None:
+        if _MADE_WITH not in vars(self):  # a class that is registered, too, calls that of its parent inside
+            vars(self)[_MADE_WITH] = _by_name(signature, self, arguments, options)
+        original(self, *arguments, **options)
+
+    make.__init__ = remembering
+    return make
+
+
+def options_of(made: object) -> dict[str, Any] | None:
+    """Return the arguments that an object of a registered class was made with; ``None`` for any other object."""
+    return vars(made).get(_MADE_WITH)
+
+
+def _by_name(
+    signature: inspect.Signature, made: object, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> dict[str, Any]:
+    try:
+        bound = signature.bind(made, *arguments, **options)
+    except TypeError:  # the constructor is about to say so itself
+        return {}
+    named = dict(list(bound.arguments.items())[1:])
+    for one in signature.parameters.values():
+        if one.kind is inspect.Parameter.VAR_KEYWORD:
+            named |= named.pop(one.name, {})
+    return named

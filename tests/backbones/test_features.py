@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from miv import Verifier
+from miv import Bags, Verifier
 from miv.backbones import create_backbone
 from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstancePool
@@ -48,3 +48,14 @@ def test_units_do_not_matter(tmp_path: Path) -> None:
     backbone = Verifier.from_pretrained(tmp_path / "run").backbone
     assert isinstance(backbone, Features)
     assert float(backbone.deviation[7] / backbone.deviation[0]) == pytest.approx(1_000, rel=0.3)
+
+
+def test_verify_standardises_too() -> None:
+    verifier = Verifier("nearest", channels=2, backbone_options={"standardise": True}).eval()
+    assert isinstance(verifier.backbone, Features)
+    vectors = np.array([[1, 900], [1, 100], [3, 1000], [0, 400]], np.float32)
+    verifier.backbone.fit(vectors)
+    query, *targets = torch.from_numpy(vectors)
+    expected = verifier(query[None], Bags.from_list([torch.stack(targets)])).probability.item()
+    assert verifier.verify(vectors[0], vectors[1:]).probability == pytest.approx(expected, abs=1e-6)
+    assert expected != pytest.approx(Verifier("nearest", channels=2).verify(vectors[0], vectors[1:]).probability)

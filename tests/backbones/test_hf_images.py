@@ -110,8 +110,6 @@ def test_a_vision_transformer_keeps_no_parameter_without_gradient(tmp_path: Path
     assert features.shape == (2, 16)
     features.square().sum().backward()
     assert all(parameter.grad is not None for parameter in backbone.parameters())
-    with pytest.raises(MIVError, match=r"image_size is \(28, 28\). Expected \(32, 32\)"):
-        create_backbone(f"hf:{tmp_path}", image_size=(28, 28))
 
 
 def test_a_folder_that_does_not_say_how_to_see_is_refused(tmp_path: Path) -> None:

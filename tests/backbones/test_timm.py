@@ -1,13 +1,16 @@
 """Networks of timm, where its torchvision can be loaded; elsewhere, what is said."""
 
 import builtins
+import json
+import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from miv import MIVError, Verifier
 from miv.backbones import create_backbone
@@ -67,6 +70,90 @@ def test_an_absent_library_is_named_with_the_remedy(
     monkeypatch.delitem(sys.modules, library, raising=False)
     with pytest.raises(MIVError, match=words):
         create_backbone(spec)
+
+
+class Network(torch.nn.Module):
+    """As timm makes one, without its classifier."""
+
+    num_features = 3
+    pretrained_cfg: ClassVar = {"input_size": (3, 8, 8), "mean": (0.4, 0.4, 0.4), "std": (1.0, 1.0, 1.0)}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = torch.nn.Linear(3, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.body(images.mean(dim=(2, 3)))
+        return out
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """Networks are made here, and what is asked of timm is noted."""
+    made: list[tuple[str, bool]] = []
+
+    def create(name: str, pretrained: bool) -> Network:
+        made.append((name, pretrained))
+        return Network()
+
+    monkeypatch.setattr("miv.backbones.timm._create", create)
+    return made
+
+
+WEIGHTS = {"body.weight": 2 * torch.eye(3), "body.bias": torch.zeros(3), "fc.weight": torch.zeros(7, 3)}
+
+
+@pytest.mark.parametrize("file", ["a.pth", "a.safetensors"])
+def test_a_checkpoint_is_read_instead_of_fetched(tmp_path: Path, asked: list[tuple[str, bool]], file: str) -> None:
+    if file.endswith(".pth"):
+        torch.save(
+            {"epoch": 3, "state_dict": {f"module.{key}": value for key, value in WEIGHTS.items()}}, tmp_path / file
+        )
+    else:
+        save_file(WEIGHTS, tmp_path / file)
+    backbone = create_backbone("timm:net", checkpoint=str(tmp_path / file), image_size="6x4")
+    assert asked == [("net", False)]
+    assert backbone.freeze_batch_norm
+    assert backbone.instance_shape == (3, 6, 4)
+    white = np.full((1, 6, 4), 255, np.uint8)
+    torch.testing.assert_close(backbone(backbone.prepare(white)), torch.full((1, 3), 2 * (1 - 0.4)))
+    assert backbone.configuration() == {"pretrained": False, "image_size": [6, 4], "freeze_batch_norm": True}
+
+
+def test_a_local_folder_of_timm(tmp_path: Path, asked: list[tuple[str, bool]]) -> None:
+    folder = tmp_path / "net"
+    folder.mkdir()
+    save_file(WEIGHTS, folder / "model.safetensors")
+    seen = {"input_size": [3, 4, 4], "mean": [0.5, 0.5, 0.5], "std": [1.0, 1.0, 1.0]}
+    (folder / "config.json").write_text(json.dumps({"architecture": "resnet99", "pretrained_cfg": seen}))
+    verifier = Verifier("nearest", backbone=f"timm:local-dir:{folder}").eval()
+    features = verifier.backbone(verifier.backbone.prepare(IMAGES))
+    verifier.save_pretrained(tmp_path / "verifier")
+    shutil.rmtree(folder)
+    loaded = Verifier.from_pretrained(tmp_path / "verifier").backbone
+    assert torch.equal(loaded(loaded.prepare(IMAGES)), features)
+    assert loaded.fingerprint() == verifier.backbone.fingerprint()
+    assert set(asked) == {("resnet99", False)}
+
+
+def test_files_that_do_not_fit_are_refused(tmp_path: Path, asked: list[tuple[str, bool]]) -> None:
+    torch.save({"body.weight": torch.eye(3), "neck.weight": torch.eye(3)}, tmp_path / "other.pth")
+    torch.save(torch.nn.Linear(1, 1), tmp_path / "whole.pth")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "config.json").write_text('{"architecture": "resnet18"}')
+    for spec, options, words in (
+        ("timm:net", {"checkpoint": str(tmp_path / "nope.pth")}, "There is no file"),
+        (
+            "timm:net",
+            {"checkpoint": str(tmp_path / "other.pth")},
+            r"lacks \['body.bias'\].* \['neck.weight'\]",
+        ),
+        ("timm:net", {"checkpoint": str(tmp_path / "whole.pth")}, r"no checkpoint of weights alone"),
+        (f"timm:local-dir:{tmp_path}/nope", {}, "there is no folder.* holds: empty"),
+        (f"timm:local-dir:{tmp_path}/empty", {}, "holds no weights"),
+    ):
+        with pytest.raises(MIVError, match=words):
+            create_backbone(spec, **options)
 
 
 def test_networks_are_told_apart_by_name_and_by_how_they_see_images(monkeypatch: pytest.MonkeyPatch) -> None:

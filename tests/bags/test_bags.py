@@ -191,3 +191,40 @@ def test_malformed_bags_say_what_was_given_and_expected(make: Callable[[], Bags]
     with pytest.raises(MIVError) as caught:
         make()
     assert message in str(caught.value)
+
+
+def test_bags_are_indexed_and_looped_over() -> None:
+    assert [bag.tolist() for bag in SIX] == [VALUES[:3].tolist(), VALUES[3:4].tolist(), VALUES[4:].tolist()]
+    assert torch.equal(SIX[0], VALUES[:3])
+    assert torch.equal(SIX[-1], VALUES[4:])
+    last = SIX[torch.tensor(2)]  # a number, though a tensor
+    assert isinstance(last, Tensor)
+    assert torch.equal(last, VALUES[4:])
+    for chosen in ([2, 0], torch.tensor([2, 0])):
+        assert [bag.tolist() for bag in SIX[chosen]] == [VALUES[4:].tolist(), VALUES[:3].tolist()]
+    for middle in (slice(1, 3), [False, True, True], torch.tensor([False, True, True])):
+        assert torch.equal(SIX[middle].ptr, torch.tensor([0, 1, 3]))
+        assert torch.equal(SIX[middle].values, VALUES[3:])
+    with pytest.raises(IndexError, match=r"There is no bag 3\. Expected 0 to 2"):
+        SIX[3]
+    with pytest.raises(MIVError, match="No bag was chosen"):
+        SIX[3:]
+    assert repr(SIX) == "Bags(3 bags, values float32 (6, 2))"
+
+
+def test_bags_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert SIX.to("cpu") is SIX
+    double = SIX.to(torch.float64)
+    assert (double.dtype, double.ptr.dtype, double.values.tolist()) == (torch.float64, torch.int64, VALUES.tolist())
+    there = SIX.to("meta", non_blocking=True)
+    assert there.device == there.values.device == there.ptr.device == torch.device("meta")
+    assert len(there) == 3
+    pinned: list[Tensor] = []
+
+    def pin(tensor: Tensor) -> Tensor:  # there may be no GPU to pin for
+        pinned.append(tensor)
+        return tensor.clone()
+
+    monkeypatch.setattr(Tensor, "pin_memory", pin)
+    assert torch.equal(SIX.pin_memory().values, VALUES)
+    assert {id(tensor) for tensor in pinned} == {id(SIX.values), id(SIX.ptr)}

@@ -12,6 +12,7 @@ from miv.audit import AuditReport
 from miv.audit.audit_tables import markdown_table, tables
 from miv.cli.app import app
 from miv.evaluation import Predictions, evaluate
+from miv.experiments.packed_cells import read_packed
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 README = (RESULTS / "README.md").read_text("utf-8")
@@ -92,14 +93,14 @@ def test_the_words_of_the_summary_have_the_numbers_of_the_cells() -> None:
         assert f"({value}, {p})" in WORDS
     pma = [aurocs_by_round("qmnist", "pma", number) for number in range(3)]
     assert f"its AUROC is {pma[0]:.3f}, {pma[1]:.3f} and {pma[2]:.3f} in the three rounds" in WORDS
-    cells = [path.parts[-3:-1] for path in (RESULTS / "cpu" / "claims").glob("*/round-*/result.json")]
+    cells = [name.split("/") for name in read_packed(RESULTS / "cpu" / "claims")]
     aurocs = [aurocs_by_round("claims", model, int(name.removeprefix("round-"))) for model, name in cells]
     assert f"AUROC is {min(aurocs):.3f} to {max(aurocs):.3f} over models and rounds" in WORDS
 
 
 def aurocs_by_round(task: str, model: str, number: int) -> float:
-    path = RESULTS / "cpu" / task / model / f"round-{number}" / "result.json"
-    return float(json.loads(path.read_text("utf-8"))["metrics"]["test"]["classification"]["auroc"])
+    files = read_packed(RESULTS / "cpu" / task)[f"{model}/round-{number}"]
+    return float(json.loads(files["result.json"])["metrics"]["test"]["classification"]["auroc"])
 
 
 def test_what_is_computed_and_what_is_not_is_said() -> None:
@@ -114,8 +115,8 @@ def test_what_is_computed_and_what_is_not_is_said() -> None:
 def test_the_table_of_the_preset_best_is_that_of_its_answers() -> None:
     figures = []
     for number in range(3):
-        answers = Predictions.load(RESULTS / "best" / f"round-{number}" / "predictions.parquet")
-        metrics = evaluate(answers).metrics
+        files = read_packed(RESULTS / "best")[f"round-{number}"]
+        metrics = evaluate(Predictions.load(RESULTS / "best.jsonl", files["predictions.parquet"])).metrics
         figures.append([metrics[name] for name in ("auroc", "accuracy", "i_auroc", "i_ap")])
         assert f"| {number} | " + " | ".join(f"{value:.3f}" for value in figures[-1]) in README
     means = [f"{sum(column) / 3:.3f}" for column in zip(*figures, strict=True)]

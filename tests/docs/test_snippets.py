@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from miv.backbones import BACKBONES
+from miv.poolings import POOLINGS
 from tests.docs.given_things import put_here
 from tests.docs.page_blocks import is_code, read_blocks, run_block
 
@@ -33,6 +35,9 @@ def test_the_code_of_a_page_runs(page: Path, with_slow: bool, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])  # a page may import what it has put beside it
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    for registry in (BACKBONES, POOLINGS):  # what a page registers is not there for other tests
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     names: dict[str, Any] = {"__name__": "page"}
     for block in read_blocks(page):
         if block.not_run or (block.slow and not with_slow):

@@ -19,11 +19,13 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import estimator_checks, get_tags
 
 from miv import MIVClassifier, MIVError, Verifier
+from miv.data.holding_out import choose_held_out
 from miv.decisions.operating_point import OperatingPoint
-from miv.integrations.pairs import choose_held_out, exemplar_set
+from miv.integrations.pairs import exemplar_set
 from miv.integrations.sklearn import OnInstances
 from miv.training.auto import HEAD
 from miv.training.config import TrainingConfig
+from miv.training.stages import run_stage
 from tests.training.tiny import tiny_sets
 
 FAST: dict[str, Any] = {"max_epochs": 25, "batch_size": 32, "learning_rate": 1e-2, "random_state": 0}
@@ -193,7 +195,7 @@ def test_few_exemplars_of_a_wide_embedding_are_answered_as_well_as_by_the_larges
     [
         ({}, {"heads": 1, "batch_size": 32, "max_epochs": 12, "pull": HEAD["pull"], "align_epochs": 12}),
         (
-            {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0, "align": False, "learning_rate": 0.5},
+            {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0, "align_epochs": 0, "learning_rate": 0.5},
             {"heads": 2, "batch_size": 16, "max_epochs": 3, "pull": 1.0, "align_epochs": 0},
         ),
     ],
@@ -328,8 +330,8 @@ class OfRows(MIVClassifier):
     It only reshapes: what the checks ask for, ``MIVClassifier`` does.
     """
 
-    def fit(self, X: Any, y: Any, labels: Any = None) -> Self:  # noqa: N803
-        return super().fit(_as_pairs(X), y)
+    def fit(self, X: Any, y: Any, labels: Any = None, *, sample_weight: Any = None) -> Self:  # noqa: N803
+        return super().fit(_as_pairs(X), y, sample_weight=sample_weight)
 
     def verify(self, X: Any, bags: Any = None, *, witnesses: Any = None) -> Any:  # noqa: N803
         return super().verify(_as_pairs(X), witnesses=witnesses)
@@ -342,6 +344,97 @@ class OfRows(MIVClassifier):
 
 def _as_pairs(rows: Any) -> list[Any]:
     return [(np.ones(len(row)), row[None]) for row in np.asarray(rows)]
+
+
+def test_the_decision_is_the_logit_and_above_0_where_the_prediction_is_yes(fitted: MIVClassifier) -> None:
+    queries, bags, labels = exemplars("test", 60)
+    logit = fitted.decision_function(queries, bags)
+    assert 1 / (1 + np.exp(-logit)) == pytest.approx(fitted.predict_proba(queries, bags)[:, 1])
+    calibrated = pickle.loads(pickle.dumps(fitted))
+    calibrated.verifier_.operating_point = OperatingPoint(threshold=0.8)
+    decision = calibrated.decision_function(queries, bags)
+    assert (decision > 0).tolist() == (calibrated.predict(queries, bags) == 1).tolist()
+    assert decision == pytest.approx(logit - np.log(0.8 / 0.2), abs=1e-6)
+    assert roc_auc_score(labels, decision) == roc_auc_score(labels, logit)
+    scaled = cross_val_score(MIVClassifier(**FAST), list(zip(queries, bags, strict=True)), labels, cv=2)
+    assert scaled.shape == (2,)
+
+
+def test_witnesses_come_through_a_pipeline() -> None:
+    queries, bags, labels = exemplars(count=120)
+    pairs = list(zip(queries, bags, strict=True))
+    pipeline = make_pipeline(OnInstances(StandardScaler()), MIVClassifier(**FAST)).fit(pairs, labels)
+    predicted, places = pipeline.predict(pairs, return_witnesses=True)
+    assert predicted.tolist() == pipeline.predict(pairs).tolist()
+    scaled = pipeline[:-1].transform(pairs)
+    expected = pipeline[-1].witnesses(scaled)
+    assert [one.tolist() for one in places] == [one.tolist() for one in expected]
+    assert sum(map(len, places)) > 30
+
+
+@pytest.mark.filterwarnings("ignore:Nothing was learnt")
+def test_where_bags_say_nothing_the_probability_is_the_weighted_share_of_yes() -> None:
+    rng = np.random.default_rng(0)
+    queries, bags, labels = rng.normal(size=(400, 8)), rng.normal(size=(400, 3, 8)), np.arange(400) % 2
+    for weight_of_yes, share in ((1.0, 0.5), (9.0, 0.9)):
+        weight = np.where(labels == 1, weight_of_yes, 1.0)
+        model = MIVClassifier(max_epochs=2, random_state=0).fit(queries, bags, labels, sample_weight=weight)
+        assert model.predict_proba(queries, bags)[:, 1].mean() == pytest.approx(share, abs=0.05)
+
+
+def test_a_weight_of_0_is_an_exemplar_less_and_equal_weights_change_nothing() -> None:
+    queries, bags, labels = exemplars(count=80)
+    few: dict[str, Any] = {"max_epochs": 2, "random_state": 0}
+    weight = np.repeat([3.0, 0.0], [60, 20])
+    weighted = MIVClassifier(**few).fit(queries, bags, labels, sample_weight=weight)
+    without = MIVClassifier(**few).fit(queries[:60], bags[:60], labels[:60])
+    assert weighted.decision_function(queries, bags).tolist() == without.decision_function(queries, bags).tolist()
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1.0] * 11, r"sample_weight has the shape \(11,\)"),
+        ([-1.0] + [1.0] * 11, "negative, NaN or infinite"),
+        ([0.0, 1.0] * 6, "fewer than two classes"),
+        (["a"] * 12, "more than numbers"),
+    ],
+)
+def test_wrong_weights_are_named(weight: Any, message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        MIVClassifier().fit(*exemplars(count=12), sample_weight=weight)
+
+
+def test_without_a_held_out_share_no_exemplar_judges_what_was_trained_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[tuple[dict[str, Any], Any]] = []
+    really_run = run_stage
+
+    def remember(stage: Any, verifier: Any, config: Any, sets: Any, *more: Any) -> Any:
+        stages.append((sets, stage.take))
+        return really_run(stage, verifier, config, sets, *more)
+
+    monkeypatch.setattr("miv.training.run.run_stage", remember)
+    queries, bags, labels = exemplars()
+    model = MIVClassifier(max_epochs=3, validation_fraction=0, random_state=0).fit(queries, bags, labels)
+    trial, whole = stages[:2], stages[2:]
+    for sets, take in trial:
+        assert take is None
+        train, validation = ({int(query) for query in sets[split].query} for split in ("train", "validation"))
+        assert train & validation == set()
+        assert len(sets["train"]) + len(sets["validation"]) == 400
+    for sets, take in whole:
+        assert len(sets["train"]) == 400  # all are trained on,
+        assert take is not None  # for as many epochs as the trial has found
+    assert model.score(queries, bags, labels) > 0.8
+
+
+def test_what_cannot_be_divided_keeps_the_start() -> None:
+    queries = np.tile(np.eye(1, 8), (20, 1))  # one query
+    rng = np.random.default_rng(0)
+    bags = rng.normal(size=(20, 3, 8))
+    bags[1::2, 0] = queries[1::2]
+    model = MIVClassifier(validation_fraction=0, random_state=0).fit(queries, bags, np.arange(20) % 2)
+    assert model.score(queries, bags, np.arange(20) % 2) > 0.9
 
 
 def test_a_pooling_without_attention_names_witnesses_which_a_prediction_does_not_pay_for(
@@ -364,6 +457,8 @@ def test_a_pooling_without_attention_names_witnesses_which_a_prediction_does_not
 
 OF_ROWS = [
     "check_classifiers_one_label",
+    "check_classifiers_one_label_sample_weights",
+    "check_decision_proba_consistency",
     "check_dict_unchanged",
     "check_estimators_dtypes",
     "check_estimators_fit_returns_self",
@@ -381,6 +476,11 @@ OF_ROWS = [
     "check_pipeline_consistency",
     "check_readonly_memmap_input",
     "check_requires_y_none",
+    "check_sample_weights_list",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_not_overwritten",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_shape",
     "check_supervised_y_2d",
 ]
 

@@ -254,7 +254,7 @@ def test_a_name_beside_folders_that_exist_is_not_asked_for_on_the_hub(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "cap").mkdir(parents=True)
-    monkeypatch.setattr("miv.models.hub.HfApi.model_info", lambda *given, **options: pytest.fail("asked the hub"))
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *given, **options: pytest.fail("asked the hub"))
     with pytest.raises(MIVError, match=r"^There is no folder 'runs/nope'\..* runs holds: cap\.$"):
         Verifier.from_pretrained("runs/nope")
 
@@ -268,7 +268,7 @@ def test_the_hub_is_asked_once_and_in_silence(
         asked.append(name)
         raise ConnectionResetError
 
-    monkeypatch.setattr("miv.models.hub.HfApi.model_info", no_network)
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", no_network)
     with pytest.raises(MIVError, match=r"no folder 'nobody/nothing', and the hub .* not in the local cache") as caught:
         Verifier.from_pretrained("nobody/nothing", cache_dir=tmp_path)
     assert "\n" not in str(caught.value)

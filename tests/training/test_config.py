@@ -50,7 +50,7 @@ def test_settings_survive_a_file(tmp_path: Path) -> None:
         ({"weight_decay": -1}, "Expected 0.0 or more"),
         ({"optimiser": "rmsprob"}, "Did you mean 'rmsprop'"),
         ({"learning_rates": [[1, 1e-3]]}, "rising from 0"),
-        ({"learning_rates": 1e-3}, "pairs"),
+        ({"learning_rates": "fast"}, "pairs"),
         ({"learning_rates": [[0, -1e-3]]}, "above 0"),
         ({"learning_rates": [[0, float("nan")]]}, "finite"),
         ({"pooling_options": "heads=2"}, "key = value"),

@@ -1,6 +1,8 @@
 """From instances to feature vectors, one file a backbone."""
 
 from miv.backbones import compact_cnn, features, hf, hog, hog_cnn, pixels, timm  # noqa: F401
-from miv.backbones.backbone_base import BACKBONES, Backbone, create_backbone
+from miv.backbones.backbone_base import BACKBONES, Backbone
+from miv.backbones.backbone_names import create_backbone, register_backbone
+from miv.backbones.module_backbone import ModuleBackbone
 
-__all__ = ["BACKBONES", "Backbone", "create_backbone"]
+__all__ = ["BACKBONES", "Backbone", "ModuleBackbone", "create_backbone", "register_backbone"]

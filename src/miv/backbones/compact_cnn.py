@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from miv.backbones.backbone_base import BACKBONES, Backbone, check_images, whole_number
+from miv.backbones.backbone_base import Backbone, check_images, whole_number
+from miv.backbones.backbone_names import register_backbone
 from miv.errors import unknown_name
 
 # Side and channels of the first convolution, which halves the image, and then channels and stride of each block.
@@ -57,7 +58,7 @@ class ConvolutionBlock(nn.Module):
         return (self.short_cut(beside) + self.strength * change).relu()
 
 
-@BACKBONES.register("compact_cnn")
+@register_backbone("compact_cnn")
 class CompactCNN(Backbone):
     """A small residual network for small grey images, to be trained from nothing on a CPU.
 

@@ -35,7 +35,7 @@ def embed_pool(
     Several processes may ask at the same time: each writes the whole file under a name of its own and renames it.
     """
     backbone.check(pool)
-    if _computes_nothing(backbone, pool):
+    if backbone.is_identity:
         return pool.values  # so there is nothing to keep
     path = _path(backbone, pool, cache)
     found = _read(path, (len(pool), backbone.channels))
@@ -60,7 +60,7 @@ def embed_exemplars(
     pool, used = exemplars.pool, exemplars.used
     if cache is None:
         return embed_instances(backbone, pool, used, progress)
-    if len(used) == len(pool) or _computes_nothing(backbone, pool):
+    if len(used) == len(pool) or backbone.is_identity:
         return embed_pool(backbone, pool, cache, progress)
     backbone.check(pool)
     features = _read(_path(backbone, pool, cache), (len(pool), backbone.channels))
@@ -91,10 +91,6 @@ def embed_instances(
             features[rows] = embedded.float().cpu().numpy()
             advance(len(rows))
     return features
-
-
-def _computes_nothing(backbone: Backbone, pool: InstancePool) -> bool:
-    return pool.kind == "features" and not backbone.state_dict()
 
 
 def _path(backbone: Backbone, pool: InstancePool, cache: Path) -> Path:

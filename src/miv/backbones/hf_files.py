@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import nn
 
-from miv.errors import MIVError
+from miv.errors import MIVError, needs_extra
 
 _MOST_LAYERS = 1000
 # What has no say in how the encoder is made, or would have code, kernels or other models fetched.
@@ -34,12 +35,8 @@ _LEFT_OUT = {
 
 def import_transformers(name: str) -> Any:
     """Import the library when it is first needed."""
-    try:
+    with needs_extra("hf", f"The backbone hf:{name}", "transformers"):
         import transformers
-    except ImportError as error:
-        raise MIVError(
-            f"The backbone hf:{name} needs the library transformers ({error}). Run: pip install 'miv[hf]'"
-        ) from error
     return transformers
 
 
@@ -49,6 +46,7 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
     try:
         with _quiet(transformers):
             config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+            config = _half_for_images(config)
             config = _with_dropout(transformers.AutoConfig.for_model(**trimmed(config)), dropout)
             model, found = transformers.AutoModel.from_pretrained(
                 name,
@@ -72,6 +70,19 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
             "The folder belongs to another kind of model, or is damaged."
         )
     return _without_pooler(model)
+
+
+def _half_for_images(config: Any) -> Any:
+    """Return the configuration of the half that reads images, of a model such as CLIP with one for texts as well."""
+    both = hasattr(config, "text_config") and hasattr(config, "vision_config")
+    return config.vision_config if both else config
+
+
+def outline_of(config: Any) -> nn.Module:
+    """Make the encoder of a configuration on the meta device, where it has shapes but neither weights nor memory."""
+    transformers = import_transformers(str(config.model_type))
+    with _quiet(transformers), torch.device("meta"):
+        return transformers.AutoModel.from_config(config, trust_remote_code=False).eval()
 
 
 def made_from(config: dict[str, Any], dropout: float) -> nn.Module:

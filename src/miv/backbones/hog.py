@@ -6,14 +6,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from miv.backbones.backbone_base import BACKBONES, Backbone, whole_number
+from miv.backbones.backbone_base import Backbone, whole_number
+from miv.backbones.backbone_names import register_backbone
 from miv.backbones.grey import resize, to_grey
 
 CLIP = 0.2  # the largest share that one direction of one cell may have of its block
 SMALLEST = 0.05  # of the gradients of a block, below which it counts as flat: paper is not quite white
 
 
-@BACKBONES.register("hog")
+@register_backbone("hog")
 class HistogramOfGradients(Backbone):
     r"""Histogram of oriented gradients (Dalal and Triggs 2005): a fixed descriptor of images, with nothing to learn.
 

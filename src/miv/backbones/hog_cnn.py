@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from miv.backbones.backbone_base import BACKBONES, Backbone
+from miv.backbones.backbone_base import Backbone
+from miv.backbones.backbone_names import register_backbone
 from miv.backbones.compact_cnn import CompactCNN
 from miv.backbones.grey import to_grey
 from miv.backbones.hog import HistogramOfGradients
@@ -13,7 +14,7 @@ from miv.backbones.hog import HistogramOfGradients
 CELL_SIZE = 6  # small pictures have no more detail, and it costs a quarter of what 12 does
 
 
-@BACKBONES.register("hog_cnn")
+@register_backbone("hog_cnn")
 class HogCNN(Backbone):
     r"""A compact CNN beside a histogram of oriented gradients: it starts as good as the histogram and learns the rest.
 

@@ -30,14 +30,12 @@ class ImageView:
     @classmethod
     def checked(cls, size: object, mean: object, std: object) -> "ImageView":
         """Make one from values that may come from a file."""
-        height, width = _numbers("image_size", size, 2, "two sides of 1 to 4,096 pixels")
-        if not all(side == int(side) and 1 <= side <= 4096 for side in (height, width)):
-            raise MIVError(f"image_size is {size}. Expected (height, width), each of 1 to 4,096 pixels.")
+        height, width = _sides(size)
         red, green, blue = _numbers("image_std", std, 3, "three numbers above 0")
         if min(red, green, blue) <= 0:
             raise MIVError(f"image_std is {std}. Expected three numbers above 0.")
         first, second, third = _numbers("image_mean", mean, 3, "three numbers")
-        return cls((int(height), int(width)), (first, second, third), (red, green, blue))
+        return cls((height, width), (first, second, third), (red, green, blue))
 
     def options(self) -> dict[str, Any]:
         """Return the options of a backbone that lead here."""
@@ -52,11 +50,31 @@ class ImageView:
         return (images - mean) / std  # (U, 3, height, width): grey is spread here
 
 
-def _numbers(name: str, given: object, count: int, wanted: str) -> list[float]:
+def _sides(given: object) -> tuple[int, int]:
+    """Return height and width, given as two numbers, as one for both, or as the text ``112x96``.
+
+    >>> _sides("112x96"), _sides(32), _sides([112, 96])
+    ((112, 96), (32, 32), (112, 96))
+    """
+    sides: object = given
+    if isinstance(given, str):
+        sides = [int(side) if side.strip().isdecimal() else side for side in given.lower().split("x")]
+    if isinstance(sides, list) and len(sides) == 1:
+        sides = sides * 2
+    if isinstance(sides, int):
+        sides = (sides, sides)
+    wanted = "height and width in pixels, each from 1 to 4,096: 112x96, (112, 96), or 112 for both"
+    height, width = _numbers("image_size", sides, 2, wanted, given)
+    if not all(side == int(side) and 1 <= side <= 4096 for side in (height, width)):
+        raise MIVError(f"image_size is {given!r}. Expected {wanted}.")
+    return int(height), int(width)
+
+
+def _numbers(name: str, given: object, count: int, wanted: str, shown: object = None) -> list[float]:
     if (
         not isinstance(given, Sequence)
         or len(given) != count
         or not all(isinstance(number, int | float) and abs(number) < 1e6 for number in given)
     ):
-        raise MIVError(f"{name} is {given!r}. Expected {wanted}.")
+        raise MIVError(f"{name} is {given if shown is None else shown!r}. Expected {wanted}.")
     return [float(number) for number in given]

@@ -3,11 +3,12 @@ from typing import Any
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.backbones.backbone_base import BACKBONES, Backbone, whole_number
+from miv.backbones.backbone_base import Backbone, whole_number
+from miv.backbones.backbone_names import register_backbone
 from miv.backbones.grey import resize, to_grey
 
 
-@BACKBONES.register("pixels")
+@register_backbone("pixels")
 class Pixels(Backbone):
     """The image itself, made small and grey, less its mean: the plainest descriptor, with nothing to learn.
 

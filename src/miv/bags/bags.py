@@ -1,11 +1,14 @@
 """Ragged bags: all instances of a batch in one tensor, and the borders between the bags."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
 from miv.bags import kernels
+from miv.bags.bag_checks import borders_of, check_borders, check_finite, describe
 from miv.bags.borders import Borders
 from miv.errors import MIVError
 
@@ -22,6 +25,9 @@ class Bags:
     one of ``B`` rows (``sum``, ``mean``, ``var``, ``max``, ``logsumexp``) or of ``T`` rows
     (``softmax``; ``expand`` goes from ``B`` rows to ``T``).
 
+    Bags travel like a tensor: ``to`` and ``pin_memory`` return bags, so a ``DataLoader`` and Lightning move them.
+    ``bags[2]`` is the tensor ``(N, ...)`` of one bag, ``bags[1:3]`` is ``Bags`` again, and a loop goes bag by bag.
+
     >>> bags = Bags.from_list([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0]])])
     >>> bags.mean(bags.values)
     tensor([[2.],
@@ -31,9 +37,9 @@ class Bags:
     """
 
     def __init__(self, values: Tensor, ptr: Tensor, *, check: bool = False) -> None:
-        _check_borders(values, ptr)
+        check_borders(values, ptr)
         if check:
-            _check_finite(values)
+            check_finite(values)
         self.values = values
         self.borders = Borders(ptr, len(values))
 
@@ -45,30 +51,35 @@ class Bags:
         first = bags[0]
         for number, bag in enumerate(bags):
             if not isinstance(bag, Tensor) or bag.ndim == 0:
-                raise MIVError(f"Bag {number} is {_describe(bag)}. Expected a tensor (N, ...) with a row an instance.")
+                raise MIVError(f"Bag {number} is {describe(bag)}. Expected a tensor (N, ...) with a row an instance.")
             if bag.shape[1:] != first.shape[1:] or bag.dtype != first.dtype:
                 raise MIVError(
-                    f"Bag {number} is {_describe(bag)}, but bag 0 is {_describe(first)}. "
+                    f"Bag {number} is {describe(bag)}, but bag 0 is {describe(first)}. "
                     "Expected the same dtype and row shape in every bag."
                 )
-        return cls(torch.cat(list(bags)), _borders([len(bag) for bag in bags], first), check=check)
+        return cls(torch.cat(list(bags)), borders_of([len(bag) for bag in bags], first), check=check)
 
     @classmethod
     def from_padded(cls, padded: Tensor, mask: Tensor, *, check: bool = False) -> "Bags":
         """Take the rows of ``padded`` ``(B, N, ...)`` where the bool ``mask`` ``(B, N)`` is true."""
-        if mask.dtype != torch.bool or padded.ndim < 2 or mask.shape != padded.shape[:2]:
+        if (
+            not (isinstance(padded, Tensor) and isinstance(mask, Tensor))
+            or mask.dtype != torch.bool
+            or padded.ndim < 2
+            or mask.shape != padded.shape[:2]
+        ):
             raise MIVError(
-                f"padded is {_describe(padded)} and mask is {_describe(mask)}. "
+                f"padded is {describe(padded)} and mask is {describe(mask)}. "
                 "Expected padded (B, N, ...) and a bool mask (B, N)."
             )
         sizes = mask.sum(dim=1)
-        return cls(padded[mask], _borders(sizes, padded), check=check)
+        return cls(padded[mask], borders_of(sizes, padded), check=check)
 
     @classmethod
     def from_csr(cls, instances: Tensor, indices: Tensor, ptr: Tensor, *, check: bool = False) -> "Bags":
         """Look up the bags' members ``indices`` ``(T,)`` among ``instances`` ``(U, ...)``."""
         if indices.dtype != torch.int64 or indices.ndim != 1:
-            raise MIVError(f"indices is {_describe(indices)}. Expected int64 of shape (T,).")
+            raise MIVError(f"indices is {describe(indices)}. Expected int64 of shape (T,).")
         if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(instances):
             raise MIVError(
                 f"indices go from {int(indices.min())} to {int(indices.max())}. "
@@ -79,16 +90,62 @@ class Bags:
     def with_values(self, values: Tensor) -> "Bags":
         """Return the same borders around other values ``(T, ...)``."""
         if len(values) != len(self.values):
-            raise MIVError(f"values is {_describe(values)}. Expected {len(self.values)} rows, one an instance.")
-        bags = object.__new__(Bags)  # the borders need no second check
-        bags.values, bags.borders = values, self.borders
-        return bags
+            raise MIVError(f"values is {describe(values)}. Expected {len(self.values)} rows, one an instance.")
+        return _trusted(values, self.borders)
+
+    def to(self, *arguments: Any, **options: Any) -> "Bags":
+        """Return the bags on another device, or with values of another dtype; takes what ``Tensor.to`` takes."""
+        values = self.values.to(*arguments, **options)
+        if values.device == self.ptr.device:
+            return self if values is self.values else _trusted(values, self.borders)
+        ptr = self.ptr.to(values.device, non_blocking=bool(options.get("non_blocking")))
+        return _trusted(values, Borders(ptr, len(values)))
+
+    def pin_memory(self) -> "Bags":
+        """Return the bags in pinned memory, from which a GPU copies faster."""
+        return _trusted(self.values.pin_memory(), Borders(self.ptr.pin_memory(), len(self.values)))
+
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.values.dtype
 
     def __len__(self) -> int:
         return len(self.borders)
 
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.split(self.values))
+
+    @overload
+    def __getitem__(self, which: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, which: slice | Sequence[int] | Sequence[bool] | Tensor) -> "Bags": ...
+    def __getitem__(self, which: int | slice | Sequence[int] | Sequence[bool] | Tensor) -> "Tensor | Bags":
+        """Return one bag ``(N, ...)``, or some: by a slice, a list of numbers, or a bool for each bag."""
+        if isinstance(which, slice | Sequence) or (isinstance(which, Tensor) and which.ndim):
+            return self._some(which)
+        number = operator.index(which)  # a tensor without a dimension is a number, too
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"There is no bag {number}. Expected 0 to {len(self) - 1}.")
+        number %= len(self)
+        return self.values[int(self.ptr[number]) : int(self.ptr[number + 1])]
+
+    def _some(self, which: slice | Sequence[int] | Sequence[bool] | Tensor) -> "Bags":
+        everything = torch.arange(len(self), device=self.ptr.device)
+        chosen = everything[which if isinstance(which, slice | Tensor) else torch.as_tensor(which)]  # (b,)
+        if chosen.ndim != 1 or not len(chosen):
+            raise MIVError(f"No bag was chosen by {which!r}. Expected at least one of {len(self)} bags.")
+        sizes = self.sizes[chosen]
+        ptr = borders_of(sizes, self.values)
+        # Row t of the new bags comes from row t, moved as far as the start of its bag moved.
+        rows = torch.arange(int(ptr[-1]), device=ptr.device) + (self.ptr[chosen] - ptr[:-1]).repeat_interleave(sizes)
+        return _trusted(self.values[rows], Borders(ptr, len(rows)))
+
     def __repr__(self) -> str:
-        return f"Bags({len(self)} bags, values {_describe(self.values)})"
+        return f"Bags({len(self)} bags, values {describe(self.values)})"
 
     @property
     def ptr(self) -> Tensor:
@@ -186,45 +243,26 @@ class Bags:
         return padded.unflatten(0, mask.shape), mask
 
 
-def _borders(sizes: Sequence[int] | Tensor, like: Tensor) -> Tensor:
-    sizes = torch.as_tensor(sizes, dtype=torch.int64, device=like.device)
-    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+def _trusted(values: Tensor, borders: Borders) -> Bags:
+    """Return bags whose borders need no second check."""
+    bags = object.__new__(Bags)
+    bags.values, bags.borders = values, borders
+    return bags
 
 
-def _describe(thing: object) -> str:
-    if isinstance(thing, Tensor):
-        return f"{str(thing.dtype).removeprefix('torch.')} {tuple(thing.shape)}"
-    return f"a {type(thing).__name__}"
-
-
-def _check_borders(values: Tensor, ptr: Tensor) -> None:
-    if not isinstance(values, Tensor) or values.ndim == 0:
-        raise MIVError(f"values is {_describe(values)}. Expected a tensor (T, ...), a row an instance.")
-    if not isinstance(ptr, Tensor) or ptr.dtype != torch.int64 or ptr.ndim != 1 or len(ptr) < 2:
-        raise MIVError(f"ptr is {_describe(ptr)}. Expected int64 of shape (B + 1,), with B of at least 1.")
-    if ptr.device != values.device:
-        raise MIVError(f"values is on {values.device}, ptr on {ptr.device}. Expected one device.")
-    sizes = ptr.diff()
-    if int(ptr[0]) != 0 or int(ptr[-1]) != len(values):
-        raise MIVError(
-            f"ptr goes from {int(ptr[0])} to {int(ptr[-1])}. Expected 0 to {len(values)}, the number of rows of values."
+def as_bags(given: object, mask: Tensor | None = None) -> Bags:
+    """Return ``Bags`` as they are, or from a padded tensor and its mask; refuse anything else with a sentence."""
+    if isinstance(given, Bags) and mask is None:
+        return given
+    if isinstance(given, Tensor) and mask is not None:
+        return Bags.from_padded(given, mask)
+    if isinstance(given, Bags):
+        raise MIVError("A mask was given together with Bags, which need none. Leave the mask out.")
+    if isinstance(given, Tensor):
+        remedy = (
+            "A padded tensor (B, N, ...) needs its mask: pass it as the next argument, a bool (B, N) that is true "
+            "where there is an instance, or make the bags yourself with Bags.from_padded(padded, mask)."
         )
-    if int(sizes.min()) < 0:
-        first = int((sizes < 0).nonzero()[0])
-        raise MIVError(
-            f"ptr falls from {int(ptr[first])} to {int(ptr[first + 1])} at bag {first}. Expected borders that rise."
-        )
-    if int(sizes.min()) == 0:
-        first = int((sizes == 0).nonzero()[0])
-        raise MIVError(f"Bag {first} is empty. Expected at least one instance; leave the exemplar out.")
-
-
-def _check_finite(values: Tensor) -> None:
-    if not values.is_floating_point():
-        return
-    bad = ~torch.isfinite(values).reshape(len(values), -1).all(dim=1)
-    if bool(bad.any()):
-        raise MIVError(
-            f"{int(bad.sum())} of {len(values)} instances have values that are NaN or infinite, "
-            f"the first in row {int(bad.nonzero()[0])}. Expected finite features."
-        )
+    else:
+        remedy = "Bags.from_list(tensors) makes them from a list of tensors (N, ...), one per bag."
+    raise MIVError(f"bags is {describe(given)}. Expected Bags. {remedy}")

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from miv.cli.app import CacheOption, JsonOption, app, print_json
-from miv.errors import unknown_name
 
 
 @app.command("evaluate")
@@ -37,35 +36,15 @@ def evaluate(
 
     Example: miv evaluate runs/dba exemplars --split validation
     """
-    from miv.backbones.feature_cache import embed_exemplars
-    from miv.data import load_split
-    from miv.evaluation import evaluate as measure
-    from miv.evaluation import write_curves
-    from miv.explain import METHODS
-    from miv.inference.prediction import explain, predict
-    from miv.io.cache_folder import feature_folder
-    from miv.models.verifier import Verifier
-    from miv.runtime.progress import RichProgress
-    from miv.training.run_folder import refuse_unfinished
+    from miv.workflows.evaluate_workflow import evaluate as evaluate_verifier
 
-    if witnesses is not None and witnesses not in METHODS:
-        raise unknown_name("method of explaining", witnesses, METHODS)
-    exemplars = load_split(data, split)
-    refuse_unfinished(Path(model))
-    verifier = Verifier.from_pretrained(model)
-    progress = RichProgress()
-    features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
-    answers = predict(verifier, exemplars, features, progress)
-    scores = (
-        None if witnesses is None else explain(verifier, exemplars, witnesses, features=features, progress=progress)
+    found = evaluate_verifier(
+        model, data, split=split, predictions=predictions, curves=curves, witnesses=witnesses, cache=cache, verbose=True
     )
     if predictions is not None:
-        answers.save(predictions)
         typer.echo(f"Wrote {predictions}.", err=True)
     if curves is not None:
-        write_curves(answers, curves)
         typer.echo(f"Drew {curves}/roc and {curves}/precision_recall, each as .png and .svg.", err=True)
-    found = measure(answers, score=scores, point=verifier.operating_point)
     if json:
         print_json(found.document())
     else:

@@ -16,9 +16,13 @@ SizeOption = Annotated[
     typer.Option(help="Size of all images, height x width, such as 64x64. Without it all must have one size."),
 ]
 ColourOption = Annotated[bool, typer.Option("--colour/--grey", help="Keep colours, or make images grey.")]
-FitOption = Annotated[
+ResizeOption = Annotated[
     Literal["stretch", "crop", "pad"],
-    typer.Option(help="How an image of another shape becomes that size: stretched, its middle, or with black borders."),
+    typer.Option(
+        "--resize",
+        "--fit",
+        help="How an image of another shape becomes that size: stretched, its middle, or with black borders.",
+    ),
 ]
 ValidationOption = Annotated[float, typer.Option(help="Share of validation; 0 leaves it out.")]
 TestOption = Annotated[float, typer.Option(help="Share of test; 0 leaves it out.")]
@@ -37,8 +41,13 @@ def from_folder(
     witness_rate: Annotated[
         float, typer.Option(help="Share of a positive bag that shows the query's class; at least one does.")
     ] = 0.2,
-    witnesses: Annotated[
-        int | None, typer.Option(help="Exactly so many witnesses in a positive bag, instead of a rate.")
+    witness_count: Annotated[
+        int | None,
+        typer.Option(
+            "--witness-count",
+            "--witnesses",
+            help="Exactly this many witnesses in a positive bag, instead of a rate.",
+        ),
     ] = None,
     hard_negatives: Annotated[
         float,
@@ -47,9 +56,13 @@ def from_folder(
     hard_classes: Annotated[int, typer.Option(help="How many classes count as most like it.")] = 5,
     validation: ValidationOption = 0.1,
     test: TestOption = 0.1,
+    split_by: Annotated[
+        Literal["class", "parent"],
+        typer.Option(help="What must never be in two splits: a class, or the parent in ROOT/<parent>/<class>/."),
+    ] = "class",
     size: SizeOption = None,
     colour: ColourOption = False,
-    fit: FitOption = "stretch",
+    resize: ResizeOption = "stretch",
     seed: SeedOption = 0,
     round_: Annotated[int, typer.Option("--round", min=0, help="Which draw; rounds are independent.")] = 0,
     overwrite: OverwriteOption = False,
@@ -58,16 +71,32 @@ def from_folder(
     """Draw exemplars from a folder per class: ROOT/<class>/ with images, .txt texts or .npy features.
 
     Each query gets a bag with its class (label 1) and one without (label 0).
-    No class is in two splits.
+    No class is in two splits. If ROOT holds train, validation and test folders, these are the splits.
 
     Example: miv data from-folder photos --out exemplars --size 64x64 --bag-mean 8 --witness-rate 0.25
     """
-    from miv.tasks.custom import Drawing, FromFolder, ImageForm, Shares
+    from miv.data.sources import folder_source
 
-    drawing = Drawing(exemplars, bag_mean, bag_min, bag_max, witness_rate, witnesses, hard_negatives, hard_classes)
-    images = ImageForm(_parse_size(size), colour, fit)
-    builder = FromFolder(root, images, drawing, Shares(validation, test), seed, round_)
-    build_and_save("from-folder", builder, out, overwrite=overwrite, json=json)
+    source = folder_source(
+        root,
+        exemplars=exemplars,
+        bag_mean=bag_mean,
+        bag_min=bag_min,
+        bag_max=bag_max,
+        witness_rate=witness_rate,
+        witness_count=witness_count,
+        hard_negatives=hard_negatives,
+        hard_classes=hard_classes,
+        validation=validation,
+        test=test,
+        split_by=split_by,
+        size=_parse_size(size),
+        colour=colour,
+        resize=resize,
+        seed=seed,
+        round=round_,
+    )
+    build_and_save("from-folder", source, out, overwrite=overwrite, json=json)
 
 
 @data_app.command("from-table")
@@ -101,7 +130,7 @@ def from_table(
     test: TestOption = 0.1,
     size: SizeOption = None,
     colour: ColourOption = False,
-    fit: FitOption = "stretch",
+    resize: ResizeOption = "stretch",
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -113,14 +142,28 @@ def from_table(
 
     Example: miv data from-table claims.csv --out exemplars --query-column claim --bag-column sentences
     """
-    from miv.tasks.custom import Columns, FromTable, ImageForm, Shares
+    from miv.data.sources import table_source
 
-    columns = Columns(
-        query_column, bag_column, label_column, witnesses_column, split_column, group_column, query_id_column
+    source = table_source(
+        table,
+        instances=instances,
+        kind=kind,
+        query_column=query_column,
+        bag_column=bag_column,
+        label_column=label_column,
+        witnesses_column=witnesses_column,
+        split_column=split_column,
+        group_column=group_column,
+        query_id_column=query_id_column,
+        split_by=split_by,
+        validation=validation,
+        test=test,
+        size=_parse_size(size),
+        colour=colour,
+        resize=resize,
+        seed=seed,
     )
-    images = ImageForm(_parse_size(size), colour, fit)
-    builder = FromTable(table, instances, kind, images, columns, Shares(validation, test), split_by, seed)
-    build_and_save("from-table", builder, out, overwrite=overwrite, json=json)
+    build_and_save("from-table", source, out, overwrite=overwrite, json=json)
 
 
 def _parse_size(text: str | None) -> tuple[int, int] | None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from miv.cli.app import JsonOption, app, print_json
-from miv.cli.opening import open_sets
 from miv.errors import MIVError
 from miv.io.cache_folder import cache_folder
 from miv.training.config import parse_options, parse_setting
@@ -55,9 +54,10 @@ def reference(
     from miv.reference import reference as score
     from miv.reference.reference_table import print_table
     from miv.runtime.progress import RichProgress
+    from miv.workflows.given_exemplars import open_splits
 
     cache = cache or cache_folder()
-    sets = open_sets(data, options, cache / "sets")
+    sets = open_splits(data, options, cache / "sets", RichProgress())
     chosen, note = _backbone(backbone, sets)
     splits = None if split is None else (split,)
     plain = score(

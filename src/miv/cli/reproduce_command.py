@@ -61,6 +61,9 @@ def reproduce(
     plots: Annotated[
         Path | None, typer.Option(help="Folder for the pictures, PNG and SVG.", show_default="none but those in HTML")
     ] = None,
+    pack: Annotated[
+        bool, typer.Option("--pack", help="Move finished cells into one file per tier and task, and compute nothing.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Compute what is missing of the paper's tables and figures, and compare it with what was published.
@@ -77,6 +80,11 @@ def reproduce(
         raise unknown_name("format", form, FORMATS)
     if json and form != "terminal":
         raise MIVError(f"--json and --format {form} are two forms of one report. Give one of them.")
+    if pack:
+        if task is not None:
+            raise MIVError(f"--pack packs all cells in {results}. Give it without {task}.")
+        _pack(results)
+        return
     places = JobFolders(results, work or cache_folder() / "experiments", cache_folder(), raw)
     numbers = parse_rounds(rounds)
     if task is None and not list_all:
@@ -100,6 +108,16 @@ def reproduce(
         write_json_report(sections, out, plots)
     else:
         write_report(sections, form, out, plots)
+
+
+def _pack(results: Path) -> None:
+    from miv.experiments.results import pack_results
+
+    packed = pack_results(results)
+    for path, count in packed.items():
+        typer.echo(f"Packed {count} cell{'s' * (count != 1)} into {path}.", err=True)
+    if not packed:
+        typer.echo(f"There is no cell in {results} that is not packed yet.", err=True)
 
 
 def parse_rounds(text: str) -> list[int]:

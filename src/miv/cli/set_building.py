@@ -30,9 +30,11 @@ def build_and_save(name: str, builder: Builder, out: Path, *, overwrite: bool, j
     """Build with a bar on standard error, save, and print one table or JSON document of the splits."""
     from miv.data import SPLITS, save_splits
     from miv.data.set_folder import refuse_to_destroy
+    from miv.io.table_records import require_parquet
     from miv.runtime.progress import RichProgress
 
-    refuse_to_destroy(out, overwrite=overwrite, splits=SPLITS)  # before the work, not only after it
+    require_parquet()  # both before the work, not only after it
+    refuse_to_destroy(out, overwrite=overwrite, splits=SPLITS)
     sets = builder.build(RichProgress())
     options = _plain(dataclasses.asdict(builder))  # type: ignore[call-overload]
     save_splits(sets, out, builder=name, options=options, seed=builder.seed, overwrite=overwrite)

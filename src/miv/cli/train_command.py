@@ -6,12 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from miv.cli.app import JsonOption, app, print_json
-from miv.cli.opening import open_sets
 from miv.cli.settings import with_settings
-from miv.io.cache_folder import cache_folder
-from miv.training.config import TrainingConfig, parse_options, read_settings
+from miv.training.config import parse_options
 from miv.training.presets import AUTO
-from miv.training.presets import preset as get_preset
 
 
 @app.command("train")
@@ -32,6 +29,7 @@ def train(
     start_from: Annotated[
         str | None,
         typer.Option(
+            "--start-from",
             "--from",
             help="Start from the weights of a verifier, and keep its pooling and backbone. A run, the folder of a "
             "verifier, a name on the hub, or miv/digits.",
@@ -68,101 +66,44 @@ def train(
 
     Example: miv train my-data --from runs/dba --out runs/further
     """
-    from miv.training.auto import HEAD, choose
-
-    from_file = {} if config is None else read_settings(config)
-    given = from_file | settings
-    # Unknown names and bad values are refused before the data are read.
-    _settled(TrainingConfig().changed(HEAD) if preset == AUTO else get_preset(preset), from_file, config, settings)
-
-    from miv.reference.beside import advice, figures_of, rows_beside
-    from miv.reference.model_card import write_card
-    from miv.reference.of_run import reference_of_run
+    from miv.errors import StoppedByUser
+    from miv.reference.beside import figures_of, rows_beside
     from miv.reference.reference_table import print_table
     from miv.runtime.memory import keep_memory
-    from miv.runtime.progress import RichProgress
-    from miv.training.earlier_verifier import EarlierVerifier
-    from miv.training.run import Machine, StoppedByUser, is_first_process, set_threads
-    from miv.training.run import train as run_training
-    from miv.training.run_curves import draw_run
-    from miv.training.run_folder import RunFolder
+    from miv.training.machine import is_first_process
+    from miv.workflows.train_workflow import train as train_verifier
 
     keep_memory()
-    start = None if start_from is None else EarlierVerifier.read(start_from)
-    cache = cache or cache_folder()
-    options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
-    sets = open_sets(data, options, cache / "sets")
-    if preset == AUTO and resume and RunFolder(out).exists():
-        chosen = TrainingConfig().changed(RunFolder(out).read_config())  # chosen before, perhaps with more cores
-    elif preset == AUTO:
-        known = {} if start is None else {"backbone": start.verifier.configuration["backbone"]}
-        choice = choose(sets, given | known, is_trained=start is not None)
-        typer.echo(choice.reason, err=True)
-        chosen = choice.config
-        if devices * nodes > 1:
-            chosen = chosen.changed({"align_epochs": 0})  # that stage needs one process
-    else:
-        chosen = get_preset(preset, given.get("pooling"))
-    chosen = _settled(chosen, from_file, config, settings)
-    if start is not None:
-        chosen = start.adopted(chosen, given)
-    set_threads(threads, devices)
-    machine = Machine(cache / "features", devices, nodes, accelerator, workers)
     try:
-        evaluations = run_training(
-            sets,
-            chosen,
-            out,
-            machine,
-            data=data,
-            data_options=options,
-            start_from=start,
+        run = train_verifier(
+            data,
+            out=out,
+            preset=preset,
+            config=config,
+            start_from=start_from,
+            task_options=parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw}),
             resume=resume,
-            progress=RichProgress(),
+            devices=devices,
+            nodes=nodes,
+            accelerator=accelerator,
+            workers=workers,
+            threads=threads,
+            cache=cache,
+            reference=reference,
+            **settings,
         )
     except StoppedByUser as stopped:
         typer.echo(str(stopped), err=True)
         raise typer.Exit(130) from None
     if not is_first_process():
         return
-    run = RunFolder(out)
-    draw_run(run)
-    _warn_of_one_answer(out)
-    plain = None
-    if reference:
-        plain = reference_of_run(run, sets, cache=machine.cache, device=machine.find_device(), progress=RichProgress())
-    write_card(run.verifier, chosen.pooling, evaluations, plain)
     if json:
-        documents = {split: found.document() for split, found in evaluations.items()}
-        print_json({"run": str(out), **documents, "reference": None if plain is None else plain.document()})
+        print_json(run.document())
     else:
-        for split, found in evaluations.items():
+        for split, found in run.evaluations.items():
             print(f"{split}: {found.text()}\n")
-            if plain is not None:
-                rows = rows_beside(chosen.pooling, figures_of(found), plain.splits[split])
+            if run.reference is not None:
+                rows = rows_beside(run.config.pooling, figures_of(found), run.reference.splits[split])
                 print_table(f"{split}: the verifier beside plain methods on the same data", rows)
-    if plain is not None:
-        typer.echo(advice(evaluations, plain, run) or "", err=True, nl=False)
-    typer.echo(f"Wrote {out}; the verifier is {run.verifier}.", err=True)
-
-
-def _settled(
-    preset: TrainingConfig, from_file: dict[str, Any], path: Path | None, flags: dict[str, Any]
-) -> TrainingConfig:
-    """The settings of a preset, overruled by a file and then by flags."""
-    return preset.changed(from_file, f" in {path}").changed(flags)
-
-
-def _warn_of_one_answer(out: Path) -> None:
-    """Say where the verifier tells nothing apart, which its accuracy alone does not show."""
-    from miv.evaluation import Predictions
-    from miv.training.run_folder import RunFolder
-
-    yes = Predictions.load(RunFolder(out).predictions("validation")).yes
-    if yes.all() or not yes.any():
-        typer.echo(
-            f"Warning: the verifier answers {'yes' if yes.all() else 'no'} to all {len(yes):,} exemplars "
-            "of validation. Train longer (--max-epochs), or after a contrast stage (--contrast-epochs). Where "
-            "its AUROC is above 0.5, `miv calibrate` finds a threshold that tells them apart.",
-            err=True,
-        )
+    typer.echo(run.advice, err=True, nl=False)
+    typer.echo(f"Wrote {out}; the verifier is {out / 'verifier'}.", err=True)

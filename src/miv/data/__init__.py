@@ -1,8 +1,17 @@
 """Exemplars as a table of indices over a pool of instances that are stored once."""
 
-from miv.data.exemplar_set import ExemplarSet
+from miv.data.exemplar_set import Exemplar, ExemplarSet
 from miv.data.instance_pool import InstancePool
 from miv.data.split_folders import SPLITS, load_split, load_splits, save_splits
 from miv.io.instance_files import InstanceKind
 
-__all__ = ["SPLITS", "ExemplarSet", "InstanceKind", "InstancePool", "load_split", "load_splits", "save_splits"]
+__all__ = [
+    "SPLITS",
+    "Exemplar",
+    "ExemplarSet",
+    "InstanceKind",
+    "InstancePool",
+    "load_split",
+    "load_splits",
+    "save_splits",
+]

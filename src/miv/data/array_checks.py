@@ -42,10 +42,15 @@ def as_strings(name: str, given: object, length: int | None = None) -> NDArray[A
     check_length(name, given, length)
     if given.dtype.kind != "O":
         return given.astype(object)
-    if set(map(type, given.tolist())) - {str}:
-        row = next(row for row, text in enumerate(given) if type(text) is not str)
-        raise MIVError(f"{name}[{row}] is {describe(given[row])}. Expected a string.")
-    return given
+    types = set(map(type, given.tolist()))
+    if all(issubclass(one, str) for one in types):
+        if types == {str}:
+            return given
+        plain = np.empty(len(given), object)  # NumPy has strings of its own, which become ordinary ones
+        plain[:] = [str(text) for text in given]
+        return plain
+    row = next(row for row, text in enumerate(given) if not isinstance(text, str))
+    raise MIVError(f"{name}[{row}] is {describe(given[row])}. Expected a string.")
 
 
 def check_length(name: str, given: NDArray[Any], length: int | None) -> None:
@@ -102,6 +107,18 @@ def as_labels(label: object, length: int) -> NDArray[np.int8]:
         first = int(bad.argmax())
         raise MIVError(f"The label of exemplar {first} is {label[first]}. Expected 0 or 1.")
     return label.astype(np.int8, copy=False)
+
+
+def as_weights(weight: object, length: int) -> NDArray[np.float64]:
+    """Return weights above 0 as float64; refuse anything else."""
+    if not isinstance(weight, np.ndarray) or weight.ndim != 1 or weight.dtype.kind not in "fiu":
+        raise MIVError(f"weight is {describe(weight)}. Expected float64 of shape ({length},).")
+    check_length("weight", weight, length)
+    bad = ~(np.isfinite(weight) & (weight > 0))
+    if bad.any():
+        first = int(bad.argmax())
+        raise MIVError(f"The weight of exemplar {first} is {weight[first]}. Expected a finite number above 0.")
+    return weight.astype(np.float64)
 
 
 def check_witness(witness: object, members: int) -> None:

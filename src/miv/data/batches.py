@@ -26,6 +26,7 @@ class Batch:
         bag: ``(T,)`` rows of ``instances``, the members of all bags.
         ptr: ``(B + 1,)`` the borders between the bags.
         label: ``(B,)`` float, 0 or 1.
+        weight: ``(B,)`` float, how much each exemplar counts, 1 in the mean of the set; ``None`` where all count alike.
     """
 
     instances: Tensor
@@ -34,14 +35,15 @@ class Batch:
     bag: Tensor
     ptr: Tensor
     label: Tensor
+    weight: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.query)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
         """Return the batch on a device."""
-        moved = {name: tensor.to(device, non_blocking=non_blocking) for name, tensor in vars(self).items()}
-        return Batch(**moved)
+        there = {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+        return Batch(**{name: tensor.to(device, non_blocking=non_blocking) for name, tensor in there.items()})
 
     def with_instances(self, instances: Tensor) -> "Batch":
         """Return the same exemplars over other rows ``(U, ...)``, such as the features of the instances."""
@@ -79,7 +81,14 @@ def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: Instan
         bag=torch.from_numpy(row[len(chosen) :]),
         ptr=torch.from_numpy(ptr),
         label=torch.from_numpy(exemplars.label[chosen].astype(np.float32)),
+        weight=_weights(exemplars, chosen),
     )
+
+
+def _weights(exemplars: ExemplarSet, chosen: NDArray[np.int64]) -> Tensor | None:
+    if exemplars.weight is None:
+        return None
+    return torch.from_numpy((exemplars.weight[chosen] / exemplars.weight.mean()).astype(np.float32))
 
 
 def embedded(features: NDArray[np.float32], dtype: torch.dtype = torch.float32) -> InstanceLookup:

@@ -1,11 +1,11 @@
 """The table: for each exemplar a query, a bag and a label, as indices into a pool."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from miv.data.array_checks import (
     as_integers,
     as_labels,
     as_strings,
+    as_weights,
     check_borders,
     check_length,
     check_range,
@@ -25,6 +26,20 @@ from miv.data.array_checks import (
 from miv.data.instance_pool import InstancePool
 from miv.data.set_folder import load_set, save_set
 from miv.errors import MIVError
+
+
+class Exemplar(NamedTuple):
+    """One exemplar with its values.
+
+    Args:
+        query: the query's value: an image ``(H, W)`` or ``(H, W, 3)``, a text, or a vector ``(C,)``.
+        bag: ``(N, ...)`` the values of the targets, one row per instance.
+        label: 1 where the bag holds something of the query's class, else 0.
+    """
+
+    query: Any
+    bag: NDArray[Any]
+    label: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +55,17 @@ class ExemplarSet:
         label: ``(E,)`` int8, 1 where the bag holds something of the query's class, else 0.
         witness: ``(T,)`` bool, which members show it, where that is known. Never shown to a model.
         group: ``(E,)`` strings to break results down by, such as the digit.
+        weight: ``(E,)`` how much each exemplar counts in a training; only the proportions matter. ``None``: all alike.
 
     >>> pool = InstancePool("text", np.array(["sky?", "The sky is blue.", "Grass is green."], dtype=object))
     >>> exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], labels=[1], witnesses=[[True, False]])
     >>> exemplars.bag(0).tolist(), exemplars.bag_sizes.tolist()
     ([1, 2], [2])
+    >>> exemplars
+    ExemplarSet(1 exemplar, 1 positive, bags of 2, witnesses known, 3 texts)
+
+    It is a ``torch.utils.data.Dataset`` in all but name: ``exemplars[0]`` is an ``Exemplar`` with its values, and a
+    ``DataLoader`` makes batches of them with ``collate_fn=miv.collate_exemplars``.
     """
 
     pool: InstancePool
@@ -54,6 +75,7 @@ class ExemplarSet:
     label: NDArray[np.int8]
     witness: NDArray[np.bool_] | None = None
     group: NDArray[Any] | None = None
+    weight: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.pool, InstancePool):
@@ -72,6 +94,8 @@ class ExemplarSet:
             check_witness(self.witness, len(bag_index))
         if self.group is not None:
             checked["group"] = as_strings("group", self.group, len(query))
+        if self.weight is not None:
+            checked["weight"] = as_weights(self.weight, len(query))
         for name, array in checked.items():
             object.__setattr__(self, name, array)
 
@@ -107,6 +131,47 @@ class ExemplarSet:
         )
 
     @classmethod
+    def from_arrays(
+        cls,
+        queries: Any,
+        bags: Sequence[Any],
+        labels: Sequence[int],
+        witnesses: Sequence[Sequence[bool]] | None = None,
+        groups: Sequence[str] | None = None,
+    ) -> "ExemplarSet":
+        """Make a set from instances themselves; see ``miv.data.sources.from_arrays``."""
+        from miv.data.sources.exemplars_from_arrays import from_arrays
+
+        return from_arrays(queries, bags, labels, witnesses, groups)
+
+    @classmethod
+    def from_folder(cls, root: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
+        """Draw a set from a folder per class, or its ``split``; options of ``miv.data.sources.folder_source``."""
+        from miv.data.sources.own_data import set_from_folder
+
+        return set_from_folder(root, split, **options)
+
+    @classmethod
+    def from_table(cls, table: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
+        """Read all rows of a table, or those of a ``split``; options of ``miv.data.sources.table_source``."""
+        from miv.data.sources.own_data import set_from_table
+
+        return set_from_table(table, split, **options)
+
+    @classmethod
+    def from_dataset(cls, dataset: Any, **columns: str) -> "ExemplarSet":
+        """Read a ``datasets.Dataset`` or any rows; see ``miv.data.sources.hf_datasets.from_dataset``."""
+        from miv.data.sources.hf_datasets import from_dataset
+
+        return from_dataset(dataset, **columns)
+
+    def to_dataset(self) -> Any:
+        """Return a ``datasets.Dataset``; see ``miv.data.sources.hf_datasets.to_dataset``."""
+        from miv.data.sources.hf_datasets import to_dataset
+
+        return to_dataset(self)
+
+    @classmethod
     def load(cls, folder: Path | str, *, verify: bool = False) -> "ExemplarSet":
         """Open a saved set; see ``miv.data.set_folder.load_set``."""
         return load_set(cls, Path(folder), verify=verify)
@@ -125,6 +190,33 @@ class ExemplarSet:
 
     def __len__(self) -> int:
         return len(self.query)
+
+    def __repr__(self) -> str:
+        sizes = sorted({int(self.bag_sizes.min()), int(self.bag_sizes.max())})
+        parts = [
+            f"{len(self)} exemplar{'s' * (len(self) != 1)}",
+            f"{int(self.label.sum())} positive",
+            f"bags of {' to '.join(map(str, sizes))}",
+            *(["witnesses known"] if self.witness is not None else []),
+            self.pool.summary,
+        ]
+        return f"ExemplarSet({', '.join(parts)})"
+
+    @overload
+    def __getitem__(self, which: int) -> Exemplar: ...
+    @overload
+    def __getitem__(self, which: slice) -> "ExemplarSet": ...
+    def __getitem__(self, which: int | slice) -> "Exemplar | ExemplarSet":
+        """Return one exemplar with its values, or the exemplars of a slice as a set."""
+        if isinstance(which, slice):
+            return self.subset(np.arange(len(self))[which])
+        if not -len(self) <= which < len(self):
+            raise IndexError(f"There is no exemplar {which}. Expected 0 to {len(self) - 1}.")
+        values = self.pool.values
+        return Exemplar(values[self.query[which]], values[self.bag(which)], int(self.label[which]))
+
+    def __iter__(self) -> Iterator[Exemplar]:
+        return (self[exemplar] for exemplar in range(len(self)))
 
     def bag(self, exemplar: int) -> NDArray[np.int64]:
         """``(N,)`` the instances in the bag of an exemplar."""
@@ -169,6 +261,7 @@ class ExemplarSet:
             self.label[chosen],
             None if self.witness is None else self.witness[members],
             None if self.group is None else self.group[chosen],
+            None if self.weight is None else self.weight[chosen],
         )
 
     def compact(self) -> "ExemplarSet":
@@ -179,7 +272,7 @@ class ExemplarSet:
         place[self.used] = np.arange(len(self.used))
         pool = self.pool.take(self.used)
         query, bag_index = place[self.query], place[self.bag_index]
-        return ExemplarSet(pool, query, self.bag_ptr, bag_index, self.label, self.witness, self.group)
+        return replace(self, pool=pool, query=query, bag_index=bag_index)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -192,6 +285,8 @@ class ExemplarSet:
                 encoded = text.encode("utf-8", "surrogatepass")
                 digest.update(len(encoded).to_bytes(8, "little") + encoded)
             digest.update(b"-" if strings is None else b"+")
+        if self.weight is not None:  # without them a set has the fingerprint that it had before there were any
+            digest.update(self.weight.tobytes())
         return digest.hexdigest()
 
     def _members(self, exemplar: int) -> slice:

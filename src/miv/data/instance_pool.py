@@ -58,6 +58,21 @@ class InstancePool:
         return len(self.values)
 
     @property
+    def summary(self) -> str:
+        """How many instances of what form, in words."""
+        plural = "s" * (len(self) != 1)
+        if self.kind == "text":
+            return f"{len(self)} text{plural}"
+        if self.kind == "features":
+            return f"{len(self)} vector{plural} of {self.values.shape[1]}"
+        height, width = self.values.shape[1:3]
+        colour = "colour" if self.values.ndim == 4 else "grey"
+        return f"{len(self)} {colour} image{plural} of {height} x {width}"
+
+    def __repr__(self) -> str:
+        return f"InstancePool({self.summary})"
+
+    @property
     def is_mapped(self) -> bool:
         """Whether the values lie in a file and are read when they are asked for."""
         return isinstance(self.values, np.memmap)

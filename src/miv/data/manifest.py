@@ -49,6 +49,7 @@ class Manifest:
         witnesses: number of witnesses, ``None`` where they are not known.
         has_groups: whether the exemplars have groups.
         files: size and hash of each file by name.
+        has_weights: whether the exemplars have weights; only written where they have.
         miv: version of the package that wrote it.
     """
 
@@ -65,11 +66,14 @@ class Manifest:
     witnesses: int | None
     has_groups: bool
     files: dict[str, FileEntry]
+    has_weights: bool = False
     miv: str = __version__
 
     def write(self, folder: Path) -> None:
         """Write ``manifest.json`` into a folder."""
         document = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        if not self.has_weights:  # as in sets from before there were any
+            del document["has_weights"]
         try:
             text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
             (folder / NAME).write_text(text + "\n", encoding="utf-8")
@@ -90,6 +94,7 @@ class Manifest:
                 f"{path} has version {document.get('version')!r} of the format; this miv reads {VERSION}. "
                 "Use a miv that wrote it, or build the set again."
             )
+        document = {"has_weights": False, **document}
         fields = {name: _field(path, document, name, check) for name, check in _CHECKS.items()}
         files = {}
         for name in fields["files"]:
@@ -152,6 +157,7 @@ _CHECKS: dict[str, Check] = {
     "positives": _is_count,
     "witnesses": _is_optional_count,
     "has_groups": _is_bool,
+    "has_weights": _is_bool,
     "files": _is_object,
     "miv": _is_text,
 }

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import Manifest
 from miv.errors import MIVError
+from miv.io.parquet import pa, pq
 
 if TYPE_CHECKING:
     from miv.data.exemplar_set import ExemplarSet
@@ -37,6 +36,8 @@ def write_table(exemplars: "ExemplarSet", path: Path) -> None:
         data["witness"] = pa.ListArray.from_arrays(borders, pa.array(exemplars.witness))
     if exemplars.group is not None:
         data["group"] = _as_column("group", exemplars.group)
+    if exemplars.weight is not None:
+        data["weight"] = pa.array(exemplars.weight)
     _write(data, path)
 
 
@@ -54,6 +55,8 @@ def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
             raise MIVError(f"{path}, row {row}: 'witness' is not as long as 'bag'.")
     if manifest.has_groups:
         found["group"] = _read_texts(path, "group", rows)
+    if manifest.has_weights:
+        found["weight"] = _read_numbers(path, "weight", pa.float64(), rows, np.float64)
     return found
 
 
@@ -186,7 +189,7 @@ def _as_array(piece: Any) -> NDArray[Any]:
     place = slice(piece.offset, piece.offset + len(piece))
     if pa.types.is_boolean(piece.type):
         return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[place].astype(bool)
-    return np.frombuffer(data, piece.type.to_pandas_dtype())[place]
+    return np.frombuffer(data, str(piece.type))[place]
 
 
 def _joined(pieces: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:

@@ -1,7 +1,8 @@
 """A set as a folder: ``exemplars.parquet``, the pool and ``manifest.json``.
 
 - ``exemplars.parquet``: one row an exemplar, with the columns ``query`` (int32), ``bag`` (list of int32),
-  ``label`` (int8), and where known ``witness`` (list of bool, as long as the bag) and ``group`` (string).
+  ``label`` (int8), and where known ``witness`` (list of bool, as long as the bag), ``group`` (string) and ``weight``
+  (double).
 - ``pool.npy``: images or features, one row an instance; mapped, not read, when a set is opened.
 - ``pool.parquet``: one row an instance, with the columns ``text`` (of texts) and ``class`` (where known).
 
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miv.data import parquet_columns
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import NAME, FileEntry, Manifest
 from miv.errors import MIVError
@@ -56,6 +56,8 @@ def write_set(
     exemplars: "ExemplarSet", folder: Path, *, builder: str, options: dict[str, Any], seed: int | None
 ) -> None:
     """Write the files of a set into a folder that exists and is empty."""
+    from miv.data import parquet_columns  # not before a set is read or written: it needs pyarrow
+
     pool = exemplars.pool
     pool.check_finite()
     parquet_columns.write_table(exemplars, folder / TABLE)
@@ -77,12 +79,15 @@ def write_set(
         positives=int(exemplars.label.sum()),
         witnesses=None if exemplars.witness is None else int(exemplars.witness.sum()),
         has_groups=exemplars.group is not None,
+        has_weights=exemplars.weight is not None,
         files={name: FileEntry.of(folder / name) for name in names},
     ).write(folder)
 
 
 def load_set(make: type["ExemplarSet"], folder: Path, *, verify: bool = False) -> "ExemplarSet":
     """Open a saved set, make and check it; with ``verify`` also every value of a mapped pool."""
+    from miv.data import parquet_columns  # not before a set is read or written: it needs pyarrow
+
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected one that `miv data` or ExemplarSet.save wrote.")
     manifest = Manifest.read(folder)

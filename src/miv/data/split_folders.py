@@ -10,6 +10,9 @@ from miv.io.whole_files import whole_folder
 
 SPLITS = ("train", "validation", "test")
 
+SPLIT_DRAW = len(SPLITS)
+"""The number, after those of the splits, of the random generator that deals out the splits themselves."""
+
 
 def save_splits(
     sets: dict[str, ExemplarSet],

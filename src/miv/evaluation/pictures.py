@@ -6,6 +6,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from miv.errors import needs_extra
 from miv.io.whole_files import whole_file
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ def line_styles(count: int) -> list[dict[str, Any]]:
 @contextmanager
 def picture(path: Path, panels: int = 1, size: tuple[float, float] = (5.2, 4.8)) -> "Iterator[list[Axes]]":
     """Give panels side by side, three to a row, to draw on; then write ``path`` with ``.png`` and with ``.svg``."""
-    import matplotlib
-    from matplotlib.figure import Figure  # without pyplot, which would look for a screen
+    with needs_extra("train", "Drawing pictures", "matplotlib"):
+        import matplotlib
+        from matplotlib.figure import Figure  # without pyplot, which would look for a screen
 
     across = min(panels, 3)
     down = -(-panels // across)

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from miv.data import csr
 from miv.errors import MIVError
+from miv.io.parquet import pa, pq
 from miv.io.whole_files import whole_file
 
 if TYPE_CHECKING:
@@ -49,12 +48,16 @@ def write_predictions(predictions: "Predictions", path: Path) -> None:
         pq.write_table(pa.table(data), temporary, compression="zstd", write_page_checksum=True)
 
 
-def read_columns(path: Path) -> dict[str, Any]:
-    """Read a file that ``write_predictions`` wrote as the arguments of ``Predictions``; refuse any other."""
-    if not path.is_file():
+def read_columns(path: Path, content: bytes | None = None) -> dict[str, Any]:
+    """Read a file that ``write_predictions`` wrote as the arguments of ``Predictions``; refuse any other.
+
+    ``content`` is what is in it, where that was read already.
+    """
+    if content is None and not path.is_file():
         raise MIVError(f"There is no file {path}. Expected predictions that `miv evaluate` wrote.")
     try:
-        table = pq.read_table(path, page_checksum_verification=True).combine_chunks()
+        source = path if content is None else pa.BufferReader(content)
+        table = pq.read_table(source, page_checksum_verification=True).combine_chunks()
         table.validate(full=True)
     except Exception as error:  # pyarrow meets a damaged file with many kinds of exception
         raise MIVError(f"{path} cannot be read as Parquet: {error}. Evaluate again.") from error

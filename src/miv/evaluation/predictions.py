@@ -12,7 +12,6 @@ from miv.data import ExemplarSet, csr
 from miv.data.array_checks import as_integers, as_strings, check_range
 from miv.errors import MIVError
 from miv.evaluation.metric_checks import as_borders, as_labels, as_scores, as_witnesses
-from miv.evaluation.prediction_files import read_columns, write_predictions
 from miv.io.checked_values import Floats
 
 # How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
@@ -75,9 +74,11 @@ class Predictions:
         return cls(logit, exemplars.label, exemplars.bag_ptr, attention, *known)
 
     @classmethod
-    def load(cls, path: Path | str) -> "Predictions":
-        """Read what ``save`` wrote; the file is checked before it is believed."""
-        columns = read_columns(Path(path))
+    def load(cls, path: Path | str, content: bytes | None = None) -> "Predictions":
+        """Read what ``save`` wrote, or its ``content``; the file is checked before it is believed."""
+        from miv.evaluation.prediction_files import read_columns  # needs pyarrow, which verifying does not
+
+        columns = read_columns(Path(path), content)
         try:
             return cls(**columns)
         except MIVError as error:
@@ -85,6 +86,8 @@ class Predictions:
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, one row an exemplar, whole or not at all."""
+        from miv.evaluation.prediction_files import write_predictions
+
         write_predictions(self, Path(path))
 
     def __len__(self) -> int:

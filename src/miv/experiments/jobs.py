@@ -86,7 +86,11 @@ class Job:
 
     def result_folder(self, results: Path) -> Path:
         """Where the finished cell is kept."""
-        return results / self.tier_name / self.cell.task / self.cell.setup.name / f"round-{self.cell.round}"
+        return self.task_folder(results) / self.cell.setup.name / f"round-{self.cell.round}"
+
+    def task_folder(self, results: Path) -> Path:
+        """Where the finished cells of its tier and task are kept, and beside which they are packed."""
+        return results / self.tier_name / self.cell.task
 
     def work_folder(self, work: Path) -> Path:
         """Where it is trained; with other settings it is another folder, so that nothing is mixed up."""

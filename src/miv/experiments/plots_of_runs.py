@@ -90,6 +90,5 @@ def _entropy_by_size(results: Sequence[Result], label: int) -> tuple[np.ndarray,
 
 
 def _history(result: Result) -> tuple[list[int], list[float]]:
-    with (result.folder / METRICS).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(result.files[METRICS].decode("utf-8").splitlines()))
     return [int(row["epoch"]) for row in rows], [float(row["validation_auroc"]) for row in rows]

@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from miv.errors import MIVError, StoppedByUser
+from miv.errors import MIVError, StoppedByUser, needs_extra
 from miv.experiments.cells import compute
 from miv.experiments.clock import Clock
 from miv.experiments.jobs import Job, JobFolders
@@ -167,9 +167,7 @@ def _unreachable(address: str, reason: str) -> MIVError:
 
 
 def _import_ray() -> Any:
-    try:
+    with needs_extra("ray", "--ray", "Ray"):
         import ray
         import ray.exceptions
-    except ImportError as error:
-        raise MIVError("--ray needs Ray, which is not installed. `pip install 'miv[ray]'` gives it.") from error
     return ray

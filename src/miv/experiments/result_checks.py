@@ -1,13 +1,14 @@
 """Whether the files of a finished cell are whole, and of that cell."""
 
+import hashlib
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions, auroc
-from miv.io.whole_files import sha256_of
 
 FORMAT = "miv-result"
 RESULT, PREDICTIONS, METRICS = "result.json", "predictions.parquet", "metrics.csv"
@@ -27,52 +28,49 @@ _NEEDED: tuple[tuple[str, ...], ...] = (
 )
 
 
-def check_document(path: Path, document: dict[str, Any]) -> None:
-    """Refuse a ``result.json`` that is none, or lacks something."""
-    if document.get("format") != FORMAT:
-        raise MIVError(f"{path} is not a result: its format is not {FORMAT!r}. {REMEDY}")
+def check_document(path: Path, document: Any, remedy: str) -> None:
+    """Refuse a ``result.json`` that is none, or lacks something; ``remedy`` ends the message."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise MIVError(f"{path} is not a result: its format is not {FORMAT!r}. {remedy}")
     for way in _NEEDED:
         value: Any = document
         for name in way:
             if not isinstance(value, dict) or name not in value:
-                raise MIVError(f"{path} is damaged: it lacks {'.'.join(way)}. {REMEDY}")
+                raise MIVError(f"{path} is damaged: it lacks {'.'.join(way)}. {remedy}")
             value = value[name]
 
 
-def check_files(folder: Path, document: dict[str, Any]) -> None:
+def check_files(folder: Path, files: Mapping[str, bytes], document: dict[str, Any], remedy: str) -> None:
     """Refuse files beside ``result.json`` that are missing, damaged or of another cell."""
     for name in (PREDICTIONS, METRICS):
-        if not (folder / name).is_file():
-            raise MIVError(f"{folder / name} is missing. {REMEDY}")
+        if name not in files:
+            raise MIVError(f"{folder / name} is missing. {remedy}")
     if "sha256" not in document:  # the cell is older than that
         test = document["metrics"]["test"]
         counts = test["exemplars"], test["positives"]
-        _check_answers(folder / PREDICTIONS, _age(folder / PREDICTIONS), *counts, test["classification"]["auroc"])
+        area = test["classification"]["auroc"]
+        _check_answers(folder / PREDICTIONS, files[PREDICTIONS], *counts, area, remedy)
         return
     for name in (PREDICTIONS, METRICS):
-        if sha256_of(folder / name) != document["sha256"].get(name):
-            raise MIVError(f"{folder / name} is damaged, or of another cell: its SHA-256 is another. {REMEDY}")
-
-
-def _age(path: Path) -> int:
-    return path.stat().st_mtime_ns
+        if hashlib.sha256(files[name]).hexdigest() != document["sha256"].get(name):
+            raise MIVError(f"{folder / name} is damaged, or of another cell: its SHA-256 is another. {remedy}")
 
 
 @lru_cache(maxsize=1000)  # a command asks several times for a cell, and this takes longer than a hash
-def _check_answers(path: Path, age: int, exemplars: int, positives: int, area: float | None) -> None:
+def _check_answers(path: Path, content: bytes, exemplars: int, positives: int, area: float | None, remedy: str) -> None:
     """Without a hash: whether these are the answers that were measured."""
     try:
-        answers = Predictions.load(path)
+        answers = Predictions.load(path, content)
     except MIVError as error:
-        raise MIVError(f"{path} is damaged ({error}) {REMEDY}") from error
+        raise MIVError(f"{path} is damaged ({error}) {remedy}") from error
     found = len(answers), int(answers.label.sum())
     if found != (exemplars, positives):
         raise MIVError(
             f"{path} is of another cell: it has {found[0]} exemplars, {found[1]} of them positive, and {RESULT} says "
-            f"{exemplars} and {positives}. {REMEDY}"
+            f"{exemplars} and {positives}. {remedy}"
         )
     measured = auroc(answers.label, answers.logit)
     if area is not None and not math.isclose(measured, area, abs_tol=1e-6):
         raise MIVError(
-            f"{path} is of another cell: its AUROC is {measured:.6f}, and {RESULT} says {area:.6f}. {REMEDY}"
+            f"{path} is of another cell: its AUROC is {measured:.6f}, and {RESULT} says {area:.6f}. {remedy}"
         )

@@ -1,9 +1,12 @@
-"""Finished cells on disk: ``result.json``, the answers on test, the metrics by epoch. No weights."""
+"""Finished cells on disk: ``result.json``, the answers on test, the metrics by epoch. No weights.
+
+A cell is a folder of its own, ``<tier>/<task>/<cell>/round-<n>``, until it is packed into ``<tier>/<task>.jsonl``.
+"""
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,13 +15,25 @@ from filelock import FileLock
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions
+from miv.experiments.grids import EXPERIMENTS
 from miv.experiments.jobs import Job, default_options
+from miv.experiments.packed_cells import pack_cells, packed_file, read_packed
 from miv.experiments.result_checks import FORMAT, METRICS, PREDICTIONS, REMEDY, RESULT, check_document, check_files
+from miv.experiments.tiers import TIERS
 from miv.io.json_files import read_json_object
 from miv.io.whole_files import whole_folder
 from miv.training.config import TrainingConfig
 
-__all__ = ["METRICS", "PREDICTIONS", "RESULT", "Result", "find_result", "result_document", "write_result"]
+__all__ = [
+    "METRICS",
+    "PREDICTIONS",
+    "RESULT",
+    "Result",
+    "find_result",
+    "pack_results",
+    "result_document",
+    "write_result",
+]
 
 _LOCK = ".lock"  # in the folder of results, held for a moment by whoever adds a cell
 
@@ -30,6 +45,7 @@ class Result:
     job: Job
     folder: Path
     document: dict[str, Any]
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def evaluation(self) -> dict[str, Any]:
@@ -46,24 +62,31 @@ class Result:
     @cached_property
     def predictions(self) -> Predictions:
         """The answers on test."""
-        return Predictions.load(self.folder / PREDICTIONS)
+        return Predictions.load(self.folder / PREDICTIONS, self.files[PREDICTIONS])
 
 
 def find_result(job: Job, results: Path) -> Result | None:
     """The finished cell, if it is there; one that is damaged, or was computed otherwise, is refused."""
-    folder = job.result_folder(results)
-    if not (folder / RESULT).is_file():
-        return None
-    document = read_json_object(folder / RESULT, REMEDY)
-    check_document(folder / RESULT, document)
+    folder, remedy = job.result_folder(results), REMEDY
+    if (folder / RESULT).is_file():
+        document = read_json_object(folder / RESULT, remedy)
+        kept = (path for name in (PREDICTIONS, METRICS) if (path := folder / name).is_file())
+        files: Mapping[str, bytes] = {path.name: path.read_bytes() for path in kept}
+    else:
+        task = job.task_folder(results)
+        files = read_packed(task).get(folder.relative_to(task).as_posix(), {})
+        if RESULT not in files:
+            return None
+        document, remedy = json.loads(files[RESULT]), f"Restore {packed_file(task)}."
+    check_document(folder / RESULT, document, remedy)
     difference = _difference({**document["description"], "config": document["config"]}, job.description)
     if difference:
         raise MIVError(
             f"{folder} was computed otherwise than is asked for now: {difference}. It is neither used nor replaced. "
             "Ask for what it was, move it away, or choose another folder by --results."
         )
-    check_files(folder, document)
-    return Result(job, folder, document)
+    check_files(folder, files, document, remedy)
+    return Result(job, folder, document, files)
 
 
 def write_result(job: Job, results: Path, files: Mapping[str, bytes]) -> Path:
@@ -76,6 +99,21 @@ def write_result(job: Job, results: Path, files: Mapping[str, bytes]) -> Path:
                 for name, content in files.items():
                     (temporary / name).write_bytes(content)
     return folder
+
+
+def pack_results(results: Path) -> dict[Path, int]:
+    """Pack the cells of every tier and task into one file each; return how many were added to which file."""
+    results.mkdir(parents=True, exist_ok=True)
+    with FileLock(results / _LOCK):
+        tasks = [results / tier / task for tier in TIERS for task in EXPERIMENTS]
+        packed = {packed_file(task): pack_cells(task, _check_cell) for task in tasks if task.is_dir()}
+    return {path: count for path, count in packed.items() if count}
+
+
+def _check_cell(folder: Path, files: Mapping[str, bytes]) -> None:
+    document = read_json_object(folder / RESULT, REMEDY)
+    check_document(folder / RESULT, document, REMEDY)
+    check_files(folder, files, document, REMEDY)
 
 
 def result_document(

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from miv.backbones.features import Features
 from miv.errors import MIVError
 from miv.export.one_bag import OneBag
 from miv.models.verifier import Verifier
@@ -19,16 +20,23 @@ class VerifierGraph(nn.Module):
 
     def __init__(self, verifier: Verifier, *, with_backbone: bool) -> None:
         super().__init__()
-        self.backbone = verifier.backbone if with_backbone else None
+        self.backbone = verifier.backbone if with_backbone or standardises(verifier) else None
         self.pooling = verifier.pooling
 
     def forward(self, query: Tensor, bag: Tensor) -> tuple[Tensor, ...]:
         instances = torch.cat([query[None], bag])  # (1 + N, ...), each embedded alike
-        features = instances if self.backbone is None else self.backbone(instances[:, None].float() / 255)
+        if self.backbone is not None and self.backbone.kind == "image":
+            instances = instances[:, None].float() / 255
+        features = instances if self.backbone is None else self.backbone(instances)
         normed = self.pooling.norm(features)  # (1 + N, C)
-        twins = self.pooling(normed[:1], OneBag(normed[1:]))
+        twins = self.pooling.forward(normed[:1], OneBag(normed[1:]))
         logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)[0]
         return (logit,) if twins.attention is None else (logit, twins.attention.mean(dim=1))
+
+
+def standardises(verifier: Verifier) -> bool:
+    """Return whether vectors are brought to one scale first, which is then a part of the graph."""
+    return isinstance(verifier.backbone, Features) and not verifier.backbone.is_identity
 
 
 def instance_shape(verifier: Verifier, image_size: tuple[int, int] | None, *, features_only: bool) -> tuple[int, ...]:

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from miv import __version__
 from miv.bags import Bags
-from miv.errors import MIVError
-from miv.export.graph import VerifierGraph, instance_shape
+from miv.errors import MIVError, needs_extra
+from miv.export.graph import VerifierGraph, instance_shape, standardises
 from miv.export.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
 from miv.io.whole_files import whole_file
-from miv.models.verifier import Verification, Verifier
+from miv.models.verification import Verification
+from miv.models.verifier import Verifier
 
 TOLERANCE = 1e-4
 LARGEST_CHECKED_BAG = 200
@@ -198,7 +199,7 @@ def _compare(
 
 
 def _verify(verifier: Verifier, query: torch.Tensor, bag: torch.Tensor, *, with_backbone: bool) -> Verification:
-    verify = verifier if with_backbone else verifier.verify_features
+    verify = verifier if with_backbone or standardises(verifier) else verifier.verify_features
     with torch.inference_mode():
         return verify(query, Bags.from_list([bag]))
 
@@ -214,11 +215,7 @@ def _difference(given: NDArray[np.float32] | None, expected: torch.Tensor | None
 
 
 def _require_libraries() -> None:
-    try:
+    with needs_extra("onnx", "Export", "onnx, onnxscript and onnxruntime"):
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise MIVError(
-            f"Export needs the library {error.name}, which is not there: pip install 'miv[onnx]'."
-        ) from error

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from miv.bags import Bags
 from miv.errors import MIVError
 from miv.io.instance_files import (
     InstanceKind,
@@ -110,6 +111,11 @@ def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: GivenPlaces 
             raise MIVError(
                 f"{places.bag(number)} is one {KIND_WORDS[kind]}{given}. Expected a list of them, or the path of "
                 f"a folder{lines} that is there."
+            )
+        if isinstance(bag, Bags):
+            raise MIVError(
+                f"{places.bag(number)} is {bag!r}. Expected one bag: pick one, such as bags[0], or give all of them to "
+                "verify_many, with a query for each."
             )
         if not _length(bag, places.bag(number)):
             raise MIVError(f"{places.bag(number)} is empty. Expected at least one instance.")

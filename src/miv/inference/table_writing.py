@@ -5,18 +5,20 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import Any, Literal
 
 from miv.errors import MIVError
 from miv.io.table_cells import SEPARATOR
+from miv.io.table_records import require_parquet
 from miv.io.whole_files import refuse_existing, whole_file
 
 _OUTPUTS = (".parquet", ".csv")
 # What a spreadsheet would take for a formula and run; a plain number is none.
 _FORMULA = re.compile(r"[=@\t\r]|[+-](?!\d+(\.\d+)?$)")
+
+ColumnType = Literal["int64", "float64", "bool", "string", "list<int64>"]
+Schema = dict[str, ColumnType]
+"""The columns of a table in order, each with what its cells hold; any cell but one of a list may be empty."""
 
 Write = Callable[[dict[str, Any]], None]
 
@@ -25,11 +27,13 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     """Refuse, before the work, a name that cannot be written, or what would be lost."""
     if path.suffix.lower() not in _OUTPUTS:
         raise MIVError(f"The output {path} ends in {path.suffix!r}. Expected {' or '.join(_OUTPUTS)}.")
+    if path.suffix.lower() == ".parquet":
+        require_parquet()
     refuse_existing(path, overwrite=overwrite)
 
 
 @contextmanager
-def table_writer(path: Path, schema: Any) -> Iterator[Write]:
+def table_writer(path: Path, schema: Schema) -> Iterator[Write]:
     """Give what writes the columns of one part; the file is there when the block ends well, else not at all.
 
     In CSV the entries of a list are separated by ``|``, and a text that a spreadsheet would run as a formula (it begins
@@ -37,25 +41,44 @@ def table_writer(path: Path, schema: Any) -> Iterator[Write]:
     """
     with whole_file(path) as temporary:
         if path.suffix.lower() == ".parquet":
-            with pq.ParquetWriter(temporary, schema) as parquet:
-                yield lambda columns: parquet.write_table(_table(columns, schema))
+            with _parquet_writer(temporary, schema) as write_part:
+                yield write_part
             return
         with temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(schema.names)
+            writer.writerow(schema)
 
             def write(columns: dict[str, Any]) -> None:
-                cells = [column.to_pylist() for column in _table(columns, schema).columns]
-                writer.writerows(map(_csv_cell, row) for row in zip(*cells, strict=True))
+                cells = ([_csv_cell(cell, kind) for cell in columns[name]] for name, kind in schema.items())
+                writer.writerows(zip(*cells, strict=True))
 
             yield write
 
 
-def _table(columns: dict[str, Any], schema: Any) -> Any:
-    return pa.table({field.name: pa.array(columns[field.name], field.type) for field in schema}, schema)
+@contextmanager
+def _parquet_writer(path: Path, schema: Schema) -> Iterator[Write]:
+    from miv.io.parquet import pa, pq  # not for CSV, which needs no library
+
+    types = {"list<int64>": pa.list_(pa.int64())}
+    fields = pa.schema([(name, types.get(kind) or pa.type_for_alias(kind)) for name, kind in schema.items()])
+
+    def write(columns: dict[str, Any]) -> None:
+        arrays = {field.name: pa.array(columns[field.name], field.type) for field in fields}
+        writer.write_table(pa.table(arrays, fields))
+
+    with pq.ParquetWriter(path, fields) as writer:
+        yield write
 
 
-def _csv_cell(cell: Any) -> Any:
-    if isinstance(cell, str):
+def _csv_cell(cell: Any, kind: ColumnType) -> Any:
+    if cell is None:
+        return None
+    if kind == "list<int64>":
+        return SEPARATOR.join(str(int(entry)) for entry in cell)
+    if kind == "string":
         return f"'{cell}" if _FORMULA.match(cell) else cell
-    return SEPARATOR.join(map(str, cell)) if isinstance(cell, list) else cell
+    return _PLAIN[kind](cell)
+
+
+# NumPy writes its numbers in other words than Python does.
+_PLAIN: dict[ColumnType, Callable[[Any], Any]] = {"int64": int, "float64": float, "bool": bool}

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from miv.data.instance_pool import InstancePool
 from miv.decisions.witness_rules import WitnessesBy
+from miv.errors import MIVError
 from miv.inference.verdict_html import as_html
 from miv.inference.verdict_text import as_text
 
@@ -179,6 +180,24 @@ class Verdicts(Sequence[Verdict]):
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[exemplar] for exemplar in range(len(self)))
+
+    def to_frame(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per exemplar.
+
+        Columns: ``query`` (the file, where queries are files), ``verdict``, ``probability``, ``logit``, ``size`` and,
+        where witnesses were asked for, ``witnesses``: a list of places in the bag, the greatest share first.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MIVError("to_frame() needs pandas, which is not installed. Run: pip install pandas") from error
+        names = [] if self.shown is None else list(self.shown.query_names)
+        columns: dict[str, Any] = {"query": names} if any(names) else {}
+        columns |= {"verdict": self.verdict, "probability": self.probability, "logit": self.logit}
+        columns["size"] = np.diff(self.ptr)
+        if self.witness is not None:
+            columns["witnesses"] = [[witness.index for witness in verdict.witnesses] for verdict in self]
+        return pd.DataFrame(columns)
 
     def _witnesses(self, first: int, last: int) -> tuple[Witness, ...]:
         if self.witness is None or self.shares is None:

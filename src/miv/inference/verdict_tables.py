@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from miv.data import InstanceKind, csr
 from miv.errors import MIVError
 from miv.inference.given_instances import GivenPlaces
 from miv.inference.named_instances import Named, cell_instance, instances_of
-from miv.inference.table_writing import table_writer
+from miv.inference.table_writing import Schema, table_writer
 from miv.inference.verdict import Asked, Verdicts
 from miv.inference.verifying import Verifying
 from miv.io.image_files import Fit
@@ -179,21 +178,15 @@ def _instances_by_id(path: Path, kind: InstanceKind) -> dict[str, Named]:
     return known
 
 
-def _schema(kept: list[str], by_instance: bool) -> Any:
-    texts = [(name, pa.string()) for name in ("query", *kept)]
-    fields = [("exemplar", pa.int64()), *texts, ("verdict", pa.bool_()), ("probability", pa.float64())]
+def _schema(kept: list[str], by_instance: bool) -> Schema:
+    schema: Schema = {"exemplar": "int64", "query": "string"}
+    schema |= dict.fromkeys(kept, "string")
+    schema |= {"verdict": "bool", "probability": "float64"}
     if by_instance:
-        fields += [("place", pa.int64()), ("instance", pa.string()), ("attention", pa.float64())]
-        fields += [
-            ("share", pa.float64()),
-            ("score", pa.float64()),
-            ("witnesses_by", pa.string()),
-            ("witness", pa.bool_()),
-        ]
-    else:
-        fields += [("threshold", pa.float64()), ("bag_size", pa.int64()), ("witnesses", pa.list_(pa.int64()))]
-        fields += [("witnesses_by", pa.string())]
-    return pa.schema(fields)
+        schema |= {"place": "int64", "instance": "string", "attention": "float64", "share": "float64"}
+        return schema | {"score": "float64", "witnesses_by": "string", "witness": "bool"}
+    schema |= {"threshold": "float64", "bag_size": "int64", "witnesses": "list<int64>"}
+    return schema | {"witnesses_by": "string"}
 
 
 def _columns(rows: list[_Row], verdicts: Verdicts, first: int, kept: list[str], by_instance: bool) -> dict[str, Any]:

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.backbones import Backbone
 from miv.backbones.feature_cache import embed_instances
+from miv.backbones.features import Features
 from miv.data import csr
+from miv.data.instance_pool import InstancePool
 from miv.inference.deciding import decide, witnesses_by
 from miv.inference.distinct_instances import DistinctInstances
 from miv.inference.engine import EmbeddedExemplars, FeatureLookup
@@ -81,7 +84,8 @@ class Verifying:
         check_bags(queries, bags, backbone.kind, places)
         ptr, shown = csr.borders([len(bag) for bag in bags]), None
         if backbone.kind == "features":
-            exemplars = EmbeddedExemplars(_vectors(backbone.channels, queries, bags, places), ptr)
+            lookup = _vectors(vector_length(backbone, queries), queries, bags, places)
+            exemplars = EmbeddedExemplars(lookup if backbone.is_identity else _through(backbone, lookup), ptr)
         else:
             query, bag = self._rows(queries, bags, places)
             pool = self._distinct.take_new()
@@ -111,6 +115,23 @@ def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
     members = [one for bag in bags for one in bag]
     query, bag = ([str(one) if isinstance(one, str | PathLike) else "" for one in some] for some in (queries, members))
     return query, bag
+
+
+def vector_length(backbone: Backbone, queries: Any) -> int:
+    """Return the length of the vectors that a backbone takes; one that does not say takes those of the first query."""
+    return backbone.channels if isinstance(backbone, Features) else int(np.size(queries[0]))
+
+
+def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
+    """Embed the vectors that were looked up, where a backbone makes features of vectors."""
+
+    def embedded(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        query, targets = lookup(first, last)
+        pool = InstancePool("features", np.concatenate([query, targets]))
+        features = embed_instances(backbone, pool, np.arange(len(pool)))
+        return features[: len(query)], features[len(query) :]
+
+    return embedded
 
 
 def _vectors(channels: int, queries: Any, bags: Any, places: GivenPlaces) -> FeatureLookup:

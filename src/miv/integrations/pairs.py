@@ -1,6 +1,7 @@
 """Exemplars of vectors as scikit-learn's tools have them: a sequence of pairs ``(query, bag)``."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,45 +57,24 @@ def exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarS
     return ExemplarSet(InstancePool("features", vectors[first]), query, ptr, members, label.astype(np.int8))
 
 
-def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.Generator) -> NDArray[np.bool_] | None:
-    """``(E,)`` which exemplars to hold out: whole queries, both labels on both sides, in about the same shares.
-
-    Exemplars of one query are divided only where whole queries cannot give both labels to both sides. ``None`` where
-    one label has a single exemplar, which cannot be on both sides.
-    """
-    if np.bincount(exemplars.label, minlength=2).min() < 2:
-        return None
-    wanted = max(2, round(fraction * len(exemplars)))
-    _, by_query = np.unique(exemplars.query, return_inverse=True)
-    for unit in (by_query, np.arange(len(exemplars))):
-        drawn = [_drawn(unit, wanted, random) for _ in range(_DRAWS)]
-        fitting = [held_out for held_out in drawn if _has_both(exemplars.label, held_out)]
-        if fitting:
-            share = wanted / len(exemplars)
-            return min(fitting, key=lambda held_out: _unevenness(exemplars.label, held_out, share))
-    return None
-
-
-_DRAWS = 100
-
-
-def _drawn(unit: NDArray[np.int64], wanted: int, random: np.random.Generator) -> NDArray[np.bool_]:
-    """Whole units of exemplars, at random, until there are about as many exemplars as wanted."""
-    sizes = np.bincount(unit)
-    order = random.permutation(len(sizes))
-    before = np.cumsum(sizes[order]) - sizes[order] / 2
-    chosen = np.zeros(len(sizes), bool)
-    chosen[order[before <= wanted]] = True
-    return chosen[unit]
-
-
-def _has_both(label: NDArray[np.int8], held_out: NDArray[np.bool_]) -> bool:
-    return all(len(np.unique(label[side])) == 2 for side in (held_out, ~held_out))
-
-
-def _unevenness(label: NDArray[np.int8], held_out: NDArray[np.bool_], share: float) -> float:
-    """How far the shares of each label that are held out are from the wanted share."""
-    return sum(abs(float(held_out[label == one].mean()) - share) for one in (0, 1))
+def with_weights(exemplars: ExemplarSet, sample_weight: Any) -> ExemplarSet:
+    """The exemplars with their weights; those of weight 0 are left out, and equal weights are none."""
+    if sample_weight is None:
+        return exemplars
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise MIVError("sample_weight holds more than numbers. Expected one number per exemplar.") from error
+    if weight.shape != (len(exemplars),):
+        raise MIVError(f"sample_weight has the shape {weight.shape}. Expected ({len(exemplars)},), one per exemplar.")
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise MIVError("sample_weight has a number that is negative, NaN or infinite. Expected 0 or more.")
+    kept = exemplars.label[weight > 0]
+    if not len(kept) or kept.min() == kept.max():
+        raise MIVError("Exemplars with a weight above 0 have fewer than two classes. Expected both, no and yes.")
+    some = exemplars.subset(weight > 0).compact()
+    positive = weight[weight > 0]
+    return some if positive.min() == positive.max() else replace(some, weight=positive)
 
 
 def _describe(thing: Any) -> str:

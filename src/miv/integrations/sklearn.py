@@ -2,14 +2,14 @@
 
 import tempfile
 import warnings
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from scipy.special import logit
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state, column_or_1d
@@ -17,11 +17,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from miv.data import ExemplarSet
+from miv.data.holding_out import hold_out
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import auroc
 from miv.evaluation.classification import auroc_within_chance
 from miv.inference.verdict import Asked, Verdicts
-from miv.integrations.pairs import all_vectors, choose_held_out, exemplar_set, queries_and_bags
+from miv.integrations.on_instances import OnInstances
+from miv.integrations.pairs import exemplar_set, queries_and_bags, with_weights
 from miv.models.verifier import Verifier
 
 __all__ = ["MIVClassifier", "OnInstances"]
@@ -46,10 +48,11 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: exemplars in a step.
         learning_rate: highest learning rate of the one cycle.
         pull: how strongly weights are pulled toward where they started, as in ``TrainingConfig``.
-        align: whether a linear map of the vectors is learned first. It is kept only where the nearest target answers
-            better with it.
+        align_epochs: epochs in which a linear map of the vectors is learned first. It is kept only where the nearest
+            target answers better with it. 0 leaves it out.
         validation_fraction: share of the exemplars that is held out to choose the best epoch by AUROC. All exemplars of
-            one query are on one side. 0 chooses by the training exemplars.
+            one query are on one side. With 0 all exemplars are trained on: a trial on halves of them chooses the number
+            of epochs.
         random_state: seed of the batches and of what is held out.
         verbose: whether to show each epoch on standard error.
 
@@ -77,7 +80,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: int | None = None,
         learning_rate: float | None = None,
         pull: float | None = None,
-        align: bool = True,
+        align_epochs: int | None = None,
         validation_fraction: float = 0.2,
         random_state: Any = None,
         verbose: bool = False,
@@ -89,13 +92,28 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.pull = pull
-        self.align = align
+        self.align_epochs = align_epochs
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, labels: ArrayLike | None = None) -> Self:  # noqa: N803 - scikit-learn's name
-        """Train: ``fit(X, y)`` with pairs and their labels, or ``fit(queries, bags, labels)``."""
+    def fit(
+        self,
+        X: Any,  # noqa: N803 - scikit-learn's name
+        y: Any,
+        labels: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train: ``fit(X, y)`` with pairs and their labels, or ``fit(queries, bags, labels)``.
+
+        Args:
+            X: pairs ``(query, bag)``, or queries ``(E, C)``.
+            y: the labels, or the bags.
+            labels: the labels, where bags are given.
+            sample_weight: ``(E,)`` how much each exemplar counts in the loss and in the choice of the best epoch. Only
+                the proportions matter; an exemplar of weight 0 is left out.
+        """
         queries, bags = queries_and_bags(X, None if labels is None else y)
         given = column_or_1d(y if labels is None else labels, warn=True)
         if len(given) != len(bags):
@@ -111,7 +129,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise MIVError(
                 f"There is one class, {self.classes_.tolist()[0]!r}. Expected exemplars of both, no and yes."
             )
-        exemplars = exemplar_set(queries, bags, label)
+        exemplars = with_weights(exemplar_set(queries, bags, label), sample_weight)
         self.n_features_in_ = int(exemplars.pool.values.shape[1])
         # The seed is for the weights of this verifier, not for what the caller draws next.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -124,15 +142,50 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probability = self.verify(X, bags, witnesses="none").probability
         return np.stack([1 - probability, probability], axis=1)
 
-    def predict(self, X: Any, bags: Any = None) -> NDArray[Any]:  # noqa: N803
-        """``(E,)``: a label for each exemplar, by the threshold of the verifier's operating point."""
+    def decision_function(self, X: Any, bags: Any = None) -> NDArray[np.float64]:  # noqa: N803
+        """``(E,)``: log-odds less those of the threshold, so that above 0 the prediction is the second class.
+
+        Without calibration that is the logit of the verifier.
+        """
         verdicts = self.verify(X, bags, witnesses="none")
-        return self.classes_[verdicts.verdict.astype(np.int64)]
+        if self.verifier_.operating_point.is_default:
+            return np.asarray(verdicts.logit, np.float64)
+        least = np.finfo(np.float64).eps  # a threshold or a probability may be 0 or 1
+        odds = [np.clip(one, least, 1 - least) for one in (verdicts.probability, verdicts.threshold)]
+        return np.asarray(logit(odds[0]) - logit(odds[1]))
+
+    @overload
+    def predict(self, X: Any, bags: Any = None, *, return_witnesses: Literal[False] = False) -> NDArray[Any]: ...  # noqa: N803
+    @overload
+    def predict(
+        self,
+        X: Any,  # noqa: N803
+        bags: Any = None,
+        *,
+        return_witnesses: Literal[True],
+    ) -> tuple[NDArray[Any], list[NDArray[np.int64]]]: ...
+    def predict(
+        self,
+        X: Any,  # noqa: N803
+        bags: Any = None,
+        *,
+        return_witnesses: bool = False,
+    ) -> NDArray[Any] | tuple[NDArray[Any], list[NDArray[np.int64]]]:
+        """``(E,)``: a label for each exemplar, by the threshold of the verifier's operating point.
+
+        Args:
+            X: pairs ``(query, bag)``, or queries ``(E, C)``.
+            bags: the bags, where queries are given.
+            return_witnesses: whether to return the witnesses as well, as ``witnesses`` does. A ``Pipeline`` passes this
+                on: ``pipeline.predict(X, return_witnesses=True)``.
+        """
+        verdicts = self.verify(X, bags, witnesses=None if return_witnesses else "none")
+        predicted = self.classes_[verdicts.verdict.astype(np.int64)]
+        return (predicted, _places(verdicts)) if return_witnesses else predicted
 
     def witnesses(self, X: Any, bags: Any = None) -> list[NDArray[np.int64]]:  # noqa: N803
         """For each exemplar the places of its witnesses in the bag, the greatest share first; possibly none."""
-        verdicts = self.verify(X, bags)
-        return [np.array([one.index for one in verdict.witnesses], np.int64) for verdict in verdicts]
+        return _places(self.verify(X, bags))
 
     def verify(self, X: Any, bags: Any = None, *, witnesses: Asked | None = None) -> Verdicts:  # noqa: N803
         """Everything at once: verdicts, probabilities, attention, and witnesses as ``Verifier.verify`` has them."""
@@ -169,7 +222,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from miv.training.run import Machine, StoppedByUser, train
 
         random = check_random_state(self.random_state)
-        sets = self._split(exemplars, int(random.randint(_SEEDS)))
+        sets = hold_out(exemplars, self.validation_fraction, int(random.randint(_SEEDS)))
         given = self._given() | {"seed": int(random.randint(_SEEDS))}
         config = choose(sets, given).config.changed(given)
         with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder, warnings.catch_warnings():
@@ -192,7 +245,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "batch_size": self.batch_size,
             "learning_rates": None if self.learning_rate is None else ((0, self.learning_rate),),
             "pull": self.pull,
-            "align_epochs": None if self.align else 0,
+            "align_epochs": self.align_epochs,
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -206,15 +259,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
 
-    def _split(self, exemplars: ExemplarSet, seed: int) -> dict[str, ExemplarSet]:
-        fraction = self.validation_fraction
-        if not 0 <= fraction < 1:
-            raise MIVError(f"validation_fraction is {fraction}. Expected at least 0, and less than 1.")
-        held_out = choose_held_out(exemplars, fraction, np.random.default_rng(seed)) if fraction else None
-        if held_out is None:
-            return {"train": exemplars, "validation": exemplars}
-        return {"train": exemplars.subset(~held_out), "validation": exemplars.subset(held_out)}
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -222,41 +266,6 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Applies a transformer of vectors, such as ``StandardScaler()``, to every query and every member of a bag.
-
-    It takes and gives sequences of pairs ``(query, bag)``, and so stands before ``MIVClassifier`` in a ``Pipeline``.
-
-    Args:
-        transformer: is cloned, and fitted on all queries and members of bags together.
-
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> pairs = [([0.0, 4.0], [[2.0, 4.0], [4.0, 10.0]]), ([2.0, 6.0], [[2.0, 6.0]])]
-    >>> query, bag = OnInstances(StandardScaler()).fit_transform(pairs)[0]
-    >>> query.round(1).tolist(), bag.round(1).tolist()
-    ([-1.6, -0.9], [[0.0, -0.9], [1.6, 1.8]])
-    """
-
-    def __init__(self, transformer: Any) -> None:
-        self.transformer = transformer
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
-        """Fit the transformer on all vectors."""
-        vectors, _ = all_vectors(X)
-        self.n_features_in_ = vectors.shape[1]
-        self.transformer_ = clone(self.transformer).fit(vectors)
-        return self
-
-    def transform(self, X: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:  # noqa: N803
-        """Transform all vectors, in one call."""
-        check_is_fitted(self)
-        given, borders = all_vectors(X)
-        made = self.transformer_.transform(given)
-        vectors = np.asarray(made.toarray() if hasattr(made, "toarray") else made)  # a sparse matrix, or a data frame
-        members = [vectors[first:last] for first, last in pairwise(borders)]
-        return list(zip(vectors[: borders[0]], members, strict=True))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags
+def _places(verdicts: Verdicts) -> list[NDArray[np.int64]]:
+    """For each exemplar the places of its witnesses in the bag."""
+    return [np.array([one.index for one in verdict.witnesses], np.int64) for verdict in verdicts]

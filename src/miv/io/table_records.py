@@ -6,8 +6,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from miv.errors import MIVError
 from miv.io.instance_files import short
 from miv.io.json_lines import MAX_LINE_BYTES, read_json_lines, read_lines
@@ -87,7 +85,14 @@ def _read_json_lines(path: Path, required: Sequence[str]) -> Iterator[Record]:
         yield f"{path}, line {line}", record
 
 
+def require_parquet() -> None:
+    """Refuse to go on where the library of Parquet files is missing."""
+    import miv.io.parquet  # noqa: F401
+
+
 def _read_parquet(path: Path, required: Sequence[str]) -> Iterator[Record]:
+    from miv.io.parquet import pq
+
     number = 0
     try:
         with pq.ParquetFile(path) as file:

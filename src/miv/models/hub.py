@@ -3,17 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi, hf_hub_download
+from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import (
     EntryNotFoundError,
     HfHubHTTPError,
     HFValidationError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
-    RevisionNotFoundError,
 )
 
 from miv.errors import MIVError
+from miv.io.hub_names import folders_near, hub_answers
 
 
 def is_folder(name: str) -> bool:
@@ -28,12 +28,10 @@ def download(name: str, files: tuple[str, ...], **options: Any) -> Path:
     """Fetch files of a verifier on the hub, or from its local cache, and return their folder."""
     path = Path(name)
     if len(path.parts) > 1 and is_folder(path.parts[0]):  # runs/nope beside runs/cap is not meant for the hub
-        raise MIVError(
-            f"There is no folder {name!r}. Expected a run, or the folder of a verifier.{_folders_near(path)}"
-        )
+        raise MIVError(f"There is no folder {name!r}. Expected a run, or the folder of a verifier.{folders_near(path)}")
     try:
         if not options.get("local_files_only"):
-            options["local_files_only"] = not _hub_answers(name, options)
+            options["local_files_only"] = not hub_answers(name, options)
         paths = [hf_hub_download(name, filename, **options) for filename in files]
     except HFValidationError as error:
         raise MIVError(
@@ -50,23 +48,12 @@ def download_if_there(name: str, file: str, **options: Any) -> None:
     """Fetch a file that not every verifier has, after those that ``download`` fetched."""
     try:
         if not options.get("local_files_only"):
-            options["local_files_only"] = not _hub_answers(name, options)
+            options["local_files_only"] = not hub_answers(name, options)
         hf_hub_download(name, file, **options)
     except EntryNotFoundError:  # the verifier has none
         return
     except (HfHubHTTPError, OSError) as error:
         raise MIVError(f"The hub did not give {file} of {name!r}: {_reason(error)}. Try again.") from error
-
-
-def _hub_answers(name: str, options: dict[str, Any]) -> bool:
-    """Ask the hub for a verifier once; a download would ask six times, with a line each, where there is no network."""
-    try:
-        HfApi(options.get("endpoint"), options.get("token")).model_info(name, revision=options.get("revision"))
-    except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError):
-        raise
-    except Exception:  # no network, or told to be offline; which type depends on the library that asks
-        return False
-    return True
 
 
 def _reason(error: Exception) -> str:
@@ -75,10 +62,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, LocalEntryNotFoundError):
         return "it is not in the local cache, and the hub could not be asked"
     return str(error).strip().split("\n")[0].rstrip(".")
-
-
-def _folders_near(path: Path) -> str:
-    """What the last folder of a path that exists holds, for a message."""
-    parent = next(folder for folder in path.parents if folder.is_dir())
-    found = sorted(folder.name for folder in parent.iterdir() if folder.is_dir() and not folder.name.startswith("."))
-    return f" {parent} holds: {', '.join(found[:10])}{', …' if len(found) > 10 else ''}." if found else ""

@@ -1,7 +1,6 @@
 """The verifier: backbone → LayerNorm → pooling → similarity → logit."""
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ from huggingface_hub import ModelHubMixin
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from miv.backbones import create_backbone
-from miv.bags import Bags
+from miv.bags import Bags, as_bags
 from miv.data.instance_form import InstanceForm
 from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint
 from miv.errors import MIVError
@@ -29,9 +27,18 @@ from miv.io.model_files import (
     read_weights,
 )
 from miv.io.whole_files import SAVING, make_ordinary
+from miv.models.devices import checked_device
 from miv.models.hub import download, download_if_there, is_folder
 from miv.models.shipped import shipped_folder
-from miv.poolings import create_pooling
+from miv.models.verification import Verification
+from miv.models.verifier_parts import (
+    backbone_of,
+    check_can_be_saved,
+    describe_backbone,
+    describe_pooling,
+    pooling_of,
+)
+from miv.poolings import Pooling
 from miv.poolings.pooling_base import Start
 from miv.runtime.progress import Progress
 
@@ -40,41 +47,6 @@ _MODEL_CARD = """---
 ---
 A verifier for multiple instance verification. Load it with `miv.Verifier.from_pretrained`.
 """
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The answers for ``B`` exemplars with ``T`` targets in all.
-
-    Args:
-        logit: ``(B,)``; from 0 on the bag is taken to hold something of the query's class.
-        probability: ``(B,)``, the sigmoid of the logit, whatever the operating point; a ``Verdict`` has the
-            calibrated one.
-        attention: ``(T,)``, the mean over heads, of sum 1 in each bag; ``None`` where the pooling has none.
-        attention_by_head: ``(T, h)``, or ``None``.
-        query_vector: ``(B, C)``, the query's side of the twins.
-        bag_vector: ``(B, C)``, the bag's side.
-        ptr: ``(B + 1,)``, the borders between the bags.
-    """
-
-    logit: Tensor
-    probability: Tensor
-    attention: Tensor | None
-    attention_by_head: Tensor | None
-    query_vector: Tensor
-    bag_vector: Tensor
-    ptr: Tensor
-
-    def __len__(self) -> int:
-        return len(self.logit)
-
-    def attention_of(self, exemplar: int) -> Tensor:
-        """``(N,)`` how much of one exemplar's attention each of its targets gets."""
-        if self.attention is None:
-            raise MIVError("This pooling has no attention. `miv poolings` lists those that have.")
-        if not 0 <= exemplar < len(self):
-            raise MIVError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
-        return self.attention[int(self.ptr[exemplar]) : int(self.ptr[exemplar + 1])]
 
 
 class Verifier(
@@ -88,17 +60,20 @@ class Verifier(
     """Answers whether a bag holds something of the query's class, and which of its instances show it.
 
     Args:
-        pooling: a name from ``miv.list_poolings()``.
+        pooling: a name from ``miv.list_poolings()``, or a ``miv.Pooling``.
         backbone: ``features`` where the instances are vectors already, ``compact_cnn`` for small grey images,
             ``hog_cnn`` for few images, ``hog`` and ``pixels`` for images without learning, ``hf:<name or folder>`` for
-            texts and images, ``timm:<name>`` for images.
-        channels: the length of the vectors, for the backbone ``features`` only.
+            texts and images, ``timm:<name>`` for images, or a name that you registered. Or any ``torch.nn.Module`` that
+            maps instances to features ``(N, C)``; see ``miv.Backbone``.
+        channels: the length of the vectors, for the backbone ``features``, and for a module of your own that has no
+            attribute ``channels``.
         pooling_options: what ``miv.create_pooling`` takes for that name, such as ``{"heads": 4}``.
         backbone_options: what the backbone takes, such as ``{"size": "large"}``.
         instances: for images, those it is trained on, such as ``{"kind": "image", "height": 28, "width": 28,
             "mode": "L"}``, so that image files can be brought to that form.
         start: ``similar``: features of one length and a similarity that starts as a cosine, so that it is of use with
-            few exemplars; ``paper``: the authors' LayerNorm, and weights of random signs.
+            few exemplars; ``paper``: the authors' LayerNorm, and weights of random signs. By default ``similar``; a
+            pooling that is given as a module starts as it is.
 
     >>> verifier = Verifier("cap_dba_l2", channels=8)
     >>> bags = Bags.from_list([torch.randn(5, 8), torch.randn(2, 8)])
@@ -109,24 +84,17 @@ class Verifier(
 
     def __init__(
         self,
-        pooling: str = "cap_dba_l2",
-        backbone: str = "features",
+        pooling: str | Pooling = "cap_dba_l2",
+        backbone: str | nn.Module = "features",
         channels: int | None = None,
         pooling_options: dict[str, Any] | None = None,
         backbone_options: dict[str, Any] | None = None,
         instances: dict[str, Any] | None = None,
-        start: Start = "similar",
+        start: Start | None = None,
     ) -> None:
         super().__init__()
-        backbone_options = dict(backbone_options or {})
-        if backbone == "features" and channels is None:
-            raise MIVError("channels is missing. With the backbone 'features', say how long a vector is.")
-        if backbone == "features":
-            backbone_options["channels"] = channels
-        elif channels is not None:
-            raise MIVError(f"channels is {channels}. The backbone {backbone!r} decides its own; leave it out.")
-        self.backbone = create_backbone(backbone, **backbone_options)
-        self.pooling = create_pooling(pooling, channels=self.backbone.channels, start=start, **(pooling_options or {}))
+        self.backbone = backbone_of(backbone, channels, backbone_options)
+        self.pooling, start = pooling_of(pooling, self.backbone.channels, start, pooling_options)
         self.instances = None if instances is None else InstanceForm.checked(instances)
         self.operating_point = OperatingPoint.default()
         # What the mixin writes to config.json; its own choice would lack the two keys that name the format.
@@ -138,7 +106,8 @@ class Verifier(
             "backbone": backbone,
             "channels": channels,
             "pooling_options": pooling_options or {},
-            "backbone_options": {k: v for k, v in self.backbone.configuration().items() if k != "channels"},
+            **describe_backbone(self.backbone),
+            **({} if isinstance(pooling, str) else describe_pooling(self.pooling)),
             **({} if self.instances is None else {"instances": self.instances.document()}),
         }
 
@@ -149,29 +118,41 @@ class Verifier(
 
     @property
     def device(self) -> torch.device:
-        """Where the weights of the pooling are; features are brought there."""
+        """Where the weights are."""
         return next(self.pooling.parameters()).device
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the weights of the pooling are; features are converted to it."""
+        """The dtype of the weights, which features must have."""
         return next(self.pooling.parameters()).dtype
 
-    def forward(self, query: Tensor, bags: Bags) -> Verification:
-        """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)`` and verify."""
+    def forward(self, query: Tensor, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
+        """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)``, and verify.
+
+        Args:
+            query: one query per bag, as the backbone takes instances.
+            bags: the targets as ``Bags``, or padded ``(B, N, ...)`` together with a ``mask``.
+            mask: bool ``(B, N)``, true where there is an instance.
+        """
+        if not isinstance(query, Tensor):
+            raise MIVError(f"query is a {type(query).__name__}. Expected a tensor (B, ...) with one query per bag.")
+        bags = as_bags(bags, mask)
         if len(query) != len(bags):
-            raise MIVError(f"There are {len(query)} queries and {len(bags)} bags. Expected one query a bag.")
-        if query.dtype != bags.values.dtype:
-            raise MIVError(f"The queries are {query.dtype}, the bags {bags.values.dtype}. Expected one dtype.")
+            raise MIVError(f"There are {len(query)} queries and {len(bags)} bags. Expected one query per bag.")
+        if query.dtype != bags.dtype:
+            raise MIVError(f"The queries are {query.dtype}, the bags {bags.dtype}. Expected one dtype.")
+        if query.shape[1:] != bags.values.shape[1:]:
+            raise MIVError(
+                f"A query is {tuple(query.shape[1:])}, an instance of the bags {tuple(bags.values.shape[1:])}. "
+                "Expected one shape."
+            )
         features = self.backbone(torch.cat([query, bags.values]))  # (B + T, C), each instance embedded alike
         return self.verify_features(features[: len(query)], bags.with_values(features[len(query) :]))
 
-    def verify_features(self, query: Tensor, bags: Bags) -> Verification:
+    def verify_features(self, query: Tensor, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
         """Verify what the backbone has embedded already: queries ``(B, C)`` and bags of values ``(T, C)``."""
-        if query.dtype != self.dtype and not torch.is_autocast_enabled(query.device.type):
-            raise MIVError(f"The features are {query.dtype}, the verifier's weights {self.dtype}. Convert one of them.")
-        normed_query = self.pooling.norm(query)  # (B, C), v_query
-        twins = self.pooling(normed_query, bags.with_values(self.pooling.norm(bags.values)))
+        bags = as_bags(bags, mask)
+        twins = self.pooling(query, bags)
         logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)  # (B,)
         return Verification(
             logit=logit,
@@ -229,6 +210,7 @@ class Verifier(
         folder = Path(save_directory)
         if folder.exists() and not folder.is_dir():
             raise MIVError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
+        check_can_be_saved(self.backbone, self.pooling, self.configuration)
         folder.mkdir(parents=True, exist_ok=True)
         if options.get("push_to_hub"):
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
@@ -250,14 +232,18 @@ class Verifier(
             self.operating_point.save(save_directory)
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> "Verifier":
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | Path, *, device: str | torch.device | None = None, **options: Any
+    ) -> "Verifier":
         """Load a verifier, ready to use.
 
         Args:
             pretrained_model_name_or_path: its folder, the folder of a run, a name on the hub, or one of those that
                 come with the package: ``miv/digits``.
+            device: where to put it, such as ``"cuda"`` or ``"mps"``; by default the CPU.
             options: for the hub.
         """
+        wanted = checked_device(device)
         name = str(pretrained_model_name_or_path)
         name = name if is_folder(name) else str(shipped_folder(name) or name)
         is_local = is_folder(name)
@@ -284,4 +270,4 @@ class Verifier(
         if not is_local:
             download_if_there(name, OPERATING_POINT_NAME, **options)
         verifier.operating_point = OperatingPoint.load(folder)
-        return verifier.eval()
+        return verifier.to(wanted).eval()

@@ -1,8 +1,17 @@
 """Every model of the paper, one file each; a new one is registered by its import here."""
 
 # Sorted by the paper's order, which is the order of tables.
-from miv.poolings import baseline, gabmil, pma, msa, mi_net, bi_lstm  # noqa: F401, I001
-from miv.poolings import cap_vema, cap_dba, cap_ma, nearest  # noqa: F401
+from miv.poolings.baseline import BaselinePooling  # isort: skip
+from miv.poolings.gabmil import GatedAttentionPooling  # isort: skip
+from miv.poolings.pma import MultiheadAttentionPooling  # isort: skip
+from miv.poolings.msa import SelfAttentionPooling  # isort: skip
+from miv.poolings.mi_net import MINetPooling  # isort: skip
+from miv.poolings.bi_lstm import BidirectionalLSTMPooling  # isort: skip
+from miv.poolings.cap_vema import VarianceExcitedPooling  # isort: skip
+from miv.poolings.cap_dba import DistancePooling, EuclideanPooling, ManhattanPooling  # isort: skip
+from miv.poolings.cap_ma import MultiplicativePooling  # isort: skip
+from miv.poolings.nearest import NearestPooling  # isort: skip
+from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.pooling_base import (
     POOLINGS,
     Pooling,
@@ -12,11 +21,27 @@ from miv.poolings.pooling_base import (
     list_poolings,
     register_pooling,
 )
+from miv.poolings.similar import AlignedNorm, ScaledProduct
 
 __all__ = [
     "POOLINGS",
+    "AlignedNorm",
+    "BaselinePooling",
+    "BidirectionalLSTMPooling",
+    "CrossAttentionPooling",
+    "DistancePooling",
+    "EuclideanPooling",
+    "GatedAttentionPooling",
+    "MINetPooling",
+    "ManhattanPooling",
+    "MultiheadAttentionPooling",
+    "MultiplicativePooling",
+    "NearestPooling",
     "Pooling",
     "PoolingOutput",
+    "ScaledProduct",
+    "SelfAttentionPooling",
+    "VarianceExcitedPooling",
     "WeightedProduct",
     "create_pooling",
     "list_poolings",

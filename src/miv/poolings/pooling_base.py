@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
 
-from miv.bags import Bags
+from miv.bags import Bags, as_bags
 from miv.errors import MIVError, unknown_name
 from miv.poolings.similar import AlignedNorm, ScaledProduct
-from miv.registry import Registry
+from miv.registry import Registry, remember_options
 
 Start = Literal["paper", "similar"]
 
@@ -49,14 +49,28 @@ class WeightedProduct(nn.Module):
 
 
 class Pooling(nn.Module):
-    r"""From a query and its bag to the twins.
+    r"""From a query and its bag to two vectors that can be compared.
+
+    A pooling works inside a ``Verifier`` and alone. Called with features, it applies its first norm (``norm``) to the
+    query and to the targets, and then pools:
+
+    .. math:: v^{query} = norm(query), \qquad v^{target} = norm(target)
+
+    ``pooling.similarity(output.query_vector, output.bag_vector)`` gives the logits ``(B,)``.
 
     A subclass writes ``forward(query, bags) -> PoolingOutput`` in terms of :math:`v^{query}` ``(B, C)`` and
-    :math:`v^{target}` ``(T, C)``, the features *after* the first LayerNorm.
+    :math:`v^{target}` ``(T, C)``, the features *after* that norm. The norm and the similarity live here because some
+    poolings use them once more: the seed of PMA and the [CLS] of MSA pass the norm, and the baseline attends with the
+    weights of the similarity.
 
-    That LayerNorm (``norm``) and the similarity (``similarity``) are shared parts of the whole verifier and
-    are applied by it. They live here because some poolings use them once more: the seed of PMA and the
-    [CLS] of MSA pass the LayerNorm, and the baseline attends with the weights of the similarity.
+    Args:
+        channels: ``C``, the length of a feature vector.
+
+    >>> pooling = create_pooling("cap_dba_l2", channels=4)
+    >>> padded, mask = torch.randn(2, 3, 4), torch.tensor([[True, True, True], [True, False, False]])
+    >>> output = pooling(torch.randn(2, 4), padded, mask)
+    >>> pooling.similarity(output.query_vector, output.bag_vector).shape, output.attention.shape
+    (torch.Size([2]), torch.Size([2, 3, 2]))
     """
 
     has_attention: ClassVar[bool] = True
@@ -79,28 +93,66 @@ class Pooling(nn.Module):
         self.norm = AlignedNorm(self.channels)
         self.similarity = ScaledProduct(self.channels)
 
-    def __call__(self, query: Tensor, bags: Bags) -> PoolingOutput:
-        """Check the shapes, then pool."""
+    def __call__(self, query: Tensor, bags: Bags | Tensor, mask: Tensor | None = None) -> PoolingOutput:
+        """Check the shapes, apply the first norm, then pool.
+
+        Args:
+            query: features ``(B, C)``, one query per bag.
+            bags: features as ``Bags`` of values ``(T, C)``, or padded ``(B, N, C)`` together with a ``mask``.
+            mask: bool ``(B, N)``, true where there is an instance. The attention is then ``(B, N, h)``, 0 elsewhere.
+        """
+        if not isinstance(query, Tensor):
+            raise MIVError(
+                f"query is a {type(query).__name__}. Expected a tensor (B, {self.channels}) with one query per bag."
+            )
+        targets = as_bags(bags, mask)
+        self._check(query, targets)
+        normed = targets.with_values(self.norm(targets.values))  # (T, C)
+        output: PoolingOutput = super().__call__(self.norm(query), normed)
+        if mask is None or output.attention is None:
+            return output
+        padded = output.attention.new_zeros(*mask.shape, output.attention.shape[1])  # (B, N, h)
+        return replace(output, attention=padded.index_put((mask,), output.attention))
+
+    def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
+        """Pool features after the first norm: ``(B, C)`` and bags of values ``(T, C)``."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward(query, bags).")
+
+    def _check(self, query: Tensor, bags: Bags) -> None:
         expected = f"Expected query (B, {self.channels}) and bags of values (T, {self.channels})"
         values = bags.values
         if query.shape != (len(bags), self.channels) or values.shape[1:] != (self.channels,):
             raise MIVError(
                 f"query is {tuple(query.shape)} and bags.values {tuple(values.shape)} in {len(bags)} bags. "
-                f"{expected}, one query a bag."
+                f"{expected}, one query per bag."
             )
         if not query.is_floating_point() or query.dtype != values.dtype:
             raise MIVError(f"query is {query.dtype} and bags.values {values.dtype}. {expected} of one float dtype.")
-        twins: PoolingOutput = super().__call__(query, bags)
-        return twins
+        weights = next((weight.dtype for weight in self.parameters()), query.dtype)
+        if query.dtype != weights and not torch.is_autocast_enabled(query.device.type):
+            raise MIVError(f"The features are {query.dtype}, the weights {weights}. Convert one of them.")
 
 
-POOLINGS: Registry[Pooling] = Registry("pooling")
+POOLINGS: Registry[Pooling] = Registry(
+    "pooling", " One of your own has to be registered first: import the file with its @miv.register_pooling."
+)
 P = TypeVar("P", bound=type[Pooling])
 
 
-def register_pooling(name: str, *, section: str) -> Callable[[P], P]:
-    """Put a pooling in the registry under ``name``, with the ``section`` of the paper that describes it."""
-    return POOLINGS.register(name, section)
+def register_pooling(name: str, *, section: str = "–") -> Callable[[P], P]:
+    """Put a pooling in the registry, so that it can be made by name, saved and loaded.
+
+    Args:
+        name: what it is called from now on, such as ``my_pooling``.
+        section: the section of the paper that describes it.
+    """
+
+    def register(make: P) -> P:
+        if not (isinstance(make, type) and issubclass(make, Pooling)):
+            raise MIVError(f"{make!r} was to be registered as {name!r}. Expected a subclass of miv.Pooling.")
+        return POOLINGS.register(name, section)(remember_options(make))
+
+    return register
 
 
 def list_poolings() -> list[str]:

@@ -32,14 +32,11 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
-from miv.data import SPLITS, ExemplarSet
+from miv.data import ExemplarSet
 from miv.errors import unknown_name
 from miv.registry import Registry
 from miv.runtime.docstrings import argument_lines
 from miv.runtime.progress import Progress
-
-SPLIT_DRAW = len(SPLITS)
-"""The number, after those of the splits, of the random generator that deals out the splits themselves."""
 
 
 class Task(Protocol):

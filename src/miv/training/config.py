@@ -34,7 +34,7 @@ class TrainingConfig:
         weight_decay: of adamw, for matrices and convolutions.
         pull: how strongly adamw pulls what learns toward where it started, for 1,000 exemplars that share no instance;
             four times as strongly for half as many.
-        learning_rates: from which epoch of a stage which rate holds; --learning-rates 0:1e-4,5:5e-5.
+        learning_rates: one rate, or from which epoch of a stage which rate holds; --learning-rates 0:1e-4,5:5e-5.
         frozen_learning_rates: the same for the first stage, where it differs.
         backbone_learning_rate: highest learning rate of the backbone, in the stages contrast and all; it follows the
             same schedule as the rest. "same" uses one rate for everything; "auto" uses 2e-5 for a pretrained encoder
@@ -183,15 +183,20 @@ class TrainingConfig:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read settings from a ``.toml`` file, or from the ``config.json`` of a run."""
+    """Read settings from a ``.toml`` file, or from the ``config.json`` of a run.
+
+    In a ``.toml`` file a name may be spelt as the flag is, ``max-epochs``, and a value as text, ``"0:1e-4,5:5e-5"``.
+    """
     if path.suffix == ".json":
         return read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
         raise MIVError(f"{path} is not TOML: {error}.") from error
+    named = {name.replace("-", "_"): value for name, value in found.items()}
+    return {name: parse_setting(name, value) if isinstance(value, str) else value for name, value in named.items()}
 
 
 def parse_setting(name: str, text: str) -> Any:
@@ -267,7 +272,8 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
             raise unknown_name(f"{name} named", str(value), get_args(wanted))
         return value
     if wanted == LearningRates:
-        pairs = value if isinstance(value, (list, tuple)) else [value]
+        is_rate = isinstance(value, (int, float)) and not isinstance(value, bool)
+        pairs = [(0, value)] if is_rate else value if isinstance(value, (list, tuple)) else [value]
         if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
             raise MIVError(
                 f"{name} is {value!r}. Expected pairs of an epoch and a rate, such as [[0, 1e-4], [5, 5e-5]]."

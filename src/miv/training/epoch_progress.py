@@ -4,11 +4,10 @@ import sys
 import time
 from typing import Any
 
-from lightning.pytorch import Trainer
-from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from miv.training.lightning_parts import Callback, Trainer
 from miv.training.stage_state import EpochMetrics
 
 

@@ -1,6 +1,6 @@
 """A learning rate that does not destroy what a pretrained encoder knows."""
 
-from miv.backbones.backbone_base import BACKBONES
+from miv.backbones.backbone_names import is_pretrained
 from miv.training.config import TrainingConfig
 
 # What encoders are usually fine-tuned with under AdamW (Devlin et al. 2019: 2e-5 to 5e-5).
@@ -22,8 +22,7 @@ def settle_backbone_rate(config: TrainingConfig, *, is_trained: bool = False) ->
     """
     if config.backbone_learning_rate != "auto":
         return config
-    make = BACKBONES[(config.backbone or "").partition(":")[0]].make
     # A network that was from nothing in its own training is pretrained in the next, if its kind ever is.
     options = {} if is_trained else config.backbone_options
-    rate = min(SAFE_RATE, config.learning_rates[0][1]) if make.is_pretrained(options) else None
+    rate = min(SAFE_RATE, config.learning_rates[0][1]) if is_pretrained(config.backbone or "", options) else None
     return config.changed({"backbone_learning_rate": rate})

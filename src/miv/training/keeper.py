@@ -10,11 +10,10 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from lightning.pytorch import Trainer
-from lightning.pytorch.callbacks import Checkpoint
 
 from miv.io.whole_files import whole_file
 from miv.runtime.processes import ProcessShare
+from miv.training.lightning_parts import Checkpoint, Trainer
 from miv.training.stage_state import StageState
 
 LAST, BEST = "last.ckpt", "best"

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from lightning.fabric.plugins.environments.lightning import LightningEnvironment
-from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.fabric.utilities.rank_zero import rank_zero_only
-from lightning.pytorch import Trainer
-from lightning.pytorch.accelerators import AcceleratorRegistry
-from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers import Logger
-from lightning.pytorch.strategies import DDPStrategy
 
 from miv.errors import MIVError, unknown_name
 from miv.runtime.cores import available_cores
+from miv.training.lightning_parts import (
+    AcceleratorRegistry,
+    Callback,
+    DDPStrategy,
+    LightningEnvironment,
+    Logger,
+    MisconfigurationException,
+    Trainer,
+    rank_zero_only,
+)
 
 
 @dataclass(frozen=True)

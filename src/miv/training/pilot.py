@@ -16,6 +16,9 @@ def halves(
 ) -> tuple[dict[str, ExemplarSet], SplitFeatures]:
     """Train of one half of train; validation of the other half together with what there is of validation.
 
+    Where nothing is held out, so that ``validation`` is ``train`` itself, the other half is alone: the trial must not
+    be judged by what it was trained on.
+
     All exemplars of one query are in the same half, and so are all queries of one class where classes are known: new
     classes are harder than new bags, and validation has new ones.
 
@@ -28,6 +31,9 @@ def halves(
     key = _kept_together(train)
     keys = np.random.default_rng([seed, 13]).permutation(np.unique(key))
     is_first = np.isin(key, keys[: len(keys) // 2])
+    if validation is train:
+        divided = {"train": train.subset(is_first), "validation": train.subset(~is_first)}
+        return divided, dict.fromkeys(divided, features["train"])
     both = np.concatenate([features["train"], features["validation"]])
     held_out = _joined(train.subset(~is_first), validation, both)
     return {"train": train.subset(is_first), "validation": held_out}, {"train": features["train"], "validation": both}
@@ -53,4 +59,5 @@ def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> Ex
         np.concatenate([first.bag_ptr, second.bag_ptr[1:] + first.bag_ptr[-1]]),
         np.concatenate([first.bag_index, second.bag_index + after]),
         np.concatenate([first.label, second.label]),
+        weight=None if first.weight is None or second.weight is None else np.append(first.weight, second.weight),
     )

@@ -152,7 +152,7 @@ def _run_stages(
                 sets["train"],
                 fitted["train"],
                 config.seed,
-                validation=sets["validation"],
+                validation=None if sets["validation"] is sets["train"] else sets["validation"],
                 validation_features=fitted["validation"],
                 only_scale=_only_scale(verifier, states),
             )
@@ -178,20 +178,23 @@ def _planned(
 ) -> list[Stage]:
     """The stages; where validation is too small to choose epochs by, a trial on halves of train has chosen them."""
     stages = stages_of(config, verifier)
-    few = len(sets["validation"]) < ENOUGH and can_divide(sets["train"])
+    nothing_held_out = sets["validation"] is sets["train"]
     # After a contrast stage, which has seen all of train, no half of it is unseen any more.
-    if config.start == "paper" or not few or not all(stage.frozen for stage in stages):
+    if config.start == "paper" or not all(stage.frozen for stage in stages):
         return stages
+    # Without anything unseen to choose by, the start is what can be trusted.
+    without_trial = [replace(stage, take=0) for stage in stages] if nothing_held_out else stages
+    few = nothing_held_out or len(sets["validation"]) < ENOUGH
+    if not few or not can_divide(sets["train"]):
+        return without_trial
     is_told = is_first_process() and not machine.quiet
     if is_told:
-        told = (
-            f"Validation has only {len(sets['validation'])} exemplars. A trial on halves of train chooses the epochs."
-        )
-        print(told, file=sys.stderr, flush=True)
+        why = "Nothing is held out" if nothing_held_out else f"Validation has only {len(sets['validation'])} exemplars"
+        print(f"{why}. A trial on halves of train chooses the epochs.", file=sys.stderr, flush=True)
     features = _embed(verifier, sets, machine.cache, progress)
     divided, known = halves(sets, features, config.seed)
     if any(half.label.min() == half.label.max() for half in divided.values()):
-        return stages  # too few to try anything on
+        return without_trial  # too few to try anything on
     trial = deepcopy(verifier)
     states = _run_stages(stages, trial, config, divided, run.pilot, machine, progress, known)
     planned = [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]

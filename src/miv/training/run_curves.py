@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+from miv.errors import needs_extra
 from miv.evaluation import Predictions, write_curves, write_learning_curves
 from miv.training.run_folder import RunFolder
+
+with needs_extra("train", "Drawing curves", "matplotlib"):  # said before the training, not after it
+    import matplotlib as matplotlib
 
 
 def draw_run(run: RunFolder) -> list[Path]:

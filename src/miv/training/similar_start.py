@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from miv.data import ExemplarSet
 from miv.data.batches import embedded, make_batch
-from miv.evaluation import auroc
+from miv.evaluation.weighted_auroc import weighted_auroc
 from miv.models.verifier import Verifier
 from miv.poolings import Pooling
 from miv.poolings.cap import CrossAttentionPooling
@@ -32,7 +32,7 @@ class StartFit:
         sharpness: ``(h,)`` of the attention of each head, where the pooling is CAP.
         scale: of the cosine.
         intercept: of the logit.
-        losses: ``(E,)`` cross-entropy of the train bags that it was fitted to.
+        losses: ``(E,)`` cross-entropy of the train bags that it was fitted to, times their weights.
         auroc: of these bags.
     """
 
@@ -136,7 +136,7 @@ def _agreed(
 ) -> StartFit:
     """The fit of the highest mean AUROC over train and validation; of equals, the later one, which is sharper."""
     on_validation = [
-        auroc(validation.label, product)
+        weighted_auroc(validation.label, product, validation.weight)
         for tried in rivals
         for product in _products(pooling, validation, features, tried[0].centre, [fit.sharpness for fit in tried])
     ]
@@ -171,22 +171,31 @@ def _fits(
 ) -> list[StartFit]:
     """Scale and intercept for a centre and each sharpness."""
     products = _products(pooling, exemplars, features, centre, sharps)
-    return [_fit(product, exemplars.label, centre, sharp) for product, sharp in zip(products, sharps, strict=True)]
+    weight = None if exemplars.weight is None else exemplars.weight / exemplars.weight.mean()
+    return [
+        _fit(product, exemplars.label, weight, centre, sharp) for product, sharp in zip(products, sharps, strict=True)
+    ]
 
 
-def _fit(product: NDArray[np.float64], label: NDArray[np.int8], centre: Tensor, sharpness: Tensor | None) -> StartFit:
+def _fit(
+    product: NDArray[np.float64],
+    label: NDArray[np.int8],
+    weight: NDArray[np.float64] | None,
+    centre: Tensor,
+    sharpness: Tensor | None,
+) -> StartFit:
     mean, spread = float(product.mean()), float(product.std())
     slope = intercept = 0.0
     if spread > _ROUNDING * max(1.0, abs(mean)):
-        model = LogisticRegression(C=1.0).fit((product[:, None] - mean) / spread, label)
+        model = LogisticRegression(C=1.0).fit((product[:, None] - mean) / spread, label, weight)
         slope = float(model.coef_[0, 0]) / spread
         intercept = float(model.intercept_[0]) - slope * mean
     if slope <= 0:  # the sign is what is known beforehand
-        share = float(np.clip(label.mean(), 1e-3, 1 - 1e-3))
+        share = float(np.clip(np.average(label, weights=weight), 1e-3, 1 - 1e-3))
         slope, intercept = 1.0, float(np.log(share / (1 - share)) - mean)
     sign = 1 - 2 * label.astype(np.float64)  # -1 where the label is 1
-    losses = np.logaddexp(0, sign * (slope * product + intercept))
-    return StartFit(centre, sharpness, slope, intercept, losses, auroc(label, product))
+    losses = np.logaddexp(0, sign * (slope * product + intercept)) * (1.0 if weight is None else weight)
+    return StartFit(centre, sharpness, slope, intercept, losses, weighted_auroc(label, product, weight))
 
 
 def _products(
@@ -207,7 +216,7 @@ def _products(
         query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # alike for every sharpness
         for part, sharp in zip(parts, sharps, strict=True):
             _set(pooling, centre, sharp)
-            twins = pooling(query, bags)
+            twins = pooling.forward(query, bags)  # after the norm
             product = (twins.query_vector * twins.bag_vector) @ weight / pooling.channels  # (B,)
             part.append(product.double().cpu().numpy())
     return [np.concatenate(part) for part in parts]

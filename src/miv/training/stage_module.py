@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule, LightningModule
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
@@ -15,12 +14,14 @@ from torch.utils.data import DataLoader, Dataset
 from miv.backbones.embedding import embed, prepared
 from miv.data import ExemplarSet
 from miv.data.batches import Batch, InstanceLookup, embedded, make_batch
-from miv.evaluation import Predictions, auroc
+from miv.evaluation import Predictions
+from miv.evaluation.weighted_auroc import weighted_auroc
 from miv.inference.prediction import predict
 from miv.models.verifier import Verifier
 from miv.runtime.processes import ProcessShare
 from miv.training.augmentation import DRAWS, affine
 from miv.training.config import TrainingConfig
+from miv.training.lightning_parts import LightningDataModule, LightningModule
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
 from miv.training.stage_state import EpochMetrics, StageState
@@ -81,7 +82,8 @@ class StageModule(LightningModule):
         batch, factor = step
         if self.features is None:
             batch = batch.with_instances(self._embed(batch))
-        loss = self.losses(batch).sum()
+        losses = self.losses(batch)
+        loss = (losses if batch.weight is None else losses * batch.weight).sum()
         if factor:
             self._loss_sum += float(loss.detach())
         return loss * factor
@@ -123,10 +125,17 @@ class StageModule(LightningModule):
     def figures(self, answers: Predictions) -> EpochMetrics:
         """The metrics of an epoch."""
         label, logit = torch.from_numpy(answers.label).double(), torch.from_numpy(answers.logit)
+        weight = self.sets["validation"].weight
+        right = answers.yes == answers.label
+        if weight is None:
+            loss, accuracy = functional.binary_cross_entropy_with_logits(logit, label), right.mean()
+        else:
+            losses = functional.binary_cross_entropy_with_logits(logit, label, reduction="none").numpy()
+            loss, accuracy = np.average(losses, weights=weight), np.average(right, weights=weight)
         return {
-            "validation_loss": float(functional.binary_cross_entropy_with_logits(logit, label)),
-            "validation_accuracy": float((answers.yes == answers.label).mean()),
-            "validation_auroc": auroc(answers.label, answers.logit),
+            "validation_loss": float(loss),
+            "validation_accuracy": float(accuracy),
+            "validation_auroc": weighted_auroc(answers.label, answers.logit, weight),
         }
 
     def measure_start(self) -> bool:

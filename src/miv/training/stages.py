@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch.loggers import TensorBoardLogger
 
 from miv.data import ExemplarSet
 from miv.errors import MIVError, StoppedByUser
@@ -18,6 +17,7 @@ from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule
 from miv.training.epoch_progress import BY_NEAREST, EpochProgress
 from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
+from miv.training.lightning_parts import TensorBoardLogger
 from miv.training.machine import Machine
 from miv.training.run_folder import RunFolder
 from miv.training.stage_module import SplitFeatures, StageData, StageModule

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from miv.data import SPLITS, ExemplarSet
+from miv.data.connected_exemplars import connected
 from miv.errors import MIVError
 from miv.io.json_lines import bad_line, checked_text, read_json_lines, text_field
 from miv.runtime.progress import Progress
-from miv.tasks.connected_exemplars import connected
 from miv.tasks.fever.sentence_bags import ClaimBag, Sentence, claim_exemplars
 from miv.tasks.options import check_whole, check_word
 from miv.tasks.task_base import register_task

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import SPLITS, ExemplarSet, InstancePool, csr
+from miv.data.split_folders import SPLIT_DRAW
 from miv.errors import MIVError
 from miv.runtime.progress import Progress
 from miv.tasks.options import check_whole, check_word
 from miv.tasks.qmnist.qmnist_files import Digits, read_digits
 from miv.tasks.qmnist.writer_bags import Draw, ExemplarPlan, Recipe, Stock, draw_bags, hold_out, plan_exemplars
-from miv.tasks.task_base import SPLIT_DRAW, register_task
+from miv.tasks.task_base import register_task
 
 # The size study draws its exemplars from a larger pool: four sets with more queries and more and more writers
 # a bag, and three of the main set with the uniform draw. These are the sets of the authors' released code for

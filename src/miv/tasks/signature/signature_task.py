@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from miv.data import SPLITS, ExemplarSet, InstancePool
+from miv.data.split_folders import SPLIT_DRAW
 from miv.errors import MIVError
 from miv.io.image_files import read_image
 from miv.runtime.progress import Progress
@@ -15,7 +16,7 @@ from miv.tasks.options import check_room, check_whole
 from miv.tasks.signature.otsu import black_and_white
 from miv.tasks.signature.signature_bags import Writer, draw_exemplars
 from miv.tasks.signature.signature_files import SignatureFile, find_signatures
-from miv.tasks.task_base import SPLIT_DRAW, register_task
+from miv.tasks.task_base import register_task
 
 _PAPER_SIZE = (512, 256)  # width, height
 _FEWEST_WRITERS = 3

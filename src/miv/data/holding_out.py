@@ -1,0 +1,60 @@
+"""Which exemplars of a set to hold out, so that an epoch or a threshold can be chosen on what was not trained on."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data.exemplar_set import ExemplarSet
+from miv.errors import MIVError
+
+_DRAWS = 100
+
+
+def hold_out(exemplars: ExemplarSet, fraction: float, seed: int) -> dict[str, ExemplarSet]:
+    """Divide one set into ``train`` and ``validation``; the same set twice where nothing is or can be held out."""
+    if not 0 <= fraction < 1:
+        raise MIVError(f"validation_fraction is {fraction}. Expected at least 0, and less than 1.")
+    held_out = choose_held_out(exemplars, fraction, np.random.default_rng(seed)) if fraction else None
+    if held_out is None:
+        return {"train": exemplars, "validation": exemplars}
+    return {"train": exemplars.subset(~held_out), "validation": exemplars.subset(held_out)}
+
+
+def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.Generator) -> NDArray[np.bool_] | None:
+    """``(E,)`` which exemplars to hold out, with both labels on both sides, in about the same shares.
+
+    All queries of one class stay together where classes are known, and else all exemplars of one query. They are
+    divided only where both sides cannot have both labels otherwise. ``None`` where one label has a single exemplar,
+    which cannot be on both sides.
+    """
+    if np.bincount(exemplars.label, minlength=2).min() < 2:
+        return None
+    wanted = max(2, round(fraction * len(exemplars)))
+    classes = exemplars.pool.classes
+    together = [exemplars.query] if classes is None else [classes[exemplars.query].astype(str), exemplars.query]
+    units = [np.unique(key, return_inverse=True)[1] for key in together]
+    for unit in (*units, np.arange(len(exemplars))):
+        drawn = [_drawn(unit, wanted, random) for _ in range(_DRAWS)]
+        fitting = [held_out for held_out in drawn if _has_both(exemplars.label, held_out)]
+        if fitting:
+            share = wanted / len(exemplars)
+            return min(fitting, key=lambda held_out: _unevenness(exemplars.label, held_out, share))
+    return None
+
+
+def _drawn(unit: NDArray[np.int64], wanted: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Whole units of exemplars, at random, until there are about as many exemplars as wanted."""
+    sizes = np.bincount(unit)
+    order = random.permutation(len(sizes))
+    before = np.cumsum(sizes[order]) - sizes[order] / 2
+    chosen = np.zeros(len(sizes), bool)
+    chosen[order[before <= wanted]] = True
+    return chosen[unit]
+
+
+def _has_both(label: NDArray[np.int8], held_out: NDArray[np.bool_]) -> bool:
+    return all(len(np.unique(label[side])) == 2 for side in (held_out, ~held_out))
+
+
+def _unevenness(label: NDArray[np.int8], held_out: NDArray[np.bool_], share: float) -> float:
+    """How far the shares of each label that are held out are from the wanted share."""
+    return sum(abs(float(held_out[label == one].mean()) - share) for one in (0, 1))

@@ -1,0 +1,91 @@
+"""Exemplars from arrays in Python."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from miv.data import ExemplarSet, InstanceKind
+from miv.data.sources.pool_builder import PoolBuilder
+from miv.errors import MIVError
+from miv.io.instance_files import check_text, check_vector
+
+
+def from_arrays(
+    queries: Any,
+    bags: Sequence[Any],
+    labels: Sequence[int],
+    witnesses: Sequence[Sequence[bool]] | None = None,
+    groups: Sequence[str] | None = None,
+) -> ExemplarSet:
+    """Make a set of ``E`` exemplars from instances themselves; equal instances are stored once.
+
+    Args:
+        queries: features ``(E, C)``, images ``(E, H, W)`` or ``(E, H, W, 3)`` uint8, or ``E`` texts.
+        bags: ``E`` bags of the same kind: each features ``(N, C)``, ``N`` images of the same shape, or
+            ``N`` texts.
+        labels: ``E`` times 0 or 1.
+        witnesses: for each bag ``N`` times True or False, where known.
+        groups: ``E`` strings to break results down by.
+
+    >>> exemplars = ExemplarSet.from_arrays(
+    ...     queries=[[1.0, 0.0], [0.0, 1.0]],
+    ...     bags=[[[0.9, 0.1], [0.0, 1.0]], [[0.9, 0.1]]],
+    ...     labels=[1, 0],
+    ...     witnesses=[[True, False], [False]],
+    ... )
+    >>> len(exemplars), len(exemplars.pool), exemplars.bag(0).tolist()
+    (2, 3, [1, 2])
+    """
+    if len(queries) != len(bags):
+        raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags; each query needs its bag.")
+    builder, query_index, bag_index = collected(zip(queries, bags, strict=True))
+    return ExemplarSet.from_lists(builder.pool(), query_index, bag_index, labels, witnesses, groups)
+
+
+def collected(exemplars: Iterable[tuple[Any, Any]]) -> tuple[PoolBuilder, list[int], list[list[int]]]:
+    """Put the instances of ``(query, bag)`` pairs into one pool; also return their indices: queries, and bags."""
+    builder: PoolBuilder | None = None
+    query_index: list[int] = []
+    bag_index: list[list[int]] = []
+    for number, (query, bag) in enumerate(exemplars):
+        if isinstance(bag, str) or not len(bag):
+            raise MIVError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}; expected a list.")
+        builder = builder or PoolBuilder(_kind_of(query))
+        query_index.append(_added(builder, query, f"query {number}"))
+        bag_index.append([_added(builder, value, f"bag {number}, instance {place}") for place, value in enumerate(bag)])
+    if builder is None:
+        raise MIVError("There is no exemplar. Expected at least one query and its bag.")
+    return builder, query_index, bag_index
+
+
+def _added(builder: PoolBuilder, value: Any, place: str) -> int:
+    return builder.add(_checked(builder.kind, value, place), place)
+
+
+def _kind_of(first: Any) -> InstanceKind:
+    if isinstance(first, str):
+        return "text"
+    shape = np.shape(first)
+    if len(shape) in {2, 3}:
+        return "image"
+    if len(shape) == 1:
+        return "features"
+    raise MIVError(f"A query has the shape {shape}. Expected features (C,), images (H, W) or (H, W, 3), or a text.")
+
+
+def _checked(kind: InstanceKind, value: Any, place: str) -> Any:
+    if kind == "text":
+        if not isinstance(value, str):
+            raise MIVError(f"{place}: expected a text like the first query, found {type(value).__name__}.")
+        return check_text(value, place)
+    if isinstance(value, str):
+        raise MIVError(f"{place}: a text among {'images' if kind == 'image' else 'features'}.")
+    if kind == "features":
+        return check_vector(value, place)
+    image = np.asarray(value)
+    if image.dtype != np.uint8:
+        raise MIVError(f"{place}: images must be uint8 (0 to 255), not {image.dtype}.")
+    if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] != 3) or not image.size:
+        raise MIVError(f"{place}: an image must have the shape (H, W) or (H, W, 3), not {image.shape}.")
+    return image

@@ -1,0 +1,168 @@
+"""Exemplars from a folder per class: ``root/<class>/`` with images, texts or feature vectors."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data import SPLITS, ExemplarSet, InstanceKind, InstancePool
+from miv.data.sources.class_folders import ClassFolder, find_class_folders, kind_of
+from miv.data.sources.drawing import Drawing
+from miv.data.sources.pool_builder import ImageForm, PoolBuilder, read_image_file
+from miv.data.sources.split_shares import Shares, split_names
+from miv.data.split_folders import SPLIT_DRAW
+from miv.errors import MIVError, unknown_name
+from miv.io.instance_files import read_text_file, read_vectors_file
+from miv.runtime.progress import Progress
+
+logger = logging.getLogger(__name__)
+
+SplitFoldersBy = Literal["class", "parent"]
+
+
+@dataclass(frozen=True)
+class FromFolder:
+    """Exemplars from a folder that has one folder for each class.
+
+    Every file is one instance; a ``.npy`` file of shape ``(N, C)`` is ``N`` of them. Equal instances of one
+    class count once; an instance that is in several classes is left out. Both are told on standard error.
+
+    Args:
+        root: the folder; ``root/<class>/`` holds images, ``.txt`` or ``.npy`` files, all of one kind. Where ``root``
+            holds ``train``, ``validation`` and ``test`` (or some of them), each of these holds the class folders of
+            that split; if there is no ``validation``, some classes of ``train`` become it.
+        images: what every image becomes.
+        drawing: how exemplars are drawn.
+        shares: the shares of the classes for validation and test; no class is in two splits.
+        seed: start of the random numbers.
+        round: which draw of the data; rounds share no random numbers.
+        split_by: what is never in two splits: a ``class``, or a ``parent``, the folder above the classes in
+            ``root/<parent>/<class>/``.
+    """
+
+    root: Path
+    images: ImageForm = field(default_factory=ImageForm)
+    drawing: Drawing = field(default_factory=Drawing)
+    shares: Shares = field(default_factory=Shares)
+    seed: int = 0
+    round: int = 0
+    split_by: SplitFoldersBy = "class"
+
+    def __post_init__(self) -> None:
+        if self.split_by not in get_args(SplitFoldersBy):
+            raise unknown_name("way to split by", self.split_by, get_args(SplitFoldersBy))
+
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
+        """Make the sets, by split."""
+        try:
+            folders = find_class_folders(self.root, below_parents=self.split_by == "parent")
+        except OSError as error:
+            raise MIVError(f"{self.root}: this folder cannot be read ({error}).") from error
+        dealt = self._deal_out(folders)
+        pool, owner = _read_instances(folders, self.images, progress)
+        members = {
+            split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
+            for split, numbers in dealt.items()
+        }
+        shares = self.shares.by_split()
+        if folders[0].split:
+            counts = {split: sum(map(len, rows.values())) for split, rows in members.items()}
+            shares = {split: count / max(1, sum(counts.values())) for split, count in counts.items()}
+        sets = {}
+        for split, of_split in members.items():
+            exemplars = max(2, round(self.drawing.exemplars * shares[split]))
+            rng = self._rng(SPLITS.index(split))
+            sets[split] = self.drawing.draw(pool, of_split, exemplars, rng, progress, split).compact()
+        return sets
+
+    def _deal_out(self, folders: list[ClassFolder]) -> dict[str, list[int]]:
+        """For each split the numbers of its folders."""
+        if not folders[0].split:
+            return self._drawn(list(range(len(folders))), folders, self.shares)
+        given = {split: [n for n, one in enumerate(folders) if one.split == split] for split in SPLITS}
+        given = {split: numbers for split, numbers in given.items() if numbers}
+        in_several = _in_several([{folders[n].name for n in numbers} for numbers in given.values()])
+        if in_several:
+            logger.warning(
+                "%d classes are in more than one split, such as %s. Nothing then shows how the verifier answers for "
+                "new classes.",
+                len(in_several),
+                min(in_several),
+            )
+        if "train" in given and "validation" not in given and self.shares.validation:
+            logger.warning("There is no validation folder. Some classes of train become validation.")
+            dealt = self._drawn(given.pop("train"), folders, Shares(self.shares.validation, 0.0))
+            given = {**dealt, **given}
+        return given
+
+    def _drawn(self, numbers: list[int], folders: list[ClassFolder], shares: Shares) -> dict[str, list[int]]:
+        by_parent = self.split_by == "parent"
+        unit_of = {number: folders[number].parent if by_parent else folders[number].name for number in numbers}
+        units = sorted(set(unit_of.values()))
+        dealt = split_names(units, shares, self._rng(SPLIT_DRAW), "parents" if by_parent else "classes")
+        return {split: [number for number in numbers if unit_of[number] in names] for split, names in dealt.items()}
+
+    def _rng(self, number: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, self.round, number])
+
+
+def _read_instances(
+    folders: list[ClassFolder], form: ImageForm, progress: Progress
+) -> tuple[InstancePool, NDArray[np.int64]]:
+    """Read all files into one pool, in which an instance is once and of one class; and the folder of each ``(P,)``."""
+    builder = PoolBuilder(kind_of(folders[0].files[0]))
+    seen: list[tuple[int, Path]] = []  # of each distinct instance the folder and file where it came first
+    ambiguous: dict[int, Path] = {}
+    repeated = in_other_split = 0
+    with progress.step("Reading instances", total=sum(len(one.files) for one in folders)) as advance:
+        for number, folder in enumerate(folders):
+            for path in folder.files:
+                for value in _read_file(builder.kind, path, form):
+                    index = builder.add(value, str(path))
+                    if index == len(seen):
+                        seen.append((number, path))
+                        continue
+                    first = folders[seen[index][0]]
+                    if first.name != folder.name:
+                        ambiguous.setdefault(index, path)
+                    elif first.split != folder.split:
+                        in_other_split += 1
+                    else:
+                        repeated += 1
+                advance(1)
+    if repeated:
+        logger.warning("%d instances are copies of others of their class and count once.", repeated)
+    if in_other_split:
+        logger.warning("%d instances are in more than one split and are used only in the first.", in_other_split)
+    pool = builder.pool([folders[number].name for number, _ in seen])
+    owner = np.array([number for number, _ in seen], np.int64)
+    if not ambiguous:
+        return pool, owner
+    first_index, second = next(iter(ambiguous.items()))
+    logger.warning(
+        "%d instances are in more than one class and are left out; the first: %s is the same as %s.",
+        len(ambiguous),
+        second,
+        seen[first_index][1],
+    )
+    kept = np.setdiff1d(np.arange(len(pool)), list(ambiguous))
+    if not len(kept):
+        raise MIVError("Every instance is in more than one class. Each class needs instances of its own.")
+    return pool.take(kept), owner[kept]
+
+
+def _in_several(sets: list[set[str]]) -> set[str]:
+    """What is in more than one of the sets."""
+    return {name for place, one in enumerate(sets) for other in sets[place + 1 :] for name in one & other}
+
+
+def _read_file(kind: InstanceKind, path: Path, form: ImageForm) -> Sequence[Any]:
+    if kind == "image":
+        return [read_image_file(path, form)]
+    if kind == "text":
+        return [read_text_file(path)]
+    return read_vectors_file(path)

@@ -1,0 +1,86 @@
+"""Shares of classes or of whole clusters of exemplars for train, validation and test."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data import SPLITS
+from miv.errors import MIVError
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The share of validation and of test; train has the rest. A split with the share 0 is left out."""
+
+    validation: float = 0.1
+    test: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):
+            raise MIVError(
+                f"The shares of validation ({self.validation:g}) and test ({self.test:g}) must not be "
+                "negative and must leave something for train."
+            )
+
+    def by_split(self) -> dict[str, float]:
+        """The split names that are wanted, with their shares."""
+        shares = dict(zip(SPLITS, (1 - self.validation - self.test, self.validation, self.test), strict=True))
+        return {split: share for split, share in shares.items() if share > 0}
+
+
+def split_classes(names: Sequence[str], shares: Shares, rng: np.random.Generator) -> dict[str, list[str]]:
+    """Deal classes out to the splits; each gets at least two, as a bag needs more than the query's class."""
+    return split_names(names, shares, rng, "classes")
+
+
+def split_names(
+    names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Literal["classes", "parents"]
+) -> dict[str, list[str]]:
+    """Deal classes out to the splits, at least two to each, or whole parents of classes, at least one to each."""
+    least = 2 if what == "classes" else 1
+    wanted = shares.by_split()
+    if len(names) < least * len(wanted):
+        raise MIVError(
+            f"{len(names)} {what} cannot be split into {', '.join(wanted)}: each needs at least "
+            f"{'two' if least == 2 else 'one'} of its own. Give more {what}, or leave a split out (--validation 0, "
+            "--test 0)."
+        )
+    counts = {split: max(least, round(share * len(names))) for split, share in wanted.items() if split != "train"}
+    while len(names) - sum(counts.values()) < least:
+        counts[max(counts, key=lambda split: counts[split])] -= 1
+    shuffled = [names[i] for i in rng.permutation(len(names))]
+    dealt: dict[str, list[str]] = {}
+    for split in wanted:
+        count = counts.get(split, len(names) - sum(counts.values()))
+        dealt[split], shuffled = sorted(shuffled[:count]), shuffled[count:]
+    return dealt
+
+
+def split_clusters(
+    cluster: NDArray[np.int64], shares: Shares, rng: np.random.Generator
+) -> dict[str, NDArray[np.int64]]:
+    """Deal exemplars out to the splits, those of one cluster to the same.
+
+    Large clusters go first, each to the split that lacks most, so that the shares are met as well as can be.
+
+    Args:
+        cluster: ``(E,)`` the cluster of each exemplar.
+        shares: the wanted shares.
+        rng: breaks the ties between clusters of one size.
+
+    Returns:
+        For each split the rising numbers of its exemplars; a split may be empty where clusters are too few.
+    """
+    names, numbers, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    shuffled = rng.permutation(len(names))
+    order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+    wanted = shares.by_split()
+    lacking = np.array(list(wanted.values())) * len(cluster)  # exemplars each split still lacks
+    split_of = np.empty(len(names), dtype=np.int64)
+    for number in order:
+        split_of[number] = lacking.argmax()
+        lacking[split_of[number]] -= sizes[number]
+    return {split: np.flatnonzero(split_of[numbers] == place) for place, split in enumerate(wanted)}

@@ -1,0 +1,129 @@
+"""The rows of a table of exemplars, read and checked one by one."""
+
+import logging
+from dataclasses import astuple, dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miv.data import SPLITS, ExemplarSet
+from miv.data.sources.instance_sources import CellInstances, InstanceTable
+from miv.errors import MIVError, unknown_name
+from miv.io.table_cells import is_blank, parse_id, parse_label, parse_list, parse_witnesses
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns; the last four may be missing from the table if they have these names."""
+
+    query: str = "query"
+    bag: str = "bag"
+    label: str = "label"
+    witnesses: str = "witnesses"
+    split: str = "split"
+    group: str = "group"
+    query_id: str = "query_id"
+
+
+class Rows:
+    """The exemplars read so far, as indices into the pool, with what else their rows say."""
+
+    def __init__(self, table: Path, columns: Columns) -> None:
+        self._table = table
+        self._columns = columns
+        self._queries: list[int] = []
+        self._bags: list[list[int]] = []
+        self._labels: list[int] = []
+        self._witnesses: list[list[bool]] = []
+        self._knows_witnesses = False
+        self._optional: dict[str, list[str]] = {columns.split: [], columns.group: [], columns.query_id: []}
+        self._not_seen = set(astuple(columns)) - set(astuple(Columns()))  # named by the user, so they must be there
+        self._seen: dict[str, None] = {}
+        self._contradictions: list[str] = []
+        self._own_queries: list[str] = []
+
+    def read(self, record: dict[str, Any], place: str, source: CellInstances | InstanceTable) -> None:
+        """Read one row."""
+        columns = self._columns
+        query, bag, label = record[columns.query], record[columns.bag], record[columns.label]
+        if not self._queries:
+            self._warn_of_misspelt_columns(record)
+        if self._not_seen:
+            self._not_seen.difference_update(record)
+            self._seen |= dict.fromkeys(map(str, record))
+        self._labels.append(parse_label(label, place))
+        query_index = source.index(query, f"{place}, query")
+        members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
+        if not members:
+            raise MIVError(f"{place}: the bag is empty. Expected at least one instance; else remove the row.")
+        self._queries.append(query_index)
+        self._bags.append(members)
+        if query_index in members:
+            self._own_queries.append(place)
+        self._read_witnesses(record.get(columns.witnesses), place)
+        for name, values in self._optional.items():
+            self._read_optional(name, record.get(name), values, place)
+
+    @property
+    def query_ids(self) -> list[str] | None:
+        """The id of each query, where the table has that column."""
+        return self._optional[self._columns.query_id] or None
+
+    def splits(self) -> dict[str, Any] | None:
+        """The numbers of the exemplars of each split, where the table has that column."""
+        given = self._optional[self._columns.split]
+        return {split: np.flatnonzero(np.array(given) == split) for split in SPLITS} if given else None
+
+    def exemplars(self, source: CellInstances | InstanceTable) -> ExemplarSet:
+        """All rows as one set."""
+        if not self._queries:
+            raise MIVError(f"{self._table}: no rows. Expected one exemplar a row.")
+        for name in sorted(self._not_seen):
+            raise MIVError(f"{self._table}: {unknown_name('column', name, self._seen)}")
+        if self._knows_witnesses and self._contradictions:
+            _warn_of("rows whose label contradicts their witnesses", self._contradictions)
+        if self._own_queries:
+            _warn_of("rows whose query is in its own bag", self._own_queries)
+        return ExemplarSet.from_lists(
+            source.pool(),
+            self._queries,
+            self._bags,
+            self._labels,
+            self._witnesses if self._knows_witnesses else None,
+            self._optional[self._columns.group] or None,
+        )
+
+    def _read_witnesses(self, cell: Any, place: str) -> None:
+        flags = parse_witnesses(cell, len(self._bags[-1]), place)
+        self._knows_witnesses |= not is_blank(cell)
+        self._witnesses.append(flags)
+        if any(flags) != bool(self._labels[-1]):
+            self._contradictions.append(place)
+
+    def _read_optional(self, name: str, cell: Any, values: list[str], place: str) -> None:
+        # `values` has an entry for every row before, or none.
+        if len(self._queries) > 1 and is_blank(cell) == bool(values):
+            which = "is empty here, but not in the rows before" if values else "is empty in the rows before"
+            raise MIVError(f"{place}: the column {name!r} {which}. Fill it in every row, or leave it out.")
+        if is_blank(cell):
+            return
+        value = parse_id(cell, f"{place}, {name}")
+        if name == self._columns.split and value not in SPLITS:
+            raise MIVError(f"{place}: {unknown_name('split', value, SPLITS)}")
+        values.append(value)
+
+    def _warn_of_misspelt_columns(self, record: dict[str, Any]) -> None:
+        names = astuple(self._columns)
+        for column in map(str, record):
+            missing = [name for name in names if name not in record]
+            near = get_close_matches(column, missing, n=1, cutoff=0.75) if column not in names else []
+            if near:
+                logger.warning("%s: the column %r is not used. Did you mean %r?", self._table, column, near[0])
+
+
+def _warn_of(what: str, places: list[str]) -> None:
+    logger.warning("%d %s, first %s; see `miv data inspect`.", len(places), what, places[0])

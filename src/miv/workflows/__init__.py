@@ -1,0 +1,1 @@
+"""What the commands ``miv train`` and ``miv evaluate`` do, as functions: ``miv.train`` and ``miv.evaluate``."""

@@ -1,0 +1,68 @@
+"""``miv.evaluate``: the metrics of a verifier on exemplars, as ``miv evaluate`` measures them."""
+
+import os
+from os import PathLike
+from pathlib import Path
+
+from miv.backbones.feature_cache import embed_exemplars
+from miv.errors import unknown_name
+from miv.evaluation import Evaluation, write_curves
+from miv.evaluation import evaluate as measure
+from miv.explain import METHODS
+from miv.inference.prediction import explain, predict
+from miv.io.cache_folder import feature_folder
+from miv.models.verifier import Verifier
+from miv.runtime.progress import RichProgress, SilentProgress
+from miv.training.run_folder import refuse_unfinished
+from miv.workflows.given_exemplars import GivenExemplars, open_one
+from miv.workflows.training_run import TrainingRun
+
+
+def evaluate(
+    model: Verifier | TrainingRun | str | PathLike[str],
+    exemplars: GivenExemplars,
+    *,
+    split: str = "test",
+    predictions: str | PathLike[str] | None = None,
+    curves: str | PathLike[str] | None = None,
+    witnesses: str | None = None,
+    cache: str | PathLike[str] | None = None,
+    verbose: bool = False,
+) -> Evaluation:
+    """Verify every exemplar of a set and measure the answers: what ``miv evaluate`` does.
+
+    Args:
+        model: a ``Verifier``, what ``miv.train`` returned, a run, the folder of a verifier, or its name on the hub.
+        exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
+        split: which split, where there are several.
+        predictions: also write the answers to this ``.parquet`` file.
+        curves: also draw ROC and precision-recall into this folder.
+        witnesses: what ranks the instances for the witness metrics: ``attention``, ``alone``, ``leave_one_out``,
+            ``shapley`` or ``rollout``. By default attention, where the pooling has it.
+        cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
+        verbose: whether to show on standard error how far it is.
+    """
+    if witnesses is not None and witnesses not in METHODS:
+        raise unknown_name("method of explaining", witnesses, METHODS)
+    chosen = open_one(exemplars, split)
+    verifier = _opened(model)
+    progress = RichProgress() if verbose else SilentProgress()
+    features = embed_exemplars(
+        verifier.backbone, chosen, feature_folder(None if cache is None else Path(cache)), progress
+    )
+    answers = predict(verifier, chosen, features, progress)
+    score = None if witnesses is None else explain(verifier, chosen, witnesses, features=features, progress=progress)
+    if predictions is not None:
+        answers.save(Path(predictions))
+    if curves is not None:
+        write_curves(answers, Path(curves))
+    return measure(answers, score=score, point=verifier.operating_point)
+
+
+def _opened(model: Verifier | TrainingRun | str | PathLike[str]) -> Verifier:
+    if isinstance(model, Verifier):
+        return model
+    if isinstance(model, TrainingRun):
+        return model.verifier
+    refuse_unfinished(Path(model))
+    return Verifier.from_pretrained(os.fspath(model))

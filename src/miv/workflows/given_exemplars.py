@@ -1,0 +1,89 @@
+"""Exemplars as people give them to a workflow: sets, a folder of splits, or the name of a task."""
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from miv.data import SPLITS, ExemplarSet, load_split, load_splits
+from miv.data.holding_out import hold_out
+from miv.errors import MIVError, unknown_name
+from miv.runtime.progress import Progress
+from miv.tasks import build_once, list_tasks
+
+GivenExemplars = ExemplarSet | Mapping[str, ExemplarSet] | str | PathLike[str]
+_EXPECTED = "Expected an ExemplarSet, a dict of them by split, a folder of splits, or the name of a task."
+
+
+def open_splits(
+    given: GivenExemplars,
+    task_options: Mapping[str, Any],
+    built: Path,
+    progress: Progress,
+    *,
+    validation_fraction: float = 0.2,
+    seed: int = 0,
+) -> dict[str, ExemplarSet]:
+    """Return the exemplars by split.
+
+    Args:
+        given: one set, of which some exemplars are held out for validation; sets by split; a folder of splits; or the
+            name of a task, which is built unless that was done before.
+        task_options: options of the task.
+        built: the folder where built sets are kept.
+        progress: is told how far building is.
+        validation_fraction: share of one set that becomes ``validation``.
+        seed: of what is held out.
+    """
+    is_task = isinstance(given, str) and not Path(given).is_dir()
+    if task_options and not is_task:
+        named = "This is" if isinstance(given, ExemplarSet | Mapping) else f"{given} is a folder of splits,"
+        raise MIVError(
+            f"{named} not a task, so it takes no option of a task such as {next(iter(task_options))}. Leave it out."
+        )
+    if isinstance(given, ExemplarSet):
+        return _divided(given, validation_fraction, seed)
+    if isinstance(given, Mapping):
+        return _checked(given)
+    if not isinstance(given, str | PathLike):
+        raise MIVError(f"The exemplars are a {type(given).__name__}. {_EXPECTED}")
+    if not is_task:
+        return load_splits(Path(given))
+    if given not in list_tasks():
+        raise unknown_name("folder or task", str(given), list_tasks())
+    return load_splits(build_once(str(given), task_options, built, progress))
+
+
+def open_one(given: GivenExemplars, split: str) -> ExemplarSet:
+    """Return one set: as it is given, or that split of several or of a folder."""
+    if isinstance(given, ExemplarSet):
+        return given
+    if isinstance(given, Mapping):
+        sets = _checked(given)
+        if split not in sets:
+            raise unknown_name("split", split, sets)
+        return sets[split]
+    if not isinstance(given, str | PathLike):
+        raise MIVError(f"The exemplars are a {type(given).__name__}. {_EXPECTED}")
+    return load_split(Path(given), split)
+
+
+def _divided(exemplars: ExemplarSet, validation_fraction: float, seed: int) -> dict[str, ExemplarSet]:
+    if not 0 < validation_fraction < 1:
+        raise MIVError(f"validation_fraction is {validation_fraction}. Expected more than 0, and less than 1.")
+    sets = hold_out(exemplars, validation_fraction, seed)
+    if sets["validation"] is exemplars:
+        raise MIVError(
+            f"These {len(exemplars):,} exemplars cannot be divided so that train and validation have both labels. "
+            "Give at least two exemplars of each label, or a dict with train and validation."
+        )
+    return sets
+
+
+def _checked(given: Mapping[str, ExemplarSet]) -> dict[str, ExemplarSet]:
+    for split, exemplars in given.items():
+        if split not in SPLITS:
+            raise unknown_name("split", str(split), SPLITS)
+        if not isinstance(exemplars, ExemplarSet):
+            raise MIVError(f"The split {split!r} is a {type(exemplars).__name__}. Expected an ExemplarSet.")
+    return {split: given[split] for split in SPLITS if split in given}

@@ -1,0 +1,159 @@
+"""``miv.train``: from exemplars to a verifier and its metrics, as ``miv train`` does it."""
+
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from miv.data import ExemplarSet
+from miv.errors import MIVError, StoppedByUser
+from miv.io.cache_folder import cache_folder
+from miv.reference.model_card import write_card
+from miv.reference.of_run import reference_of_run
+from miv.runtime.progress import RichProgress, SilentProgress
+from miv.training.auto import HEAD, choose
+from miv.training.config import TrainingConfig, read_settings
+from miv.training.earlier_verifier import EarlierVerifier
+from miv.training.presets import AUTO
+from miv.training.presets import preset as settings_of_preset
+from miv.training.run_folder import RunFolder
+from miv.workflows.given_exemplars import GivenExemplars, open_splits
+from miv.workflows.training_run import TrainingRun
+
+
+def train(
+    exemplars: GivenExemplars,
+    *,
+    out: str | PathLike[str] | None = None,
+    preset: str = AUTO,
+    config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None = None,
+    start_from: str | PathLike[str] | None = None,
+    task_options: Mapping[str, Any] | None = None,
+    validation_fraction: float = 0.2,
+    resume: bool = False,
+    devices: int = 1,
+    nodes: int = 1,
+    accelerator: str = "auto",
+    workers: int = 0,
+    threads: int = 0,
+    cache: str | PathLike[str] | None = None,
+    reference: bool = True,
+    verbose: bool = True,
+    **settings: Any,
+) -> TrainingRun:
+    """Train a verifier and evaluate it on validation and test: what ``miv train`` does.
+
+    Args:
+        exemplars: an ``ExemplarSet``; a dict of them with ``train``, ``validation`` and perhaps ``test``; a folder of
+            splits; or the name of a task, such as ``digits-twin``, which is built first.
+        out: folder of the run. Without it a temporary folder is used, and removed together with what is returned.
+        preset: settings to start from: ``auto`` (chosen for the data), ``best``, ``qmnist``, ``signature``, ``fever``.
+        config: settings that overrule the preset: a dict, a ``TrainingConfig``, a ``.toml`` file, or the
+            ``config.json`` of a run.
+        start_from: start from the weights of this verifier, and keep its pooling and backbone: a run, the folder of a
+            verifier, a name on the hub, or ``miv/digits``.
+        task_options: options of the task, such as ``{"raw": "data/qmnist"}``.
+        validation_fraction: share of a single ``ExemplarSet`` that is held out as ``validation``. All exemplars of one
+            query, or of one class of queries, stay together.
+        resume: continue the run in ``out``, or begin it if there is none.
+        devices: processes on this machine.
+        nodes: machines.
+        accelerator: ``cpu``, ``gpu`` or ``auto``.
+        workers: extra processes that prepare batches.
+        threads: threads of a process; 0 shares the cores.
+        cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
+        reference: whether plain methods are scored on the same features as well.
+        verbose: whether to show on standard error how far the training is.
+        settings: any field of ``TrainingConfig``, such as ``pooling="cap_vema"`` or ``max_epochs=5``; they overrule
+            ``config``.
+
+    Returns:
+        The run: its ``verifier``, ``evaluations``, ``reference``, ``config`` and ``folder``.
+    """
+    # Not before a training: they need the libraries of miv[train], and `from miv import *` does not.
+    from miv.training.machine import Machine, is_first_process, set_threads
+    from miv.training.run import train as run_training
+    from miv.training.run_curves import draw_run
+
+    from_file, where = _as_settings(config)
+    given = from_file | settings
+    first = TrainingConfig().changed(HEAD) if preset == AUTO else settings_of_preset(preset)
+    settled = first.changed(from_file, where).changed(settings)  # what is wrong is refused before the data are read
+    if out is None and (resume or devices * nodes > 1):
+        what = "resume is true" if resume else f"There are {devices * nodes} processes"
+        raise MIVError(f"{what}, and out is missing. Say in which folder the run is.")
+    start = None if start_from is None else EarlierVerifier.read(os.fspath(start_from))
+    kept = cache_folder() if cache is None else Path(cache)
+    progress = RichProgress() if verbose else SilentProgress()
+    options = dict(task_options or {})
+    sets = open_splits(
+        exemplars, options, kept / "sets", progress, validation_fraction=validation_fraction, seed=settled.seed
+    )
+    reason = ""
+    if preset == AUTO and resume and out is not None and RunFolder(Path(out)).exists():
+        chosen = TrainingConfig().changed(RunFolder(Path(out)).read_config())  # chosen before, perhaps with more cores
+    elif preset == AUTO:
+        known = {} if start is None else {"backbone": start.verifier.configuration["backbone"]}
+        choice = choose(sets, given | known, is_trained=start is not None)
+        chosen, reason = choice.config, choice.reason
+        if devices * nodes > 1:
+            chosen = chosen.changed({"align_epochs": 0})  # that stage needs one process
+    else:
+        chosen = settings_of_preset(preset, given.get("pooling"))
+    chosen = chosen.changed(from_file, where).changed(settings)
+    if start is not None:
+        chosen = start.adopted(chosen, given)
+    if verbose and reason:
+        print(reason, file=sys.stderr, flush=True)
+    set_threads(threads, devices)
+    machine = Machine(kept / "features", devices, nodes, accelerator, workers, quiet=not verbose)
+    folder = Path(tempfile.mkdtemp(prefix="miv-train-")) if out is None else Path(out)
+    try:
+        evaluations = run_training(
+            sets,
+            chosen,
+            folder,
+            machine,
+            data="" if isinstance(exemplars, ExemplarSet | Mapping) else os.fspath(exemplars),
+            data_options=options,
+            start_from=start,
+            resume=resume,
+            progress=progress,
+        )
+        run = RunFolder(folder)
+        plain = None
+        if is_first_process():
+            draw_run(run)
+            if reference:
+                plain = reference_of_run(
+                    run, sets, cache=machine.cache, device=machine.find_device(), progress=progress
+                )
+            write_card(run.verifier, chosen.pooling, evaluations, plain)
+    except BaseException as error:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, StoppedByUser):  # there is no run to continue
+                raise KeyboardInterrupt from None
+        raise
+    done = TrainingRun(folder, chosen, evaluations, plain, reason)
+    if out is None:
+        weakref.finalize(done, shutil.rmtree, folder, ignore_errors=True)
+    return done
+
+
+def _as_settings(
+    config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None,
+) -> tuple[dict[str, Any], str]:
+    """The settings that were given, and for errors from where they are."""
+    if config is None:
+        return {}, ""
+    if isinstance(config, TrainingConfig):
+        return config.document(), ""
+    if isinstance(config, Mapping):
+        return dict(config), " in config"
+    return read_settings(Path(config)), f" in {os.fspath(config)}"

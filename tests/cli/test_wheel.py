@@ -1,0 +1,74 @@
+"""The wheel alone, in an environment with nothing else, from outside the repository."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import miv
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*command: str | Path, cwd: Path, expected: int = 0) -> tuple[str, str]:
+    """Run a command that sees nothing of this checkout."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == expected, done.stdout + done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scripts of an environment that holds the wheel and what it requires."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"  # a copy, as a build leaves files that the next one would pack again
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", source, cwd=folder)
+    [wheel] = (folder / "dist").iterdir()
+    assert wheel.name == f"miv-{miv.__version__}-py3-none-any.whl"
+    venv.create(folder / "environment", with_pip=True)
+    scripts = folder / "environment" / ("Scripts" if os.name == "nt" else "bin")
+    constraints = ROOT / "constraints.txt"
+    run(scripts / "python", "-m", "pip", "install", "--quiet", "--constraint", constraints, wheel, cwd=folder)
+    return scripts
+
+
+@pytest.mark.slow
+def test_the_shipped_verifier_answers(scripts: Path, tmp_path: Path) -> None:
+    (tmp_path / "bag").mkdir()
+    images = np.zeros((3, 28, 28), np.uint8)
+    images[0, 4:24, 13:15] = images[2, 5:24, 13:15] = 255  # two thin strokes, the query and one of the bag
+    images[1, 4:24, 10:18] = 255
+    for image, name in zip(images, ("query.png", "bag/broad.png", "bag/thin.png"), strict=True):
+        Image.fromarray(image).save(tmp_path / name)
+    out, _ = run(
+        scripts / "miv", "verify", "miv/digits", "--query", "query.png", "--bag", "bag", "--json", cwd=tmp_path
+    )
+    answer = json.loads(out)
+    assert answer["verdict"] is True
+    assert [answer["bag"][witness["index"]] for witness in answer["witnesses"]] == ["bag/thin.png"]
+
+
+@pytest.mark.slow
+def test_no_library_of_an_extra_is_there(scripts: Path, tmp_path: Path) -> None:
+    _, error = run(scripts / "miv", "train", "digits-twin", "--out", "run", cwd=tmp_path, expected=1)
+    assert error == "Error: Training needs Lightning. Run `pip install 'miv[train]'`.\n"
+    missing = "import importlib.util as u; print([n for n in ('lightning', 'matplotlib', 'pyarrow') if u.find_spec(n)])"
+    assert run(scripts / "python", "-c", missing, cwd=tmp_path)[0].strip() == "[]"
+
+
+@pytest.mark.slow
+def test_the_version_is_that_of_the_package(scripts: Path, tmp_path: Path) -> None:
+    assert run(scripts / "miv", "--version", cwd=tmp_path)[0] == f"miv {miv.__version__}\n"

@@ -1,0 +1,75 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from miv.data.sources import from_arrays
+from miv.errors import MIVError
+
+
+def test_equal_instances_are_stored_once() -> None:
+    exemplars = from_arrays(
+        queries=np.array([[1.0, 0.0], [1.0, 0.0]]),
+        bags=[np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[-0.0, 1.0]])],
+        labels=[1, 0],
+        groups=["x", "y"],
+    )
+    assert exemplars.pool.values.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert exemplars.query.tolist() == [0, 0]
+    assert exemplars.bag_index.tolist() == [1, 0, 1]
+    assert exemplars.group is not None
+    assert exemplars.group.tolist() == ["x", "y"]
+    assert exemplars.witness is None
+
+
+def test_images_and_texts() -> None:
+    images = np.arange(2 * 4 * 4 * 3, dtype=np.uint8).reshape(2, 4, 4, 3)
+    exemplars = from_arrays(images[:1], [images], [1], [[True, False]])
+    assert exemplars.pool.kind == "image"
+    assert exemplars.pool.values.shape == (2, 4, 4, 3)
+    texts = from_arrays(["a"], [["b", "a", "ü"]], [0])
+    assert texts.pool.values.tolist() == ["a", "b", "ü"]
+
+
+@pytest.mark.parametrize(
+    ("queries", "bags", "message"),
+    [
+        ([[1.0]], [], "1 queries and 0 bags"),
+        ([], [], "no exemplar"),
+        ([[1.0]], [[]], "Bag 0 is empty"),
+        (["a"], ["b"], "Bag 0 is one text"),
+        ([[1.0]], [[[1.0, 2.0]]], "bag 0, instance 0: a vector of 2 numbers, but query 0"),
+        ([[1.0]], [[[np.nan]]], "bag 0, instance 0: number 0"),
+        ([[1.0]], [["a"]], "a text among features"),
+        ([[1.0]], [[[True]]], "a list of numbers"),
+        ([["a", "b"]], [[["a", "b"]]], "query 0: a vector must be a list of numbers"),
+        (["a"], [[1]], "expected a text"),
+        (["a"], [[" "]], "empty text"),
+        (["a"], [["\ud800"]], "half a character"),
+        ([1.0], [[1.0]], "A query has the shape"),
+        (np.zeros((1, 4, 4)), [np.zeros((1, 4, 4))], "uint8"),
+        (np.zeros((1, 4, 4, 2), np.uint8), [np.zeros((1, 4, 4, 2), np.uint8)], "shape"),
+    ],
+)
+def test_bad_arrays_are_refused(queries: Any, bags: Any, message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        from_arrays(queries, bags, [1] * len(queries))
+
+
+def test_a_label_outside_zero_and_one_is_refused() -> None:
+    with pytest.raises(MIVError, match="label of exemplar 0 is 2"):
+        from_arrays(["a"], [["b"]], [2])
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=6), min_size=1, max_size=8))
+def test_the_pool_gives_back_what_was_put_in(rows: list[list[int]]) -> None:
+    """Small numbers, so that many instances are equal; the first of a row is the query."""
+    queries = [[float(row[0]), 1.0] for row in rows]
+    bags = [[[float(value), 1.0] for value in row[1:]] for row in rows]
+    exemplars = from_arrays(queries, bags, [0] * len(rows))
+    values = exemplars.pool.values
+    assert len({tuple(value) for value in values.tolist()}) == len(values)
+    assert values[exemplars.query].tolist() == queries
+    assert [values[exemplars.bag(e)].tolist() for e in range(len(rows))] == bags

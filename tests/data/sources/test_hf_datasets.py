@@ -1,0 +1,105 @@
+"""Rows as Hugging Face ``datasets`` gives them, and the way there and back where that package is installed."""
+
+import builtins
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.training.tiny import tiny_sets
+
+from miv import ExemplarSet, InstancePool, MIVError
+
+ROWS: list[dict[str, Any]] = [
+    {"query": [1.0, 0.0], "bag": [[0.9, 0.1], [0.0, 1.0]], "label": 1, "witnesses": [True, False], "group": "x"},
+    {"query": [1.0, 0.0], "bag": [[0.0, 1.0]], "label": 0, "witnesses": [False], "group": "y"},
+]
+
+
+def test_rows_become_exemplars() -> None:
+    exemplars = ExemplarSet.from_dataset(ROWS)
+    assert exemplars.pool.values.tolist() == [[1.0, 0.0], [pytest.approx(0.9), pytest.approx(0.1)], [0.0, 1.0]]
+    assert exemplars.query.tolist() == [0, 0]
+    assert [exemplars.bag(row).tolist() for row in (0, 1)] == [[1, 2], [2]]
+    assert exemplars.witness is not None
+    assert exemplars.witness.tolist() == [True, False, False]
+    assert exemplars.group is not None
+    assert exemplars.group.tolist() == ["x", "y"]
+
+
+def test_columns_may_have_other_names_and_witnesses_may_be_positions() -> None:
+    rows = [{"claim": "a", "sentences": ["b", "c"], "label": np.int64(1), "evidence": [1]}]
+    exemplars = ExemplarSet.from_dataset(
+        rows, query_column="claim", bag_column="sentences", witnesses_column="evidence"
+    )
+    assert exemplars.pool.values[exemplars.bag(0)].tolist() == ["b", "c"]
+    assert exemplars.witness is not None
+    assert exemplars.witness.tolist() == [False, True]
+    assert exemplars.group is None
+
+
+@pytest.mark.parametrize("form", ["pillow", "lists"])
+def test_images_come_as_pillow_or_as_numbers(form: str) -> None:
+    grey = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    other = Image.fromarray(grey[::-1]) if form == "pillow" else grey[::-1].tolist()
+    query = Image.fromarray(grey) if form == "pillow" else grey.tolist()
+    exemplars = ExemplarSet.from_dataset([{"query": query, "bag": [other, query], "label": 1}])
+    assert exemplars.pool.kind == "image"
+    assert exemplars.pool.values.tolist() == [grey.tolist(), grey[::-1].tolist()]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"train": ROWS}, r"the splits or columns train\. Give one split"),
+        (["query"], "Row 0 is a str. Expected a dict"),
+        ([{"query": "a", "bags": ["b"], "label": 1}], "Row 0: There is no column 'bag'. Did you mean 'bags'"),
+        ([{**ROWS[0], "label": 2}], "Row 0: the label is 2"),
+        ([ROWS[0], {**ROWS[1], "group": None}], "Row 1: the column 'group' is empty in some rows"),
+        ([{**ROWS[0], "witnesses": [5]}], "Row 0: the witness 5 is no position"),
+        ([{**ROWS[0], "bag": []}], "Bag 0 is empty"),
+        ([], "no exemplar"),
+        ([{**ROWS[0], "query_class": "a", "bag_classes": ["b"]}], "1 bag_classes for a bag of 2"),
+    ],
+)
+def test_mistakes_are_named(rows: Any, message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        ExemplarSet.from_dataset(rows)
+
+
+def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *arguments: Any, **options: Any) -> Any:
+        if name == "datasets":
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MIVError, match=r"pip install 'miv\[datasets\]'"):
+        tiny_sets("features")["train"].to_dataset()
+
+
+@pytest.mark.parametrize("kind", ["features", "image", "text"])
+def test_there_and_back_is_the_same(kind: str) -> None:
+    datasets = pytest.importorskip("datasets")
+    exemplars = tiny_sets("image" if kind == "image" else "features")["train"].subset(np.arange(30))
+    if kind == "text":
+        texts = np.array([f"text {number}" for number in range(len(exemplars.pool))], dtype=object)
+        pool = InstancePool("text", texts, exemplars.pool.classes)
+        exemplars = ExemplarSet(
+            pool, exemplars.query, exemplars.bag_ptr, exemplars.bag_index, exemplars.label, exemplars.witness
+        )
+    dataset = exemplars.to_dataset()
+    assert isinstance(dataset, datasets.Dataset)
+    assert dataset.column_names[:4] == ["query", "bag", "label", "witnesses"]
+    back = ExemplarSet.from_dataset(dataset)
+    assert back.to_dataset()[:] == dataset[:]
+    assert len(back.pool) == len(exemplars.used)
+    for row in range(len(exemplars)):
+        assert np.array_equal(back.pool.values[back.query[row]], exemplars.pool.values[exemplars.query[row]])
+        assert np.array_equal(back.pool.values[back.bag(row)], exemplars.pool.values[exemplars.bag(row)])
+    assert back.label.tolist() == exemplars.label.tolist()
+    assert back.pool.classes is not None
+    assert exemplars.pool.classes is not None
+    assert back.pool.classes[back.query].tolist() == exemplars.pool.classes[exemplars.query].tolist()

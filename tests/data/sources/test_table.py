@@ -1,0 +1,374 @@
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from miv.data import ExemplarSet
+from miv.data.sources import Columns, FromTable, ImageForm, Shares
+from miv.errors import MIVError
+from miv.runtime.progress import SilentProgress
+
+ALL_TRAIN = Shares(0, 0)
+ROWS: list[dict[str, Any]] = [
+    {"query": "blue?", "bag": ["The sky is blue.", "Grass is green."], "label": 1, "witnesses": [0]},
+    {"query": "red?", "bag": ["Grass is green."], "label": 0, "witnesses": []},
+]
+
+
+def write_json_lines(path: Path, rows: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def build(path: Path, **options: Any) -> dict[str, ExemplarSet]:
+    options.setdefault("shares", ALL_TRAIN)
+    return FromTable(path, **options).build(SilentProgress())
+
+
+def as_lists(exemplars: ExemplarSet) -> list[tuple[Any, list[Any], int]]:
+    values = exemplars.pool.values
+    return [
+        (values[exemplars.query[e]], values[exemplars.bag(e)].tolist(), int(exemplars.label[e]))
+        for e in range(len(exemplars))
+    ]
+
+
+EXPECTED = [
+    ("blue?", ["The sky is blue.", "Grass is green."], 1),
+    ("red?", ["Grass is green."], 0),
+]
+
+
+def test_json_lines_of_texts(tmp_path: Path) -> None:
+    exemplars = build(write_json_lines(tmp_path / "a.jsonl", ROWS))["train"]
+    assert as_lists(exemplars) == EXPECTED
+    assert len(exemplars.pool) == 4  # the shared sentence is stored once
+    assert exemplars.witness is not None
+    assert exemplars.witness.tolist() == [True, False, False]
+
+
+def test_positions_of_witnesses_in_any_order(tmp_path: Path) -> None:
+    row = {"query": "q", "bag": ["a", "b", "c"], "label": 1}
+    rows = [{**row, "witnesses": given} for given in ([2, 0], [1, 0], [True, False, True], "2")]
+    exemplars = build(write_json_lines(tmp_path / "a.jsonl", rows))["train"]
+    assert exemplars.witness is not None
+    shown = exemplars.witness.reshape(4, 3)
+    assert [np.flatnonzero(flags).tolist() for flags in shown] == [[0, 2], [0, 1], [0, 2], [2]]
+
+
+@pytest.mark.parametrize("given", [[0, 1], [1, 0], "0|1", "[1, 0]", [True, True]])
+def test_numbers_are_positions_in_a_bag_of_two_too(tmp_path: Path, given: Any) -> None:
+    row = {"query": "q", "bag": ["a", "b"], "label": 1, "witnesses": given}
+    witness = build(write_json_lines(tmp_path / "a.jsonl", [row]))["train"].witness
+    assert witness is not None
+    assert witness.tolist() == [True, True]
+
+
+def test_parquet_is_the_same(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
+    assert as_lists(build(tmp_path / "a.parquet")["train"]) == EXPECTED
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_csv_with_a_separator_or_a_json_list(tmp_path: Path, suffix: str) -> None:
+    comma = "," if suffix == "csv" else "\t"
+    rows = [
+        ["query", "bag", "label", "witnesses"],
+        ["blue?", "The sky is blue. | Grass is green.", "1", "0"],
+        ["red?", '"[""Grass is green.""]"', "0", ""],
+    ]
+    path = tmp_path / f"a.{suffix}"
+    path.write_text("\ufeff" + "\r\n".join(comma.join(row) for row in rows), newline="")
+    exemplars = build(path)["train"]
+    assert as_lists(exemplars) == EXPECTED
+    assert exemplars.witness is not None
+    assert exemplars.witness.tolist() == [True, False, False]
+
+
+def test_csv_with_semicolons_as_some_spreadsheets_write_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        'query;bag;label;witnesses\nblue?;"[""The sky is blue."", ""Grass is green.""]";1;0\nred?;Grass is green.;0;\n'
+    )
+    assert as_lists(build(tmp_path / "a.csv")["train"]) == EXPECTED
+
+
+def test_image_paths_are_relative_to_the_table(tmp_path: Path) -> None:
+    folder = tmp_path / "фото"
+    folder.mkdir()
+    for number in range(3):
+        Image.fromarray(np.full((5, 4), number, dtype=np.uint8)).save(folder / f"ж{number}.png")
+    Image.fromarray(np.full((5, 4), 1, dtype=np.uint8)).save(folder / "copy of 1.png")
+    row = {"query": "ж0.png", "bag": ["ж1.png", "ж2.png", "copy of 1.png"], "label": 1}
+    exemplars = build(write_json_lines(folder / "a.jsonl", [row]))["train"]
+    assert exemplars.pool.values[:, 0, 0].tolist() == [0, 1, 2]
+    assert exemplars.bag(0).tolist() == [1, 2, 1]
+    small = build(folder / "a.jsonl", images=ImageForm((2, 3), colour=True))["train"]
+    assert small.pool.values.shape == (3, 2, 3, 3)
+
+
+def test_vectors_in_cells_and_in_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", np.array([3.0, 4.0]))
+    (tmp_path / "a.csv").write_text('query,bag,label\n"[1, 2]","[[3, 4], [5, 6.5]]",1\nv.npy,"[[1, 2]]",0\n')
+    exemplars = build(tmp_path / "a.csv")["train"]
+    assert exemplars.pool.values.tolist() == [[1, 2], [3, 4], [5, 6.5]]
+    assert exemplars.query.tolist() == [0, 1]
+
+
+def test_a_text_that_looks_like_a_path_needs_the_kind_said(tmp_path: Path) -> None:
+    path = write_json_lines(tmp_path / "a.jsonl", [{"query": "open a.png", "bag": ["yes"], "label": 0}])
+    with pytest.raises(MIVError, match=r"a\.jsonl, line 1, query: .*open a\.png: this image does not exist"):
+        build(path)
+    assert build(path, kind="text")["train"].pool.kind == "text"
+
+
+def test_an_instance_table(tmp_path: Path) -> None:
+    (tmp_path / "instances.csv").write_text("id,text,class\n1,one,odd\n2,two,even\n3,three,odd\n4,four,even\n")
+    path = write_json_lines(tmp_path / "a.jsonl", [{"query": 1, "bag": ["2", 3], "label": True}])
+    exemplars = build(path, instances=tmp_path / "instances.csv")["train"]
+    assert as_lists(exemplars) == [("one", ["two", "three"], 1)]
+    assert exemplars.pool.classes is not None
+    assert exemplars.pool.classes.tolist() == ["odd", "even", "odd"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,text\n1,a\n2,b\n1,c\n", r"instances\.csv, line 4: the id '1' is already in .*line 2"),
+        ("id,text\n1,a\n", r"a\.jsonl, line 1, bag: .* no instance with the id '2'"),
+        ("id,text,path\n1,a,b.png\n", r"line 2: expected exactly one of path, text and vector"),
+        ("idd,text\n1,a\n", r"line 1: there is no column 'id'\. Did you mean 'idd'\?"),
+        ("id,text,class\n1,a,x\n2,b,\n", "some have none"),
+        ("id,text,class\n1,a,x\n2,a,y\n", r"line 3: the class is 'y', but .*line 2 says 'x'"),
+        ("id,text\n", "no rows"),
+        ("id,vector\n1,[1]\n2,[NaN]\n", r"line 3: NaN is not a number"),
+        ('id,vector\n1,[1]\n2,"[1, 2]"\n', r"line 3: a vector of 2 numbers, but .*line 2 has a vector of 1"),
+        ("id,path\n1,x.png\n", r"line 2: .*x\.png: this image does not exist"),
+    ],
+)
+def test_bad_instance_tables(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "instances.csv").write_text(content)
+    path = write_json_lines(tmp_path / "a.jsonl", [{"query": 1, "bag": [2], "label": 1}])
+    with pytest.raises(MIVError, match=message):
+        build(path, instances=tmp_path / "instances.csv")
+
+
+def test_columns_may_have_other_names(tmp_path: Path) -> None:
+    path = write_json_lines(tmp_path / "a.jsonl", [{"claim": "a", "evidence": ["b"], "label": 0}])
+    assert len(build(path, columns=Columns(query="claim", bag="evidence"))["train"]) == 1
+
+
+@pytest.mark.parametrize("column", ["witnesses", "split", "group", "query_id"])
+def test_a_column_that_was_named_must_be_there(tmp_path: Path, column: str) -> None:
+    row = {"query": "a", "bag": ["b"], "label": 1, "gold": [0] if column == "witnesses" else "train"}
+    path = write_json_lines(tmp_path / "a.jsonl", [{**row, "gold": ""} if column == "witnesses" else row, row])
+    assert len(build(path, columns=Columns(**{column: "gold"}))["train"]) == 2
+    with pytest.raises(MIVError, match=r"a\.jsonl: There is no column 'golds'\. Did you mean 'gold'"):
+        build(path, columns=Columns(**{column: "golds"}))
+
+
+def test_a_column_that_was_named_need_not_be_in_every_row(tmp_path: Path) -> None:
+    row = {"query": "a", "bag": ["b"], "label": 0}
+    path = write_json_lines(tmp_path / "a.jsonl", [row, {**row, "label": 1, "gold": [0]}])
+    exemplars = build(path, columns=Columns(witnesses="gold"))["train"]
+    assert exemplars.witness is not None
+    assert exemplars.witness.tolist() == [False, True]
+
+
+def test_a_split_column_decides(tmp_path: Path) -> None:
+    rows = [{**ROWS[0], "split": split, "group": split[0]} for split in ("test", "train", "test")]
+    sets = build(write_json_lines(tmp_path / "a.jsonl", rows))
+    assert {split: len(exemplars) for split, exemplars in sets.items()} == {"train": 1, "test": 2}
+    assert sets["test"].group is not None
+    assert sets["test"].group.tolist() == ["t", "t"]
+
+
+def texts(row: int, bag: list[int]) -> dict[str, Any]:
+    return {"query": f"q{row}", "bag": [f"t{number}" for number in bag], "label": row % 2}
+
+
+def test_without_a_split_column_no_instance_is_in_two_splits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [texts(row, [row // 3, 1000 + row]) for row in range(60)]  # 20 clusters of 3
+    sets = build(write_json_lines(tmp_path / "a.jsonl", rows), shares=Shares(0.2, 0.1))
+    assert {split: len(exemplars) for split, exemplars in sets.items()} == {
+        "train": 42,
+        "validation": 12,
+        "test": 6,
+    }
+    used = [set(exemplars.pool.values) for exemplars in sets.values()]
+    assert sum(map(len, used)) == len(set.union(*used)) == 60 + 60 + 20
+    assert "split by instances: 42 train, 12 validation, 6 test" in caplog.text
+    assert "more than one split" not in caplog.text
+
+
+def test_query_ids_stay_together_too(tmp_path: Path) -> None:
+    rows = [{**texts(row, [row]), "query_id": row % 10} for row in range(40)]
+    sets = build(write_json_lines(tmp_path / "a.jsonl", rows), shares=Shares(0.2, 0.2))
+    ids = [{int(text[1:]) % 10 for text in exemplars.pool.values} for exemplars in sets.values()]
+    assert [len(group) for group in ids] == [6, 2, 2]
+    assert len(set.union(*ids)) == 10
+
+
+def test_where_everything_is_shared_the_remedy_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [{**texts(row % 10, [0, row]), "group": f"g{row % 5}"} for row in range(40)]
+    path = write_json_lines(tmp_path / "a.jsonl", rows)
+    with pytest.raises(MIVError, match=r"could not be split by instances.*--split-by query"):
+        build(path, shares=Shares(0.1, 0.1))
+    by_query = build(path, shares=Shares(0.2, 0.2), split_by="query")
+    queries = [{e[0] for e in as_lists(exemplars)} for exemplars in by_query.values()]
+    assert [len(group) for group in queries] == [6, 2, 2]
+    assert len(set.union(*queries)) == 10
+    assert "instances are in more than one split" in caplog.text
+    by_group = build(path, shares=Shares(0.2, 0.2), split_by="group")
+    groups = [set(exemplars.group) for exemplars in by_group.values()]  # type: ignore[arg-type]
+    assert sum(map(len, groups)) == len(set.union(*groups)) == 5
+
+
+def test_splitting_by_a_group_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(MIVError, match="no column 'group' to split by"):
+        build(write_json_lines(tmp_path / "a.jsonl", ROWS), split_by="group")
+    with pytest.raises(MIVError, match="Did you mean 'group'"):
+        FromTable(tmp_path / "a.jsonl", split_by="groups")  # type: ignore[arg-type]
+    with pytest.raises(MIVError, match="Did you mean 'image'"):
+        FromTable(tmp_path / "a.jsonl", kind="images")  # type: ignore[arg-type]
+
+
+def test_doubtful_rows_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [
+        {"query": "a", "bag": ["b"], "label": 1, "witness": [0], "witnesses": [0]},
+        {"query": "a", "bag": ["b"], "label": 0, "witnesses": [0]},
+        {"query": "a", "bag": ["a"], "label": 1, "witnesses": [True]},
+    ]
+    caplog.set_level(logging.WARNING)
+    build(write_json_lines(tmp_path / "a.jsonl", rows))
+    assert "1 rows whose label contradicts their witnesses, first" in caplog.text
+    assert "a.jsonl, line 2; see" in caplog.text
+    assert "1 rows whose query is in its own bag, first" in caplog.text
+    rows = [{"query": "a", "bag": ["b"], "label": 1, "witneses": [0]}]
+    build(write_json_lines(tmp_path / "b.jsonl", rows))
+    assert "the column 'witneses' is not used. Did you mean 'witnesses'?" in caplog.text
+
+
+def test_broken_json_in_line_7312(tmp_path: Path) -> None:
+    good = json.dumps(ROWS[0])
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join([good] * 7311 + [good[:-5]] + [good] * 10))
+    with pytest.raises(MIVError, match=r"a\.jsonl, line 7312: broken JSON at character"):
+        build(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bag": []}, "line 2: the bag is empty"),
+        ({"bag": ""}, "line 2: the bag is empty"),
+        ({"bag": {"a": 1}}, "line 2: the bag must be a list"),
+        ({"bag": ["a", ""]}, "line 2, bag: an empty text"),
+        ({"bag": ["a", None]}, "line 2, bag: expected a text, found None"),
+        ({"bag": '["a", '}, "line 2, bag: broken JSON"),
+        ({"label": 2}, "line 2: the label is 2; expected 0"),
+        ({"label": "yes"}, "line 2: the label is 'yes'"),
+        ({"label": None}, "line 2: the label is None"),
+        ({"label": 0.5}, "line 2: the label is 0.5"),
+        ({"witnesses": [1]}, "line 2: the witness 1 is no position in the bag; expected 0 to 0"),
+        ({"witnesses": [-1]}, "line 2: the witness -1"),
+        ({"witnesses": ["x"]}, "line 2: the witness 'x'"),
+        ({"witnesses": [True, False]}, "line 2: 2 times true or false"),
+        ({"witnesses": 0}, "line 2: the witnesses must be a list"),
+        ({"bag": ["a", "b", "c"], "witnesses": [0, 0, 1]}, r"line 2: the witness 0 is given twice.*\[true, false\]"),
+        ({"bag": ["a", "b"], "witnesses": [0, 0]}, r"line 2: the witness 0 is given twice.*Numbers are positions"),
+        ({"bag": ["a", "b"], "witnesses": [True, 1]}, "line 2: the witness True is no position"),
+        ({"query": [1.0]}, "line 2, query: expected a text"),
+        ({"query": "\ud800"}, "line 2, query: the text has half a character"),
+        ({"split": "trian"}, r"line 2: the column 'split' is empty in the rows before"),
+    ],
+)
+def test_bad_cells_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = write_json_lines(tmp_path / "a.jsonl", [ROWS[0], {**ROWS[1], **change}])
+    with pytest.raises(MIVError, match=message):
+        build(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", b"[1]\n", "line 1: expected one JSON object"),
+        ("a.jsonl", b"", "no rows"),
+        ("a.jsonl", b'{"query": "a", "bags": ["b"]}', r"there is no column 'bag'\. Did you mean 'bags'"),
+        ("a.jsonl", b'{"query": [NaN], "bag": [[1]], "label": 1}', "line 1: NaN is not a number"),
+        ("a.jsonl", b'{"query": [1e999], "bag": [[1]], "label": 1}', "line 1, query: number 0 .* infinite"),
+        ("a.jsonl", b'{"query": [1], "bag": [[1, 2]], "label": 1}', "bag: a vector of 2 num.*, but .*query"),
+        ("a.jsonl", b'{"query": ["1"], "bag": [[1]], "label": 1}', "a list of numbers; it holds '1'"),
+        ("a.jsonl", b'{"query": 1' + b"0" * 5000 + b"}", "line 1: JSON that cannot be read"),
+        ("a.jsonl", b"[" * 100_000, "line 1: JSON that cannot be read"),
+        ("a.jsonl", b'{"query": "caf\xe9"}', r"line 1: not UTF-8 text \(byte 0xe9\)"),
+        ("a.jsonl", b'{"split": "trian", "query": "a", "bag": "b", "label": 1}', "line 1: .*mean 'train'"),
+        ("a.csv", b"query,bag,label\na,b,1\n\xff\xfe,b,1\n", "line 3: not UTF-8"),
+        ("a.csv", b"query,bag,label\na,b\n", "line 2: 2 cells, but the header has 3"),
+        ("a.csv", b'query,bag,label\na,"b\nc",1\nx,"y\n', r"line 4: broken CSV: unexpected end"),
+        ("a.csv", b'query,bag,label\na,"b\nc",1\nx,y,3\n', r"line 4: the label is '3'"),
+        ("a.csv", b"query,bag,bag\na,b,1\n", "line 1: the header has the column 'bag' twice"),
+        ("a.csv", b"query;bags;label\na;b;1\n", r"line 1: there is no column 'bag'\. Did you mean 'bags'"),
+        ("a.csv", b"\nquery;bag\na;b\n", r"line 2: there is no column 'label'"),
+        ("a.csv", b"query;bag;label\na;b;c;1\n", r"line 2: 4 cells.* hold semicolons"),
+        ("a.csv", b"query,bag,label\nv.npy,b,1\n", r"line 2, query: .*v\.npy: this file .*does not exist"),
+        ("a.parquet", b"PAR1 not really", "not a Parquet file, or damaged"),
+        ("a.xlsx", b"x", "not a table that can be read"),
+    ],
+)  # fmt: skip
+def test_bad_tables_are_refused_with_their_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(MIVError, match=message) as caught:
+        build(tmp_path / name)
+    assert name in str(caught.value)
+
+
+def test_a_missing_image_names_its_row(tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((4, 4), dtype=np.uint8)).save(tmp_path / "a.png")
+    rows = [
+        {"query": "a.png", "bag": ["a.png"], "label": 1},
+        {"query": "a.png", "bag": ["b.png"], "label": 1},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    with pytest.raises(MIVError, match=r"a\.parquet, row 2, bag: .*b\.png: this image does not exist") as caught:
+        build(tmp_path / "a.parquet")
+    assert "'|'" not in str(caught.value)
+    (tmp_path / "b.csv").write_text("query,bag,label\na.png,a.png;a.png,1\n")
+    with pytest.raises(MIVError, match=r"b\.csv, line 2, bag: .*does not exist.*separated by '\|'"):
+        build(tmp_path / "b.csv")
+
+
+def test_a_vector_in_a_pipe_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "v.npy")
+    path = write_json_lines(tmp_path / "a.jsonl", [{"query": "v.npy", "bag": [[1.0]], "label": 0}])
+    with pytest.raises(MIVError, match=r"line 1, query: .*v\.npy: not a file"):
+        build(path)
+
+
+def test_a_truncated_parquet_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_pylist(ROWS * 100), path)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(MIVError, match=r"a\.parquet: not a Parquet file, or damaged"):
+        build(path)
+
+
+def test_a_missing_table(tmp_path: Path) -> None:
+    with pytest.raises(MIVError, match=r"a\.csv: this table does not exist"):
+        build(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("suffix", [".png", ".npy"])
+def test_names_that_no_disk_can_hold_are_refused(tmp_path: Path, suffix: str) -> None:
+    with pytest.raises(MIVError, match="cannot be read"):
+        build(tmp_path / ("x" * 5000 + ".csv"))
+    row = {"query": "x" * 5000 + suffix, "bag": ["a"], "label": 1}
+    with pytest.raises(MIVError, match="line 1, query"):
+        build(write_json_lines(tmp_path / "a.jsonl", [row]))

@@ -1,0 +1,141 @@
+"""``miv.train`` and ``miv.evaluate`` from Python, and that the commands do the same."""
+
+import gc
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import miv
+from miv import ExemplarSet, MIVError, Verifier
+from miv.cli.app import app
+from miv.data import save_splits
+from miv.evaluation import Predictions
+from miv.evaluation import evaluate as measure
+from miv.training.config import TrainingConfig
+from tests.training.tiny import tiny_sets
+
+FEW: dict[str, Any] = {"max_epochs": 1, "align_epochs": 0, "verbose": False, "threads": 1}
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_command_and_the_function_do_the_same() -> None:
+    save_splits(tiny_sets("features"), "data", builder="test", options={}, seed=0)
+    flags = "--max-epochs 2 --heads 4 --threads 1 --json"
+    done = CliRunner().invoke(app, ["train", "data", "--out", "by-command", *flags.split()])
+    assert done.exit_code == 0, done.output
+    run = miv.train("data", out="by-function", max_epochs=2, heads=4, threads=1, verbose=False)
+    for name in ("config.json", "metrics.csv", "evaluation.json", "reference.json", "verifier/model.safetensors"):
+        assert Path("by-command", name).read_bytes() == Path("by-function", name).read_bytes(), name
+    assert {**json.loads(done.stdout), "run": "by-function"} == json.loads(json.dumps(run.document()))
+    assert run.config.heads == 4
+    assert run.reason.startswith("Chosen for 400 train exemplars")
+    assert Path("by-function/curves/roc.png").is_file()
+    assert "nearest" in Path("by-function/verifier/README.md").read_text()
+    assert "test: 400 exemplars" in run.text()
+    evaluated = CliRunner().invoke(app, ["evaluate", "by-command", "data", "--split", "validation", "--json"])
+    ours = miv.evaluate(run, "data", split="validation")
+    assert json.loads(evaluated.stdout) == ours.document() == run.evaluations["validation"].document()
+
+
+def test_without_out_the_folder_lives_as_long_as_the_run() -> None:
+    run = miv.train(tiny_sets("features"), **FEW)
+    folder = run.folder
+    assert (folder / "run.json").is_file()
+    assert isinstance(run.verifier, Verifier)
+    assert measure(run.predictions("test")).document() == run.evaluations["test"].document()
+    verifier = run.verifier
+    del run
+    gc.collect()
+    assert not folder.exists()
+    assert miv.evaluate(verifier, tiny_sets("features")).exemplars == 400
+
+
+def test_a_failed_training_leaves_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    with pytest.raises(MIVError, match="train"):
+        miv.train({"validation": tiny_sets("features")["validation"], "train": one_label()}, **FEW)
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def one_label() -> ExemplarSet:
+    train = tiny_sets("features")["train"]
+    return train.subset(train.label == 1)
+
+
+def test_of_one_set_whole_classes_of_queries_are_held_out() -> None:
+    whole = tiny_sets("features")["train"]
+    run = miv.train(whole, validation_fraction=0.25, **FEW)
+    assert list(run.evaluations) == ["validation"]
+    held_out = run.evaluations["validation"].exemplars
+    assert 60 <= held_out <= 140
+    assert whole.pool.classes is not None
+    _, by_class = np.unique(whole.pool.classes[whole.query].astype(str), return_counts=True)
+    chosen = [[place for place in range(8) if number >> place & 1] for number in range(2**8)]
+    assert held_out in {int(by_class[some].sum()) for some in chosen}
+
+
+def test_settings_come_from_a_preset_a_file_and_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("short.toml").write_text("batch_size = 50\nheads = 4\n")
+    settled: list[TrainingConfig] = []
+
+    def remember(sets: Any, config: TrainingConfig, *_: Any, **__: Any) -> None:
+        settled.append(config)
+        raise InterruptedError
+
+    monkeypatch.setattr("miv.training.run.train", remember)
+    own = TrainingConfig(max_epochs=1, batch_size=99)
+    for given in ({"config": "short.toml"}, {"config": {"batch_size": 50}}, {"config": own}, {"preset": "best"}):
+        with pytest.raises(InterruptedError):
+            miv.train(tiny_sets("features"), heads=2, verbose=False, **given)
+    by_file, by_dict, by_object, by_preset = settled
+    assert (by_file.batch_size, by_file.heads, by_file.schedule) == (50, 2, "one_cycle")
+    assert by_dict == by_file
+    assert by_object == own
+    assert (by_preset.contrast_epochs, by_preset.heads) == (24, 2)
+
+
+def test_evaluate_writes_what_the_command_writes() -> None:
+    verifier = Verifier("cap_dba_l2", channels=8)
+    test = tiny_sets("features")["test"]
+    found = miv.evaluate(verifier, test, predictions="answers.parquet", curves="pictures", witnesses="alone")
+    assert len(Predictions.load(Path("answers.parquet"))) == 400
+    assert Path("pictures/roc.svg").is_file()
+    assert found.witnesses != miv.evaluate(verifier, test).witnesses
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ([1, 2], {}, "The exemplars are a list. Expected an ExemplarSet"),
+        ({"dev": None}, {}, "no split 'dev'"),
+        ({"train": 3}, {}, "The split 'train' is a int. Expected an ExemplarSet"),
+        ("digits-twn", {}, "Did you mean 'digits-twin'"),
+        ("digits-twin", {"pateince": 3}, "Did you mean 'patience'"),
+        ("digits-twin", {"config": {"pateince": 3}}, "setting in config 'pateince'"),
+        ("digits-twin", {"resume": True}, "resume is true, and out is missing"),
+        ("digits-twin", {"devices": 2}, "2 processes, and out is missing"),
+        ("digits-twin", {"preset": "fast"}, "no preset 'fast'"),
+    ],
+)
+def test_mistakes_are_named(given: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        miv.train(given, **options)
+
+
+def test_options_of_a_task_go_with_a_task() -> None:
+    with pytest.raises(MIVError, match="not a task, so it takes no option of a task such as raw"):
+        miv.train(tiny_sets("features"), task_options={"raw": "x"})
+    with pytest.raises(MIVError, match=r"validation_fraction is 1\.5"):
+        miv.train(tiny_sets("features")["train"], validation_fraction=1.5)
+    with pytest.raises(MIVError, match="no split 'dev'"):
+        miv.evaluate(Verifier("baseline", channels=8), tiny_sets("features"), split="dev")
