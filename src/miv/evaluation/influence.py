@@ -32,6 +32,8 @@ def influence(predictions: Predictions, metric: str) -> Floats:
 
 def auroc_error(label: NDArray[np.int8], score: Floats, other: Floats) -> float:
     """The standard error of the difference between the AUROC of two scores ``(E,)`` of the same exemplars."""
+    if label.min() == label.max():
+        return float("nan")  # there is no AUROC
     return float(np.linalg.norm(_auroc(label, score) - _auroc(label, other)))
 
 
