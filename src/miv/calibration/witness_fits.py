@@ -39,9 +39,8 @@ def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: flo
         needed = math.ceil((1 - epsilon) * most / epsilon)
         together = "in one bag" if predictions.query is None else "of one query"
         raise TooFewWitnessesError(
-            f"{100 * (1 - epsilon):.4g}% of witnesses cannot be guaranteed with {len(scores):,} known witnesses, "
-            "of which "
-            f"up to {most} are {together}. Expected at least {needed:,}. Add data, or increase --epsilon."
+            f"{100 * (1 - epsilon):.4g}% coverage cannot be guaranteed with {len(scores):,} known witnesses, "
+            f"up to {most} {together}. Expected at least {needed:,}. Add data, or increase --epsilon."
         )
     return ConformalRule(float(np.partition(scores, missed)[missed]), epsilon)
 

@@ -37,7 +37,7 @@ def calibration_section(source: ReportSource) -> str:
     note = ""
     if any(model.point.is_default for model in source.models):
         note = (
-            '<p class="note"><code>miv calibrate RUN DATA</code> turns the score into a probability and chooses a threshold '
+            '<p class="note"><code>miv calibrate RUN DATA</code> makes the score a probability and chooses a threshold '
             "for your goal, on validation data. The report then uses it.</p>"
         )
     charts = [_reliability("Reliability, all bags", source, np.ones(len(label), bool)), _trade_off(source)]

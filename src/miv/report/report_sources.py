@@ -55,8 +55,7 @@ class ReportModel:
 
     @property
     def found(self) -> NDArray[np.bool_] | None:
-        """Its witnesses ``(T,)`` by attention; ``None`` if it has no attention, or chooses witnesses by other
-        shares."""
+        """Its witnesses ``(T,)`` by attention; ``None`` without attention, or if it uses other shares."""
         rule = self.point.witness_rule
         if self.answers.attention is None or (isinstance(rule, ConformalRule) and rule.by != "attention"):
             return None
@@ -121,7 +120,7 @@ def open_runs(
     exemplars = _find_exemplars(told, split, data, cache, progress or SilentProgress())
     if exemplars.fingerprint != wanted[0]:
         raise MIVError(
-            f"The split {split!r} of {data or told['name']} is not the data that {runs[0].path} was evaluated on; it was "
+            f"The split {split!r} of {data or told['name']} is not the data of {runs[0].path}; it was "
             "changed or rebuilt. Pass the folder of the original data: --data DIR."
         )
     models = [
