@@ -123,7 +123,7 @@ def test_a_rate_that_only_no_to_everything_reaches_is_refused() -> None:
 
 def test_answers_no_better_than_a_coin_have_no_threshold_of_equal_errors() -> None:
     label = np.repeat([1, 0], [100, 100]).astype(np.int8)  # every negative scores above every positive
-    with pytest.raises(MIVError, match=r"equal error rate is 1, no better than tossing a coin"):
+    with pytest.raises(MIVError, match=r"equal error rate is 1, no better than a coin toss"):
         parse_goal("eer").check(ErrorCurve.of(np.linspace(0, 1, 200), label))
     with pytest.raises(MIVError, match=r"equal error rate is 0\.5"):
         parse_goal("eer").check(ErrorCurve.of(np.full(200, 0.3), label))

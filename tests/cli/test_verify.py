@@ -198,7 +198,7 @@ def test_notes_go_to_standard_error(folder: Path) -> None:
     verifier.save_pretrained("even")
     Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1]], "label": "maybe"}\n')
     one = CliRunner().invoke(app, ["verify", "even", "--query", "one.npy", "--bag", "three.npy"])
-    assert "Attention does not tell the instances apart" in one.stdout
+    assert "Attention does not separate the instances" in one.stdout
     assert "Of this bag, though accepted, no instance has 1.5 times an even share" in one.stderr
     assert one.stderr.count("miv calibrate") == 1
     many = CliRunner().invoke(app, ["verify", "even", "--bags", "pairs.jsonl", "--out", "out.csv"])

@@ -154,7 +154,7 @@ def test_an_answer_that_is_none_is_refused(tmp_path: Path) -> None:
     export_onnx(shaken(Verifier("baseline", channels=3, start="paper")), tmp_path / "verifier.onnx", bags=1)
     exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
     huge = np.array([3e38, -3e38, 3e38], np.float32)  # finite, but their distances are not
-    with pytest.raises(ValueError, match="NaN or infinite numbers, so there is no verdict"):
+    with pytest.raises(ValueError, match="NaN or infinity, so there is no verdict"):
         exported.verify(huge, np.stack([huge, -huge]))
 
 

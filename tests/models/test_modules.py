@@ -155,13 +155,13 @@ def test_other_code_has_another_fingerprint() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"backbone": Brightness}, r"is the class Brightness. Expected an object of it: Brightness\(...\)"),
+        ({"backbone": Brightness}, r"is the class Brightness. Expected an instance: Brightness\(...\)"),
         ({"backbone": 3}, "backbone is a int. Expected a name, or a torch.nn.Module"),
         ({"backbone": Wide(3, 4)}, "Set self.channels in it, or pass channels"),
-        ({"backbone": Brightness(), "channels": 3}, "has 2. Leave it out"),
-        ({"backbone": Brightness(), "backbone_options": {"factor": 2}}, "given as a module. Leave the options out"),
+        ({"backbone": Brightness(), "channels": 3}, "has 2. Omit channels"),
+        ({"backbone": Brightness(), "backbone_options": {"factor": 2}}, "is a module. Omit the options"),
         ({"pooling": nn.Linear(2, 2), "channels": 2}, "subclass of miv.Pooling"),
-        ({"pooling": GatedAttentionPooling(3), "channels": 2}, "Make the pooling with channels=2"),
+        ({"pooling": GatedAttentionPooling(3), "channels": 2}, "Create the pooling with channels=2"),
         ({"pooling": GatedAttentionPooling(2), "channels": 2, "start": "similar"}, "starts as 'paper'"),
     ],
 )
