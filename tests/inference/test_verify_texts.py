@@ -119,9 +119,7 @@ def test_a_file_with_a_text_per_line_is_a_bag(verifier: Verifier, tmp_path: Path
     lines.write_text(" \n\n")
     with pytest.raises(MIVError, match=r"sentences.txt: an empty file. Expected a bag, one text per line"):
         verifier.verify(CLAIM, lines)
-    with pytest.raises(
-        MIVError, match=r"The bag is one text .*list, or the path of an existing folder or .txt file"
-    ):
+    with pytest.raises(MIVError, match=r"The bag is one text .*list, or the path of an existing folder or .txt file"):
         verifier.verify(CLAIM, str(tmp_path / "nope.txt"))
 
 
