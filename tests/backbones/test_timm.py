@@ -22,7 +22,7 @@ def import_timm() -> Any:
     try:
         import timm
     except Exception as error:  # a torchvision of another build breaks in many ways
-        pytest.skip(f"needs timm and a torchvision that fits torch (pip install 'miv[timm]'): {error}")
+        pytest.skip(f"needs timm and a torchvision that matches torch (pip install 'miv[timm]'): {error}")
     return timm
 
 

@@ -176,7 +176,7 @@ def test_the_rate_that_a_refusal_names_can_be_asked_for() -> None:
     random = np.random.default_rng(0)
     label = np.arange(602) % 2  # 301 negatives: the bound, 0.0099033, rounded down would be refused again
     answers = Predictions(random.normal(8.0 * label - 4.0), label, ptr=np.arange(603))
-    with pytest.raises(MIVError, match=r"or ask for a rate of 0\.01 or more") as refused:
+    with pytest.raises(MIVError, match=r"or a rate of 0\.01 or more") as refused:
         calibrate(answers, "far=0.0001", rounds=10)
     rate = str(refused.value).split("a rate of ")[1].split(" ")[0]
     assert calibrate(answers, f"far={rate}", rounds=10).point.goal == f"false-accept rate <= {rate}"

@@ -187,7 +187,7 @@ def test_an_error_names_the_line(folder: Path, model: str, table: str, message: 
 
 def test_half_a_character_is_named_with_its_line(folder: Path) -> None:
     Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0]], "group": "\\ud800"}\n')
-    with pytest.raises(MIVError, match=r"pairs.jsonl, line 1: group is no valid text"):
+    with pytest.raises(MIVError, match=r"pairs.jsonl, line 1: group is not valid text"):
         run("vectors", "--bags", "pairs.jsonl", "--out", "out.csv")
 
 

@@ -162,7 +162,7 @@ def test_a_verifier_of_nan_is_not_written(tmp_path: Path) -> None:
     verifier = Verifier("baseline", channels=4)
     for parameter in verifier.parameters():
         parameter.data.fill_(float("nan"))
-    with pytest.raises(MIVError, match="the verifier itself gives a logit of nan; nothing was written"):
+    with pytest.raises(MIVError, match="the verifier itself returns a logit of nan; nothing was written"):
         export_onnx(verifier, tmp_path / "verifier.onnx", bags=2)
     assert list(tmp_path.iterdir()) == []
 
@@ -193,7 +193,7 @@ class LogitOnly(nn.Module):
     ("change", "message"),
     [
         (shifted(0.01), r"differs from PyTorch by .*nothing was written"),
-        (shifted(float("nan")), "ONNX Runtime gives no answer: The network gave NaN"),
+        (shifted(float("nan")), "ONNX Runtime gives no answer: The network returned NaN"),
         (LogitOnly, "ONNX Runtime gives no attention, PyTorch attention of shape"),
     ],
     ids=["other weights", "NaN", "no attention"],

@@ -195,7 +195,7 @@ def test_a_device_that_is_not_there(device: str) -> None:
 
 @pytest.mark.parametrize("thing", [3, nn.Linear(2, 2), dict])
 def test_only_classes_of_modules_are_registered(thing: Any) -> None:
-    with pytest.raises(MIVError, match=r"Expected a class of torch\.nn\.Module"):
+    with pytest.raises(MIVError, match=r"Expected a subclass of torch\.nn\.Module"):
         miv.register_backbone("never")(thing)
     with pytest.raises(MIVError, match=r"Expected a subclass of miv\.Pooling"):
         miv.register_pooling("never")(thing)
