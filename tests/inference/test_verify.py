@@ -280,7 +280,7 @@ def test_many_are_counted_in_errors() -> None:
         verifier.verify_many(vectors(2, 3), [vectors(2, 4), vectors(2, 4)])
     spoilt = vectors(2, 4)
     spoilt[1, 0] = np.nan
-    with pytest.raises(MIVError, match="Query 1: the vector has a number that is NaN"):
+    with pytest.raises(MIVError, match="Query 1: the vector contains NaN"):
         verifier.verify_many(spoilt, [vectors(2, 4), vectors(3, 4)])
     with pytest.raises(MIVError, match="Bag 1: vector 1 of these 2 has a number that is NaN"):
         verifier.verify_many(vectors(2, 4), [vectors(2, 4), spoilt])

@@ -133,7 +133,7 @@ def test_what_the_transformer_gives_may_be_a_data_frame_or_sparse(kind: str) -> 
     ("pairs", "message"),
     [
         ([], "no exemplar"),
-        ([([0.0, 1.0], [[1.0, 2.0]]), ([0.0], [[1.0, 2.0]])], "not vectors of one length"),
+        ([([0.0, 1.0], [[1.0, 2.0]]), ([0.0], [[1.0, 2.0]])], "different lengths"),
         ([([0.0, 1.0], [[1.0, 2.0, 3.0]])], r"Bag 0 has the shape \(1, 3\)"),
         ([([0.0, 1.0], [])], "Bag 0 is empty"),
     ],
