@@ -194,7 +194,7 @@ class LogitOnly(nn.Module):
     [
         (shifted(0.01), r"differs from PyTorch by .*nothing was written"),
         (shifted(float("nan")), "fails on a random bag.*The network returned NaN"),
-        (LogitOnly, "ONNX Runtime gives no attention, PyTorch attention of shape"),
+        (LogitOnly, "ONNX Runtime returns no attention, PyTorch attention of shape"),
     ],
     ids=["other weights", "NaN", "no attention"],
 )

@@ -282,7 +282,7 @@ def test_many_are_counted_in_errors() -> None:
     spoilt[1, 0] = np.nan
     with pytest.raises(MIVError, match="Query 1: the vector contains NaN"):
         verifier.verify_many(spoilt, [vectors(2, 4), vectors(3, 4)])
-    with pytest.raises(MIVError, match="Bag 1: vector 1 of these 2 has a number that is NaN"):
+    with pytest.raises(MIVError, match="Bag 1: vector 1 of 2 contains NaN"):
         verifier.verify_many(vectors(2, 4), [vectors(2, 4), spoilt])
 
 
@@ -419,7 +419,7 @@ def test_a_rule_is_used_for_the_shares_that_it_was_calibrated_on_and_refused_for
     query, bag = vectors(4), vectors(5, 4, seed=1)
     verifier.operating_point = OperatingPoint(witness_rule=ConformalRule(0.4, 0.1, by="leave_one_out"))
     assert verifier.verify(query, bag).witnesses_by == "leave_one_out"
-    with pytest.raises(MIVError, match=r"by attention.*calibrated on leave_one_out.*--witnesses attention"):
+    with pytest.raises(MIVError, match=r"witnesses=attention.*calibrated on leave_one_out.*--witnesses attention"):
         verifier.verify(query, bag, witnesses="attention")
     assert verifier.verify(query, bag, witnesses="none").witnesses == ()
     with pytest.raises(MIVError, match="no attention"):

@@ -173,7 +173,7 @@ def test_wrong_parts_are_refused(arguments: dict[str, Any], words: str) -> None:
 def test_wrong_features_and_instances_are_refused() -> None:
     verifier = Verifier("nearest", backbone=nn.Linear(3, 4), channels=5)
     bags = Bags.from_list([torch.randn(2, 3)])
-    with pytest.raises(MIVError, match=r"gave torch.float32 \(3, 4\).*Expected float features \(3, 5\)"):
+    with pytest.raises(MIVError, match=r"returned torch.float32 \(3, 4\).*Expected float features \(3, 5\)"):
         verifier(torch.randn(1, 3), bags)
     with pytest.raises(MIVError, match='kind = "image"'):
         verifier.verify([1.0, 2.0, 3.0], [[1.0, 2.0, 3.0]])
