@@ -92,7 +92,7 @@ def test_the_four_cells_by_eye() -> None:
 
 def test_it_needs_witnesses(exemplars: ExemplarSet) -> None:
     blind = ExemplarSet(exemplars.pool, exemplars.query, exemplars.bag_ptr, exemplars.bag_index, exemplars.label)
-    with pytest.raises(MIVError, match="witnesses of these exemplars are not known"):
+    with pytest.raises(MIVError, match="witnesses of these exemplars are unknown"):
         audit(perfect_verifier(), blind)
 
 

@@ -22,7 +22,7 @@ def import_timm() -> Any:
     try:
         import timm
     except Exception as error:  # a torchvision of another build breaks in many ways
-        pytest.skip(f"needs timm and a torchvision that fits torch (pip install 'miv[timm]'): {error}")
+        pytest.skip(f"needs timm and a torchvision that matches torch (pip install 'miv[timm]'): {error}")
     return timm
 
 
@@ -148,9 +148,9 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path, asked: list[tuple[str
             {"checkpoint": str(tmp_path / "other.pth")},
             r"lacks \['body.bias'\].* \['neck.weight'\]",
         ),
-        ("timm:net", {"checkpoint": str(tmp_path / "whole.pth")}, r"no checkpoint of weights alone"),
+        ("timm:net", {"checkpoint": str(tmp_path / "whole.pth")}, r"not a checkpoint of weights"),
         (f"timm:local-dir:{tmp_path}/nope", {}, "there is no folder.* holds: empty"),
-        (f"timm:local-dir:{tmp_path}/empty", {}, "holds no weights"),
+        (f"timm:local-dir:{tmp_path}/empty", {}, "contains no weights"),
     ):
         with pytest.raises(MIVError, match=words):
             create_backbone(spec, **options)

@@ -170,9 +170,9 @@ def test_equal_maxima_share_the_gradient() -> None:
         (lambda: Bags(VALUES, torch.tensor([0.0, 6.0])), "Expected int64"),
         (lambda: Bags(VALUES, torch.tensor([0], dtype=torch.int32)), "Expected int64"),
         (lambda: Bags(VALUES, torch.tensor([0])), "B of at least 1"),
-        (lambda: Bags(torch.tensor(1.0), torch.tensor([0, 1])), "a row an instance"),
+        (lambda: Bags(torch.tensor(1.0), torch.tensor([0, 1])), "one row per instance"),
         (lambda: Bags([[1.0]], torch.tensor([0, 1])), "values is a list"),  # type: ignore[arg-type]
-        (lambda: Bags.from_list([]), "No bag was given"),
+        (lambda: Bags.from_list([]), "There are no bags"),
         (lambda: Bags.from_list([VALUES, VALUES[:, :1]]), "Bag 1 is float32 (6, 1), but bag 0"),
         (lambda: Bags.from_list([VALUES, VALUES.double()]), "Expected the same dtype"),
         (lambda: Bags.from_list([VALUES, VALUES[:0]]), "Bag 1 is empty"),
@@ -183,7 +183,7 @@ def test_equal_maxima_share_the_gradient() -> None:
         (lambda: Bags.from_csr(VALUES, torch.tensor([0, 6]), torch.tensor([0, 2])), "Expected 0 to 5"),
         (lambda: Bags.from_csr(VALUES, torch.tensor([-1, 2]), torch.tensor([0, 2])), "go from -1 to 2"),
         (lambda: Bags.from_csr(VALUES, torch.tensor([0.0]), torch.tensor([0, 1])), "Expected int64"),
-        (lambda: Bags(VALUES.log(), PTR, check=True), "3 of 6 instances have values that are NaN or infinite"),
+        (lambda: Bags(VALUES.log(), PTR, check=True), "3 of 6 instances contain NaN or infinity"),
         (lambda: SIX.with_values(VALUES[:5]), "Expected 6 rows"),
     ],
 )
@@ -207,7 +207,7 @@ def test_bags_are_indexed_and_looped_over() -> None:
         assert torch.equal(SIX[middle].values, VALUES[3:])
     with pytest.raises(IndexError, match=r"There is no bag 3\. Expected 0 to 2"):
         SIX[3]
-    with pytest.raises(MIVError, match="No bag was chosen"):
+    with pytest.raises(MIVError, match="selects no bag"):
         SIX[3:]
     assert repr(SIX) == "Bags(3 bags, values float32 (6, 2))"
 

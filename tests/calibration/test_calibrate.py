@@ -51,8 +51,8 @@ def test_too_few_witnesses_leave_the_threshold_and_say_the_numbers() -> None:
     found = calibrate(few, "eer", epsilon=0.02, rounds=5)
     assert found.point.witness_rule == StatedRule()
     assert found.point.threshold == calibrate(few, "eer", epsilon=0.5, rounds=5).point.threshold
-    assert "98% of witnesses inside cannot be promised with" in found.point.measured["witnesses"]["too_few"]
-    assert "A stated rule without a promise: 98% of witnesses" in found.text()
+    assert "98% coverage cannot be guaranteed with" in found.point.measured["witnesses"]["too_few"]
+    assert "A fixed rule without a guarantee: 98% coverage" in found.text()
 
 
 @pytest.mark.parametrize("goal", ["eer", "cost=1:1"])

@@ -129,7 +129,7 @@ def test_what_is_measured_says_on_how_many_queries() -> None:
     known, unknown = calibrate(answers(True), rounds=20), calibrate(answers(False), rounds=20)
     assert (known.point.measured["queries"], unknown.point.measured["queries"]) == (200, None)
     assert "queries    200;" in known.text()
-    assert "all exemplars are taken as independent" in unknown.text()
+    assert "all exemplars count as independent" in unknown.text()
     assert clusters_of(answers(True)).tolist() == np.repeat(np.arange(200), 2).tolist()
 
 

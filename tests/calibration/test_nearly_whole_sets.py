@@ -44,7 +44,7 @@ def test_attention_that_finds_nothing_pays_with_whole_bags_and_that_is_said() ->
     shares = found.point.measured["witnesses"]["shares_of_bags"]
     assert shares["true"] == pytest.approx(0.2)
     assert found.point.nearly_whole_sets == shares["marked"] > 0.85
-    assert "Warning: a witness set holds" in found.text()
+    assert "Warning: witness sets hold" in found.text()
     assert "20% of it are witnesses, so the sets say little" in found.text()
 
 
@@ -67,7 +67,7 @@ def test_every_verdict_with_such_a_set_says_so(tmp_path: Path) -> None:
     calibrate(answers("even"), rounds=5).point.save(tmp_path)
     verifier = Verifier("cap_dba_l2", channels=2, start="paper").eval()
     verifier.operating_point = OperatingPoint.load(tmp_path)
-    says = f"Such a set holds {verifier.operating_point.nearly_whole_sets:.0%} of a bag in the mean, so it says little."
+    says = f"These sets hold {verifier.operating_point.nearly_whole_sets:.0%} of a bag on average, so they say little."
     verdict = verifier.verify([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     assert verdict.witnesses
     assert says in str(verdict).splitlines()[1]

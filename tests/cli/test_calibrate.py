@@ -49,7 +49,7 @@ def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:
 def test_too_few_witnesses_are_said_and_leave_the_threshold(folder: Path) -> None:
     done = CliRunner().invoke(app, ["calibrate", "model", "data", "--epsilon", "0.001"])
     assert done.exit_code == 0
-    assert "without a promise: 99.9% of witnesses inside cannot be promised with" in done.stderr
+    assert "without a guarantee: 99.9% coverage cannot be guaranteed with" in done.stderr
     assert Verifier.from_pretrained("model").operating_point.witness_rule.name == "attention_times_n"
 
 

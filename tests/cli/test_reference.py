@@ -68,8 +68,8 @@ def test_texts_are_embedded_by_the_encoder_that_is_installed() -> None:
     [
         (["vectros"], "no folder or task 'vectros'"),
         (["vectors", "--split", "tset"], "Did you mean 'test'"),
-        (["vectors", "--split", "train"], "on which the logistic regression is fitted"),
-        (["vectors", "--backbone", "hog"], "The instances are feature vectors, and the backbone takes images"),
+        (["vectors", "--split", "train"], "which the logistic regression is fitted on"),
+        (["vectors", "--backbone", "hog"], "The instances are feature vectors, but the backbone takes images"),
         (["vectors", "--backbone-options", "cells=3"], "no backbone"),
         (["vectors", "--raw", "x"], "takes no option"),
     ],

@@ -29,7 +29,7 @@ def test_runs_become_a_page_with_their_audit(tmp_path: Path, monkeypatch: pytest
     Path("other.json").write_text(json.dumps(audit))
     for arguments, message in (
         ([], "report.html is there already"),
-        (["--overwrite", "--audit", "other.json"], "an audit of other exemplars"),
+        (["--overwrite", "--audit", "other.json"], "not an audit of the exemplars"),
         (["--overwrite", "--split", "tset"], "Did you mean 'test'"),
     ):
         with pytest.raises(MIVError, match=message):

@@ -76,7 +76,7 @@ def test_learning_curves(tmp_path: Path) -> None:
         ("", "has the columns none"),
         ("epoch,loss\n0,1\n", "has the columns epoch, loss"),
         ("step,train_loss\n0,1\n", "Expected epoch"),
-        ("epoch,train_loss\n", "no figure yet"),
+        ("epoch,train_loss\n", "no figures yet"),
         ("epoch,train_loss\n0,much\n", "line 2: train_loss is 'much'"),
     ],
 )

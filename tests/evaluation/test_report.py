@@ -79,7 +79,7 @@ def test_the_table() -> None:
 
 
 def test_undefined_bags_are_refused_where_asked() -> None:
-    with pytest.raises(ValueError, match="nothing but witnesses"):
+    with pytest.raises(ValueError, match="only witnesses"):
         evaluate(Predictions([1.0], [1], [0, 1], [1.0], [True]), undefined="error")
 
 

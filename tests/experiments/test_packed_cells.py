@@ -72,7 +72,7 @@ def test_two_results_for_one_cell_are_refused(tmp_path: Path) -> None:
 def test_a_damaged_cell_is_not_packed(tmp_path: Path) -> None:
     cell = finish(job_of(), ANSWERS, tmp_path)
     (cell.folder / METRICS).write_text("epoch\n")
-    with pytest.raises(MIVError, match=r"SHA-256 is another. Remove the folder, and the cell is computed again"):
+    with pytest.raises(MIVError, match=r"SHA-256 differs. Remove the folder to compute the cell again"):
         pack_results(tmp_path)
     assert cell.folder.is_dir()
 
@@ -90,11 +90,11 @@ def test_what_a_killed_process_left_is_not_packed(tmp_path: Path) -> None:
     ("line", "words"),
     [
         ("{", "line 1"),
-        ('{"cell": "baseline/round-0"}', "line 1: this is no packed cell"),
-        ('{"cell": "a", "files": {}}\n{"cell": "a", "files": {}}', "line 2: the cell a is there twice"),
+        ('{"cell": "baseline/round-0"}', "line 1: not a packed cell"),
+        ('{"cell": "a", "files": {}}\n{"cell": "a", "files": {}}', "line 2: the cell a occurs twice"),
         ('{"cell": "baseline/round-0", "files": {"result.json": {}}}', "not a result.*Restore .*qmnist.jsonl"),
         ('{"cell": "baseline/round-0", "files": {"result.json": [1]}}', "not a result"),
-        ('{"cell": "baseline/round-0", "files": {"predictions.parquet": "?"}}', "line 1: this is no packed cell"),
+        ('{"cell": "baseline/round-0", "files": {"predictions.parquet": "?"}}', "line 1: not a packed cell"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, line: str, words: str) -> None:

@@ -221,7 +221,7 @@ def test_a_bag_of_one_owes_all_to_its_instance_or_is_refused() -> None:
         logit = verifier.verify_features(query, bags).logit
     for method in ("leave_one_out", "shapley"):
         np.testing.assert_allclose(explain_features(verifier, query, bags, method), logit, atol=1e-5)
-        with pytest.raises(MIVError, match="no verdict on nothing"):
+        with pytest.raises(MIVError, match="no verdict on an empty bag"):
             explain_features(verifier, query, bags, method, empty_bag="error")
 
 

@@ -87,7 +87,7 @@ def test_each_distinct_text_is_embedded_once(verifier: Verifier, monkeypatch: py
     [
         (3, BAG, "The query is a int. Expected a text"),
         (CLAIM, ["a cat", "  "], "The bag, instance 1 is an empty text"),
-        (CLAIM, "a cat", "The bag is one text .*or the path of a folder"),
+        (CLAIM, "a cat", "The bag is one text .*or the path of an existing folder"),
     ],
 )
 def test_what_is_no_text_is_refused(verifier: Verifier, query: Any, bag: Any, message: str) -> None:
@@ -119,9 +119,7 @@ def test_a_file_with_a_text_per_line_is_a_bag(verifier: Verifier, tmp_path: Path
     lines.write_text(" \n\n")
     with pytest.raises(MIVError, match=r"sentences.txt: an empty file. Expected a bag, one text per line"):
         verifier.verify(CLAIM, lines)
-    with pytest.raises(
-        MIVError, match=r"The bag is one text .*list of them, or the path of a folder or .txt file that"
-    ):
+    with pytest.raises(MIVError, match=r"The bag is one text .*list, or the path of an existing folder or .txt file"):
         verifier.verify(CLAIM, str(tmp_path / "nope.txt"))
 
 
@@ -213,7 +211,7 @@ def test_texts_files_folders_and_tables_on_the_command_line(
         (CLAIM, "nope/", "--bag nope/: there is no such file or folder"),
         (CLAIM, "some/where.dat", "no such file"),
         (CLAIM, "nope.csv", "no such file"),
-        ("cat.png", "a cat", "--query cat.png: this verifier reads texts, and this is no .txt file"),
+        ("cat.png", "a cat", "--query cat.png: this verifier reads texts, and this is not a .txt file"),
         (CLAIM, "mat.PNG", "no such file"),
         (CLAIM, "notes", "--bag notes: this verifier reads texts"),
         ("folder", "a cat", "--query folder: this verifier reads texts"),
@@ -244,7 +242,7 @@ def test_a_word_is_a_text_and_told_to_be_one(folder: Path, tmp_path: Path, monke
     Path("pairs.csv").write_text("query,bag\na cat in here.txt,a cat|here.txt\na cat,a dog|nope.txt\n")
     with pytest.raises(MIVError, match=r"pairs\.csv, line 3: there is no file nope\.txt"):
         run(folder, "--bags", "pairs.csv", "--out", "out.csv")
-    with pytest.raises(MIVError, match="reads texts, no images"):
+    with pytest.raises(MIVError, match="reads texts, not images"):
         run(folder, "--query", CLAIM, "--bag", "a cat", "--resize", "pad")
 
 

@@ -82,7 +82,7 @@ def test_draws_a_png_with_frames(tmp_path: Path, kind: str) -> None:
 
 def test_refuses_what_it_cannot_draw_and_leaves_the_older_sheet(tmp_path: Path) -> None:
     (tmp_path / "sheet.png").write_bytes(b"older")
-    with pytest.raises(MIVError, match=r"holds texts. Expected a sheet that ends in .html"):
+    with pytest.raises(MIVError, match=r"holds texts, which need an .html sheet"):
         write_contact_sheet({"set": example_set("text")}, tmp_path / "sheet.png")
     with pytest.raises(MIVError, match=r"ends in '.pdf'. Expected a name that ends in .html or .png"):
         write_contact_sheet({"set": example_set("text")}, tmp_path / "sheet.pdf")

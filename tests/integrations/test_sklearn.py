@@ -133,7 +133,7 @@ def test_what_the_transformer_gives_may_be_a_data_frame_or_sparse(kind: str) -> 
     ("pairs", "message"),
     [
         ([], "no exemplar"),
-        ([([0.0, 1.0], [[1.0, 2.0]]), ([0.0], [[1.0, 2.0]])], "not vectors of one length"),
+        ([([0.0, 1.0], [[1.0, 2.0]]), ([0.0], [[1.0, 2.0]])], "different lengths"),
         ([([0.0, 1.0], [[1.0, 2.0, 3.0]])], r"Bag 0 has the shape \(1, 3\)"),
         ([([0.0, 1.0], [])], "Bag 0 is empty"),
     ],
@@ -267,7 +267,7 @@ def test_pickled_it_answers_the_same(fitted: MIVClassifier) -> None:
         ({"labels": [0, 1]}, "12 exemplars and 2 labels"),
         ({"bags": [np.zeros((2, 8))] * 11 + [np.zeros((2, 7))]}, r"Bag 11 has the shape \(2, 7\)"),
         ({"bags": [np.zeros((2, 8))] * 11 + [np.zeros((0, 8))]}, "Bag 11 is empty"),
-        ({"bags": [np.full((2, 8), np.nan)] * 12}, "NaN or infinite"),
+        ({"bags": [np.full((2, 8), np.nan)] * 12}, "NaN or infinity"),
         ({"queries": np.zeros((12, 2, 8))}, r"Query 0 has the shape \(2, 8\)"),
     ],
 )
@@ -395,7 +395,7 @@ def test_a_weight_of_0_is_an_exemplar_less_and_equal_weights_change_nothing() ->
     ("weight", "message"),
     [
         ([1.0] * 11, r"sample_weight has the shape \(11,\)"),
-        ([-1.0] + [1.0] * 11, "negative, NaN or infinite"),
+        ([-1.0] + [1.0] * 11, "negative number, NaN or infinity"),
         ([0.0, 1.0] * 6, "fewer than two classes"),
         (["a"] * 12, "more than numbers"),
     ],

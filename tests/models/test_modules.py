@@ -155,13 +155,13 @@ def test_other_code_has_another_fingerprint() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"backbone": Brightness}, r"is the class Brightness. Expected an object of it: Brightness\(...\)"),
+        ({"backbone": Brightness}, r"is the class Brightness. Expected an instance: Brightness\(...\)"),
         ({"backbone": 3}, "backbone is a int. Expected a name, or a torch.nn.Module"),
         ({"backbone": Wide(3, 4)}, "Set self.channels in it, or pass channels"),
-        ({"backbone": Brightness(), "channels": 3}, "has 2. Leave it out"),
-        ({"backbone": Brightness(), "backbone_options": {"factor": 2}}, "given as a module. Leave the options out"),
+        ({"backbone": Brightness(), "channels": 3}, "has 2. Omit channels"),
+        ({"backbone": Brightness(), "backbone_options": {"factor": 2}}, "is a module. Omit the options"),
         ({"pooling": nn.Linear(2, 2), "channels": 2}, "subclass of miv.Pooling"),
-        ({"pooling": GatedAttentionPooling(3), "channels": 2}, "Make the pooling with channels=2"),
+        ({"pooling": GatedAttentionPooling(3), "channels": 2}, "Create the pooling with channels=2"),
         ({"pooling": GatedAttentionPooling(2), "channels": 2, "start": "similar"}, "starts as 'paper'"),
     ],
 )
@@ -173,7 +173,7 @@ def test_wrong_parts_are_refused(arguments: dict[str, Any], words: str) -> None:
 def test_wrong_features_and_instances_are_refused() -> None:
     verifier = Verifier("nearest", backbone=nn.Linear(3, 4), channels=5)
     bags = Bags.from_list([torch.randn(2, 3)])
-    with pytest.raises(MIVError, match=r"gave torch.float32 \(3, 4\).*Expected float features \(3, 5\)"):
+    with pytest.raises(MIVError, match=r"returned torch.float32 \(3, 4\).*Expected float features \(3, 5\)"):
         verifier(torch.randn(1, 3), bags)
     with pytest.raises(MIVError, match='kind = "image"'):
         verifier.verify([1.0, 2.0, 3.0], [[1.0, 2.0, 3.0]])
@@ -195,7 +195,7 @@ def test_a_device_that_is_not_there(device: str) -> None:
 
 @pytest.mark.parametrize("thing", [3, nn.Linear(2, 2), dict])
 def test_only_classes_of_modules_are_registered(thing: Any) -> None:
-    with pytest.raises(MIVError, match=r"Expected a class of torch\.nn\.Module"):
+    with pytest.raises(MIVError, match=r"Expected a subclass of torch\.nn\.Module"):
         miv.register_backbone("never")(thing)
     with pytest.raises(MIVError, match=r"Expected a subclass of miv\.Pooling"):
         miv.register_pooling("never")(thing)

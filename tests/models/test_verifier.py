@@ -64,8 +64,8 @@ def test_images_through_the_compact_cnn() -> None:
     [
         ({"pooling": "cap_vena", "channels": 4}, "Did you mean 'cap_vema'"),
         ({"backbone": "compact_cn"}, "Did you mean 'compact_cnn'"),
-        ({}, "say how long a vector is"),
-        ({"backbone": "compact_cnn", "channels": 4}, "leave it out"),
+        ({}, "needs the length of a vector"),
+        ({"backbone": "compact_cnn", "channels": 4}, "Omit channels"),
         ({"backbone": "compact_cnn", "backbone_options": {"sise": "small"}}, "Did you mean 'size'"),
         ({"backbone": "compact_cnn", "backbone_options": {"size": "smal"}}, "Did you mean 'small'"),
         ({"channels": 0}, "channels is 0"),
@@ -232,7 +232,7 @@ def test_dtypes_must_agree() -> None:
 
 
 def test_a_name_that_is_not_in_the_hub_cache() -> None:
-    with pytest.raises(MIVError, match="the hub did not give a verifier"):
+    with pytest.raises(MIVError, match="the hub has no such verifier"):
         Verifier.from_pretrained("nobody/nothing", local_files_only=True)
 
 

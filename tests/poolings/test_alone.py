@@ -42,7 +42,7 @@ def test_wrong_things_get_a_sentence() -> None:
     for given, words in (
         ((query, torch.randn(1, 2, 4)), "needs its mask"),
         ((query, [torch.randn(2, 4)]), "bags is a list"),
-        ((query, bags, torch.ones(1, 2, dtype=torch.bool)), "Leave the mask out"),
+        ((query, bags, torch.ones(1, 2, dtype=torch.bool)), "Omit the mask"),
         ((query, torch.randn(1, 2, 4), torch.ones(1, 2)), "a bool mask"),
         ((bags, query), "query is a Bags"),
         (([1.0], bags), "query is a list"),

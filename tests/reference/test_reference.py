@@ -209,7 +209,7 @@ def test_a_damaged_file_is_refused(text: str, message: str, tmp_path: Path) -> N
 def test_what_cannot_be_scored_is_refused() -> None:
     sets = tiny_sets("features", 12)
     for given_sets, splits, message in (
-        (sets, ("train",), "on which the logistic regression is fitted"),
+        (sets, ("train",), "which the logistic regression is fitted on"),
         (sets, ("tset",), "Did you mean 'test'"),
         ({"train": sets["train"]}, None, "no split but train"),
         ({"test": sets["test"], "validation": texts()}, None, "instances of one kind"),

@@ -263,10 +263,10 @@ def test_an_audit_of_something_else_is_refused(tmp_path: Path) -> None:
     answers = [replace(model, answers=model.answers.take([0, 1, 2])) for model in given.models]
     calibrated = [replace(model, point=OperatingPoint(threshold=0.7)) for model in given.models]
     for changed, message in (
-        (ReportSource("tiny", "test", others, answers), "an audit of other exemplars than those of tiny, split test"),
-        (replace(given, models=given.models[:1]), "audits runs/mi_net , which is none of the models"),
-        (replace(given, models=calibrated), "before it was calibrated anew"),
-        (source("features"), "which is none of the models"),  # the same data, but not these verifiers
+        (ReportSource("tiny", "test", others, answers), "not an audit of the exemplars of tiny, split test"),
+        (replace(given, models=given.models[:1]), "audits runs/mi_net , which is not in this report"),
+        (replace(given, models=calibrated), "before it was recalibrated"),
+        (source("features"), "which is not in this report"),  # the same data, but not these verifiers
     ):
         with pytest.raises(MIVError, match=message):
             write_report(changed, tmp_path / "report.html", audit=tmp_path / "audit.json")

@@ -1,4 +1,4 @@
-"""Is a verifier right for the right reason? What it says of exemplars, and of the same exemplars changed."""
+"""Is a verifier right for the right reason? Its answers for exemplars, and for the same exemplars changed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,14 +28,14 @@ from miv.runtime.progress import Progress, SilentProgress
 
 @dataclass(frozen=True)
 class Subject:
-    """A verifier, the exemplars that it is asked about, and the features of their pool."""
+    """A verifier, its exemplars, and the features of their pool."""
 
     verifier: Verifier
     exemplars: ExemplarSet
     features: NDArray[np.float32]
 
     def answers(self, exemplars: ExemplarSet) -> Predictions:
-        """What the verifier says of exemplars on the same pool."""
+        """The verifier's answers for exemplars on the same pool."""
         return predict(self.verifier, exemplars, self.features)
 
     def yes(self, answers: Predictions) -> Mask:
@@ -54,24 +54,24 @@ def audit(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> Document:
-    """Audit a verifier on exemplars whose witnesses are known.
+    """Audit a verifier on exemplars with known witnesses.
 
     Args:
-        verifier: any.
-        exemplars: with witnesses; classes and groups make for better queries and distractors.
-        witnesses: a method of ``miv.explain`` that says what the verifier looked at; by default its attention, and
-            leave-one-out where it has none.
-        most: more exemplars than this are not looked at, but a random choice of so many.
+        verifier: the verifier.
+        exemplars: exemplars with witnesses; classes and groups give better queries and distractors.
+        witnesses: a method of ``miv.explain`` that says what the verifier looked at; by default attention, or
+            leave-one-out without attention.
+        most: maximum number of exemplars; if there are more, a random sample of this size is used.
         seed: start of the random numbers.
-        cache: folder of features; without it nothing is kept.
-        progress: is told how far it is.
+        cache: folder of the feature cache; without it, nothing is stored.
+        progress: reports progress.
 
     Returns:
         Plain values for JSON: ``metrics``, ``reasons``, ``delete_witnesses``, ``delete_others``, ``swap_query`` and
-        ``sensitivity``; docs/audit.md says what each means. A part that the exemplars do not allow is ``None``.
+        ``sensitivity``; docs/audit.md says what each means. A part that the exemplars do not support is ``None``.
     """
     if exemplars.witness is None:
-        raise MIVError("The witnesses of these exemplars are not known. An audit needs a set that says which they are.")
+        raise MIVError("The witnesses of these exemplars are unknown. An audit needs a set with known witnesses.")
     progress = progress or SilentProgress()
     random = np.random.default_rng(seed)
     if most is not None and len(exemplars) > most:
@@ -147,9 +147,10 @@ _SENSITIVITY = (
 def sensitivity(
     subject: Subject, given: Predictions, name: str, times: int, how: str, random: np.random.Generator
 ) -> Document:
-    """What becomes of the answers when bags grow: by the same instances again, or by distractors.
+    """How the answers change when bags grow, with repeated instances or with distractors.
 
-    Not every exemplar has distractors, so ``given`` in the result is what was said of the same exemplars before.
+    Not every exemplar has distractors, so ``given`` in the result has the answers for the same exemplars before the
+    change.
     """
     exemplars = subject.exemplars
     changed: Changed | None = Changed(exemplars, np.arange(len(exemplars)))

@@ -1,4 +1,4 @@
-"""The audits of several verifiers on the same exemplars, as one document, and as tables for people."""
+"""The audits of several verifiers on the same exemplars, as one document and as tables."""
 
 import json
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class AuditReport:
         return "\n\n".join([top, heading(self.about, self.models), f"## What it says\n\n{said}", *blocks]) + "\n"
 
     def save(self, path: Path) -> None:
-        """Write JSON, Markdown or text, as the name says, whole or not at all."""
+        """Write JSON, Markdown or text, depending on the suffix, atomically."""
         check_suffix(path)
         if path.suffix == ".json":
             text = json.dumps(self.document(), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
@@ -101,6 +101,6 @@ def audit_models(
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a name that does not say what to write."""
+    """Raise an error for an unknown suffix."""
     if path.suffix not in SUFFIXES:
         raise MIVError(f"{path} ends with {path.suffix!r}. Expected {', '.join(SUFFIXES)}.")

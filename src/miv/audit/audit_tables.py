@@ -1,4 +1,4 @@
-"""The tables of an audit, a row a model."""
+"""The tables of an audit, with one row per model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ Table = tuple[str, str, list[Row]]  # title, note, rows
 
 
 def tables(models: dict[str, Document]) -> list[Table]:
-    """The tables of these models; that of the unit tests where they were run."""
+    """The tables of these models, including the unit tests if they were run."""
 
     def rows(make: Callable[[Document], Row]) -> list[Row]:
         return [{"model": name, **make(model)} for name, model in models.items()]
@@ -30,7 +30,7 @@ def tables(models: dict[str, Document]) -> list[Table]:
 
 
 def summary_rows(models: dict[str, Document]) -> list[Row]:
-    """One table of the figures that tell most, a row a model."""
+    """One table of the main figures, with one row per model."""
     return [{"model": name, **_summary_row(model)} for name, model in models.items()]
 
 

@@ -1,4 +1,4 @@
-"""Exemplars changed in one way whose right answer is known: members taken away or added, another query."""
+"""Change exemplars so that the right answer is known: remove or add members, or swap the query."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,14 +13,14 @@ Random = np.random.Generator
 
 
 class Changed(NamedTuple):
-    """Changed exemplars, and the places ``(E',)`` of those they were made of in the set that was given."""
+    """Changed exemplars, and the places ``(E',)`` of the originals in the given set."""
 
     exemplars: ExemplarSet
     places: NDArray[np.int64]
 
 
 def keep_members(exemplars: ExemplarSet, kept: NDArray[np.bool_]) -> ExemplarSet:
-    """Keep the bag members where ``kept`` ``(T,)`` is true, at least one a bag; the labels stay as they are."""
+    """Keep the bag members where ``kept`` ``(T,)`` is true, at least one per bag; the labels are unchanged."""
     return ExemplarSet(
         exemplars.pool,
         exemplars.query,
@@ -33,7 +33,7 @@ def keep_members(exemplars: ExemplarSet, kept: NDArray[np.bool_]) -> ExemplarSet
 
 
 def add_members(exemplars: ExemplarSet, added: Sequence[NDArray[np.int64]]) -> ExemplarSet:
-    """Put further instances, none of them a witness, at the end of each bag."""
+    """Append instances that are not witnesses to each bag."""
     ptr = csr.borders([len(instances) for instances in added])
     owner = np.concatenate([exemplars.owner, csr.owners(ptr)])
     order = np.argsort(owner, kind="stable")
@@ -50,7 +50,7 @@ def add_members(exemplars: ExemplarSet, added: Sequence[NDArray[np.int64]]) -> E
 
 
 def repeat_members(exemplars: ExemplarSet, times: int) -> ExemplarSet:
-    """Put every bag member in so many times: a larger bag of the same content."""
+    """Repeat every bag member: a larger bag with the same content."""
     place = np.concatenate([np.tile(np.arange(*span), times) for span in _spans(exemplars)])
     return ExemplarSet(
         exemplars.pool,
@@ -64,7 +64,7 @@ def repeat_members(exemplars: ExemplarSet, times: int) -> ExemplarSet:
 
 
 def delete_as_many_others(exemplars: ExemplarSet, witness: NDArray[np.bool_], random: Random) -> ExemplarSet:
-    """Take away, at random, as many members that are no witness as there are witnesses, or all there are."""
+    """Remove random non-witnesses, as many as there are witnesses, or all of them."""
     kept = np.ones(len(witness), bool)
     for start, end in _spans(exemplars):
         others = start + np.flatnonzero(~witness[start:end])
@@ -74,10 +74,10 @@ def delete_as_many_others(exemplars: ExemplarSet, witness: NDArray[np.bool_], ra
 
 
 def swap_queries(exemplars: ExemplarSet, chosen: NDArray[np.int64], random: Random) -> ExemplarSet | None:
-    """Ask of each chosen bag another query, of the same group and of a class that is not in the bag.
+    """Give each chosen bag another query, of the same group and of a class that is not in the bag.
 
-    Where classes are not known it is any other query of the group that is not in the bag. An exemplar without such a
-    query is left out; ``None`` where none is left.
+    If classes are unknown, use any other query of the group that is not in the bag. Exemplars without such a query are
+    dropped; ``None`` if none is left.
     """
     group = groups_of(exemplars)
     queries = {one: np.unique(exemplars.query[group == one]) for one in np.unique(group[chosen])}
@@ -108,10 +108,10 @@ def swap_queries(exemplars: ExemplarSet, chosen: NDArray[np.int64], random: Rand
 
 
 def add_distractors(exemplars: ExemplarSet, times: int, other_groups: bool, random: Random) -> Changed | None:
-    """Make each bag so many times as large with members of negative bags, of its own group or of the others.
+    """Enlarge each bag by a factor with members of negative bags, of its own group or of the others.
 
-    Never of the query's class, where classes are known, and never one that the bag has already. An exemplar for
-    which there is none is left out; ``None`` where none is left.
+    They are never of the query's class, if classes are known, and never already in the bag. Exemplars without
+    candidates are dropped; ``None`` if none is left.
     """
     group, classes = groups_of(exemplars), exemplars.pool.classes
     negative = exemplars.label[exemplars.owner] == 0
@@ -134,7 +134,7 @@ def add_distractors(exemplars: ExemplarSet, times: int, other_groups: bool, rand
 
 
 def groups_of(exemplars: ExemplarSet) -> NDArray[np.object_]:
-    """``(E,)`` the group of each exemplar; one and the same where the set has none."""
+    """The group ``(E,)`` of each exemplar; a single group if the set has none."""
     return np.full(len(exemplars), "", object) if exemplars.group is None else exemplars.group
 
 

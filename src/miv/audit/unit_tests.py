@@ -1,4 +1,4 @@
-"""Does a pooling learn what multiple instance verification assumes? Tests that tempt it to learn something else.
+"""Does a pooling learn what multiple instance verification assumes? Tests that offer it a shortcut.
 
 After the algorithmic unit tests of Raff and Holt (2023), "Reproducibility in Multiple Instance Learning: A Case For
 Algorithmic Unit Tests", with a query: each exemplar has a class of its own, of which the query is one instance and
@@ -120,10 +120,10 @@ def run_unit_tests(
         pooling: a name from ``miv.list_poolings()``.
         pooling_options: its options.
         tests: which tests.
-        steps: of training, each on a fresh batch.
+        steps: number of training steps, each on a fresh batch.
         seed: start of the random numbers.
-        seeds: how many trainings, from ``seed`` on.
-        progress: is told how far it is.
+        seeds: number of trainings, starting with ``seed``.
+        progress: reports progress.
 
     Returns:
         By test ``train_auroc`` and ``test_auroc``, of fresh exemplars under the law of training and of the test, the
@@ -144,8 +144,8 @@ def run_unit_tests(
 def judge(runs: Sequence[dict[str, Any]]) -> str:
     """The outcome of a test, from the ``train_auroc`` and ``test_auroc`` of each training.
 
-    ``not learnt`` where even under the law of training the mean is below 0.7; ``fail`` where the mean of the test is
-    below 0.5; ``pass`` where no training lost more than 0.05; else ``weak``.
+    ``not learnt`` if the mean is below 0.7 even under the training law; ``fail`` if the test mean is below 0.5;
+    ``pass`` if no training lost more than 0.05; else ``weak``.
 
     >>> judge([{"train_auroc": 0.99, "test_auroc": 0.96}, {"train_auroc": 0.99, "test_auroc": 0.70}])
     'weak'

@@ -1,4 +1,4 @@
-"""From instances to feature vectors, one file a backbone."""
+"""From instances to feature vectors, with one file per backbone."""
 
 from miv.backbones import compact_cnn, features, hf, hog, hog_cnn, pixels, timm  # noqa: F401
 from miv.backbones.backbone_base import BACKBONES, Backbone

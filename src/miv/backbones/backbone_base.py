@@ -1,4 +1,4 @@
-"""What a backbone is: instances in, feature vectors out."""
+"""The base class of backbones: instances in, feature vectors out."""
 
 import hashlib
 import json
@@ -19,33 +19,33 @@ from miv.registry import Registry, options_of
 
 
 class Backbone(nn.Module):
-    """Turns instances ``(U, *instance_shape)`` into features ``(U, channels)``, query and targets alike.
+    """Maps instances ``(U, *instance_shape)`` to features ``(U, channels)``, for queries and targets alike.
 
-    Every backbone of the package is one. A verifier also takes any other ``nn.Module`` whose ``forward`` maps
-    instances ``(U, ...)`` to features ``(U, C)``, and reads these attributes of it where they exist:
+    Every backbone of the package is a subclass. A verifier also takes any other ``nn.Module`` that maps instances
+    ``(U, ...)`` to features ``(U, C)``, and reads these attributes if they exist:
 
-    - ``channels``: ``C``. Without it, say ``Verifier(..., channels=C)``.
-    - ``kind``: what an instance is, ``"image"``, ``"text"`` or ``"features"``. ``verify`` and training need it.
+    - ``channels``: ``C``. Without it, pass ``Verifier(..., channels=C)``.
+    - ``kind``: kind of instance, ``"image"``, ``"text"`` or ``"features"``. ``verify`` and training need it.
     - ``prepare(values)``: ``U`` values of an ``InstancePool`` to the tensor ``(U, ...)`` that ``forward`` takes.
       Without it, images become float ``(U, 1 or 3, H, W)`` from 0 to 1, and feature vectors float32 ``(U, L)``.
 
-    ``miv.register_backbone`` gives a class a name, so that a verifier with it can be saved and loaded. Subclass
-    ``Backbone`` to have more: files beside the weights, layers to count, a check of the shape.
+    ``miv.register_backbone`` registers a class under a name, so that a verifier with it can be saved and loaded.
+    Subclass ``Backbone`` for more: extra files, a stack of layers, a shape check.
 
-    What it gives for an instance never depends on the other instances of the batch; only BatchNorm that is
-    being trained breaks that, and a pretrained backbone keeps its BatchNorm as it was (``freeze_batch_norm``).
+    The features of an instance never depend on the rest of the batch. The only exception is BatchNorm in training, and
+    a pretrained backbone keeps its BatchNorm fixed (``freeze_batch_norm``).
     """
 
-    kind: InstanceKind  # of the instances it takes, as in InstancePool
+    kind: InstanceKind  # kind of instances, as in InstancePool
     channels: int
-    instance_shape: tuple[int | None, ...]  # None where any length will do
+    instance_shape: tuple[int | None, ...]  # None: any length
     instance_dtype: torch.dtype | None = None  # None: floating point
-    files: tuple[str, ...] = ()  # what save_files writes
-    libraries: tuple[str, ...] = ()  # whose code decides on the features, beside torch and miv
-    is_identity: bool = False  # whether features are the instances as they are, so that there is nothing to compute
+    files: tuple[str, ...] = ()  # written by save_files
+    libraries: tuple[str, ...] = ()  # libraries that affect the features, other than torch and miv
+    is_identity: bool = False  # whether the features are the instances themselves, so there is nothing to compute
     freeze_batch_norm: bool = False
     frozen: bool = False
-    trainable_layers: int | None = None  # how many of the last layers learn after unfreeze(); None: everything
+    trainable_layers: int | None = None  # number of last layers that train after unfreeze(); None: all
 
     def __call__(self, instances: Tensor) -> Tensor:
         """Check the shape, then embed."""
@@ -57,42 +57,42 @@ class Backbone(nn.Module):
             wanted = ", ".join(str(length or "any") for length in shape)
             raise MIVError(
                 f"The instances are {instances.dtype} {tuple(instances.shape)}. Expected {dtype or 'float'} "
-                f"(number of instances, {wanted}), as prepare() gives."
+                f"(number of instances, {wanted}), as returned by prepare()."
             )
         features: Tensor = super().__call__(instances)
         return features
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
-        """Turn ``U`` values of an ``InstancePool`` into the tensor ``(U, *instance_shape)`` that is embedded."""
+        """Convert ``U`` values of an ``InstancePool`` to the tensor ``(U, *instance_shape)`` to embed."""
         raise NotImplementedError
 
     def count_cut(self, values: NDArray[Any]) -> int:
-        """How many of the values of an ``InstancePool`` ``prepare`` cuts off, as they are too long."""
+        """Number of values of an ``InstancePool`` that ``prepare`` truncates because they are too long."""
         return 0
 
     def check(self, pool: InstancePool) -> None:
-        """Refuse instances of another kind, or another form, before any work."""
+        """Raise an error before any work if the instances have the wrong kind or form."""
         check_kind(pool, self.kind)
         self.prepare(pool.values[:1])
 
     def configuration(self) -> dict[str, Any]:
-        """Return the options that make this backbone anew, weights aside, without reading anything else."""
+        """Return the options that recreate this backbone, except its weights, without reading anything else."""
         return options_of(self) or {}
 
     def save_files(self, folder: Path) -> None:
-        """Write what neither the configuration nor the weights hold (a tokenizer), under the names in ``files``."""
+        """Write what is in neither the configuration nor the weights (a tokenizer), under the names in ``files``."""
 
     def load_files(self, folder: Path) -> None:
-        """Read back what ``save_files`` wrote."""
+        """Read the output of ``save_files``."""
 
     def freeze(self) -> Self:
-        """Keep everything as it is: no gradient, and no training mode, until ``unfreeze``."""
+        """Fix all weights: no gradient and no training mode until ``unfreeze``."""
         self.frozen = True
         self.requires_grad_(False)
         return self.train(self.training)
 
     def unfreeze(self) -> Self:
-        """Let everything learn, or the last ``trainable_layers``; BatchNorm not where ``freeze_batch_norm`` holds."""
+        """Train everything, or the last ``trainable_layers``, except BatchNorm if ``freeze_batch_norm`` is set."""
         self.frozen = False
         self.requires_grad_(self.trainable_layers is None)
         if self.trainable_layers is not None:
@@ -101,45 +101,45 @@ class Backbone(nn.Module):
         return self.train(self.training)
 
     def train_only_last(self, layers: int | None) -> Self:
-        """Let only so many of the last layers learn; ``None`` lets everything."""
+        """Train only this many of the last layers; ``None`` trains everything."""
         if layers is not None:
             self.last_layers(layers)
         self.trainable_layers = layers
         return self if self.frozen else self.unfreeze()
 
     def last_layers(self, count: int) -> list[nn.Module]:
-        """The last layers of a stack, and what comes after them; only transformers are such stacks."""
+        """The last layers of a stack and what follows them; only transformers are such stacks."""
         raise MIVError(
-            f"trainable_layers is {count}, but this backbone has no stack of layers to count. Leave it out, or take a "
-            "transformer: hf:<name or folder> of an encoder of texts (BERT, MiniLM) or of images (ViT)."
+            f"trainable_layers is {count}, but this backbone is not a stack of layers. Omit it, or use a "
+            "transformer: hf:<name or folder> of a text encoder (BERT, MiniLM) or an image encoder (ViT)."
         )
 
     @classmethod
     def is_pretrained(cls, options: dict[str, Any]) -> bool:
-        """Whether a backbone of these options begins with pretrained weights, which a high learning rate destroys."""
+        """Whether a backbone with these options starts with pretrained weights, which a high learning rate destroys."""
         return False
 
     def train(self, mode: bool = True) -> Self:
-        """Set the training mode of all that is not frozen."""
+        """Set the training mode of everything that is not frozen."""
         super().train(mode and not self.frozen)
-        self.training = mode  # of the whole; a frozen backbone has its parts in evaluation mode
+        self.training = mode  # of the module itself; the parts of a frozen backbone stay in evaluation mode
         if self.freeze_batch_norm:
             for module in self.modules():
                 if isinstance(module, _BatchNorm):
-                    module.eval().requires_grad_(False)  # neither statistics nor scale and offset move
+                    module.eval().requires_grad_(False)  # statistics, scale and offset all stay fixed
         return self
 
     def fingerprint(self) -> str:
-        """SHA-256 over configuration and weights: equal where equal instances get equal features."""
+        """SHA-256 of configuration and weights; equal fingerprints give equal features for equal instances."""
         made_of = {"class": type(self).__qualname__, **self.configuration()}
         digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode())
         add_weights(digest, self.state_dict())
         return digest.hexdigest()
 
 
-# Of modules, not of backbones only: a plain module of somebody else is registered as it is, and wrapped when made.
+# Of modules, not only backbones: a plain module is registered unchanged and wrapped on creation.
 BACKBONES: Registry[nn.Module] = Registry(
-    "backbone", " One of your own has to be registered first: import the file with its @miv.register_backbone."
+    "backbone", " Register your own first: import the file with its @miv.register_backbone."
 )
 
 
@@ -152,10 +152,10 @@ _BACKBONES_FOR: dict[InstanceKind, str] = {
 
 
 def check_kind(pool: InstancePool, expected: InstanceKind) -> None:
-    """Refuse instances of a kind that a backbone does not take."""
+    """Raise an error for instances of a kind that a backbone does not take."""
     if pool.kind != expected:
         raise MIVError(
-            f"The instances are {_WORDS[pool.kind]}, and the backbone takes {_WORDS[expected]}. Give it a set of "
+            f"The instances are {_WORDS[pool.kind]}, but the backbone takes {_WORDS[expected]}. Use a set of "
             f"{_WORDS[expected]}, or use a verifier for {_WORDS[pool.kind]}: one with the backbone "
             f"{_BACKBONES_FOR[pool.kind]}."
         )
@@ -173,7 +173,7 @@ def check_images(values: NDArray[Any], colour: bool | None = None) -> Tensor:
 
 
 def is_being_loaded() -> bool:
-    """Whether a saved verifier is being made anew, on the meta device: its file must not have anything fetched."""
+    """Whether a saved verifier is being loaded on the meta device; its file must not trigger downloads."""
     return torch.get_default_device().type == "meta"
 
 

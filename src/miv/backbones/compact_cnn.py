@@ -9,7 +9,7 @@ from miv.backbones.backbone_base import Backbone, check_images, whole_number
 from miv.backbones.backbone_names import register_backbone
 from miv.errors import unknown_name
 
-# Side and channels of the first convolution, which halves the image, and then channels and stride of each block.
+# Side and channels of the first convolution, which halves the image; then channels and stride of each block.
 PLANS = {
     "small": (3, 24, ((48, 2), (96, 2))),
     "large": (5, 32, ((48, 1), (96, 2), (128, 2))),
@@ -18,12 +18,13 @@ _RELU_GAIN = (2 / (1 - 1 / torch.pi)) ** 0.5  # after it and a ReLU, the varianc
 
 
 class StandardisedConv(nn.Conv2d):
-    r"""A convolution whose filters are normalised, in place of what they give (Brock et al. 2021).
+    r"""A convolution with normalised filters instead of normalised outputs (Brock et al. 2021).
 
     .. math:: \hat W_i = g_i \, \gamma \, \frac{W_i - \mu_i}{\sqrt{n} \, \sigma_i}
 
     Mean and deviation of filter :math:`i` are taken over its :math:`n` inputs, and :math:`\gamma` is the gain of a
-    ReLU. It trains as if with BatchNorm, but an image never sees its batch, and keeps how much ink it has.
+    ReLU. It trains like BatchNorm, but the features of an image do not depend on its batch, and the amount of ink is
+    kept.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
@@ -40,7 +41,7 @@ class StandardisedConv(nn.Conv2d):
 
 
 class ConvolutionBlock(nn.Module):
-    """Two convolutions beside a short cut; the strength of the two starts low."""
+    """Two convolutions with a skip connection; their strength starts low."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -60,18 +61,18 @@ class ConvolutionBlock(nn.Module):
 
 @register_backbone("compact_cnn")
 class CompactCNN(Backbone):
-    """A small residual network for small grey images, to be trained from nothing on a CPU.
+    """A small residual network for small grey images, to train from scratch on a CPU.
 
-    Features are the global average over the picture, or, with a ``grid``, a linear map of the averages over its
-    fields, which keeps where in the picture things are. One core of a CPU trains on 2,200 images of 28 × 28 a second
+    The features are the global average over the image or, with a ``grid``, a linear map of the averages over its
+    fields, which keeps positions. One CPU core trains on 2,200 images of 28 × 28 per second
     (``small``, 96 channels, 0.16 M parameters) or on 540 (``large``, 128 channels, 0.44 M parameters).
 
     Args:
         size: ``small`` or ``large``.
-        grid: fields along each side of the picture, 1 to 16; 1 is the global average.
-        features: length of the features where the grid has more than one field.
-        shift: once it has learned, features are the mean over the picture and its copies shifted by up to so many
-            pixels each way, ``(2 shift + 1)²`` in all: steadier, at so many times the cost.
+        grid: fields along each side of the image, 1 to 16; 1 is the global average.
+        features: length of the features if the grid has more than one field.
+        shift: after training, features are the mean over the image and its copies shifted by up to this many pixels in
+            each direction, ``(2 shift + 1)²`` in total: more stable, at that many times the cost.
     """
 
     kind = "image"
@@ -114,7 +115,7 @@ class CompactCNN(Backbone):
         return torch.stack(copies).mean(dim=0)  # (U, C)
 
     def _embed(self, instances: Tensor) -> Tensor:
-        # Channels last is the layout in which a CPU convolves fastest.
+        # Channels last is the fastest layout for convolutions on a CPU.
         images = instances.contiguous(memory_format=torch.channels_last)  # (U, 1, H, W)
         maps: Tensor = self.layers(images)  # (U, channels of the last block, H/8, W/8)
         if self.project is None:

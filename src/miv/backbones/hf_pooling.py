@@ -1,4 +1,4 @@
-"""How a sentence encoder turns the vectors of its tokens into one: as its own files declare."""
+"""The token pooling of a sentence encoder, as declared in its own files."""
 
 import json
 import warnings
@@ -8,17 +8,17 @@ from typing import Any, Literal
 from miv.errors import MIVError, MIVWarning, unknown_name
 
 TokenPooling = Literal["mean", "cls"]
-POOLING_NAME = "1_Pooling/config.json"  # where sentence-transformers keeps it
+POOLING_NAME = "1_Pooling/config.json"  # as in sentence-transformers
 _KNOWN: tuple[TokenPooling, ...] = ("mean", "cls")
 
 
 def choose_pooling(given: str | None, name: str, source: str | None) -> TokenPooling:
-    """Return what was asked for, else what the model declares, else ``mean``.
+    """Return the requested pooling, else the one that the model declares, else ``mean``.
 
     Args:
-        given: what was asked for.
-        name: what the model is called in messages.
-        source: its folder, or its name on the hub; ``None`` where nothing is to be read.
+        given: the requested pooling.
+        name: the model's name in messages.
+        source: its folder, or its name on the hub; ``None`` to read nothing.
     """
     if given is not None and given not in _KNOWN:
         raise unknown_name("pooling of tokens named", str(given), _KNOWN)
@@ -26,14 +26,14 @@ def choose_pooling(given: str | None, name: str, source: str | None) -> TokenPoo
     if given is None:
         if declared is not None and declared not in _KNOWN:
             raise MIVError(
-                f"hf:{name} declares the pooling {declared!r} in {POOLING_NAME}. Expected mean or cls. Choose one of "
-                "the two yourself: backbone_options pooling=mean or pooling=cls."
+                f"hf:{name} declares the pooling {declared!r} in {POOLING_NAME}. Expected mean or cls. Set one of "
+                "them: backbone_options pooling=mean or pooling=cls."
             )
         return next((known for known in _KNOWN if known == declared), "mean")
     if declared is not None and declared != given:
         warnings.warn(
-            f"The pooling of tokens is {given!r}, but hf:{name} was trained with {declared!r}, and its features are "
-            f"worse with another one. Leave the option pooling out to use {declared!r}.",
+            f"The pooling of tokens is {given!r}, but hf:{name} was trained with {declared!r}, and features are "
+            f"worse with another pooling. Omit the option pooling to use {declared!r}.",
             MIVWarning,
             stacklevel=2,
         )
@@ -41,7 +41,7 @@ def choose_pooling(given: str | None, name: str, source: str | None) -> TokenPoo
 
 
 def _declared(name: str, source: str) -> str | None:
-    """What the model's folder, or its page on the hub, says; ``None`` where it says nothing."""
+    """The pooling declared in the model's folder or on the hub; ``None`` if there is none."""
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
@@ -50,8 +50,8 @@ def _declared(name: str, source: str) -> str | None:
         document = json.loads(path.read_text(encoding="utf-8"))
     except LocalEntryNotFoundError:
         warnings.warn(
-            f"The hub did not answer, so it is not known how hf:{name} pools its tokens. Taking the mean. Say which "
-            "it is by the option pooling.",
+            f"The hub did not answer, so the token pooling of hf:{name} is unknown. Using the mean. Set "
+            "the option pooling to choose.",
             MIVWarning,
             stacklevel=3,
         )
@@ -66,7 +66,7 @@ def _declared(name: str, source: str) -> str | None:
 
 
 def _mode(document: dict[str, Any]) -> str | None:
-    """The mode, in either of the two ways in which sentence-transformers writes it.
+    """The mode, in either of the two formats of sentence-transformers.
 
     >>> _mode({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}), _mode({"pooling_mode": "cls"})
     ('mean', 'cls')

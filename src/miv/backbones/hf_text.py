@@ -1,4 +1,4 @@
-"""Texts for an encoder of ``transformers``: from strings to tokens to one vector each."""
+"""Texts for an encoder from ``transformers``: from strings to tokens to one vector per text."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -15,17 +15,18 @@ from miv.errors import MIVError
 from miv.io.instance_files import InstanceKind
 
 TOKENIZER_NAME = "tokenizer.json"
-_TOGETHER = 1024  # texts that are counted together
+_TOGETHER = 1024  # texts counted together
 _MOST_TOKENIZER_BYTES = 100_000_000
-# Texts of like length are embedded together: most are far shorter than the longest, and padding costs as much as words.
+# Texts of similar length are embedded together: most are much shorter than the longest, and padding costs as much as
+# words.
 _LENGTHS = (0, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 class TextReader:
-    """Tokenises texts and sums up what the encoder says of their tokens.
+    """Tokenises texts and pools the encoder's token vectors.
 
-    A prepared text is ``(2, max_tokens)`` int64: the numbers of its tokens, and 1 where there is one. All texts have
-    that one shape, so that they are joined and picked like rows of any tensor.
+    A prepared text is ``(2, max_tokens)`` int64: its token ids, and the mask with 1 for each token. All texts have
+    this shape, so they can be joined and indexed like rows of any tensor.
     """
 
     kind: InstanceKind = "text"
@@ -34,10 +35,10 @@ class TextReader:
     def __init__(self, config: Any, source: str | None, pooling: TokenPooling, max_tokens: int) -> None:
         longest = getattr(config, "max_position_embeddings", None) or 100_000
         if not isinstance(max_tokens, int) or not 3 <= max_tokens <= longest:
-            raise MIVError(f"max_tokens is {max_tokens}. Expected 3 to {longest}, the most that the encoder takes.")
+            raise MIVError(f"max_tokens is {max_tokens}. Expected 3 to {longest}, the maximum of the encoder.")
         self.pooling, self.max_tokens = pooling, max_tokens
         if not isinstance(getattr(config, "vocab_size", None), int) or not hasattr(config, "hidden_size"):
-            raise MIVError(f"A {config.model_type} is an encoder neither of texts nor of images.")
+            raise MIVError(f"A {config.model_type} is neither a text encoder nor an image encoder.")
         self.channels: int = config.hidden_size
         self.instance_shape = (2, max_tokens)
         self.vocabulary: int = config.vocab_size
@@ -56,12 +57,12 @@ class TextReader:
         return torch.from_numpy(tokens.reshape(len(encoded), 2, self.max_tokens))
 
     def count_cut(self, values: NDArray[Any]) -> int:
-        """How many of the strings have more than ``max_tokens`` tokens."""
+        """Number of strings with more than ``max_tokens`` tokens."""
         parts = (values[start : start + _TOGETHER] for start in range(0, len(values), _TOGETHER))
         return sum(bool(one.overflowing) for part in parts for one in self._encode(part))
 
     def _encode(self, values: NDArray[Any]) -> list[Any]:
-        # A lone surrogate, which Python lets a string hold, has no place in a tokenizer.
+        # Python strings may contain a lone surrogate, which a tokenizer cannot handle.
         texts = [text.encode("utf-8", "replace").decode("utf-8") for text in as_strings("texts", values)]
         encoded: list[Any] = self._ready().encode_batch_fast(texts)
         return encoded
@@ -81,7 +82,7 @@ class TextReader:
 
     def _embed(self, model: nn.Module, tokens: Tensor) -> Tensor:
         ids, mask = tokens.unbind(dim=1)  # (u, L) each
-        # A row without any token fills up a batch. It must not give NaN, which would spoil every gradient.
+        # A row without tokens is padding of the batch. It must not give NaN, which would spoil every gradient.
         mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], dim=1)
         hidden: Tensor = model(input_ids=ids, attention_mask=mask).last_hidden_state  # (u, L, C)
         if self.pooling == "cls":
@@ -97,7 +98,7 @@ class TextReader:
         path.write_text(self.tokenizer_json(), encoding="utf-8")
 
     def load_tokenizer(self, path: Path) -> None:
-        """Read what ``save_tokenizer`` wrote: plain JSON, which holds no code."""
+        """Read the output of ``save_tokenizer``: plain JSON without code."""
         from tokenizers import Tokenizer
 
         if not path.is_file():
@@ -111,13 +112,13 @@ class TextReader:
         except MIVError:
             raise
         except Exception as error:  # the library raises plain Exception
-            raise MIVError(f"{path} holds no tokenizer ({error}). The file is damaged; copy it anew.") from error
+            raise MIVError(f"{path} is not a tokenizer ({error}). The file is damaged; copy it again.") from error
         self._tokenizer = tokenizer
 
     def _ready(self) -> Any:
         if self._tokenizer is None:
             raise MIVError(
-                "This backbone was made from a configuration and has no tokenizer. Give it one: load_files()."
+                "This backbone was created from a configuration and has no tokenizer. Load one with load_files()."
             )
         return self._tokenizer
 
@@ -125,8 +126,8 @@ class TextReader:
         greatest = max(tokenizer.get_vocab().values(), default=0)
         if max(greatest, self.padding) >= self.vocabulary:
             raise MIVError(
-                f"The tokenizer numbers its tokens up to {max(greatest, self.padding)}, but the encoder knows "
-                f"{self.vocabulary}. The two do not belong together."
+                f"The tokenizer has token ids up to {max(greatest, self.padding)}, but the encoder has a vocabulary of "
+                f"{self.vocabulary}. They do not belong together."
             )
         tokenizer.enable_truncation(self.max_tokens)
         tokenizer.enable_padding(length=self.max_tokens, pad_id=self.padding)
@@ -138,6 +139,6 @@ def _pretrained_tokenizer(name: str) -> Any:
 
     try:
         return AutoTokenizer.from_pretrained(name, trust_remote_code=False).backend_tokenizer
-    except Exception as error:  # missing files, or a tokenizer that has no fast form
+    except Exception as error:  # missing files, or a tokenizer without a fast version
         reason = str(error).strip().split("\n")[0]
-        raise MIVError(f"hf:{name} has no tokenizer that can be read: {reason}") from error
+        raise MIVError(f"hf:{name} has no readable tokenizer: {reason}") from error

@@ -10,28 +10,29 @@ from miv.backbones.backbone_base import Backbone, whole_number
 from miv.backbones.backbone_names import register_backbone
 from miv.backbones.grey import resize, to_grey
 
-CLIP = 0.2  # the largest share that one direction of one cell may have of its block
-SMALLEST = 0.05  # of the gradients of a block, below which it counts as flat: paper is not quite white
+CLIP = 0.2  # maximum share of one direction of one cell in its block
+SMALLEST = 0.05  # blocks with smaller gradients count as flat: paper is not perfectly white
 
 
 @register_backbone("hog")
 class HistogramOfGradients(Backbone):
-    r"""Histogram of oriented gradients (Dalal and Triggs 2005): a fixed descriptor of images, with nothing to learn.
+    r"""Histogram of oriented gradients (Dalal and Triggs 2005): a fixed image descriptor without learning.
 
-    An image of any size is made grey and stretched to ``cells × cells`` cells of ``cell_size`` pixels a side. Each
-    pixel has a gradient of length :math:`m` and direction :math:`\theta`, taken without its sign, so that dark on light
-    and light on dark are the same. It votes with :math:`m` for the two nearest of ``orientations`` directions and for
+    An image of any size is converted to grey and stretched to ``cells × cells`` cells of ``cell_size`` pixels a side.
+    Each
+    pixel has a gradient of length :math:`m` and direction :math:`\theta`, without sign, so dark on light and light on
+    dark are the same. It votes with :math:`m` for the two nearest of ``orientations`` directions and for
     the cells around it, by distance:
 
     .. math:: h_{ck} = \sum_p m_p \, \max\{0, 1 - |\theta_p - \theta_k| / \Delta\} \, w_{cp}
 
-    Each block :math:`v` of 2 × 2 neighbouring cells is divided by :math:`\sqrt{\|v\|^2 + \epsilon^2}`, cut off at 0.2
-    and divided once more (L2-Hys). Features are all ``(cells - 1)²`` blocks, each of ``4 orientations`` numbers.
+    Each block :math:`v` of 2 × 2 neighbouring cells is divided by :math:`\sqrt{\|v\|^2 + \epsilon^2}`, clipped at 0.2
+    and divided again (L2-Hys). The features are all ``(cells - 1)²`` blocks with ``4 orientations`` numbers each.
 
     Args:
-        cells: along each side of the picture, 2 to 32.
+        cells: number of cells along each side of the image, 2 to 32.
         cell_size: pixels along each side of a cell, 2 to 32.
-        orientations: directions that are told apart, 2 to 36.
+        orientations: number of directions, 2 to 36.
     """
 
     kind = "image"
@@ -58,7 +59,7 @@ class HistogramOfGradients(Backbone):
         length = (right.square() + down.square()).sqrt()
         direction = torch.atan2(down, right) * (self.orientations / math.pi)  # in steps from one to the next
         votes = []
-        for step in range(self.orientations):  # one after the other: all at once would not fit a small cache
+        for step in range(self.orientations):  # one at a time: all at once would not fit a small cache
             half = self.orientations / 2
             apart = (direction - (step + 0.5) + half).remainder(self.orientations) - half  # around the half circle
             votes.append(resize(length * (1 - apart.abs()).clamp(min=0), (self.cells, self.cells)))

@@ -11,26 +11,26 @@ from miv.backbones.compact_cnn import CompactCNN
 from miv.backbones.grey import to_grey
 from miv.backbones.hog import HistogramOfGradients
 
-CELL_SIZE = 6  # small pictures have no more detail, and it costs a quarter of what 12 does
+CELL_SIZE = 6  # small images have no more detail, and it costs a quarter of 12
 
 
 @register_backbone("hog_cnn")
 class HogCNN(Backbone):
-    r"""A compact CNN beside a histogram of oriented gradients: it starts as good as the histogram and learns the rest.
+    r"""A compact CNN next to a histogram of oriented gradients: it starts as good as the histogram and learns the rest.
 
-    Both are brought to length 1 and stand side by side, so that the cosine of two pictures is a mean of two cosines,
+    Both are scaled to length 1 and concatenated, so the cosine of two images is a weighted mean of two cosines,
 
     .. math:: \cos(x, y) = w \cos_{HOG}(x, y) + (1 - w) \cos_{CNN}(x, y),
 
-    with a share :math:`w` that is learned and starts at a half. Trained from nothing on few pictures, the network
-    alone is far worse than the histogram.
+    with a learned share :math:`w` that starts at one half. Trained from scratch on few images, the network alone is
+    much worse than the histogram.
 
     Args:
-        size: of the network, ``small`` or ``large``.
-        grid: of the network, as in ``compact_cnn``.
-        features: of the network, as in ``compact_cnn``.
-        shift: of the network, as in ``compact_cnn``.
-        cells: of the histogram, as in ``hog``.
+        size: size of the network, ``small`` or ``large``.
+        grid: as in ``compact_cnn``.
+        features: as in ``compact_cnn``.
+        shift: as in ``compact_cnn``.
+        cells: as in ``hog``.
     """
 
     kind = "image"

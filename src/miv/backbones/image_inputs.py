@@ -1,4 +1,4 @@
-"""How backbones that were trained on colour photographs see the images of a pool."""
+"""Prepare the images of a pool for backbones trained on colour photographs."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -15,12 +15,12 @@ from miv.errors import MIVError
 
 @dataclass(frozen=True)
 class ImageView:
-    """Resize, spread grey over three channels, and normalise as in the backbone's pretraining.
+    """Resize, repeat grey in three channels, and normalise as in the backbone's pretraining.
 
     Args:
         size: ``(height, width)`` to stretch every image to.
-        mean: of each channel, on a scale from 0 to 1.
-        std: likewise.
+        mean: mean of each channel, on a scale from 0 to 1.
+        std: standard deviation of each channel, on the same scale.
     """
 
     size: tuple[int, int]
@@ -29,7 +29,7 @@ class ImageView:
 
     @classmethod
     def checked(cls, size: object, mean: object, std: object) -> "ImageView":
-        """Make one from values that may come from a file."""
+        """Create one from values that may come from a file."""
         height, width = _sides(size)
         red, green, blue = _numbers("image_std", std, 3, "three numbers above 0")
         if min(red, green, blue) <= 0:
@@ -38,7 +38,7 @@ class ImageView:
         return cls((height, width), (first, second, third), (red, green, blue))
 
     def options(self) -> dict[str, Any]:
-        """Return the options of a backbone that lead here."""
+        """Return the corresponding backbone options."""
         return {f"image_{name}": list(value) for name, value in asdict(self).items()}
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
@@ -47,7 +47,7 @@ class ImageView:
         if tuple(images.shape[2:]) != self.size:
             images = functional.interpolate(images, self.size, mode="bilinear", antialias=True)
         mean, std = torch.tensor(self.mean)[:, None, None], torch.tensor(self.std)[:, None, None]
-        return (images - mean) / std  # (U, 3, height, width): grey is spread here
+        return (images - mean) / std  # (U, 3, height, width): grey is repeated here
 
 
 def _sides(given: object) -> tuple[int, int]:

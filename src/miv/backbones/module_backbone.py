@@ -1,4 +1,4 @@
-"""A module of somebody else in the place of a backbone."""
+"""Use any module as a backbone."""
 
 import inspect
 from hashlib import sha256
@@ -17,12 +17,12 @@ from miv.registry import options_of
 
 
 def as_backbone(module: nn.Module, channels: int | None = None) -> Backbone:
-    """Return a backbone as it is, and any other module wrapped as one."""
+    """Return a backbone unchanged; wrap any other module."""
     return module if isinstance(module, Backbone) else ModuleBackbone(module, channels)
 
 
 class ModuleBackbone(Backbone):
-    """Any module that maps instances ``(U, ...)`` to features ``(U, C)``; see ``Backbone`` for what it may have.
+    """Any module that maps instances ``(U, ...)`` to features ``(U, C)``; see ``Backbone`` for optional attributes.
 
     Args:
         module: the module.
@@ -47,21 +47,21 @@ class ModuleBackbone(Backbone):
         kind = getattr(self.module, "kind", None)
         if kind is None:
             raise MIVError(
-                f"The backbone {self.called} does not say what its instances are. Give the class an attribute: "
+                f"The backbone {self.called} does not declare the kind of its instances. Add a class attribute: "
                 'kind = "image", "text" or "features".'
             )
         if kind not in get_args(InstanceKind):
-            raise unknown_name(f"kind of instance, as {self.called} says,", str(kind), get_args(InstanceKind))
+            raise unknown_name(f"kind of instance (declared by {self.called})", str(kind), get_args(InstanceKind))
         return kind
 
     def __call__(self, instances: Tensor) -> Tensor:
-        """Embed, then check what came out."""
+        """Embed, then check the output."""
         features = nn.Module.__call__(self, instances)
         given = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
         wanted = (len(instances), self.channels)
         if not isinstance(features, Tensor) or features.shape != wanted or not features.is_floating_point():
             raise MIVError(
-                f"The backbone {self.called} gave {given} for instances {tuple(instances.shape)}. Expected float "
+                f"The backbone {self.called} returned {given} for instances {tuple(instances.shape)}. Expected float "
                 f"features {wanted}: one row per instance."
             )
         return features
@@ -78,20 +78,20 @@ class ModuleBackbone(Backbone):
         if self.kind == "features":
             return torch.from_numpy(np.require(values, np.float32, requirements=["C", "W"]))
         raise MIVError(
-            f"The backbone {self.called} takes texts, but does not say how they become a tensor. Give the class a "
-            "method prepare(values): an array of U strings to a tensor (U, ...)."
+            f"The backbone {self.called} takes texts, but cannot convert them to a tensor. Add a "
+            "method prepare(values) that converts an array of U strings to a tensor (U, ...)."
         )
 
     def _checked(self, prepared: Any, count: int) -> Tensor:
         if not isinstance(prepared, Tensor) or len(prepared) != count:
             raise MIVError(
-                f"prepare() of the backbone {self.called} gave a {type(prepared).__name__} for {count} instances. "
+                f"prepare() of the backbone {self.called} returned a {type(prepared).__name__} for {count} instances. "
                 f"Expected a tensor of {count} rows."
             )
         return prepared
 
     def unfreeze(self) -> Self:
-        """Let everything learn but what the module itself keeps fixed."""
+        """Train everything except what the module itself keeps fixed."""
         super().unfreeze()
         for name, weight in self.module.named_parameters():
             if name in self._never_learns:
@@ -102,7 +102,7 @@ class ModuleBackbone(Backbone):
         return options_of(self.module) or {}
 
     def fingerprint(self) -> str:
-        """SHA-256 over weights and code; where the code cannot be read, of this one object alone."""
+        """SHA-256 of weights and code; if the code cannot be read, unique to this object."""
         try:
             code = inspect.getsource(type(self.module))
         except (OSError, TypeError):
@@ -119,11 +119,11 @@ def _channels(module: nn.Module, given: int | None) -> int:
     own = getattr(module, "channels", None)
     if own is None and given is None:
         raise MIVError(
-            f"The backbone {type(module).__name__} does not say how long its features are. Set self.channels in it, or "
+            f"The backbone {type(module).__name__} does not declare its feature length. Set self.channels in it, or "
             "pass channels to the verifier."
         )
     if None not in (own, given) and own != given:
-        raise MIVError(f"channels is {given}, but the backbone {type(module).__name__} has {own}. Leave it out.")
+        raise MIVError(f"channels is {given}, but the backbone {type(module).__name__} has {own}. Omit channels.")
     channels = given if own is None else own
     if not isinstance(channels, int) or isinstance(channels, bool) or channels < 1:
         raise MIVError(f"channels is {channels!r}. Expected a whole number above 0, the length of a feature vector.")

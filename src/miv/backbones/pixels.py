@@ -10,7 +10,7 @@ from miv.backbones.grey import resize, to_grey
 
 @register_backbone("pixels")
 class Pixels(Backbone):
-    """The image itself, made small and grey, less its mean: the plainest descriptor, with nothing to learn.
+    """The image itself, small, grey and mean-centred: the simplest descriptor, without learning.
 
     Args:
         size: pixels along each side of the small image, 2 to 128.

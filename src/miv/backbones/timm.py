@@ -14,18 +14,18 @@ from miv.errors import MIVError
 
 @register_backbone("timm")
 class Timm(Backbone):
-    """Any network of the library ``timm`` for images, such as ``resnet18`` or ``tf_efficientnetv2_b3``.
+    """Any image network of the library ``timm``, such as ``resnet18`` or ``tf_efficientnetv2_b3``.
 
     Args:
         name: the network's name in ``timm``, or ``local-dir:FOLDER`` for a folder with ``config.json`` and weights, as
-            ``timm`` saves it for the hub.
-        pretrained: fetch its pretrained weights; otherwise they are random.
+            saved by ``timm`` for the hub.
+        pretrained: download pretrained weights; otherwise weights are random.
         image_size: ``(height, width)`` or ``"112x96"``; by default the size of its pretraining.
-        freeze_batch_norm: keep BatchNorm as it is while all else learns; by default where it is pretrained.
-        checkpoint: a file of weights (.safetensors, .pth) to read instead of fetching them.
-        architecture: the network's name in ``timm``, where ``name`` is a folder. With it the folder is not read.
-        image_mean: of the three channels on a scale from 0 to 1; by default that of its pretraining.
-        image_std: likewise.
+        freeze_batch_norm: keep BatchNorm fixed in training; by default if the network is pretrained.
+        checkpoint: a file of weights (.safetensors, .pth) to use instead of downloading them.
+        architecture: the network's name in ``timm``, if ``name`` is a folder. With it, the folder is not read.
+        image_mean: mean of the three channels on a scale from 0 to 1; by default that of its pretraining.
+        image_std: standard deviation of the three channels, with the same scale and default.
     """
 
     kind = "image"
@@ -53,7 +53,7 @@ class Timm(Backbone):
         if architecture is None and name.startswith(LOCAL_FOLDER):
             self.name, of_folder, weights_there = read_folder(name)
             weights = weights or weights_there
-        if ":" in self.name or "/" in self.name:  # timm would fetch the network itself, which may be of any kind
+        if ":" in self.name or "/" in self.name:  # timm would download the network itself, which may be anything
             raise MIVError(
                 f"The network is {self.name!r}. Expected one of timm's own names, such as resnet18, or "
                 f"{LOCAL_FOLDER}FOLDER."
@@ -82,7 +82,7 @@ class Timm(Backbone):
             "image_size": list(self.view.size),
             "freeze_batch_norm": self.freeze_batch_norm,
         }
-        # Only what is not as timm has it, so that the fingerprints of all others stay what they were.
+        # Only what differs from timm's defaults, so that the fingerprints of all others stay the same.
         if self._is_from_folder:
             options["architecture"] = self.name
         for part, value in (("mean", self.view.mean), ("std", self.view.std)):
@@ -91,7 +91,7 @@ class Timm(Backbone):
         return options
 
     def fingerprint(self) -> str:
-        """Networks of one shape may differ in an activation or in how they see images, which no weight says."""
+        """Include name and image settings: networks with equal weights may differ in activations or preparation."""
         seen = f"{super().fingerprint()} {self.name} {self.view.options()}"
         return sha256(seen.encode()).hexdigest()
 
@@ -106,9 +106,9 @@ class Timm(Backbone):
 def _create(name: str, pretrained: bool) -> Any:
     try:
         import timm
-    except (ImportError, RuntimeError, AttributeError) as error:  # a torchvision of another build breaks in many ways
+    except (ImportError, RuntimeError, AttributeError) as error:  # a mismatched torchvision fails in many ways
         raise MIVError(
-            f"The backbone timm:{name} needs the library timm, and a torchvision that fits torch "
+            f"The backbone timm:{name} needs the library timm, and a torchvision that matches torch "
             f"({str(error).strip().splitlines()[0]}). Run: pip install 'miv[timm]'"
         ) from error
     if name not in timm.list_models() and name not in timm.list_pretrained():
@@ -118,5 +118,5 @@ def _create(name: str, pretrained: bool) -> Any:
     except Exception as error:  # no network, no such weights
         reason = str(error).strip().splitlines()[0]
         raise MIVError(
-            f"timm:{name} cannot be made: {reason}. Without pretrained weights: pretrained=False."
+            f"Cannot create timm:{name}: {reason}. Use pretrained=False to go without pretrained weights."
         ) from error

@@ -1,4 +1,4 @@
-"""What bags are made of, checked: each function refuses with what was given and what was expected."""
+"""Checks of the parts of bags; each error says what was given and what was expected."""
 
 from collections.abc import Sequence
 
@@ -15,16 +15,16 @@ def borders_of(sizes: Sequence[int] | Tensor, like: Tensor) -> Tensor:
 
 
 def describe(thing: object) -> str:
-    """Say what a value is, for an error."""
+    """Describe a value in an error."""
     if isinstance(thing, Tensor):
         return f"{str(thing.dtype).removeprefix('torch.')} {tuple(thing.shape)}"
     return f"a {type(thing).__name__}"
 
 
 def check_borders(values: Tensor, ptr: Tensor) -> None:
-    """Refuse borders that do not rise from 0 to the number of values, or leave a bag empty."""
+    """Raise an error unless borders increase from 0 to the number of values, with no empty bag."""
     if not isinstance(values, Tensor) or values.ndim == 0:
-        raise MIVError(f"values is {describe(values)}. Expected a tensor (T, ...), a row an instance.")
+        raise MIVError(f"values is {describe(values)}. Expected a tensor (T, ...) with one row per instance.")
     if not isinstance(ptr, Tensor) or ptr.dtype != torch.int64 or ptr.ndim != 1 or len(ptr) < 2:
         raise MIVError(f"ptr is {describe(ptr)}. Expected int64 of shape (B + 1,), with B of at least 1.")
     if ptr.device != values.device:
@@ -37,20 +37,20 @@ def check_borders(values: Tensor, ptr: Tensor) -> None:
     if int(sizes.min()) < 0:
         first = int((sizes < 0).nonzero()[0])
         raise MIVError(
-            f"ptr falls from {int(ptr[first])} to {int(ptr[first + 1])} at bag {first}. Expected borders that rise."
+            f"ptr falls from {int(ptr[first])} to {int(ptr[first + 1])} at bag {first}. Expected increasing borders."
         )
     if int(sizes.min()) == 0:
         first = int((sizes == 0).nonzero()[0])
-        raise MIVError(f"Bag {first} is empty. Expected at least one instance; leave the exemplar out.")
+        raise MIVError(f"Bag {first} is empty. Expected at least one instance. Remove the exemplar.")
 
 
 def check_finite(values: Tensor) -> None:
-    """Refuse values that are NaN or infinite."""
+    """Raise an error if values contain NaN or infinity."""
     if not values.is_floating_point():
         return
     bad = ~torch.isfinite(values).reshape(len(values), -1).all(dim=1)
     if bool(bad.any()):
         raise MIVError(
-            f"{int(bad.sum())} of {len(values)} instances have values that are NaN or infinite, "
+            f"{int(bad.sum())} of {len(values)} instances contain NaN or infinity, "
             f"the first in row {int(bad.nonzero()[0])}. Expected finite features."
         )

@@ -14,19 +14,19 @@ from miv.errors import MIVError
 
 
 class Bags:
-    """``B`` bags of ``T`` instances in all; bag ``b`` holds the rows ``ptr[b]`` to ``ptr[b + 1]``.
+    """``B`` bags with ``T`` instances in total; bag ``b`` holds the rows ``ptr[b]`` to ``ptr[b + 1]``.
 
     Args:
-        values: ``(T, ...)``, one row an instance; poolings take ``(T, C)``.
-        ptr: ``(B + 1,)`` int64, rising from 0 to ``T``. A bag is never empty.
-        check: also refuse values that are not finite (reads all of them).
+        values: ``(T, ...)``, one row per instance; poolings take ``(T, C)``.
+        ptr: ``(B + 1,)`` int64, increasing from 0 to ``T``. A bag is never empty.
+        check: also check that all values are finite (reads all of them).
 
-    The operations take a tensor of ``T`` rows, one an instance, in the order of ``values``, and give
-    one of ``B`` rows (``sum``, ``mean``, ``var``, ``max``, ``logsumexp``) or of ``T`` rows
+    The operations take a tensor of ``T`` rows, one per instance, in the order of ``values``, and return one of ``B``
+    rows (``sum``, ``mean``, ``var``, ``max``, ``logsumexp``) or of ``T`` rows
     (``softmax``; ``expand`` goes from ``B`` rows to ``T``).
 
-    Bags travel like a tensor: ``to`` and ``pin_memory`` return bags, so a ``DataLoader`` and Lightning move them.
-    ``bags[2]`` is the tensor ``(N, ...)`` of one bag, ``bags[1:3]`` is ``Bags`` again, and a loop goes bag by bag.
+    Bags move like a tensor: ``to`` and ``pin_memory`` return bags, so a ``DataLoader`` and Lightning can move them.
+    ``bags[2]`` is the tensor ``(N, ...)`` of one bag, ``bags[1:3]`` is ``Bags`` again, and a loop iterates over bags.
 
     >>> bags = Bags.from_list([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0]])])
     >>> bags.mean(bags.values)
@@ -47,11 +47,13 @@ class Bags:
     def from_list(cls, bags: Sequence[Tensor], *, check: bool = False) -> "Bags":
         """Join bags of shape ``(N_b, ...)``, each with rows of the same shape and dtype."""
         if not bags:
-            raise MIVError("No bag was given. Expected a list of at least one tensor (N, ...).")
+            raise MIVError("There are no bags. Expected a list of at least one tensor (N, ...).")
         first = bags[0]
         for number, bag in enumerate(bags):
             if not isinstance(bag, Tensor) or bag.ndim == 0:
-                raise MIVError(f"Bag {number} is {describe(bag)}. Expected a tensor (N, ...) with a row an instance.")
+                raise MIVError(
+                    f"Bag {number} is {describe(bag)}. Expected a tensor (N, ...) with one row per instance."
+                )
             if bag.shape[1:] != first.shape[1:] or bag.dtype != first.dtype:
                 raise MIVError(
                     f"Bag {number} is {describe(bag)}, but bag 0 is {describe(first)}. "
@@ -77,7 +79,7 @@ class Bags:
 
     @classmethod
     def from_csr(cls, instances: Tensor, indices: Tensor, ptr: Tensor, *, check: bool = False) -> "Bags":
-        """Look up the bags' members ``indices`` ``(T,)`` among ``instances`` ``(U, ...)``."""
+        """Look up the bag members ``indices`` ``(T,)`` in ``instances`` ``(U, ...)``."""
         if indices.dtype != torch.int64 or indices.ndim != 1:
             raise MIVError(f"indices is {describe(indices)}. Expected int64 of shape (T,).")
         if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(instances):
@@ -88,9 +90,9 @@ class Bags:
         return cls(instances[indices], ptr, check=check)
 
     def with_values(self, values: Tensor) -> "Bags":
-        """Return the same borders around other values ``(T, ...)``."""
+        """Return bags with the same borders and other values ``(T, ...)``."""
         if len(values) != len(self.values):
-            raise MIVError(f"values is {describe(values)}. Expected {len(self.values)} rows, one an instance.")
+            raise MIVError(f"values is {describe(values)}. Expected {len(self.values)} rows, one per instance.")
         return _trusted(values, self.borders)
 
     def to(self, *arguments: Any, **options: Any) -> "Bags":
@@ -124,10 +126,10 @@ class Bags:
     @overload
     def __getitem__(self, which: slice | Sequence[int] | Sequence[bool] | Tensor) -> "Bags": ...
     def __getitem__(self, which: int | slice | Sequence[int] | Sequence[bool] | Tensor) -> "Tensor | Bags":
-        """Return one bag ``(N, ...)``, or some: by a slice, a list of numbers, or a bool for each bag."""
+        """Return one bag ``(N, ...)``, or several by a slice, a list of numbers, or one bool per bag."""
         if isinstance(which, slice | Sequence) or (isinstance(which, Tensor) and which.ndim):
             return self._some(which)
-        number = operator.index(which)  # a tensor without a dimension is a number, too
+        number = operator.index(which)  # also a zero-dimensional tensor
         if not -len(self) <= number < len(self):
             raise IndexError(f"There is no bag {number}. Expected 0 to {len(self) - 1}.")
         number %= len(self)
@@ -137,7 +139,7 @@ class Bags:
         everything = torch.arange(len(self), device=self.ptr.device)
         chosen = everything[which if isinstance(which, slice | Tensor) else torch.as_tensor(which)]  # (b,)
         if chosen.ndim != 1 or not len(chosen):
-            raise MIVError(f"No bag was chosen by {which!r}. Expected at least one of {len(self)} bags.")
+            raise MIVError(f"{which!r} selects no bag. Expected at least one of {len(self)} bags.")
         sizes = self.sizes[chosen]
         ptr = borders_of(sizes, self.values)
         # Row t of the new bags comes from row t, moved as far as the start of its bag moved.
@@ -184,18 +186,18 @@ class Bags:
         return variance.reshape(len(self), *rows.shape[1:])
 
     def max(self, rows: Tensor) -> Tensor:
-        """Greatest value of each bag and column: ``(T, ...)`` to ``(B, ...)``.
+        """Maximum of each bag and column: ``(T, ...)`` to ``(B, ...)``.
 
         The gradient is shared equally among equal maxima.
         """
         owner = self.owner.reshape(-1, *[1] * (rows.ndim - 1)).expand_as(rows)
-        # Not uninitialised memory with include_self=False: its chance values would count as maxima in the gradient.
+        # Not uninitialised memory with include_self=False: its arbitrary values would count as maxima in the gradient.
         lowest = rows.new_full((len(self), *rows.shape[1:]), -torch.inf)
         return lowest.scatter_reduce(0, owner, rows, "amax")
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Softmax over the instances of each bag, column by column: ``(T, ...)`` to ``(T, ...)``."""
-        # A softmax does not change with a shift, so the maximum needs no gradient.
+        # A softmax is invariant to a shift, so the maximum needs no gradient.
         exponentials = (scores - self.expand(self.max(scores.detach()))).exp()
         return exponentials / self.expand(self.sum(exponentials))
 
@@ -217,13 +219,13 @@ class Bags:
         return kernels.Distance.apply(rows.to(dtype), values, weight.to(dtype), self.borders, heads, power)
 
     def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
-        """Add up each bag's instances by their head's weight: ``(T, h)`` and ``(T, C)`` to ``(B, C)``."""
+        """Weighted sum of each bag's instances, head by head: ``(T, h)`` and ``(T, C)`` to ``(B, C)``."""
         return kernels.WeightedSum.apply(weights.to(values.dtype), values, self.borders)
 
     def normed_sum(self, weights: Tensor, values: Tensor, gate: Tensor | None, eps: float) -> Tensor:
-        """Do as ``weighted_sum`` after each instance was gated by its bag's row and normalised by head.
+        """Like ``weighted_sum``, with each instance first gated by its bag's row and normalised per head.
 
-        ``(T, h)``, ``(T, C)`` and ``gate`` ``(B, C)`` to ``(B, C)``; ``eps`` stands beside the variance.
+        ``(T, h)``, ``(T, C)`` and ``gate`` ``(B, C)`` to ``(B, C)``; ``eps`` is added to the variance.
         """
         dtype = values.dtype
         gate = None if gate is None else gate.to(dtype)
@@ -235,7 +237,7 @@ class Bags:
         return self.with_values(self.values[(self.owner + jitter).argsort()])
 
     def to_padded(self) -> tuple[Tensor, Tensor]:
-        """Return ``(B, N, ...)``, zero beyond a bag's end, and the mask ``(B, N)`` of true instances."""
+        """Return ``(B, N, ...)``, padded with zeros, and the mask ``(B, N)`` of real instances."""
         longest = int(self.sizes.max())
         mask = torch.arange(longest, device=self.ptr.device) < self.sizes[:, None]  # (B, N)
         place = mask.flatten().nonzero().squeeze(1)  # (T,) where each instance goes in (B * N)
@@ -244,25 +246,25 @@ class Bags:
 
 
 def _trusted(values: Tensor, borders: Borders) -> Bags:
-    """Return bags whose borders need no second check."""
+    """Return bags without checking the borders again."""
     bags = object.__new__(Bags)
     bags.values, bags.borders = values, borders
     return bags
 
 
 def as_bags(given: object, mask: Tensor | None = None) -> Bags:
-    """Return ``Bags`` as they are, or from a padded tensor and its mask; refuse anything else with a sentence."""
+    """Return ``Bags`` unchanged, or create them from a padded tensor and its mask; anything else is an error."""
     if isinstance(given, Bags) and mask is None:
         return given
     if isinstance(given, Tensor) and mask is not None:
         return Bags.from_padded(given, mask)
     if isinstance(given, Bags):
-        raise MIVError("A mask was given together with Bags, which need none. Leave the mask out.")
+        raise MIVError("Got a mask together with Bags, which need none. Omit the mask.")
     if isinstance(given, Tensor):
         remedy = (
-            "A padded tensor (B, N, ...) needs its mask: pass it as the next argument, a bool (B, N) that is true "
-            "where there is an instance, or make the bags yourself with Bags.from_padded(padded, mask)."
+            "A padded tensor (B, N, ...) needs its mask: pass it as the next argument, bool (B, N), true "
+            "for instances, or create the bags with Bags.from_padded(padded, mask)."
         )
     else:
-        remedy = "Bags.from_list(tensors) makes them from a list of tensors (N, ...), one per bag."
+        remedy = "Bags.from_list(tensors) creates them from a list of tensors (N, ...), one per bag."
     raise MIVError(f"bags is {describe(given)}. Expected Bags. {remedy}")

@@ -1,8 +1,8 @@
-"""The ragged operations that carry the time of a pooling, with gradients written by hand.
+"""The ragged operations that dominate the time of a pooling, with manual gradients.
 
-Left to autograd, each step of ``Σ_n a_n LN(z_n ⊙ g)`` writes a new ``(T, C)`` tensor, forward and backward, and
-on a CPU that traffic costs half as much again as the matrix products. Here the bags are taken in blocks that stay
-in the cache, temporaries are reused, and the backward pass computes them again instead of keeping them.
+With autograd, each step of ``Σ_n a_n LN(z_n ⊙ g)`` writes a new ``(T, C)`` tensor, forward and backward, and on a CPU
+this costs half as much again as the matrix products. Here the bags are processed in blocks that fit in the cache,
+temporaries are reused, and the backward pass recomputes them instead of storing them.
 """
 
 from typing import Any
@@ -156,7 +156,7 @@ class NormedSum(torch.autograd.Function):
     r"""The heart of CAP: :math:`\sum_n a_n \, normalise(z_n \odot g)`, head by head.
 
     ``a`` ``(T, h)``, ``z`` ``(T, C)`` and ``g`` ``(B, C)``, or ``None`` for ones, to ``(B, C)``. ``normalise``
-    brings each head's ``D`` channels to mean 0 and variance 1, with ``eps`` beside the variance. Backward, with the
+    scales each head's ``D`` channels to mean 0 and variance 1, with ``eps`` added to the variance. Backward, with the
     normalised row :math:`\hat x_n`, one over its deviation :math:`r_n` and the gradient :math:`G`:
 
     .. math::
@@ -205,7 +205,7 @@ class NormedSum(torch.autograd.Function):
 
 
 def _precise(dtype: torch.dtype) -> torch.dtype:
-    """A sum over many channels does not fit a short float: near 512, bfloat16 goes in steps of 4."""
+    """A sum over many channels is too coarse in a short float: near 512, bfloat16 has steps of 4."""
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -238,7 +238,7 @@ def _weighted_sum(weights: Tensor, values: Tensor, block: InstanceBlock) -> Tens
 def _centre(values: Tensor, gate: Tensor | None, block: InstanceBlock, heads: int, eps: float) -> tuple[Tensor, Tensor]:
     """The block's gated rows, less each head's mean ``(t, h, D)``, and one over their deviations ``(t, h)``.
 
-    By hand, because ``native_layer_norm`` takes twice the time of these four steps.
+    Written out because ``native_layer_norm`` takes twice as long as these four steps.
     """
     rows = values[block.rows].clone() if gate is None else _expand(gate, block).mul_(values[block.rows])
     by_head = _by_head(rows, heads)

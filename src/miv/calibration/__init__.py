@@ -1,4 +1,4 @@
-"""Choosing an operating point on validation data: a scaling, a threshold for a goal, and a rule for witnesses."""
+"""Choose an operating point on validation data: a scaling, a threshold for a goal, and a rule for witnesses."""
 
 from miv.calibration.calibrate import Calibration, calibrate
 from miv.calibration.goals import Goal, parse_goal

@@ -1,4 +1,4 @@
-"""From the answers on validation data to an operating point, with how sure each of its figures is."""
+"""Fit an operating point to the answers on validation data, with intervals for its figures."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -30,17 +30,17 @@ from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.io.checked_values import Floats, Integers, Mask
 
-ROUNDS = 1000  # of the bootstrap
+ROUNDS = 1000  # bootstrap rounds
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """An operating point and what its pictures are drawn from.
+    """An operating point and the data for its plots.
 
     Args:
         point: the operating point; ``point.measured`` has all figures.
-        predictions: the answers that it was chosen on.
-        held_out: ``(E,)`` calibrated probabilities, each by a scaling that was fitted to other exemplars.
+        predictions: the answers that it was fitted to.
+        held_out: ``(E,)`` calibrated probabilities, each from a scaling fitted to other exemplars.
     """
 
     point: OperatingPoint
@@ -52,7 +52,7 @@ class Calibration:
         return replace(self, point=replace(self.point, measured=measured))
 
     def text(self) -> str:
-        """Everything as tables for people."""
+        """Everything as text tables."""
         return calibration_text(self.point)
 
     def write_pictures(self, folder: Path | str) -> list[Path]:
@@ -71,25 +71,25 @@ def calibrate(
     rounds: int = ROUNDS,
     seed: int = 0,
 ) -> Calibration:
-    """Choose a scaling, a threshold and a witness rule on the answers for validation data.
+    """Choose a scaling, a threshold and a witness rule from the answers on validation data.
 
     Args:
-        predictions: of a verifier on exemplars that it was not trained on, and that nothing will be tested on. Where
-            they have no ``query``, all exemplars are taken as independent.
-        goal: what the threshold is for, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``.
+        predictions: answers of a verifier on exemplars that are used neither for training nor for testing. Without
+            ``query``, all exemplars count as independent.
+        goal: goal of the threshold, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``.
         scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto``, see ``choose_scaling``.
-        epsilon: the share of true witnesses that may be outside the witness sets, where enough witnesses are known.
-        shares: ``(T,)``, of sum 1 in each bag, that the witness rule is for instead of attention, such as those of
+        epsilon: share of true witnesses that the witness sets may miss, if enough witnesses are known.
+        shares: ``(T,)``, sum to 1 in each bag; the witness rule uses them instead of attention. For example, from
             ``miv.inference.prediction.witness_shares``.
-        witnesses_by: what gave them, where there are any. The rule is refused for others.
-        rounds: of the bootstrap.
-        seed: of folds, halves and bootstrap.
+        witnesses_by: source of ``shares``. The rule is valid only for this source.
+        rounds: number of bootstrap rounds.
+        seed: random seed of folds, halves and bootstrap.
     """
     goal = parse_goal(goal) if isinstance(goal, str) else goal
     if len(predictions) == 0:
-        raise MIVError("There are no predictions. Expected those on validation data.")
+        raise MIVError("There are no predictions. Expected predictions on validation data.")
     if shares is not None and witnesses_by is None:
-        raise MIVError("There are shares, but not what gave them. Expected witnesses_by too, such as 'leave_one_out'.")
+        raise MIVError("Got shares without witnesses_by. Expected their source too, such as 'leave_one_out'.")
     logit, label = predictions.logit, predictions.label
     cluster = clusters_of(predictions)
     chosen = choose_scaling(logit, label, scaling, seed, cluster)
@@ -106,7 +106,9 @@ def calibrate(
         "exemplars": len(predictions),
         "positives": int(curve.positives),
         "negatives": int(curve.negatives),
-        "queries": None if predictions.query is None else int(cluster.max()) + 1,  # None: taken as independent
+        "queries": None
+        if predictions.query is None
+        else int(cluster.max()) + 1,  # None: exemplars count as independent
         "confidence": CONFIDENCE,
         "bootstrap_rounds": rounds,
         **_rates(curve, goal, place, resampled),
@@ -126,7 +128,7 @@ def calibrate(
 def _rates(curve: ErrorCurve, goal: Goal, place: int, resampled: Iterator[ErrorCurve]) -> dict[str, Any]:
     """The threshold, the errors at it and the equal error rate, each with its interval.
 
-    The threshold and the equal error rate are found anew in each round; the errors are those of the one threshold.
+    The threshold and the equal error rate are recomputed in each round; the errors are those of the chosen threshold.
     """
     found: dict[str, list[Floats]] = {"threshold": [], "false_accept_rate": [], "false_reject_rate": [], "eer": []}
     for batch in resampled:
@@ -141,7 +143,7 @@ def _rates(curve: ErrorCurve, goal: Goal, place: int, resampled: Iterator[ErrorC
         "eer": float(EqualErrors().rate(curve)),
     }
     rates: dict[str, Any] = {name: _interval(value, np.concatenate(found[name])) for name, value in values.items()}
-    # Resampling no errors gives none ever; the exact bound says what may be true all the same.
+    # Resampling zero errors always gives zero; the exact bound says how high the true rate may be.
     for name, errors, evidence in (
         ("false_accept_rate", curve.false_accepts[place], curve.of_negatives),
         ("false_reject_rate", curve.false_rejects[place], curve.of_positives),
@@ -167,7 +169,7 @@ def _calibration_error(
     label = predictions.label
     value = expected_calibration_error(label, probability)
     resampled = resampled_calibration_error(label, probability, cluster, rounds, seed)
-    # Scatter adds to this error and takes nothing off it, and resampling adds scatter: only the spread is used.
+    # Noise only increases this error, and resampling adds noise: use only the spread.
     return _interval(value, np.maximum(resampled - resampled.mean() + value, 0))
 
 
@@ -193,7 +195,7 @@ def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask) -> 
 def _witness_rule(
     predictions: Predictions, probability: Floats, accepted: Mask, epsilon: float, seed: int
 ) -> tuple[WitnessRule, dict[str, Any] | None]:
-    """Calibrate the rule where there are attention and enough known witnesses; measure it beside the stated rule."""
+    """Calibrate the rule if there are attention and enough known witnesses; measure it and the stated rule."""
     stated = StatedRule()
     if predictions.attention is None or predictions.witness is None or not _has_witnesses(predictions):
         return stated, None
@@ -202,10 +204,10 @@ def _witness_rule(
     measured["stated_rule"] = measure_witness_sets(predictions, by_stated)
     try:
         rule = fit_witness_rule(predictions, probability, epsilon)
-    except TooFewWitnessesError as error:  # the threshold does not depend on them
+    except TooFewWitnessesError as error:  # the threshold does not need witnesses
         return stated, {**measured, "too_few": str(error)}
     held_out = held_out_witnesses(predictions, probability, epsilon, seed)
-    if held_out is None:  # such a rule is as low as the lowest witness, so that it marks nearly everything
+    if held_out is None:  # such a rule is as low as the lowest witness, so it marks nearly everything
         known = int(np.asarray(predictions.witness).sum())
         few = f"{known:,} known witnesses are too few to fit a rule to one half and check it on the other."
         return stated, {**measured, "too_few": few}

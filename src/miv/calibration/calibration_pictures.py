@@ -52,11 +52,11 @@ def _draw_roc(axes: "Axes", calibration: "Calibration", curve: ErrorCurve) -> No
 
 
 def _draw_det(axes: "Axes", calibration: "Calibration", curve: ErrorCurve) -> None:
-    """On both axes the quantiles of the normal distribution: normally distributed scores give a straight line."""
+    """Both axes show quantiles of the normal distribution: normally distributed scores give a straight line."""
     from scipy.special import ndtri
 
     accepts, rejects = curve.false_accept_rate, curve.false_reject_rate
-    inside = (accepts > 0) & (rejects > 0) & (accepts < 1) & (rejects < 1)  # 0 and 1 are endlessly far away
+    inside = (accepts > 0) & (rejects > 0) & (accepts < 1) & (rejects < 1)  # 0 and 1 are infinitely far away
     [style] = line_styles(1)
     axes.plot(ndtri(accepts[inside]), ndtri(rejects[inside]), **style)
     equal = calibration.point.measured["eer"]["value"]

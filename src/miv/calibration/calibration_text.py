@@ -1,4 +1,4 @@
-"""An operating point as tables for people."""
+"""An operating point as text tables."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
         counts = [round(m[name]["effective_exemplars"]) for name in ("false_accept_rate", "false_reject_rate")]
         if counts != [m["negatives"], m["positives"]]:
             notes.append(
-                f"Exemplars of one query are wrong together: {m['negatives']:,} negatives count as {counts[0]:,}, "
+                f"Errors on one query are correlated: {m['negatives']:,} negatives count as {counts[0]:,}, "
                 f"{m['positives']:,} positives as {counts[1]:,}."
             )
     return [aligned_table(["", "rate", f"{sure} interval", "at most"], rows), *notes]
@@ -47,7 +47,7 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
 
 def _queries(m: dict[str, Any]) -> str:
     if m["queries"] is None:
-        return "not known: all exemplars are taken as independent"
+        return "unknown: all exemplars count as independent"
     return f"{m['queries']:,}; intervals and folds keep the exemplars of a query together"
 
 
@@ -72,10 +72,10 @@ def _witnesses(point: OperatingPoint) -> list[str]:
         why = "the data have no known witnesses." if found is None else found["too_few"]
         return [
             f"Witnesses: instances of accepted bags with at least {factor:g} times an even share of the attention,",
-            f"or of the fall of the logit without them. A stated rule without a promise: {why}",
+            f"or of the drop of the logit without them. A fixed rule without a guarantee: {why}",
         ]
     lines = [
-        f"Witnesses: where probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
+        f"Witnesses: instances with probability × share by {rule.by} × size of the bag >= {rule.threshold:.4g};",
         f"at least {100 * (1 - rule.epsilon):.4g}% of true witnesses are inside (conformal). Measured on held-out "
         "halves:",
     ]
@@ -83,7 +83,7 @@ def _witnesses(point: OperatingPoint) -> list[str]:
     warning = little_said(point)
     notes = [warning] if warning else []
     if measured is None:
-        return [*lines, "too few witnesses to fit to a half and measure on the other.", *notes]
+        return [*lines, "too few witnesses to fit to one half and measure on the other.", *notes]
     headings = ["bag size", "witnesses", "coverage", "precision", "mean size +", "mean size −", "empty +", "empty −"]
     rows = []
     everything = {"bag_size": "all", **measured}
@@ -103,14 +103,14 @@ def _witnesses(point: OperatingPoint) -> list[str]:
 
 
 def little_said(point: OperatingPoint) -> str:
-    """A warning where the witness sets hold nearly whole bags; else ""."""
+    """A warning if the witness sets hold nearly whole bags; else ""."""
     marked = point.nearly_whole_sets
     if marked is None:
         return ""
     true = point.measured["witnesses"]["shares_of_bags"]["true"]
     return (
-        f"Warning: a witness set holds {marked:.0%} of a positive bag in the mean, and {true:.0%} of it are witnesses, "
-        "so the sets say little. The shares do not rank witnesses well enough for this promise: allow more misses "
+        f"Warning: witness sets hold {marked:.0%} of a positive bag on average, and {true:.0%} of a bag are witnesses, "
+        "so the sets say little. The shares do not rank witnesses well enough for this guarantee: allow more misses "
         "(--epsilon), try other shares (--witnesses alone or shapley), or train a better verifier."
     )
 

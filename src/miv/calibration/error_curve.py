@@ -1,4 +1,4 @@
-"""Every threshold that makes a difference, with the errors it makes; and the same for resampled exemplars."""
+"""All distinct thresholds with their errors, for the exemplars as they are and resampled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,13 +16,13 @@ class ErrorCurve:
     """The errors at ``J`` cuts, from accepting everything to accepting nothing.
 
     Args:
-        cuts: ``(J,)`` thresholds, rising; an exemplar is accepted where its probability is at least the cut.
-        false_accepts: ``(..., J)`` negatives that are accepted; falls along the cuts.
-        false_rejects: ``(..., J)`` positives that are rejected; rises along the cuts.
-        negatives: ``(...)`` how many there are.
-        positives: ``(...)`` how many there are.
-        of_negatives: how sure a false-accept rate is, by the exemplars as they are, not resampled.
-        of_positives: the same of a false-reject rate.
+        cuts: ``(J,)`` increasing thresholds; an exemplar is accepted if its probability is at least the cut.
+        false_accepts: ``(..., J)`` accepted negatives; decreases along the cuts.
+        false_rejects: ``(..., J)`` rejected positives; increases along the cuts.
+        negatives: ``(...)`` number of negatives.
+        positives: ``(...)`` number of positives.
+        of_negatives: evidence for the false-accept rate, from the exemplars without resampling.
+        of_positives: the same for the false-reject rate.
 
     >>> curve = ErrorCurve.of(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
     >>> curve.cuts.round(2).tolist()
@@ -41,12 +41,12 @@ class ErrorCurve:
 
     @classmethod
     def of(cls, probability: Floats, label: Labels, cluster: Integers | None = None) -> "ErrorCurve":
-        """Count the errors of every threshold that tells two of the probabilities ``(E,)`` apart.
+        """Count the errors of every threshold that separates two of the probabilities ``(E,)``.
 
         Args:
             probability: ``(E,)``.
             label: ``(E,)``.
-            cluster: ``(E,)``, the same number for exemplars that depend on each other; without it all are independent.
+            cluster: ``(E,)``, the same number for exemplars that depend on each other; without it, all are independent.
         """
         if not 0 < (label == 1).sum() < len(label):
             raise MIVError(f"All {len(label)} labels are the same. A threshold needs positives and negatives.")
@@ -73,7 +73,7 @@ class ErrorCurve:
     def resampled(
         self, probability: Floats, label: Labels, cluster: Integers, rounds: int, seed: int
     ) -> "Iterator[ErrorCurve]":
-        """Draw the clusters of the same exemplars anew, and give the curves ``(R, J)`` in batches."""
+        """Resample the clusters of the same exemplars, and yield the curves ``(R, J)`` in batches."""
         order = np.argsort(probability, kind="stable")
         first = np.unique(probability[order], return_index=True)[1]  # (J - 1,) where each level begins
         of_class = [(label == value)[order] for value in (0, 1)]
@@ -85,7 +85,7 @@ class ErrorCurve:
 
 
 def _counted(negatives: Integers, positives: Integers) -> tuple[Integers, Integers, Integers, Integers]:
-    """From how many have each distinct probability, ``(..., J - 1)``, to the errors at the cuts, and the sums."""
+    """From the counts of each distinct probability, ``(..., J - 1)``, to the errors at the cuts, and the sums."""
     none = np.zeros((*negatives.shape[:-1], 1), np.int64)
     true_rejects = np.concatenate([none, negatives.cumsum(-1)], -1)  # (..., J)
     false_rejects = np.concatenate([none, positives.cumsum(-1)], -1)
@@ -94,8 +94,10 @@ def _counted(negatives: Integers, positives: Integers) -> tuple[Integers, Intege
 
 
 def _cuts(levels: Floats) -> Floats:
-    """Half-way between neighbours; the first accepts all, the last nothing."""
-    edges = np.append(levels, max(1.0, np.nextafter(levels[-1], 2.0)))  # (J,) the least that each cut accepts
+    """Halfway between neighbours; the first accepts everything, the last nothing."""
+    edges = np.append(
+        levels, max(1.0, np.nextafter(levels[-1], 2.0))
+    )  # (J,) the lowest probability that each cut accepts
     middle = (levels + edges[1:]) / 2
-    middle = np.where(middle > levels, middle, edges[1:])  # between two neighbouring numbers there is none
+    middle = np.where(middle > levels, middle, edges[1:])  # adjacent floats have no number between them
     return np.concatenate([levels[:1], middle])

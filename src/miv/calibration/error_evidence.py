@@ -1,4 +1,4 @@
-"""How sure an error rate is, where exemplars of one query are wrong together."""
+"""Confidence in an error rate when errors on exemplars of one query are correlated."""
 
 from dataclasses import dataclass
 
@@ -9,27 +9,27 @@ from miv.io.checked_values import Floats, Integers
 
 CONFIDENCE = 0.95
 
-# Few errors show no correlation, as hardly two are of one query; it is looked for among as many errors as this share.
+# Few errors show no correlation, because hardly two share a query; estimate it from at least this share of errors.
 _LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorEvidence:
-    r"""What ``n`` exemplars of one class, of ``G`` clusters, say about the rate of their errors.
+    r"""Evidence of ``n`` exemplars of one class, in ``G`` clusters, for their error rate.
 
-    Errors that come in clusters say less than independent ones. With :math:`m_g` exemplars in cluster :math:`g`, of
-    which :math:`c_g` are wrong, and :math:`p = \sum_g c_g / n`, the rate varies by the design effect
+    Clustered errors are weaker evidence than independent ones. With :math:`m_g` exemplars in cluster :math:`g`,
+    :math:`c_g` of them wrong, and :math:`p = \sum_g c_g / n`, the variance of the rate is the design effect
 
     .. math:: d = \frac{\sum_g (c_g - p\,m_g)^2}{n\,p\,(1 - p)} \cdot \frac{G}{G - 1} \cdot \frac{n - 1}{n}
 
-    times as much as that of independent exemplars. So ``n`` count as :math:`n_\text{eff} = n / d`, less a correction
-    for few clusters, the square of :math:`t_{n-1} / t_{G-1}` (Korn and Graubard 1998). An effect seen at one threshold
-    may be low by chance: the highest is taken of those with up to twice as many errors, or up to a tenth of all.
+    times that of independent exemplars. So ``n`` count as :math:`n_\text{eff} = n / d`, reduced by a correction for
+    few clusters, the square of :math:`t_{n-1} / t_{G-1}` (Korn and Graubard 1998). The effect at one threshold may be
+    low by chance, so we take the highest over thresholds with up to twice as many errors, or up to a tenth of all.
 
     Args:
         exemplars: ``n``.
         clusters: ``G``.
-        effect: ``(n + 1,)``, by the number of errors; not below 1, nor above that of clusters that are all alike.
+        effect: ``(n + 1,)``, by number of errors; at least 1, and at most that of fully correlated clusters.
     """
 
     exemplars: int
@@ -38,7 +38,7 @@ class ErrorEvidence:
 
     @classmethod
     def of(cls, score: Floats, cluster: Integers) -> "ErrorEvidence":
-        """Look at all thresholds, where the exemplars with the highest ``score`` ``(n,)`` are wrong first."""
+        """Go through all thresholds; exemplars with the highest ``score`` ``(n,)`` are wrong first."""
         n = len(score)
         _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
         order = np.argsort(-score, kind="stable")
@@ -56,11 +56,11 @@ class ErrorEvidence:
         groups = len(sizes)
         with np.errstate(divide="ignore", invalid="ignore"):
             effect = scatter / of_independent * (groups / max(groups - 1, 1)) * ((n - 1) / n)
-        effect[[0, -1]] = 1.0  # no error, or nothing else
+        effect[[0, -1]] = 1.0  # no errors, or only errors
         return cls(n, groups, np.clip(effect, 1.0, most))
 
     def effective(self, errors: Integers) -> Floats:
-        """Return as how many independent exemplars these count, after so many errors."""
+        """Return the effective number of independent exemplars after this many errors."""
         from scipy.special import stdtrit  # the quantile of scipy.stats.t, which takes a second to import
 
         n = self.exemplars
@@ -69,13 +69,13 @@ class ErrorEvidence:
         return np.asarray(n / np.maximum.accumulate(self.effect)[reach] * few**2)
 
     def upper_bound(self, errors: Integers) -> Floats:
-        """Return how high the true rate may be after so many errors; it never falls as they grow."""
+        """Return an upper bound of the true rate after this many errors; it never falls with more errors."""
         effective = self.effective(errors)
         return upper_bound(errors * (effective / self.exemplars), effective)
 
 
 def upper_bound(errors: Floats | Integers, exemplars: Floats | int) -> Floats:
-    """Return the one-sided Clopper–Pearson bounds, also for parts of errors and of exemplars."""
+    """Return the one-sided Clopper–Pearson bounds, also for fractional errors and exemplars."""
     from scipy.special import betaincinv  # the quantile of scipy.stats.beta, which takes a second to import
 
     right = np.maximum(exemplars - np.asarray(errors, np.float64), 0.0)

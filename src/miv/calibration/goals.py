@@ -1,4 +1,4 @@
-"""What a threshold is chosen for: equal errors, a bound on one kind of error, or the least cost."""
+"""Goals for a threshold: equal errors, a bound on one kind of error, or the lowest cost."""
 
 import math
 from abc import ABC, abstractmethod
@@ -27,14 +27,14 @@ class Goal(ABC):
         """Return the place of the cut, ``()`` or, for a batch of resampled curves, ``(R,)``."""
 
     def check(self, curve: ErrorCurve) -> None:
-        """Refuse where the data cannot support the goal, or the verifier cannot reach it."""
+        """Raise an error if the data cannot support the goal, or the verifier cannot reach it."""
         place = int(self.pick(curve))
         exemplars = int(curve.negatives + curve.positives)
         accepted = int(curve.false_accepts[place] + curve.positives - curve.false_rejects[place])
         if accepted in (0, exemplars):
             raise MIVError(
                 f"The threshold for {self.words} would answer {'yes' if accepted else 'no'} to all {exemplars:,} "
-                "exemplars, which needs no verifier. Train a better one, or choose another goal."
+                "exemplars, so the verifier adds nothing. Train a better one, or choose another goal."
             )
         accepts, rejects = float(curve.false_accept_rate[place]), float(curve.false_reject_rate[place])
         if accepts + rejects >= 1:
@@ -46,7 +46,7 @@ class Goal(ABC):
 
 @dataclass(frozen=True)
 class EqualErrors(Goal):
-    """False-accept rate and false-reject rate as near to each other as can be."""
+    """False-accept rate and false-reject rate as close to each other as possible."""
 
     @property
     def words(self) -> str:
@@ -56,7 +56,7 @@ class EqualErrors(Goal):
         return np.asarray(np.abs(curve.false_accept_rate - curve.false_reject_rate).argmin(-1))
 
     def rate(self, curve: ErrorCurve) -> Floats:
-        """``(...)`` the mean of both rates at the cut where they are nearest."""
+        """The mean ``(...)`` of both rates at the cut where they are closest."""
         both = (curve.false_accept_rate + curve.false_reject_rate) / 2
         return np.asarray(np.take_along_axis(both, self.pick(curve)[..., None], -1)[..., 0])
 
@@ -64,20 +64,20 @@ class EqualErrors(Goal):
         rate = float(self.rate(curve))
         if rate >= 0.5:
             raise MIVError(
-                f"The equal error rate is {rate:.2g}, no better than tossing a coin. Expected less than 0.5; train a "
-                "better verifier, and see that 1 is the label of bags that hold something of the query's class."
+                f"The equal error rate is {rate:.2g}, no better than a coin toss. Expected less than 0.5. Train a "
+                "better verifier, and check that label 1 means a bag with something of the query's class."
             )
         super().check(curve)
 
 
 @dataclass(frozen=True)
 class LeastCost(Goal):
-    """The least expected cost of an exemplar.
+    """The lowest expected cost per exemplar.
 
     Args:
-        false_accept: what a yes costs where no is true.
-        false_reject: what a no costs where yes is true.
-        prior: the share of positives where the verifier will be used; ``None`` for that of the data.
+        false_accept: cost of a yes when no is true.
+        false_reject: cost of a no when yes is true.
+        prior: share of positives in use; ``None`` for the share in the data.
     """
 
     false_accept: float
@@ -110,26 +110,26 @@ class LeastCost(Goal):
         highest, alike = accept * rates[0] + reject * rates[1], min(accept, reject)
         if highest >= alike:
             raise MIVError(
-                f"The data are too few for {self.words}. The best threshold accepts {accepts:,} of {curve.negatives:,} "
+                f"Too few data for {self.words}. The best threshold accepts {accepts:,} of {curve.negatives:,} "
                 f"negatives and rejects {rejects:,} of {curve.positives:,} positives, but the true rates may be up to "
                 f"{rates[0]:.2g} and {rates[1]:.2g} ({CONFIDENCE:.0%} confidence each), at which an exemplar costs "
                 f"{highest:.3g}; the answer {'no' if reject <= accept else 'yes'} to everything costs {alike:.3g}. "
-                "Give more data, costs that are nearer to each other, or a better verifier."
+                "Use more data, costs closer to each other, or a better verifier."
             )
 
     def _prices(self, curve: ErrorCurve) -> tuple[Floats, Floats]:
-        """``(...)`` what it costs an exemplar in the mean to accept all negatives, and to reject all positives."""
+        """The mean cost ``(...)`` per exemplar of accepting all negatives, and of rejecting all positives."""
         share = curve.positives / (curve.positives + curve.negatives) if self.prior is None else np.array(self.prior)
         return np.asarray(self.false_accept * (1 - share)), np.asarray(self.false_reject * share)
 
 
 @dataclass(frozen=True)
 class _AtMost(Goal):
-    """One kind of error at most so often, with 95 % confidence, and as few of the other kind as that allows.
+    """An upper bound on one error rate, with 95 % confidence, and as few errors of the other kind as possible.
 
-    Where the threshold stands beside the ``k + 1``-th most extreme of ``n`` independent exemplars, the true error rate
-    is below the Clopper–Pearson bound for ``k`` errors of ``n`` with that confidence (Wilks 1941). Exemplars of one
-    query count as fewer, see ``ErrorEvidence``. ``k`` is the most errors for which the bound is not above the rate.
+    If the threshold is at the ``k + 1``-th most extreme of ``n`` independent exemplars, the true error rate is below
+    the Clopper–Pearson bound for ``k`` errors of ``n`` with that confidence (Wilks 1941). Exemplars of one query count
+    as fewer; see ``ErrorEvidence``. ``k`` is the largest number of errors with a bound not above the rate.
     """
 
     rate: float
@@ -139,7 +139,7 @@ class _AtMost(Goal):
             raise MIVError(f"The rate is {self.rate:g}. Expected a number between 0 and 1, such as 0.01.")
 
     def errors_allowed(self, evidence: ErrorEvidence, kind: str) -> int:
-        """Return ``k``; refuse where even no error at all would not be evidence enough."""
+        """Return ``k``; raise an error if even zero errors would not be enough evidence."""
         errors = np.arange(math.floor(self.rate * evidence.exemplars) + 1)
         allowed = int(np.searchsorted(evidence.upper_bound(errors), self.rate, side="right")) - 1
         if allowed < 0:
@@ -151,15 +151,15 @@ class _AtMost(Goal):
                 given += f" of {evidence.clusters:,} queries, which count as {count:,.0f} independent ones"
                 kind, more = f"independent {kind}", "data with more queries"
             raise MIVError(
-                f"{self.words} cannot be shown with {given}: even if none of them were answered wrongly, "
+                f"{self.words} cannot be shown with {given}: even with no wrong answer among them, "
                 f"the true rate could be up to {bound:.2g} ({CONFIDENCE:.0%} confidence). Expected at least {needed:,} "
-                f"{kind}; give {more}, or ask for a rate of {_rounded_up(bound):g} or more."
+                f"{kind}. Use {more}, or a rate of {_rounded_up(bound):g} or more."
             )
         return allowed
 
 
 def _rounded_up(rate: float) -> float:
-    """The least number of two digits that is not below the rate, so that it can be asked for.
+    """Round the rate up to two significant digits.
 
     >>> _rounded_up(0.00993)
     0.01
@@ -169,7 +169,7 @@ def _rounded_up(rate: float) -> float:
 
 
 class FalseAcceptsAtMost(_AtMost):
-    """Of the negatives, at most this share is accepted."""
+    """At most this share of the negatives is accepted."""
 
     @property
     def words(self) -> str:
@@ -177,7 +177,7 @@ class FalseAcceptsAtMost(_AtMost):
 
     def pick(self, curve: ErrorCurve) -> Integers:
         allowed = self.errors_allowed(curve.of_negatives, "negatives")
-        # As shares, as resampled curves have other numbers: the lowest cut with so few, as they fall.
+        # Compare shares, because counts differ in resampled curves. Errors fall along the cuts: take the lowest cut.
         over = curve.false_accepts * curve.of_negatives.exemplars > allowed * curve.negatives[..., None]
         return np.asarray(over.sum(-1))
 
@@ -191,7 +191,7 @@ class FalseAcceptsAtMost(_AtMost):
 
 
 class FalseRejectsAtMost(_AtMost):
-    """Of the positives, at most this share is rejected."""
+    """At most this share of the positives is rejected."""
 
     @property
     def words(self) -> str:
@@ -200,7 +200,7 @@ class FalseRejectsAtMost(_AtMost):
     def pick(self, curve: ErrorCurve) -> Integers:
         allowed = self.errors_allowed(curve.of_positives, "positives")
         within = curve.false_rejects * curve.of_positives.exemplars <= allowed * curve.positives[..., None]
-        return np.asarray(within.sum(-1) - 1)  # the highest cut with so few, as they rise
+        return np.asarray(within.sum(-1) - 1)  # errors rise along the cuts: take the highest cut
 
     def check(self, curve: ErrorCurve) -> None:
         if int(curve.false_accepts[self.pick(curve)]) == curve.negatives:
@@ -212,7 +212,7 @@ class FalseRejectsAtMost(_AtMost):
 
 
 def parse_goal(text: str) -> Goal:
-    """Read a goal as the command line has it.
+    """Parse a goal in the form of the command line.
 
     >>> parse_goal("far=0.01").words
     'false-accept rate <= 0.01'
@@ -223,7 +223,7 @@ def parse_goal(text: str) -> Goal:
         try:
             numbers.append(float(part))
         except ValueError as error:
-            raise MIVError(f"The goal {text!r} has {part!r} where a number should be. Expected {FORMS}.") from error
+            raise MIVError(f"The goal is {text!r}, in which {part!r} is not a number. Expected {FORMS}.") from error
     if name == "eer" and not numbers:
         return EqualErrors()
     if name in ("far", "frr") and len(numbers) == 1:

@@ -1,4 +1,4 @@
-"""Exemplars of one query are answered alike: folds and draws that keep them together."""
+"""Folds and resamples that keep exemplars of one query together, because their answers are correlated."""
 
 from collections.abc import Iterator
 
@@ -8,13 +8,13 @@ from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.io.checked_values import Integers, Labels
 
-_DRAWN_TOGETHER = 100  # rounds in one go: quick, and small in memory
+_DRAWN_TOGETHER = 100  # rounds per batch: fast, with little memory
 
 
 def clusters_of(predictions: Predictions) -> Integers:
-    """Return ``(E,)`` numbers from 0 to ``G - 1``, one for each distinct query.
+    """Return ``(E,)`` numbers from 0 to ``G - 1``, one per distinct query.
 
-    Answers that do not say what was asked about are taken as independent: each exemplar is a cluster of its own.
+    Without known queries, exemplars count as independent: each is its own cluster.
     """
     if predictions.query is None:
         return np.arange(len(predictions))
@@ -22,9 +22,9 @@ def clusters_of(predictions: Predictions) -> Integers:
 
 
 def folds_of(label: Labels, cluster: Integers, most: int, seed: int) -> Integers:
-    """Return ``(E,)`` the fold of each exemplar: no cluster is in two, and each has its share of positives.
+    """Return the fold ``(E,)`` of each exemplar: a cluster is in one fold, and folds are stratified by label.
 
-    There are ``most`` folds, or fewer where a class has fewer clusters.
+    There are ``most`` folds, or fewer if a class has fewer clusters.
     """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
@@ -33,11 +33,13 @@ def folds_of(label: Labels, cluster: Integers, most: int, seed: int) -> Integers
         of = "" if len(np.unique(cluster)) == len(label) else f" and come from {having[1]} queries"
         raise MIVError(
             f"Of {len(label)} exemplars {int(label.sum())} are positive{of}. Expected at least two positives and two "
-            f"negatives{', each of two queries,' if of else ''} to calibrate on; give a larger validation set."
+            f"negatives{', each of two queries,' if of else ''} to calibrate on. Use a larger validation set."
         )
     fold = np.zeros(len(label), np.int64)
     together = len(np.unique(cluster)) < len(label)
-    kind = StratifiedGroupKFold if together else StratifiedKFold  # alike for clusters of one, where the second is quick
+    kind = (
+        StratifiedGroupKFold if together else StratifiedKFold
+    )  # equivalent for clusters of one, where the second is faster
     splitter = kind(min(most, *having), shuffle=True, random_state=seed)
     for number, (_, outside) in enumerate(splitter.split(label, label, cluster if together else None)):
         fold[outside] = number
@@ -45,9 +47,9 @@ def folds_of(label: Labels, cluster: Integers, most: int, seed: int) -> Integers
 
 
 def draws_of(label: Labels, cluster: Integers, rounds: int, seed: int) -> Iterator[Integers]:
-    """Draw clusters anew with replacement: in batches ``(R, G)``, how often each was drawn.
+    """Resample clusters with replacement: yield batches ``(R, G)`` of how often each was drawn.
 
-    A round without any positive or without any negative has no error rates, and is drawn again.
+    A round without positives or without negatives has no error rates, and is drawn again.
     """
     random = np.random.default_rng(seed)
     clusters = int(cluster.max()) + 1

@@ -25,7 +25,7 @@ def expected_calibration_error(label: Labels, probability: Floats) -> float:
 def resampled_calibration_error(
     label: Labels, probability: Floats, cluster: Integers, rounds: int, seed: int
 ) -> Floats:
-    """Return ``(rounds,)`` the error of clusters ``(E,)`` of exemplars drawn anew with replacement."""
+    """Return the errors ``(rounds,)`` when clusters ``(E,)`` of exemplars are resampled with replacement."""
     sizes = np.bincount(cluster)  # (G,)
     gaps = np.zeros((len(sizes), BINS))
     np.add.at(gaps, (cluster, _bin(probability)), label - probability)
@@ -35,7 +35,7 @@ def resampled_calibration_error(
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityPoints:
-    """The bins that hold something: mean probability, share of positives, and how many exemplars, ``(b,)`` each."""
+    """The non-empty bins: mean probability, share of positives, and number of exemplars, ``(b,)`` each."""
 
     probability: Floats
     positive_share: Floats
@@ -43,7 +43,7 @@ class ReliabilityPoints:
 
 
 def reliability_points(label: Labels, probability: Floats, bins: int = 10) -> ReliabilityPoints:
-    """Group exemplars by probability into bins of equally many, as far as ties allow."""
+    """Group exemplars by probability into bins of equal count, as far as ties allow."""
     inner = np.quantile(probability, np.linspace(0, 1, bins + 1)[1:-1])
     place = np.searchsorted(inner, probability, side="right")
     count = np.bincount(place, minlength=bins)
@@ -53,7 +53,7 @@ def reliability_points(label: Labels, probability: Floats, bins: int = 10) -> Re
 
 
 def bag_size_classes(sizes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-    """Part bags by size into at most four classes of about equally many.
+    """Divide bags by size into at most four classes of about equal count.
 
     Returns:
         the names of the classes, and ``(E,)`` the class of each bag.

@@ -1,4 +1,4 @@
-"""Fitting scalings to labels, and choosing one by its log loss on exemplars that it was not fitted to."""
+"""Fit scalings to labels, and choose one by its log loss on held-out exemplars."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,17 @@ from miv.errors import unknown_name
 from miv.io.checked_values import Floats, Integers, Labels
 
 _FOLDS = 5
-_LEAST_PROBABILITY = 1e-15  # a logit of 40 is a probability of 1, whose log loss would be infinite
+_LEAST_PROBABILITY = 1e-15  # a logit of 40 gives a probability of 1, which could have an infinite log loss
 
 
 @dataclass(frozen=True, eq=False)
 class ScalingChoice:
-    """A scaling, and how it and the others did.
+    """A fitted scaling, and the log loss of all candidates.
 
     Args:
         scaling: fitted to all exemplars.
-        held_out: ``(E,)`` probabilities, each by a scaling of the same kind that was fitted to other exemplars.
-        log_loss: by the name of the scaling, the mean log loss of such probabilities.
+        held_out: ``(E,)`` probabilities, each from a scaling of the same kind fitted to other exemplars.
+        log_loss: mean held-out log loss by name of scaling.
     """
 
     scaling: Scaling
@@ -31,11 +31,11 @@ class ScalingChoice:
 def choose_scaling(
     logit: Floats, label: Labels, name: str = "auto", seed: int = 0, cluster: Integers | None = None
 ) -> ScalingChoice:
-    """Fit the scaling of that name, or with ``auto`` the simplest whose cross-validated log loss is near the least.
+    """Fit a scaling by name, or with ``auto`` the simplest one with a cross-validated log loss near the lowest.
 
-    Near is within one standard error of the difference, so that chance does not choose the most pliable; simple to
-    pliable is the order none, temperature, platt, isotonic. Exemplars of the same ``cluster`` ``(E,)`` are in the same
-    fold; without it all are independent.
+    Near means within one standard error of the difference, so that chance does not favour the most flexible. The order
+    from simple to flexible is none, temperature, platt, isotonic. Exemplars of the same ``cluster`` ``(E,)`` are in
+    the same fold; without it, all are independent.
     """
     if name != "auto" and name not in SCALINGS:
         raise unknown_name("scaling", name, ["auto", *SCALINGS])
@@ -56,7 +56,7 @@ def choose_scaling(
 
 def _simplest_near_best(losses: dict[str, Floats], cluster: Integers) -> str:
     best = min(losses.values(), key=lambda of_exemplars: float(of_exemplars.mean()))
-    for candidate, of_exemplars in losses.items():  # from simple to pliable
+    for candidate, of_exemplars in losses.items():  # from simple to flexible
         worse = of_exemplars - best  # (E,)
         of_clusters = np.bincount(cluster, worse - worse.mean())
         if worse.sum() <= np.sqrt((of_clusters**2).sum()):
@@ -65,7 +65,7 @@ def _simplest_near_best(losses: dict[str, Floats], cluster: Integers) -> str:
 
 
 def fit_scaling(name: str, logit: Floats, label: Labels) -> Scaling:
-    """Fit the scaling of that name to logits and labels ``(E,)``."""
+    """Fit a scaling by name to logits and labels ``(E,)``."""
     if name == Temperature.name:
         slope, _ = _fit_sigmoid(logit, label, with_offset=False)
         return Temperature(1 / slope)
@@ -76,16 +76,16 @@ def fit_scaling(name: str, logit: Floats, label: Labels) -> Scaling:
 
 
 def _log_losses(label: Labels, probability: Floats) -> Floats:
-    """Minus the logarithm of the probability that was given to what is true, ``(E,)``."""
+    """Negative log probability of the true label, ``(E,)``."""
     of_truth = np.where(label == 1, probability, 1 - probability)
     return np.asarray(-np.log(np.maximum(of_truth, _LEAST_PROBABILITY)))
 
 
 def _fit_sigmoid(logit: Floats, label: Labels, *, with_offset: bool) -> tuple[float, float]:
-    r"""Minimise the log loss of :math:`\sigma(e^u z + b)` over ``u`` and, where asked for, ``b``.
+    r"""Minimise the log loss of :math:`\sigma(e^u z + b)` over ``u`` and, optionally, ``b``.
 
-    The slope is an exponential, so that the order never turns. The targets are Platt's, a little off 0 and 1: where
-    the classes do not overlap, labels themselves would ask for an endless slope.
+    The slope is an exponential, so the order never changes. The targets are Platt's, slightly off 0 and 1: if the
+    classes do not overlap, plain labels would need an infinite slope.
     """
     from scipy.optimize import minimize
     from scipy.special import expit
@@ -96,7 +96,7 @@ def _fit_sigmoid(logit: Floats, label: Labels, *, with_offset: bool) -> tuple[fl
     def loss(parameters: Floats) -> tuple[float, Floats]:
         slope = np.exp(parameters[0])
         z = slope * logit + parameters[1]
-        error = (expit(z) - target) / len(z)  # of the mean log loss, by z
+        error = (expit(z) - target) / len(z)  # gradient of the mean log loss with respect to z
         value = float((np.logaddexp(0, z) - target * z).mean())
         return value, np.array([slope * (error @ logit), error.sum() if with_offset else 0.0])
 
@@ -106,10 +106,10 @@ def _fit_sigmoid(logit: Floats, label: Labels, *, with_offset: bool) -> tuple[fl
 
 
 def _fit_isotonic(logit: Floats, label: Labels) -> Isotonic:
-    """Centred isotonic regression (Oron and Flournoy 2017), which unlike the plain one has no level stretches.
+    """Centred isotonic regression (Oron and Flournoy 2017), which has no flat stretches, unlike the plain one.
 
     Each stretch becomes one point at its mean logit, with straight lines between the points. No probability is 0
-    or 1; from the first and last point the line goes on, half as far from 0 or 1, to the ends of the data.
+    or 1; from the first and last point the line continues to the ends of the data, halving the distance to 0 or 1.
     """
     from sklearn.isotonic import IsotonicRegression
 

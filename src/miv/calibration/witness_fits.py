@@ -1,4 +1,4 @@
-"""A witness rule with a promise, from known witnesses; and what rules find, measured."""
+"""Fit a witness rule with a guarantee to known witnesses, and measure what rules find."""
 
 import math
 from typing import Any
@@ -16,22 +16,22 @@ from miv.io.checked_values import Floats, Mask
 
 
 class TooFewWitnessesError(MIVError):
-    """There are too few known witnesses for a promise."""
+    """There are too few known witnesses for a guarantee."""
 
 
 def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: float) -> ConformalRule:
-    r"""Find the highest threshold that leaves few enough witnesses of positive exemplars below it.
+    r"""Find the highest threshold with few enough witnesses of positive exemplars below it.
 
-    Witnesses of one bag depend on each other, and so do bags that are asked about the same query; the promise rests on
-    queries that could come in any order, by conformal risk control (Angelopoulos et al. 2024): with :math:`W` witnesses
-    in all, and at most :math:`w` of a query (of a bag, where queries are not known), :math:`m` may be missed, where
+    Witnesses of one bag depend on each other, and so do bags of the same query. The guarantee assumes exchangeable
+    queries, by conformal risk control (Angelopoulos et al. 2024): with :math:`W` witnesses in total, and at most
+    :math:`w` per query (per bag, if queries are unknown), :math:`m` may be missed, where
 
     .. math:: m + (1 - \varepsilon) \, w \le \varepsilon \, W .
 
-    Then, in the mean over calibration and new data, at most the share :math:`\varepsilon` of new witnesses is missed.
-    The control asks for a bound :math:`w` that is known beforehand; here it is the highest number in the data, so a
-    query with more witnesses than any of these is left aside. With one witness a query this is split conformal
-    prediction with its usual correction for a finite sample.
+    Then, on average over calibration and new data, at most a share :math:`\varepsilon` of new witnesses is missed.
+    The method needs a bound :math:`w` known in advance; here it is the highest count in the data, so queries with more
+    witnesses are not covered. With one witness per query, this is split conformal prediction with the usual
+    finite-sample correction.
     """
     scores, most = _witness_scores(predictions, probability)
     missed = _misses_allowed(len(scores), most, epsilon)
@@ -39,17 +39,16 @@ def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: flo
         needed = math.ceil((1 - epsilon) * most / epsilon)
         together = "in one bag" if predictions.query is None else "of one query"
         raise TooFewWitnessesError(
-            f"{100 * (1 - epsilon):.4g}% of witnesses inside cannot be promised with {len(scores):,} known witnesses, "
-            "of which "
-            f"up to {most} are {together}. Expected at least {needed:,}; give more data, or a larger --epsilon."
+            f"{100 * (1 - epsilon):.4g}% coverage cannot be guaranteed with {len(scores):,} known witnesses, "
+            f"up to {most} {together}. Expected at least {needed:,}. Add data, or increase --epsilon."
         )
     return ConformalRule(float(np.partition(scores, missed)[missed]), epsilon)
 
 
 def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: float, seed: int = 0) -> Mask | None:
-    """Decide for each half of the queries by a rule fitted to the other half: ``(T,)`` bool.
+    """Decide for each half of the queries with a rule fitted to the other half: ``(T,)`` bool.
 
-    ``None`` without attention, or where a half has too few witnesses to fit a rule to.
+    ``None`` without attention, or if a half has too few witnesses to fit a rule.
     """
     if predictions.attention is None:
         return None
@@ -68,9 +67,9 @@ def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: f
 
 
 def shares_of_bags(predictions: Predictions, decided: Mask) -> dict[str, float | None]:
-    """Of a positive bag of two or more, which share the sets ``decided`` ``(T,)`` mark, and which share is true.
+    """The share of a positive bag of two or more that the sets ``decided`` ``(T,)`` mark, and the true share.
 
-    ``marked`` and ``true`` are means over these bags, ``None`` where there is none.
+    ``marked`` and ``true`` are means over these bags, ``None`` if there are none.
     """
     sizes = predictions.bag_sizes
     of = (predictions.label == 1) & (sizes > 1)
@@ -79,10 +78,10 @@ def shares_of_bags(predictions: Predictions, decided: Mask) -> dict[str, float |
 
 
 def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, Any]:
-    """Return how good the sets ``decided`` ``(T,)`` are, over all bags and by bag size.
+    """Measure the sets ``decided`` ``(T,)``, over all bags and by bag size.
 
-    ``coverage``: the share of the witnesses of positive exemplars that are inside. ``precision``: the share of
-    instances inside that are witnesses. Mean sizes and shares of empty sets, for positive and for negative exemplars.
+    ``coverage``: share of the witnesses of positive exemplars that are in a set. ``precision``: share of instances in
+    a set that are witnesses. Also mean sizes and shares of empty sets, for positive and negative exemplars.
     """
     names, place = bag_size_classes(predictions.bag_sizes)
     by_size = [{"bag_size": name, **_measure(predictions, decided, place == n)} for n, name in enumerate(names)]
@@ -91,8 +90,8 @@ def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, A
 
 def _measure(predictions: Predictions, decided: Mask, of: Mask) -> dict[str, Any]:
     positive, negative = of & (predictions.label == 1), of & (predictions.label == 0)
-    sizes = csr.bag_sums(decided, predictions.ptr)  # (E,) instances inside
-    true = decided[_of_bags(predictions, positive) & _known(predictions)]  # (W,) whether each witness is inside
+    sizes = csr.bag_sums(decided, predictions.ptr)  # (E,) sizes of the sets
+    true = decided[_of_bags(predictions, positive) & _known(predictions)]  # (W,) whether each witness is in its set
     inside = decided & _of_bags(predictions, of)
     return {
         "exemplars": int(of.sum()),
@@ -107,9 +106,9 @@ def _measure(predictions: Predictions, decided: Mask, of: Mask) -> dict[str, Any
 
 
 def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floats, int]:
-    """The scores of the witnesses of positive exemplars, and the most that one query has."""
+    """The scores of the witnesses of positive exemplars, and the highest number per query."""
     if predictions.attention is None:
-        raise MIVError("The predictions have no attention. A witness rule is calibrated on attention.")
+        raise MIVError("The predictions have no attention. Calibrating a witness rule needs attention.")
     true = _of_bags(predictions, predictions.label == 1) & _known(predictions)
     of_query = np.bincount(csr.to_rows(clusters_of(predictions), predictions.ptr), true, minlength=1)
     return witness_score(probability, predictions.attention, predictions.ptr)[true], max(1, int(of_query.max()))
@@ -118,13 +117,13 @@ def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floa
 def _misses_allowed(witnesses: int, most: int, epsilon: float) -> int:
     if not 0 < epsilon < 1:
         raise MIVError(f"epsilon is {epsilon:g}. Expected a share of witnesses between 0 and 1, such as 0.1.")
-    # Rounded first: 0.1 · 29 − 0.9 · 1 is 2.0000000000000004 or 1.9999999999999998, but means 2.
+    # Round first: 0.1 · 29 − 0.9 · 1 is 2.0000000000000004 or 1.9999999999999998, but should be 2.
     return math.floor(round(epsilon * witnesses - (1 - epsilon) * most, 9))
 
 
 def _known(predictions: Predictions) -> Mask:
     if predictions.witness is None:
-        raise MIVError("The predictions have no witnesses. A witness rule is calibrated on known witnesses.")
+        raise MIVError("The predictions have no witnesses. Calibrating a witness rule needs known witnesses.")
     return predictions.witness
 
 

@@ -1,1 +1,1 @@
-"""How a logit becomes an answer: scaling, threshold, and the rule for witnesses. `calibration` chooses them."""
+"""How a logit becomes an answer: scaling, threshold, and the rule for witnesses. `calibration` fits them."""

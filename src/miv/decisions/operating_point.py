@@ -1,4 +1,4 @@
-"""Where a verifier says yes: how logits become probabilities, the threshold, and the rule for witnesses."""
+"""The operating point of a verifier: the scaling of logits, the threshold, and the rule for witnesses."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,20 +17,20 @@ OPERATING_POINT_NAME = "operating_point.json"
 _FORMAT, _FORMAT_VERSION = "miv-operating-point", 1
 _KEYS = {"format", "format_version", "goal", "threshold", "scaling", "witness_rule", "measured"}
 _NEARLY_WHOLE = 0.8  # witness sets that hold more than this share of a bag say little
-_ALWAYS_NO = float(np.nextafter(1.0, 2.0))  # the least threshold that no probability reaches
-_REMEDY = "Calibrate again with `miv calibrate`, or remove the file to go without."
+_ALWAYS_NO = float(np.nextafter(1.0, 2.0))  # the smallest threshold that no probability reaches
+_REMEDY = "Calibrate again with `miv calibrate`, or delete the file to use the default."
 
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """What turns the logits and the attention of a verifier into decisions.
+    """Turns the logits and the attention of a verifier into decisions.
 
     Args:
-        scaling: makes probabilities of logits.
-        threshold: the verdict is yes where the probability is at least this; from 0 to the next number after 1.
-        goal: what the threshold was chosen for, in words.
-        witness_rule: which instances of a bag are its witnesses.
-        measured: what was measured on validation data when it was chosen, as plain values.
+        scaling: converts logits to probabilities.
+        threshold: the verdict is yes if the probability is at least this; from 0 to the next number after 1.
+        goal: the goal of the threshold, in words.
+        witness_rule: chooses the witnesses of a bag.
+        measured: what calibration measured on validation data, as plain values.
 
     >>> point = OperatingPoint.default()
     >>> probability = point.probability([2.0, -1.0])
@@ -53,20 +53,20 @@ class OperatingPoint:
 
     @classmethod
     def default(cls) -> "OperatingPoint":
-        """Return the one of a verifier that was never calibrated."""
+        """Return the operating point of an uncalibrated verifier."""
         return cls()
 
     @property
     def is_default(self) -> bool:
-        """Whether the verifier was never calibrated."""
+        """Whether the verifier is uncalibrated."""
         return self == OperatingPoint.default()
 
     @property
     def nearly_whole_sets(self) -> float | None:
-        """The share of a bag that calibrated witness sets hold, where that is so much that they say little.
+        """The share of a bag that calibrated witness sets hold, if it is too large to be informative.
 
-        It was measured on positive exemplars of the validation data, and is ``None`` where the sets hold 80 % of a bag
-        or less, where as much of a bag is truly witnesses, and where it is not known.
+        It was measured on positive exemplars of the validation data. It is ``None`` if the sets hold 80 % of a bag or
+        less, if as much of a bag is truly witnesses, or if it is unknown.
         """
         witnesses = self.measured.get("witnesses")
         shares = witnesses.get("shares_of_bags") if isinstance(witnesses, dict) else None
@@ -80,7 +80,7 @@ class OperatingPoint:
         return self.scaling.probability(logit)
 
     def verdict(self, probability: ArrayLike) -> NDArray[np.bool_]:
-        """Return ``(B,)`` bool, yes where the calibrated probability is at least the threshold."""
+        """Return ``(B,)`` bool: true if the calibrated probability is at least the threshold."""
         return np.asarray(np.asarray(probability) >= self.threshold)
 
     def witnesses(self, probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> NDArray[np.bool_]:
@@ -100,12 +100,12 @@ class OperatingPoint:
         }
 
     def save(self, folder: Path | str) -> None:
-        """Write the file into the folder of a verifier, whole or not at all."""
+        """Write the file to the folder of a verifier, atomically."""
         write_json(Path(folder) / OPERATING_POINT_NAME, self.document())
 
     @classmethod
     def load(cls, folder: Path | str) -> "OperatingPoint":
-        """Read the file of a verifier's folder, or return the default where there is none; refuse a damaged one."""
+        """Read the file in a verifier's folder, or return the default if there is none; a damaged file is an error."""
         path = Path(folder) / OPERATING_POINT_NAME
         if not path.exists():
             return cls.default()

@@ -1,4 +1,4 @@
-"""From logits to probabilities: scalings that never change the order of two exemplars."""
+"""From logits to probabilities: scalings that preserve the order of exemplars."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from miv.io.checked_values import Floats, Tagged, finite_number, from_document
 
 
 class Scaling(Tagged, ABC):
-    """A rising function from logits to probabilities."""
+    """An increasing function from logits to probabilities."""
 
     @abstractmethod
     def probability(self, logit: ArrayLike) -> Floats:
-        """Return the probabilities of logits, in the shape of these."""
+        """Return the probabilities of logits, in the same shape."""
 
 
 @dataclass(frozen=True)
 class Identity(Scaling):
-    """The sigmoid of the logit, as the verifier has it.
+    """The sigmoid of the logit, without scaling.
 
     >>> Identity().probability([0.0, 2.0]).round(2).tolist()
     [0.5, 0.88]
@@ -35,7 +35,7 @@ class Identity(Scaling):
 
 @dataclass(frozen=True)
 class Temperature(Scaling):
-    r"""The sigmoid of :math:`z / T` (Guo et al. 2017): above 1, a temperature makes all answers less sure.
+    r"""The sigmoid of :math:`z / T` (Guo et al. 2017): a temperature above 1 makes all answers less confident.
 
     >>> Temperature(2.0).probability([0.0, 2.0]).round(2).tolist()
     [0.5, 0.73]
@@ -73,11 +73,11 @@ class Platt(Scaling):
 
 @dataclass(frozen=True)
 class Isotonic(Scaling):
-    """Straight lines between points that rise; before the first and after the last it is level.
+    """Linear interpolation between increasing points, constant before the first and after the last.
 
     Args:
-        logits: ``(K,)``, rising.
-        probabilities: ``(K,)``, rising, from 0 to 1.
+        logits: ``(K,)``, increasing.
+        probabilities: ``(K,)``, increasing, from 0 to 1.
 
     >>> Isotonic(logits=(-1.0, 1.0), probabilities=(0.2, 0.8)).probability([-9.0, 0.0, 9.0]).tolist()
     [0.2, 0.5, 0.8]
@@ -91,7 +91,7 @@ class Isotonic(Scaling):
         for field in ("logits", "probabilities"):
             points = tuple(finite_number(f"point among the {field}", point) for point in getattr(self, field))
             if len(points) < 1 or not all(np.diff(points) > 0):
-                raise MIVError(f"The {field} of an isotonic scaling do not rise: {str(points)[:80]}.")
+                raise MIVError(f"The {field} of an isotonic scaling do not increase: {str(points)[:80]}.")
             object.__setattr__(self, field, points)  # JSON gives lists
         if len(self.logits) != len(self.probabilities):
             raise MIVError(f"There are {len(self.logits)} logits and {len(self.probabilities)} probabilities.")
@@ -101,7 +101,7 @@ class Isotonic(Scaling):
     def probability(self, logit: ArrayLike) -> Floats:
         z = np.asarray(logit, np.float64)
         next_point = np.minimum(np.searchsorted(self.logits, z, side="right"), len(self.logits) - 1)
-        # Rounding may take a line above the point that it ends in, and so turn the order of two logits.
+        # Rounding may lift a line above its end point, and so swap the order of two logits.
         return np.minimum(np.interp(z, self.logits, self.probabilities), np.asarray(self.probabilities)[next_point])
 
 
@@ -109,11 +109,11 @@ SCALINGS: dict[str, type[Scaling]] = {kind.name: kind for kind in (Identity, Tem
 
 
 def _sigmoid(logit: Floats) -> Floats:
-    from scipy.special import expit  # not above: to import it takes a quarter of a second
+    from scipy.special import expit  # not at the top: the import takes a quarter of a second
 
     return np.asarray(expit(logit))
 
 
 def scaling_from(document: object) -> Scaling:
-    """Return the scaling that ``Scaling.document`` described; refuse anything else."""
+    """Return the scaling that ``Scaling.document`` described; raise an error for anything else."""
     return from_document(document, SCALINGS, "scaling")

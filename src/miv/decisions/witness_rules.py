@@ -1,4 +1,4 @@
-"""Which instances are the witnesses? Rules that decide, whatever the size of the bag."""
+"""Rules that choose witnesses, for bags of any size."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,25 +11,25 @@ from miv.data import csr
 from miv.errors import unknown_name
 from miv.io.checked_values import Floats, Mask, Tagged, finite_number, from_document
 
-# What the shares that stand for attention below were made by; see ``miv.explain``.
+# The source of the shares that are called attention below; see ``miv.explain``.
 WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley", "rollout"]
 
-# Less attention than this counts as this: where all but one instance get exactly none, as with the pooling `baseline`,
-# the probability of the bag still tells its instances from those of another bag.
+# Lower limit of attention: if all but one instance get exactly 0, as with the pooling `baseline`, the probability of
+# the bag still separates its instances from those of another bag.
 _LEAST = 1e-9
 
 
 class WitnessRule(Tagged, ABC):
-    """Decides for every instance of every bag; a bag may end up with no witness."""
+    """Decides for every instance of every bag; a bag may have no witness."""
 
     @abstractmethod
     def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
         """Decide for every instance.
 
         Args:
-            probability: ``(B,)``, calibrated, that each bag holds something of the query's class.
+            probability: ``(B,)``, calibrated probability that each bag holds something of the query's class.
             accepted: ``(B,)`` bool, whether the verdict on each bag is yes.
-            attention: ``(T,)``, of sum 1 in each bag.
+            attention: ``(T,)``, sums to 1 in each bag.
             ptr: ``(B + 1,)``, the borders between the bags.
 
         Returns:
@@ -39,13 +39,13 @@ class WitnessRule(Tagged, ABC):
 
 @dataclass(frozen=True)
 class StatedRule(WitnessRule):
-    r"""In a bag of :math:`N` that is accepted, the instances with :math:`a_n N \ge \min(factor, N)`.
+    r"""In an accepted bag of :math:`N`, the instances with :math:`a_n N \ge \min(factor, N)`.
 
-    :math:`a_n N` is 1 where the attention is even, in bags of every size; it cannot be more than :math:`N`, hence the
-    minimum. A bag that is not accepted has no witness. Nothing is promised: it is for data without known witnesses.
+    :math:`a_n N` is 1 for even attention, in bags of every size; it cannot exceed :math:`N`, hence the minimum. A
+    rejected bag has no witness. The rule has no guarantee: it is for data without known witnesses.
 
     Args:
-        factor: how many times an even share of the attention a witness has at least.
+        factor: minimum attention of a witness, as a multiple of an even share.
 
     >>> rule = StatedRule(factor=1.5)
     >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
@@ -68,16 +68,16 @@ class StatedRule(WitnessRule):
 
 @dataclass(frozen=True)
 class ConformalRule(WitnessRule):
-    """The instances whose ``witness_score`` is at least a threshold calibrated on known witnesses.
+    """The instances with a ``witness_score`` of at least a threshold calibrated on known witnesses.
 
-    Of the true witnesses of all positive exemplars, at least ``1 - epsilon`` are inside, in the mean over data like
-    those of the calibration. The verdict takes no part, as the score falls with the probability of the bag: a
-    bag that is likely negative has no witness, one that is narrowly rejected may show candidates.
+    The sets contain at least ``1 - epsilon`` of the true witnesses of all positive exemplars, on average over data
+    like the calibration data. The verdict plays no part, because the score falls with the probability of the bag: a
+    likely negative bag has no witness, and a narrowly rejected bag may show candidates.
 
     Args:
-        threshold: on the score.
-        epsilon: the share of true witnesses that may be outside.
-        by: what gave the shares that it was calibrated on. It means nothing for others.
+        threshold: minimum score.
+        epsilon: share of true witnesses that may be missed.
+        by: source of the shares that it was calibrated on. It is not valid for other shares.
 
     >>> rule = ConformalRule(threshold=0.3, epsilon=0.1)
     >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
@@ -103,11 +103,11 @@ class ConformalRule(WitnessRule):
 
 
 def witness_score(probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Floats:
-    r"""Return ``(T,)``, from 0 upwards: :math:`s_n = p \, a_n N`.
+    r"""Return ``(T,)`` scores of at least 0: :math:`s_n = p \, a_n N`.
 
-    Attention is shared out among the :math:`N` instances of a bag, so the same number means little in a small bag and
-    much in a large one; :math:`a_n N` is 1 for an even share in all. Of the scores that were tried on QMNIST (with and
-    without :math:`p`; attention alone, or relative to the bag's highest) this covers large and small bags most alike.
+    Attention is divided among the :math:`N` instances of a bag, so the same value means little in a small bag and much
+    in a large one; :math:`a_n N` is 1 for an even share in every bag. Of the scores tried on QMNIST (with and without
+    :math:`p`; attention alone, or relative to the bag's highest), this one covers large and small bags most evenly.
 
     >>> witness_score([0.5], attention=[0.6, 0.3, 0.1], ptr=[0, 3]).round(3).tolist()
     [0.9, 0.45, 0.15]
@@ -121,5 +121,5 @@ RULES: dict[str, type[WitnessRule]] = {kind.name: kind for kind in (StatedRule, 
 
 
 def rule_from(document: object) -> WitnessRule:
-    """Return the rule that ``WitnessRule.document`` described; refuse anything else."""
+    """Return the rule that ``WitnessRule.document`` described; raise an error for anything else."""
     return from_document(document, RULES, "witness rule")

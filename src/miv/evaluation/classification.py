@@ -15,12 +15,12 @@ _ZERO_DIVISION = {"zero": 0.0, "one": 1.0, "skip": np.nan}
 
 
 def auroc(label: ArrayLike, score: ArrayLike, *, undefined: Undefined = "nan") -> float:
-    """Area under the ROC curve: how often a positive scores above a negative, ties counting a half.
+    """Area under the ROC curve: how often a positive scores above a negative; ties count half.
 
     Args:
         label: ``(E,)``, 0 or 1.
         score: ``(E,)``, a probability or a logit; only the order matters.
-        undefined: where all labels are the same there is no pair to compare: ``nan`` gives NaN, ``error`` refuses.
+        undefined: what to do if all labels are the same: ``nan`` returns NaN, ``error`` raises an error.
 
     >>> auroc([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])
     0.875
@@ -33,7 +33,7 @@ def auroc(label: ArrayLike, score: ArrayLike, *, undefined: Undefined = "nan") -
     label = as_labels(label, len(score))
     if len(label) == 0 or label.min() == label.max():
         if undefined == "error":
-            raise MIVError(f"All {len(label)} labels are the same. AUROC needs both; say undefined='nan' for NaN.")
+            raise MIVError(f"All {len(label)} labels are the same. AUROC needs both; use undefined='nan' for NaN.")
         return float("nan")
     return float(roc_auc_score(label, score))
 
@@ -62,11 +62,11 @@ def classification_metrics(
     Args:
         label: ``(E,)``, 0 or 1.
         probability: ``(E,)``, or logits with a threshold of 0.
-        threshold: the answer is yes where the probability is at least this, as an operating point has it.
-        undefined: what AUROC is where all labels are the same: ``nan`` or ``error``.
-        zero_division: what the precision of a class is that was never predicted, and the recall of one that never
-            occurs: ``zero``, ``one``, or ``skip`` to leave the class out of the mean. A class that neither occurs
-            nor is predicted is always left out, as in scikit-learn.
+        threshold: the answer is yes if the probability is at least this, as in an operating point.
+        undefined: AUROC if all labels are the same: ``nan`` or ``error``.
+        zero_division: precision of a class that is never predicted, and recall of a class that never occurs: ``zero``,
+            ``one``, or ``skip`` to exclude the class from the mean. A class that neither occurs nor is predicted is
+            always excluded, as in scikit-learn.
 
     >>> classification_metrics([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])["accuracy"]
     0.75
@@ -78,7 +78,7 @@ def classification_metrics(
     score = as_scores("probability", probability)
     label = as_labels(label, len(score))
     if len(label) == 0:
-        raise MIVError("There is no exemplar. Expected at least one.")
+        raise MIVError("There are no exemplars. Expected at least one.")
     answer = (score >= threshold).astype(np.int8)
     precision, recall, f1, _ = precision_recall_fscore_support(
         label, answer, average="macro", zero_division=_ZERO_DIVISION[zero_division]

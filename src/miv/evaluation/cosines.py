@@ -1,4 +1,4 @@
-"""How near each target is to its query, by cosine, over ragged bags."""
+"""Cosine of each target and its query, over ragged bags."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 from miv.data import ExemplarSet, csr
 from miv.io.checked_values import Floats
 
-_NUMBERS = 1 << 22  # that are worked on together: 16 MB of float32
+_NUMBERS = 1 << 22  # processed together: 16 MB of float32
 
 
 @dataclass(frozen=True, eq=False)
 class Cosines:
-    """The cosines of ``E`` exemplars with ``T`` targets in all; with a vector of zeros the cosine is 0.
+    """The cosines of ``E`` exemplars with ``T`` targets in total; the cosine with a zero vector is 0.
 
     Args:
         each: ``(T,)`` of each target with its query.
         nearest: ``(E,)`` the largest of each bag.
         mean: ``(E,)`` the mean of each bag.
-        place: ``(E,)`` where among the ``T`` targets the nearest is; the first of equals.
+        place: ``(E,)`` index of the nearest among the ``T`` targets; the first on ties.
     """
 
     each: Floats

@@ -1,4 +1,4 @@
-"""How uneven is the attention? Its entropy beside log N, the entropy of even attention (the paper's Section 3.4)."""
+"""Entropy of attention compared with log N, the entropy of even attention (the paper's Section 3.4)."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ def attention_entropy(ptr: ArrayLike, attention: ArrayLike) -> Floats:
 
     .. math:: H = - \sum_n a_n \ln a_n, \qquad 0 \le H \le \ln N
 
-    0 says that one instance has it all, :math:`\ln N` that all ``N`` have the same, which tells nothing about them.
+    0 means that one instance has all the attention, :math:`\ln N` that all ``N`` have the same.
 
     >>> attention_entropy([0, 1, 3], [1.0, 0.5, 0.5]).round(3).tolist()
     [0.0, 0.693]
@@ -27,7 +27,7 @@ def attention_entropy(ptr: ArrayLike, attention: ArrayLike) -> Floats:
     totals = csr.bag_sums(weight, ptr)
     if (totals == 0).any():
         raise MIVError(f"The attention of exemplar {int((totals == 0).argmax())} is 0 everywhere. Expected a sum of 1.")
-    weight = weight / csr.to_rows(totals, ptr)  # takes rounding away: a bag sums to 1 exactly enough
+    weight = weight / csr.to_rows(totals, ptr)  # removes rounding errors, so that a bag sums to 1
     logarithm = np.log(weight, out=np.zeros_like(weight), where=weight > 0)  # 0 log 0 is 0
     return np.maximum(-csr.bag_sums(weight * logarithm, ptr), 0.0)
 
@@ -36,8 +36,8 @@ def entropy_metrics(ptr: ArrayLike, attention: ArrayLike, label: ArrayLike) -> d
     """Return the means over ``all``, ``positive`` and ``negative`` exemplars.
 
     Each has ``entropy``; ``log_n``, the entropy of even attention; ``evenness``, the mean of their quotient, from 0
-    (one instance has it all) to 1 (all the same); and ``exemplars``. Bags of one are left out, as there is nothing to
-    share out in them; the means are NaN where no exemplar is left.
+    (one instance has it all) to 1 (all the same); and ``exemplars``. Bags of one are excluded; the means are NaN if no
+    exemplar is left.
 
     >>> entropy_metrics([0, 2, 4], [1.0, 0.0, 0.5, 0.5], label=[1, 0])["positive"]["evenness"]
     0.0

@@ -17,15 +17,15 @@ from miv.evaluation.witnesses import WITNESS_METRICS, UndefinedWitness, witness_
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was measured; a part is ``None`` where the predictions lack what it needs.
+    """All metrics; a part is ``None`` if the predictions lack what it needs.
 
     Args:
-        exemplars: how many.
-        positives: how many of them have label 1.
-        classification: of ``classification_metrics``.
-        witnesses: of ``witness_metrics``; needs witnesses, and attention or other scores.
-        entropy: of ``entropy_metrics``; needs attention.
-        groups: of ``group_table``; needs groups.
+        exemplars: number of exemplars.
+        positives: number with label 1.
+        classification: result of ``classification_metrics``.
+        witnesses: result of ``witness_metrics``; needs witnesses, and attention or other scores.
+        entropy: result of ``entropy_metrics``; needs attention.
+        groups: result of ``group_table``; needs groups.
         operating_point: goal, threshold, accuracy and errors of the verdicts of a calibrated verifier; the other
             figures are of the probability 0.5 without a scaling.
     """
@@ -40,7 +40,7 @@ class Evaluation:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The figures of the headline, by name: those of the paper's tables, i-MRR and i-top1, as far as there are."""
+        """The main figures by name: those of the paper's tables, i-MRR and i-top1, if available."""
         witnesses = self.witnesses or {}
         return self.classification | {name: witnesses[name] for name in WITNESS_METRICS if name in witnesses}
 
@@ -60,7 +60,7 @@ class Evaluation:
         return _without_nan(document)
 
     def text(self) -> str:
-        """Everything as tables for people."""
+        """Everything as text tables."""
         return evaluation_text(self)
 
 
@@ -71,21 +71,21 @@ def evaluate(
     score: ArrayLike | None = None,
     point: OperatingPoint | None = None,
 ) -> Evaluation:
-    """Measure all that the predictions allow.
+    """Compute all metrics that the predictions allow.
 
     Args:
-        predictions: the answers, beside what is true.
+        predictions: the answers and the truth.
         undefined: as in ``witness_metrics``.
-        score: ``(T,)`` by which the witness metrics rank the instances instead of by attention, such as those of
+        score: ``(T,)`` scores that rank the instances in the witness metrics instead of attention, such as those of
             ``miv.inference.prediction.explain``.
-        point: of a calibrated verifier, to measure its verdicts besides.
+        point: operating point of a calibrated verifier, to measure its verdicts too.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 4], group=["3", "7"])
     >>> evaluate(answers).metrics["accuracy"]
     1.0
     """
     p = predictions
-    # By logit: probabilities of logits beyond 37 are all 1 in float64, and would tie.
+    # By logit: logits above 37 all have probability 1 in float64 and would tie.
     classification = classification_metrics(p.label, p.logit, threshold=0.0)
     witnesses = entropy = groups = None
     if p.attention is not None:

@@ -1,4 +1,4 @@
-"""An evaluation as tables for people: plain text that lines up in every terminal, log and mail."""
+"""An evaluation as plain-text tables that line up in every terminal, log and mail."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ TITLES = {
 
 
 def evaluation_text(evaluation: "Evaluation") -> str:
-    """Return headline figures, then attention, then groups, as far as there are any."""
+    """Return the main figures, then attention, then groups, if available."""
     share = evaluation.positives / evaluation.exemplars
     blocks = [f"{evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive ({share:.1%})"]
     metrics = evaluation.metrics
@@ -52,7 +52,7 @@ def _at_operating_point(found: dict[str, Any]) -> str:
         f"{found[name]:,} of {found[of]:,}" + (f" ({found[name] / found[of]:.1%})" if found[of] else "")
         for name, of in (("false_accepts", "negatives"), ("false_rejects", "positives"))
     ]
-    title = f"At its operating point, {found['goal']} (all else is at a probability of 0.5, not calibrated):"
+    title = f"At its operating point, {found['goal']} (everything else is at probability 0.5, uncalibrated):"
     row = [_figure(found["threshold"]), _figure(found["accuracy"]), *errors]
     table = aligned_table(["threshold", "accuracy", "false accepts", "false rejects"], [row], left=())
     return f"{title}\n{table}"
@@ -65,7 +65,7 @@ def _witness_notes(witnesses: dict[str, float]) -> str:
         f"by chance 0.5000, {share}, {reciprocal} and {share}."
     ]
     if witnesses["undefined"]:
-        lines.append(f"{witnesses['undefined']:,} more have no witness, or nothing but witnesses.")
+        lines.append(f"{witnesses['undefined']:,} more have no witness or only witnesses.")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Where are the mistakes? Right and wrong answers by group, such as the digit."""
+"""Right and wrong answers by group, such as the digit."""
 
 from typing import NamedTuple
 
@@ -14,10 +14,10 @@ class GroupRow(NamedTuple):
 
     Args:
         group: its name.
-        tp: true positives, yes where the label is 1.
-        tn: true negatives, no where it is 0.
-        fp: false positives, yes where it is 0.
-        fn: false negatives, no where it is 1.
+        tp: true positives, yes for label 1.
+        tn: true negatives, no for label 0.
+        fp: false positives, yes for label 0.
+        fn: false negatives, no for label 1.
     """
 
     group: str
@@ -28,12 +28,12 @@ class GroupRow(NamedTuple):
 
     @property
     def exemplars(self) -> int:
-        """How many there are."""
+        """Number of exemplars."""
         return self.tp + self.tn + self.fp + self.fn
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers; NaN where there is no exemplar."""
+        """The share of right answers; NaN without exemplars."""
         return (self.tp + self.tn) / self.exemplars if self.exemplars else float("nan")
 
     def document(self) -> dict[str, str | int | float]:
@@ -47,7 +47,7 @@ def group_table(
 ) -> list[GroupRow]:
     """Count the answers by group: ``label``, ``probability`` and ``group`` (strings) are ``(E,)``.
 
-    Groups come in order, numbers by their value. From ``threshold`` on the answer is yes; for logits it is 0.
+    Groups are sorted, numbers by value. The answer is yes at ``threshold`` or above; for logits use 0.
 
     >>> for row in group_table([1, 0, 0], [0.9, 0.2, 0.7], ["3", "3", "7"]):
     ...     print(row)

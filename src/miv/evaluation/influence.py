@@ -1,4 +1,4 @@
-r"""How much each exemplar moves a metric: from this follow the standard errors of figures, differences and gaps.
+r"""The influence of each exemplar on a metric, for the standard errors of figures, differences and gaps.
 
 For a metric :math:`m` of ``E`` exemplars the influence :math:`\psi` is ``(E,)``, of sum near 0, with
 
@@ -65,7 +65,7 @@ def _centred(values: Floats) -> Floats:
 
 
 def _confusion(label: NDArray[np.int8], answer: NDArray[np.bool_], metric: str) -> Floats:
-    """The jackknife: leaving out an exemplar depends on no more than which of four kinds it is."""
+    """The jackknife: the effect of leaving out an exemplar depends only on which of four kinds it is."""
     kind = 2 * label.astype(np.int64) + answer  # 0 TN, 1 FP, 2 FN, 3 TP
     counts = np.bincount(kind, minlength=4)
     without = np.array([_figure(counts - np.eye(4, dtype=np.int64)[one], metric) for one in range(4)])

@@ -22,9 +22,9 @@ def write_learning_curves(metrics: Path | str, folder: Path | str) -> list[Path]
 
     Args:
         metrics: a CSV file with a column ``epoch``, and for each split and metric a column such as ``train_loss`` or
-            ``validation/accuracy``; a cell may be empty. A column ``stage``, where there is one, puts a line where
-            it changes. Other columns are not drawn.
-        folder: to write to; it is made where there is none.
+            ``validation/accuracy``; a cell may be empty. If there is a column ``stage``, a line marks each change.
+            Other columns are ignored.
+        folder: output folder; created if missing.
     """
     panels, changes = read_history(Path(metrics))
     path = Path(folder) / "learning_curves"
@@ -35,7 +35,7 @@ def write_learning_curves(metrics: Path | str, folder: Path | str) -> list[Path]
 
 
 def read_history(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, str]]:
-    """Return for each metric the points of each split, and the stages after the first by the epoch that begins them."""
+    """Return the points of each metric and split, and the stages after the first with their first epochs."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -46,7 +46,7 @@ def read_history(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, 
     columns = {name: found for name in names if (found := _split_and_metric(name))}
     if "epoch" not in names or not columns:
         listing = ", ".join(names) or "none"
-        raise MIVError(f"{path} has the columns {listing}. Expected epoch, and some such as train_loss.")
+        raise MIVError(f"{path} has the columns {listing}. Expected epoch, and others such as train_loss.")
     panels: dict[str, dict[str, Points]] = defaultdict(dict)
     changes: dict[float, str] = {}
     stage = None
@@ -63,7 +63,7 @@ def read_history(path: Path) -> tuple[dict[str, dict[str, Points]], dict[float, 
             if value is not None:
                 panels[metric].setdefault(split, []).append((epoch, value))
     if not panels:
-        raise MIVError(f"{path} has no figure yet. Expected at least one epoch.")
+        raise MIVError(f"{path} has no figures yet. Expected at least one epoch.")
     return panels, changes
 
 
@@ -75,7 +75,7 @@ def _split_and_metric(name: str) -> tuple[str, str] | None:
 
 
 def _number(path: Path, line: int, name: str, cell: str | None) -> float | None:
-    """Return the number in a cell; ``None`` where it is empty, or says that the metric was undefined."""
+    """Return the number in a cell; ``None`` if it is empty or the metric was undefined."""
     if not cell:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What every metric asks of its arrays: each check refuses with what was given and what was expected."""
+"""Checks of metric inputs; each error says what was given and what was expected."""
 
 from typing import Any
 
@@ -31,12 +31,12 @@ def as_labels(given: ArrayLike, length: int | None = None) -> NDArray[np.int8]:
 
 
 def as_witnesses(given: ArrayLike, length: int) -> NDArray[np.bool_]:
-    """Return one bool a bag member."""
+    """Return one bool per bag member."""
     return _one_dimensional("witness", given, "b", "True and False", length)
 
 
 def as_borders(given: ArrayLike, exemplars: int | None = None) -> NDArray[np.int64]:
-    """Return borders ``(E + 1,)`` that start at 0 and rise, so that no bag is empty."""
+    """Return borders ``(E + 1,)`` that start at 0 and increase, so that no bag is empty."""
     length = None if exemplars is None else exemplars + 1
     ptr = _one_dimensional("ptr", given, "iu", "whole numbers", length).astype(np.int64, copy=False)
     if len(ptr) == 0 or ptr[0] != 0:
@@ -44,7 +44,7 @@ def as_borders(given: ArrayLike, exemplars: int | None = None) -> NDArray[np.int
     sizes = np.diff(ptr)
     if (sizes < 1).any():
         first = int((sizes < 1).argmax())
-        raise MIVError(f"ptr gives exemplar {first} a bag of {sizes[first]}. Expected borders that rise.")
+        raise MIVError(f"ptr gives exemplar {first} a bag of {sizes[first]}. Expected increasing borders.")
     return ptr
 
 

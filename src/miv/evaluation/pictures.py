@@ -1,4 +1,4 @@
-"""How every picture looks, and how it is written: PNG and SVG, whole or not at all."""
+"""The common style of all plots, and writing them atomically as PNG and SVG."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which the colour-blind tell apart; the dashes tell them apart in grey print too.
+# Okabe and Ito's colour-blind safe colours; the dashes distinguish lines in grey print.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
-QUIET = "#6B7280"  # of what is there to compare with
+QUIET = "#6B7280"  # for reference lines
 
 _STYLE: Any = {  # not a dict[str, …], as matplotlib types every key
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that a picture is the same on every machine
@@ -46,14 +46,14 @@ _STYLE: Any = {  # not a dict[str, …], as matplotlib types every key
 
 
 def line_styles(count: int) -> list[dict[str, Any]]:
-    """Return what tells ``count`` lines apart, as arguments of ``plot``."""
+    """Return styles that distinguish ``count`` lines, as arguments of ``plot``."""
     colours, dashes = islice(cycle(_COLOURS), count), islice(cycle(_DASHES), count)
     return [{"color": colour, "linestyle": dash} for colour, dash in zip(colours, dashes, strict=True)]
 
 
 @contextmanager
 def picture(path: Path, panels: int = 1, size: tuple[float, float] = (5.2, 4.8)) -> "Iterator[list[Axes]]":
-    """Give panels side by side, three to a row, to draw on; then write ``path`` with ``.png`` and with ``.svg``."""
+    """Yield panels to draw on, three per row; then write ``path`` as ``.png`` and ``.svg``."""
     with needs_extra("train", "Drawing pictures", "matplotlib"):
         import matplotlib
         from matplotlib.figure import Figure  # without pyplot, which would look for a screen

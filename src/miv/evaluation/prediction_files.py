@@ -1,4 +1,4 @@
-"""Predictions as a Parquet file: one row an exemplar, its bag as lists."""
+"""Predictions as a Parquet file: one row per exemplar, its bag as lists."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ _REQUIRED = ("logit", "label", "bag_size")
 
 
 def write_predictions(predictions: "Predictions", path: Path) -> None:
-    """Write the file, whole or not at all."""
+    """Write the file atomically."""
     borders = pa.array(predictions.ptr)
     data = {
         "logit": pa.array(predictions.logit),
@@ -41,7 +41,7 @@ def write_predictions(predictions: "Predictions", path: Path) -> None:
         try:
             data["group"] = pa.array(predictions.group, pa.string())
         except UnicodeEncodeError as error:
-            raise MIVError(f"A group has half a surrogate pair: {error}. Expected text that UTF-8 can hold.") from error
+            raise MIVError(f"A group has half a surrogate pair: {error}. Expected valid Unicode text.") from error
     if predictions.query is not None:
         data["query"] = pa.array(predictions.query)
     with whole_file(path) as temporary:
@@ -49,17 +49,17 @@ def write_predictions(predictions: "Predictions", path: Path) -> None:
 
 
 def read_columns(path: Path, content: bytes | None = None) -> dict[str, Any]:
-    """Read a file that ``write_predictions`` wrote as the arguments of ``Predictions``; refuse any other.
+    """Read a file written by ``write_predictions`` as the arguments of ``Predictions``; other files are an error.
 
-    ``content`` is what is in it, where that was read already.
+    ``content`` is its content, if already read.
     """
     if content is None and not path.is_file():
-        raise MIVError(f"There is no file {path}. Expected predictions that `miv evaluate` wrote.")
+        raise MIVError(f"There is no file {path}. Expected predictions written by `miv evaluate`.")
     try:
         source = path if content is None else pa.BufferReader(content)
         table = pq.read_table(source, page_checksum_verification=True).combine_chunks()
         table.validate(full=True)
-    except Exception as error:  # pyarrow meets a damaged file with many kinds of exception
+    except Exception as error:  # pyarrow raises many types for a damaged file
         raise MIVError(f"{path} cannot be read as Parquet: {error}. Evaluate again.") from error
     _check_columns(path, table.schema)
     columns = {name: _as_array(path, name, table.column(name)) for name in table.column_names}
@@ -80,11 +80,11 @@ def _check_columns(path: Path, schema: Any) -> None:
     if wrong or lacking or len(given) != len(schema):
         listing = ", ".join(f"{field.name} ({field.type})" for field in schema)
         expected = ", ".join(f"{name} ({kind})" for name, kind in _COLUMNS.items())
-        raise MIVError(f"{path} has the columns {listing}. Expected {expected}, the last four where known.")
+        raise MIVError(f"{path} has the columns {listing}. Expected {expected}, the last four if known.")
 
 
 def _as_array(path: Path, name: str, column: Any) -> tuple[Any, Any]:
-    """Return the entries of all rows, and for lists how many each row has."""
+    """Return the entries of all rows and, for lists, the length of each row."""
     # One array even where the file has no row.
     array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     lengths = None

@@ -1,4 +1,4 @@
-"""What a verifier answered for a set of exemplars, beside what was true: the input of every metric."""
+"""A verifier's answers for a set of exemplars, with the truth: the input of every metric."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,16 +20,16 @@ ATTENTION_TOLERANCE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """The answers for ``E`` exemplars whose bags hold ``T`` instances in all.
+    """The answers for ``E`` exemplars with ``T`` instances in total.
 
     Args:
-        logit: ``(E,)``; from 0 on the bag is taken to hold something of the query's class.
-        label: ``(E,)``, 0 or 1, what is true.
-        ptr: ``(E + 1,)``, the borders between the bags, rising from 0 to ``T``.
-        attention: ``(T,)``, not negative, of sum 1 in each bag; ``None`` where the pooling has none.
-        witness: ``(T,)`` bool, where that is known.
-        group: ``(E,)`` strings to break results down by, where there are any.
-        query: ``(E,)``, the same number for exemplars that ask about the same instance, where that is known.
+        logit: ``(E,)``; 0 or more means that the bag holds something of the query's class.
+        label: ``(E,)``, 0 or 1, the truth.
+        ptr: ``(E + 1,)``, the borders between the bags, increasing from 0 to ``T``.
+        attention: ``(T,)``, not negative, sums to 1 in each bag; ``None`` if the pooling has no attention.
+        witness: ``(T,)`` bool, if known.
+        group: ``(E,)`` strings to break results down by, if any.
+        query: ``(E,)``, the same number for exemplars with the same query, if known.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 5], attention=[0.9, 0.1, 0.2, 0.3, 0.5])
     >>> len(answers), answers.bag_sizes.tolist(), answers.probability.round(2).tolist()
@@ -69,23 +69,23 @@ class Predictions:
 
     @classmethod
     def of(cls, exemplars: ExemplarSet, logit: ArrayLike, attention: ArrayLike | None = None) -> "Predictions":
-        """Put the answers for a whole set, in its order, beside what the set says is true."""
+        """Combine the answers for a whole set, in its order, with the truth in the set."""
         known = (exemplars.witness, exemplars.group, exemplars.query)
         return cls(logit, exemplars.label, exemplars.bag_ptr, attention, *known)
 
     @classmethod
     def load(cls, path: Path | str, content: bytes | None = None) -> "Predictions":
-        """Read what ``save`` wrote, or its ``content``; the file is checked before it is believed."""
+        """Read the output of ``save``, or its ``content``, and check it."""
         from miv.evaluation.prediction_files import read_columns  # needs pyarrow, which verifying does not
 
         columns = read_columns(Path(path), content)
         try:
             return cls(**columns)
         except MIVError as error:
-            raise MIVError(f"{path} does not hold predictions: {error}") from error
+            raise MIVError(f"{path} does not contain predictions: {error}") from error
 
     def save(self, path: Path | str) -> None:
-        """Write a Parquet file, one row an exemplar, whole or not at all."""
+        """Write a Parquet file with one row per exemplar, atomically."""
         from miv.evaluation.prediction_files import write_predictions
 
         write_predictions(self, Path(path))
@@ -102,7 +102,7 @@ class Predictions:
 
     @property
     def yes(self) -> NDArray[np.bool_]:
-        """``(E,)`` where a verifier that was not calibrated says yes: a probability of 0.5 or more."""
+        """The verdicts ``(E,)`` of an uncalibrated verifier: yes for a probability of 0.5 or more."""
         return np.asarray(self.logit >= 0)
 
     @cached_property

@@ -19,15 +19,15 @@ def write_curves(predictions: Predictions | Mapping[str, Predictions], folder: P
     """Write ``roc`` and ``precision_recall``, each as PNG and SVG, and return the paths.
 
     Args:
-        predictions: of one model, or of several by name, which are then drawn together.
-        folder: to write to; it is made where there is none.
+        predictions: answers of one model, or of several by name, drawn together.
+        folder: output folder; created if missing.
 
-    A curve needs positives and negatives; predictions with one label only are refused. The dot is the operating
+    A curve needs positives and negatives; predictions with only one label are an error. The dot is the operating
     point at probability 0.5.
     """
     models = {"": predictions} if isinstance(predictions, Predictions) else dict(predictions)
     if not models:
-        raise MIVError("No predictions were given. Expected those of at least one model.")
+        raise MIVError("There are no predictions. Expected those of at least one model.")
     for name, answers in models.items():
         if not 0 < answers.label.sum() < len(answers):
             of = f" of {name!r}" if name else ""

@@ -1,4 +1,4 @@
-"""The rank of the first witness where scores tie: the expectation over all orders of the tied instances."""
+"""The expected rank of the first witness with tied scores, over all orders of the tied instances."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from miv.io.checked_values import Floats, Integers
 
 
 def expected_reciprocal_rank(before: Integers, tied: Integers, witnesses: Integers) -> Floats:
-    r"""Return ``(E,)``, the mean of 1 / rank of the first witness where tied instances come in random order.
+    r"""Return ``(E,)``, the mean of 1 / rank of the first witness when tied instances are in random order.
 
     Of a bag, ``before`` :math:`b` instances without a witness come first, then :math:`m` ``tied`` ones of which
     :math:`k \ge 1` are ``witnesses``, all three ``(E,)``. With :math:`h_j = k / (m - j + 1)`, the probability that the

@@ -1,4 +1,4 @@
-"""AUROC of exemplars that do not all count alike."""
+"""AUROC with exemplar weights."""
 
 import math
 
@@ -13,9 +13,9 @@ def weighted_auroc(label: NDArray[np.int8], score: NDArray[np.float64], weight: 
     """The weighted share of pairs of a yes and a no in which the yes has the higher score; ties count half.
 
     Args:
-        label: ``(E,)`` 0 or 1; NaN is returned where all are the same.
+        label: ``(E,)`` 0 or 1; the result is NaN if all are the same.
         score: ``(E,)``.
-        weight: ``(E,)`` above 0; a pair weighs the product of its two. ``None`` is the plain AUROC.
+        weight: ``(E,)`` above 0; the weight of a pair is the product of its two weights. ``None`` is the plain AUROC.
 
     >>> weighted_auroc(np.array([1, 1, 0]), np.array([3.0, 1.0, 2.0]), np.array([3.0, 1.0, 5.0]))
     0.75

@@ -1,4 +1,4 @@
-"""Which instances show it? i-AUROC, i-AP, i-MRR and i-top1: how well a score ranks a bag's witnesses above the rest."""
+"""Witness metrics i-AUROC, i-AP, i-MRR and i-top1: how well a score ranks a bag's witnesses above the rest."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -18,15 +18,15 @@ WITNESS_METRICS = ("i_auroc", "i_ap", "i_mrr", "i_top1")
 
 @dataclass(frozen=True)
 class WitnessScores:
-    """The scores of each exemplar, NaN where its bag has no witness or nothing but witnesses.
+    """The metrics of each exemplar, NaN if its bag has no witness or only witnesses.
 
     Args:
-        i_auroc: ``(E,)``, how often a witness gets more attention than another instance, ties counting a half.
+        i_auroc: ``(E,)``, how often a witness gets more attention than another instance; ties count half.
         i_ap: ``(E,)``, average precision of the instances, from the most attention to the least.
-        i_mrr: ``(E,)``, 1 / rank of the first witness, the mean over all orders of instances that tie.
-        i_top1: ``(E,)``, whether the first instance is a witness, likewise: 1 or 0, or between them after a tie.
-        witness_share: ``(E,)``, witnesses divided by instances: i-AP and i-top1 of attention that is the same for all.
-        mrr_by_chance: ``(E,)``, the i-MRR of attention that is the same for all.
+        i_mrr: ``(E,)``, 1 / rank of the first witness, averaged over all orders of tied instances.
+        i_top1: ``(E,)``, whether the first instance is a witness, averaged in the same way: 1 or 0, or between on ties.
+        witness_share: ``(E,)``, witnesses divided by instances: i-AP and i-top1 of even attention.
+        mrr_by_chance: ``(E,)``, i-MRR of even attention.
     """
 
     i_auroc: Floats
@@ -38,23 +38,23 @@ class WitnessScores:
 
     @property
     def defined(self) -> NDArray[np.bool_]:
-        """``(E,)`` where there is something to rank: at least one witness and one other instance."""
+        """``(E,)``, true if there is something to rank: at least one witness and one other instance."""
         return ~np.isnan(self.i_auroc)
 
 
 def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> WitnessScores:
     r"""Score every bag at once: ``ptr`` ``(E + 1,)``, ``witness`` ``(T,)`` bool, ``attention`` ``(T,)``.
 
-    With the instances of a bag in steps of equal attention, the most first, and for step ``s`` its
-    witnesses :math:`k_s`, others :math:`o_s`, and the sums of both up to and with it :math:`K_s, O_s`:
+    Sort the instances of a bag into steps of equal attention, highest first. For step ``s``, with its witnesses
+    :math:`k_s`, others :math:`o_s`, and the cumulative sums of both :math:`K_s, O_s`:
 
     .. math::
         \text{i-AUROC} = \sum_s \frac{k_s}{K} \frac{(O - O_s) + o_s / 2}{O}, \qquad
         \text{i-AP} = \sum_s \frac{k_s}{K} \frac{K_s}{K_s + O_s}
 
-    scikit-learn gives the same numbers, ties and all, but one bag a call, which takes a thousand times as long. The
-    mean of i-AP over bags is what retrieval calls MAP. i-MRR and i-top1 are means over all orders within the steps, so
-    that attention which is the same for all has what chance gives:
+    scikit-learn gives the same numbers, including ties, but takes one bag per call and a thousand times as long. The
+    mean of i-AP over bags is MAP in retrieval. i-MRR and i-top1 are means over all orders within the steps, so even
+    attention gets the value of chance:
 
     .. math:: \text{i-top1} = k_1 / (k_1 + o_1), \qquad
               \text{i-MRR} = \mathbb{E} [ 1 / \text{rank of the first witness} ]
@@ -65,7 +65,7 @@ def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> 
     witness = as_witnesses(witness, members)
     sizes = np.diff(ptr)
     owner = csr.owners(ptr)  # (T,)
-    order = np.lexsort((-score, owner))  # each bag stays in its place, the most attention first
+    order = np.lexsort((-score, owner))  # each bag stays in place, highest attention first
     score = score[order]
     # A step ends where the attention changes or the bag does: (S,) places and bags.
     end = np.ones(members, bool)
@@ -118,14 +118,14 @@ def witness_metrics(
         ptr: ``(E + 1,)``, the borders between the bags.
         witness: ``(T,)`` bool.
         attention: ``(T,)``; only the order within a bag matters.
-        label: ``(E,)``, 0 or 1; negative exemplars take no part.
-        undefined: what a positive exemplar does that has no witness or nothing but witnesses: ``skip`` leaves it
-            out, as the paper does; ``nan`` makes the means NaN; ``error`` refuses.
+        label: ``(E,)``, 0 or 1; negative exemplars are ignored.
+        undefined: how to treat a positive exemplar with no witness or only witnesses: ``skip`` excludes it, as the
+            paper does; ``nan`` makes the means NaN; ``error`` raises an error.
 
     Returns:
-        ``i_auroc``, ``i_ap``, ``i_mrr`` and ``i_top1``, NaN where no exemplar is left; ``i_ap_chance``, the i-AP and
-        i-top1 of attention that is the same for all (the i-AUROC of which is 0.5), and ``i_mrr_chance``, its i-MRR;
-        ``exemplars`` counted and ``undefined`` ones.
+        ``i_auroc``, ``i_ap``, ``i_mrr`` and ``i_top1``, NaN if no exemplar is left; ``i_ap_chance``, the i-AP and
+        i-top1 of even attention (its i-AUROC is 0.5), and ``i_mrr_chance``, its i-MRR; the numbers of ``exemplars``
+        and of ``undefined`` ones.
 
     >>> witness_metrics([0, 3], [True, False, False], [0.5, 0.3, 0.2], label=[1])["i_ap"]
     1.0
@@ -138,8 +138,8 @@ def witness_metrics(
     missing = positive & ~scores.defined
     if undefined == "error" and missing.any():
         raise MIVError(
-            f"Exemplar {int(missing.argmax())} is positive, but its bag has no witness or nothing but witnesses "
-            f"({int(missing.sum())} such in all). Leave them out, or say undefined='skip'."
+            f"Exemplar {int(missing.argmax())} is positive, but its bag has no witness or only witnesses "
+            f"({int(missing.sum())} in total). Remove them, or use undefined='skip'."
         )
     empty = not counted.any() or (undefined == "nan" and missing.any())
     by_bag = {name: getattr(scores, name) for name in WITNESS_METRICS}

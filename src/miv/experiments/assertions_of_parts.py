@@ -122,7 +122,7 @@ def _added(ladder: dict[str, Setup], step: str, metric: str, sign: float) -> lis
 
 
 def _steps(evidence: CellEvidence, metrics: tuple[str, ...]) -> list[str]:
-    """What each step adds, a line a model and metric."""
+    """What each step adds, with one line per model and metric."""
     lines = []
     for model, ladder in _ladders(evidence).items():
         for metric in metrics:

@@ -1,4 +1,4 @@
-"""Computes one cell: builds its data once, trains or goes on training, and hands over what is worth keeping."""
+"""Compute one cell: build its data once, train or resume training, and return the files to keep."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ from miv.training.run_folder import RunFolder
 
 
 def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, bytes]:
-    """Train the cell, or go on with it, and return the files of the finished cell by name."""
+    """Train or resume the cell, and return the files of the finished cell by name."""
     sets = _open_sets(job, places, progress)
     run = RunFolder(job.work_folder(places.work))
     if not run.is_done():
@@ -30,14 +30,14 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, bytes
 
 
 def raw_folder(job: Job, given: Path | None) -> Path | None:
-    """Where the raw files of a job are expected; ``None`` where it needs none."""
+    """The folder of the raw files of a job; ``None`` if it needs none."""
     task, _ = job.tier.data(job.cell)
     expected = {option.name: option.default for option in task_options(task)}
     return (given or Path(expected["raw"])) if "raw" in expected else None
 
 
 def check_raw(missing: Sequence[Job], given: Path | None) -> None:
-    """Refuse to begin without the raw files; they are downloaded only into a folder that was named."""
+    """Raise an error if the raw files are missing; they are downloaded only to a named folder."""
     if not missing:
         return
     task, _ = missing[0].tier.data(missing[0].cell)
@@ -45,11 +45,11 @@ def check_raw(missing: Sequence[Job], given: Path | None) -> None:
     downloads = any(option.name == "download" for option in task_options(task))
     if raw is None or raw.is_dir() or (downloads and given is not None):
         return
-    fetched = "; what it lacks is downloaded into it" if downloads else ""
+    fetched = "; missing files are downloaded" if downloads else ""
     raise MIVError(
         f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task} to compute them "
-        f"from. Either name that folder by --raw (docs/tasks.md says what is in it{fetched}), or show the cells that "
-        "are finished by --report-only."
+        f"from. Pass that folder with --raw (docs/tasks.md describes it{fetched}), or show the cells that "
+        "are finished with --report-only."
     )
 
 

@@ -1,4 +1,4 @@
-"""How long the cells that remain will take."""
+"""Estimate the time of the remaining cells."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ class Cost:
     """Seconds that a cell took.
 
     Args:
-        own: for itself.
-        shared: in a stage that it has in common with others; only one of them pays for it.
+        own: seconds of its own.
+        shared: seconds in a stage shared with other cells; only one of them pays for it.
     """
 
     own: float
@@ -22,7 +22,7 @@ class Cost:
 
 
 def cost_of(result: Result, spent: float = 0.0) -> Cost | None:
-    """What a finished cell cost; ``None`` where its stages were not timed and it shares one of them.
+    """The cost of a finished cell; ``None`` if its stages were not timed and it shares one of them.
 
     Args:
         result: the cell.
@@ -90,7 +90,7 @@ class Clock:
             self._over.add(stage)
 
     def estimate(self) -> str:
-        """What remains, in words; nothing where nothing is known."""
+        """The remaining time in words; empty if unknown."""
         costs = self._measured or self._known
         if not costs or not self.left:
             return ""
@@ -104,7 +104,7 @@ class Clock:
 
 
 def duration(seconds: float) -> str:
-    """A duration as people say it.
+    """A duration in words.
 
     >>> duration(59), duration(150), duration(9000)
     ('59 seconds', '2 minutes', '2 h 30 min')

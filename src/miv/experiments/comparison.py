@@ -36,7 +36,7 @@ class CellEvidence:
         return {}
 
     def of(self, setup: Setup, rounds: Collection[int] | None = None) -> list[Result]:
-        """The results of a setup, one a round as far as they are there; of some rounds only, where these are given."""
+        """The available results of a setup, one per round; only of the given rounds, if any."""
         if setup.name not in self._found:
             jobs = [Job(Cell(self.task, setup, number), self.tier_name, self.encoder) for number in self.rounds]
             found = [find_result(job, self.results) for job in jobs]

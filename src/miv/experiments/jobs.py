@@ -1,4 +1,4 @@
-"""A job: a cell under a tier, with all that is asked for, and where its parts are on disk."""
+"""A job: a cell in a tier, with all its settings and its paths on disk."""
 
 import hashlib
 import json
@@ -19,9 +19,9 @@ class JobFolders:
     """Where things are.
 
     Args:
-        results: finished cells, small enough to be kept with the code.
-        work: trainings under way, with checkpoints and logs; can be thrown away.
-        cache: features and built sets; can be thrown away.
+        results: finished cells, small enough to keep with the code.
+        work: running trainings, with checkpoints and logs; safe to delete.
+        cache: features and built sets; safe to delete.
         raw: the raw files of the task; ``None`` for where the task expects them.
     """
 

@@ -30,7 +30,7 @@ class Assertion:
         statement: what the paper says, and by what it is judged.
         judgement: what our figures say.
         reason: in a sentence.
-        numbers: what it rests on, a line each.
+        numbers: the evidence, one per line.
     """
 
     name: str

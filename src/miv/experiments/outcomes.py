@@ -1,4 +1,4 @@
-"""What has come of cells so far, and what is said when one ends."""
+"""The outcomes of cells so far, and the message when one ends."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Failure:
-    """A cell that came to nothing, and where its last words are."""
+    """A failed cell and its log."""
 
     job: Job
     reason: str
@@ -23,7 +23,7 @@ class Failure:
 
 
 def split_jobs(jobs: Sequence[Job], results: Path) -> tuple[list[Result], list[Job]]:
-    """The results that there are, and the jobs without one; a result that was computed otherwise is refused."""
+    """The existing results, and the jobs without one; a result with different settings is an error."""
     found = {job: find_result(job, results) for job in jobs}
     return [one for one in found.values() if one is not None], [job for job, one in found.items() if one is None]
 
@@ -32,7 +32,7 @@ def report_done(job: Job, results: Path, seconds: float, clock: Clock, say: Say)
     """Say what came of a cell whose process took so many seconds (0: not known), and what remains."""
     result = find_result(job, results)
     if result is None:
-        raise MIVError(f"{job} ended well, but {job.result_folder(results)} is not there. Was it removed?")
+        raise MIVError(f"{job} succeeded, but {job.result_folder(results)} is missing. Was it removed?")
     clock.ended(job.shared_stage, cost_of(result, seconds))
     figures = "  ".join(f"{name} {result.metrics[name]:.3f}" for name in ("auroc", "i_auroc") if name in result.metrics)
     took = duration(seconds or float(result.document["seconds"]))
@@ -40,7 +40,7 @@ def report_done(job: Job, results: Path, seconds: float, clock: Clock, say: Say)
 
 
 def report_failure(job: Job, reason: str, work: Path, clock: Clock, say: Say) -> Failure:
-    """Say that a cell came to nothing, and why."""
+    """Report a failed cell and the reason."""
     clock.ended(job.shared_stage, None)
     say(f"FAILED  {job}: {reason}")
     return Failure(job, reason, job.log(work))

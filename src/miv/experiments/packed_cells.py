@@ -38,7 +38,7 @@ def read_packed(folder: Path) -> Mapping[str, Mapping[str, bytes]]:
 def pack_cells(folder: Path, check: Callable[[Path, Mapping[str, bytes]], object]) -> int:
     """Move every cell below a folder, which is a folder of files, into the packed file; return how many.
 
-    The packed file is whole before a folder is removed. A cell that is there in both with other content is an error.
+    The packed file is whole before a folder is removed. A cell with different content in both is an error.
 
     Args:
         folder: the folder of the cells; ``packed_file`` says where they go.
@@ -71,9 +71,9 @@ def _read(path: Path, changed: int, size: int) -> Mapping[str, Mapping[str, byte
             files = {str(name): _content(str(name), packed) for name, packed in line["files"].items()}
             name = str(line["cell"])
         except (KeyError, AttributeError, TypeError, ValueError) as error:
-            raise MIVError(f"{path}, line {number}: this is no packed cell ({error}). Restore the file.") from error
+            raise MIVError(f"{path}, line {number}: not a packed cell ({error}). Restore the file.") from error
         if name in cells:
-            raise MIVError(f"{path}, line {number}: the cell {name} is there twice. Remove one of the two lines.")
+            raise MIVError(f"{path}, line {number}: the cell {name} occurs twice. Remove one of the two lines.")
         cells[name] = files
     return cells
 

@@ -81,7 +81,7 @@ def draw_ladder(section: Section, path: Path) -> None:
 
 
 def draw_sizes(section: Section, path: Path) -> None:
-    """Each metric by train size, one row of panels a mean bag size."""
+    """Each metric by train size, with one row of panels per mean bag size."""
     models = list(dict.fromkeys(row.model for row in section.experiment.rows))
     styles = dict(zip(models, line_styles(len(models)), strict=True))
     figures = {(v.row.model, v.row.variant, v.metric): v.ours for v in section.found}

@@ -38,7 +38,7 @@ def draw_digits(section: Section, path: Path) -> None:
 
 
 def draw_learning_curves(section: Section, path: Path) -> None:
-    """Validation AUROC by epoch, a line a model, of the first round that all have; nothing without one."""
+    """Validation AUROC by epoch, with one line per model, for the first round that all have; nothing without one."""
     rows = [row for row in section.experiment.rows if section.evidence.of(row.setup)]
     rounds = section.evidence.common_rounds(rows)
     if not rounds:

@@ -1,4 +1,4 @@
-"""Runs cells on a Ray cluster: each cell is a task, and its finished files come back to this machine."""
+"""Run cells on a Ray cluster: each cell is a task, and its finished files return to this machine."""
 
 import math
 import socket
@@ -27,12 +27,12 @@ _REACH_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class ClusterShare:
-    """What a cell gets of a cluster.
+    """The resources of a cell on a cluster.
 
     Args:
-        cells: that run at a time.
-        cores: of each.
-        gpus: of each; a part of one where cells share it.
+        cells: number of cells that run at once.
+        cores: cores per cell.
+        gpus: GPUs per cell; a fraction if cells share one.
     """
 
     cells: int
@@ -60,11 +60,11 @@ class ClusterShare:
 def run_on_ray(
     jobs: Sequence[Job], places: JobFolders, address: str, say: Say, parallel: int | None = None
 ) -> list[Failure]:
-    """Compute what is missing on the cluster at ``address``, ``parallel`` cells at a time, and return what failed.
+    """Compute the missing cells on the cluster at ``address``, ``parallel`` at a time, and return the failures.
 
     Workers need this package, and raw files and cache under the same path, such as a shared folder. With
-    ``places.work`` in a shared folder too, a cell whose machine goes away goes on elsewhere from its last checkpoint,
-    and logs can be read here. Ray starts lost tasks anew by itself.
+    ``places.work`` in a shared folder too, a cell that loses its machine resumes elsewhere from its last checkpoint,
+    and logs can be read here. Ray restarts lost tasks.
     """
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:
@@ -114,7 +114,7 @@ def _run(
     except KeyboardInterrupt:
         for task in tasks:
             ray.cancel(task, force=True)
-        raise StoppedByUser("Stopped; finished cells are kept. The same command goes on.") from None
+        raise StoppedByUser("Stopped; finished cells are kept. Run the same command to resume.") from None
     return failures
 
 
@@ -139,7 +139,7 @@ def compute_remotely(document: dict[str, Any], places: dict[str, Path | None], c
 
 
 def check_address(address: str) -> None:
-    """Refuse the address of a cluster where nobody answers; Ray itself would try for minutes."""
+    """Raise an error if no cluster answers at the address; Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon:  # local, auto, or a name that Ray knows
         return
@@ -161,8 +161,8 @@ def _connect(ray: Any, address: str, say: Say) -> None:
 
 def _unreachable(address: str, reason: str) -> MIVError:
     return MIVError(
-        f"There is no Ray cluster to be reached at {address!r}: {reason}. Expected host:port or ray://host:port of one "
-        "that `ray start --head` began, auto for the one on this machine, or local to begin one here."
+        f"Cannot reach a Ray cluster at {address!r}: {reason}. Expected host:port or ray://host:port of one "
+        "started by `ray start --head`, auto for the one on this machine, or local to start one here."
     )
 
 

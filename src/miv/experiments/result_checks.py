@@ -1,4 +1,4 @@
-"""Whether the files of a finished cell are whole, and of that cell."""
+"""Check that the files of a finished cell are intact and belong to it."""
 
 import hashlib
 import math
@@ -12,7 +12,7 @@ from miv.evaluation import Predictions, auroc
 
 FORMAT = "miv-result"
 RESULT, PREDICTIONS, METRICS = "result.json", "predictions.parquet", "metrics.csv"
-REMEDY = "Remove the folder, and the cell is computed again."
+REMEDY = "Remove the folder to compute the cell again."
 
 # All that reports read, each by its way from the top.
 _NEEDED: tuple[tuple[str, ...], ...] = (
@@ -53,7 +53,7 @@ def check_files(folder: Path, files: Mapping[str, bytes], document: dict[str, An
         return
     for name in (PREDICTIONS, METRICS):
         if hashlib.sha256(files[name]).hexdigest() != document["sha256"].get(name):
-            raise MIVError(f"{folder / name} is damaged, or of another cell: its SHA-256 is another. {remedy}")
+            raise MIVError(f"{folder / name} is damaged, or of another cell: its SHA-256 differs. {remedy}")
 
 
 @lru_cache(maxsize=1000)  # a command asks several times for a cell, and this takes longer than a hash

@@ -66,7 +66,7 @@ class Result:
 
 
 def find_result(job: Job, results: Path) -> Result | None:
-    """The finished cell, if it is there; one that is damaged, or was computed otherwise, is refused."""
+    """The finished cell, if it exists; a damaged cell, or one with different settings, is an error."""
     folder, remedy = job.result_folder(results), REMEDY
     if (folder / RESULT).is_file():
         document = read_json_object(folder / RESULT, remedy)
@@ -82,15 +82,15 @@ def find_result(job: Job, results: Path) -> Result | None:
     difference = _difference({**document["description"], "config": document["config"]}, job.description)
     if difference:
         raise MIVError(
-            f"{folder} was computed otherwise than is asked for now: {difference}. It is neither used nor replaced. "
-            "Ask for what it was, move it away, or choose another folder by --results."
+            f"{folder} was computed with different settings: {difference}. It is neither used nor replaced. "
+            "Use the same settings, move it away, or choose another folder with --results."
         )
     check_files(folder, files, document, remedy)
     return Result(job, folder, document, files)
 
 
 def write_result(job: Job, results: Path, files: Mapping[str, bytes]) -> Path:
-    """Put a finished cell in its place, whole or not at all; one that is there already stays as it is."""
+    """Store a finished cell atomically; an existing one is not changed."""
     folder = job.result_folder(results)
     results.mkdir(parents=True, exist_ok=True)
     with FileLock(results / _LOCK):  # another command may have computed the same in a folder of work of its own

@@ -1,4 +1,4 @@
-"""Runs cells side by side on one machine, each in a process of its own, so that a crash ends none but its own."""
+"""Run cells in parallel on one machine, each in its own process, so that a crash affects only one cell."""
 
 import os
 import signal
@@ -30,10 +30,10 @@ class _Running:
 
 
 def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -> list[Failure]:
-    """Compute what is missing, ``parallel`` cells at a time, and return what failed.
+    """Compute the missing cells, ``parallel`` at a time, and return the failures.
 
-    Ctrl-C lets each training save after the step under way; the same call goes on from there, also after a kill.
-    A cell that another command computes is waited for.
+    With Ctrl-C each training saves after the current step; the same call resumes from there, also after a kill.
+    It waits for cells that another command computes.
     """
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:
@@ -70,7 +70,7 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
                     failures.append(report_failure(job, reason, places.work, clock, say))
     except KeyboardInterrupt:
         _stop(running, say)
-        raise StoppedByUser("Stopped; everything is saved. The same command goes on.") from None
+        raise StoppedByUser("Stopped; everything is saved. Run the same command to resume.") from None
     except BaseException:
         _stop(running, say)
         raise
@@ -150,7 +150,7 @@ def _stop(running: dict[Job, _Running], say: Say) -> None:
     """Ask all to save and stop; a second Ctrl-C ends them at once, and they go on from their last checkpoint."""
     if not running:
         return
-    say("Stopping: each training saves after the step under way. Ctrl-C again ends them at once.")
+    say("Stopping: each training saves after the current step. Press Ctrl-C again to stop at once.")
     processes = [one.process for one in running.values()]
     for process in processes:
         process.send_signal(signal.SIGINT)

@@ -29,7 +29,7 @@ _FROZEN_TEXT: dict[str, Any] = {
     "patience": 30,
 }
 CPU: dict[str, dict[str, Any]] = {
-    # One contrast stage a round serves all models: it takes the place of the paper's pretrained weights.
+    # One contrast stage per round serves all models: it replaces the paper's pretrained weights.
     "qmnist": CONTRAST_START
     | {
         "heads": 2,

@@ -1,4 +1,4 @@
-"""One cell in a process of its own: ``python -m miv.experiments.worker JOB``, where JOB is a JSON document."""
+"""One cell in its own process: ``python -m miv.experiments.worker JOB``, where JOB is a JSON document."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ def command(job: Job, places: JobFolders, threads: int) -> list[str]:
 
 
 def main(document: dict[str, Any]) -> int:
-    """Compute the job unless it is done, or another process is at it."""
+    """Compute the job unless it is done or another process is computing it."""
     job = Job.of(document["job"])
     paths: dict[str, Any] = {name: path and Path(path) for name, path in document["places"].items()}
     places = JobFolders(**paths)
@@ -40,7 +40,7 @@ def main(document: dict[str, Any]) -> int:
                 return DONE
             return _compute(job, places, document["threads"])
     except Timeout:
-        print(f"Another process computes {job}.", file=sys.stderr)
+        print(f"Another process is computing {job}.", file=sys.stderr)
         return BUSY
     except MIVError as error:
         print(f"Error: {error}", file=sys.stderr)

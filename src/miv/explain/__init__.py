@@ -1,4 +1,4 @@
-"""Which instances made the verdict? Scores for every pooling, also those without attention."""
+"""Which instances caused the verdict? Scores for every pooling, also without attention."""
 
 from miv.explain.explain import METHODS, Scorer, check_method, explain_features
 from miv.explain.rollout import attention_rollout

@@ -1,4 +1,4 @@
-"""Alone: what the verdict would be if the instance were the whole bag."""
+"""Alone: the verdict if the instance were the whole bag."""
 
 import torch
 from torch import Tensor
@@ -8,13 +8,13 @@ from miv.explain.subsets import ROWS, LogitFunction
 
 
 def logits_alone(logits_of: LogitFunction, query: Tensor, bags: Bags) -> Tensor:
-    r"""The logit ``(T,)`` of each instance as a bag of its own: :math:`f(\{n\})`, in ragged batches of bags of one.
+    r"""The logit ``(T,)`` of each instance as its own bag: :math:`f(\{n\})`, in ragged batches of bags of one.
 
-    Unlike a share, it does not depend on what else is in the bag, so instances of different bags can be compared, and a
-    bag without a witness has low scores throughout.
+    Unlike a share, it does not depend on the rest of the bag, so instances of different bags are comparable, and a bag
+    without a witness has only low scores.
 
     Args:
-        logits_of: gives the logits of bags.
+        logits_of: returns the logits of bags.
         query: features ``(B, C)``.
         bags: features ``(T, C)``.
     """

@@ -21,7 +21,7 @@ _MOST_EXACT = 16  # 65,536 subsets of one bag
 
 
 class BagAnswers(Protocol):
-    """What a scorer says of ``B`` bags with ``T`` instances in all."""
+    """A scorer's output for ``B`` bags with ``T`` instances in total."""
 
     @property
     def logit(self) -> Tensor:
@@ -29,15 +29,15 @@ class BagAnswers(Protocol):
 
     @property
     def attention(self) -> Tensor | None:
-        """``(T,)``, of sum 1 in each bag; ``None`` where the pooling has none."""
+        """``(T,)``, sums to 1 in each bag; ``None`` if the pooling has no attention."""
 
 
 class Scorer(Protocol):
-    """What can be explained: a ``Verifier``, or anything else that scores bags of features with a pooling."""
+    """A ``Verifier``, or anything else that scores bags of features with a pooling."""
 
     @property
     def pooling(self) -> Pooling:
-        """The pooling that it scores with."""
+        """The pooling of the scorer."""
 
     def verify_features(self, query: Tensor, bags: Bags) -> BagAnswers:
         """Score queries ``(B, C)`` and bags of values ``(T, C)``."""
@@ -54,19 +54,19 @@ def explain_features(
     seed: int = 0,
     empty_bag: EmptyBag = "undecided",
 ) -> Tensor:
-    """How much each instance speaks for yes: from queries ``(B, C)`` and bags of ``(T, C)`` to scores ``(T,)``.
+    """How much each instance contributes to a yes: queries ``(B, C)`` and bags of ``(T, C)`` to scores ``(T,)``.
 
     Args:
-        scorer: a verifier in evaluation mode. ``attention`` needs a pooling that has it, ``rollout`` the pooling
+        scorer: a verifier in evaluation mode. ``attention`` needs a pooling with attention, ``rollout`` the pooling
             ``msa``.
         query: features of the queries.
         bags: features of the bags.
         method: one of ``METHODS``. ``alone``, ``leave_one_out`` and ``shapley`` are in units of the logit and may be
             negative; ``attention`` and ``rollout`` are shares, which sum to 1 in each bag.
-        exact_up_to: the largest bag whose Shapley values are exact, of ``2 ** N`` subsets.
-        permutations: of larger bags, for their sampled Shapley values; see ``miv.explain.shapley``.
-        seed: of the sample, in which the scores of a bag do not depend on the other bags.
-        empty_bag: the verdict on nothing; see ``miv.explain.subsets.score_instances``.
+        exact_up_to: largest bag size with exact Shapley values, from ``2 ** N`` subsets.
+        permutations: number of permutations to sample for larger bags; see ``miv.explain.shapley``.
+        seed: random seed of the sample; the scores of a bag do not depend on the other bags.
+        empty_bag: the verdict on an empty bag; see ``miv.explain.subsets.score_instances``.
 
     >>> from miv import Verifier
     >>> verifier = Verifier("mi_net", channels=4).eval()
@@ -96,13 +96,13 @@ def explain_features(
 
 
 def check_method(pooling: Pooling, method: str) -> None:
-    """Refuse a method that there is not, or that the pooling does not allow."""
+    """Raise an error for an unknown method, or one that the pooling does not support."""
     if method not in METHODS:
         raise unknown_name("method of explaining", method, METHODS)
     if method == "attention" and not pooling.has_attention:
         raise MIVError(
-            "This pooling has no attention to take witnesses from. Choose alone, leave_one_out or shapley, which "
-            "every pooling allows, or rollout for msa."
+            "This pooling has no attention. Use alone, leave_one_out or shapley, which "
+            "work with every pooling, or rollout for msa."
         )
     if method == "rollout" and not isinstance(pooling, SelfAttentionPooling):
         raise MIVError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")

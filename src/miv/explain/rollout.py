@@ -13,14 +13,14 @@ from miv.poolings.msa import EncoderLayer, SelfAttentionPooling
 
 
 def attention_rollout(pooling: Pooling, query: Tensor, bags: Bags) -> Tensor:
-    r"""How much of what reaches the twins comes from each target, ``(T,)``, of sum 1 in each bag.
+    r"""The share ``(T,)`` of the twins that comes from each target; sums to 1 in each bag.
 
     With the attention :math:`W_l` of layer ``l``, the mean over its heads, and as much from the residual connection:
 
     .. math:: R = A_L \cdots A_2 A_1, \qquad A_l = \tfrac{1}{2} (W_l + I)
 
-    The first row of ``R`` says where the output at the first place comes from. There are two such outputs, that of
-    [CLS] for the bag and that of the query; their mean is taken, the share of the first place itself left out.
+    The first row of ``R`` is the origin of the output at the first place. There are two such outputs, [CLS] for the
+    bag and the query; the result is their mean, without the share of the first place itself.
 
     Args:
         pooling: ``msa``.

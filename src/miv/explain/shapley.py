@@ -1,4 +1,4 @@
-"""Leave-one-out and Shapley: how much of the logit is owed to each instance."""
+"""Leave-one-out and Shapley: how much each instance contributes to the logit."""
 
 from math import factorial
 
@@ -7,12 +7,12 @@ from torch import Tensor
 
 from miv.explain.subsets import Planner, SubsetPlan
 
-# Instances that are pooled for the sampled Shapley values of one bag: those of 32 orders of a bag of 362.
+# Instances pooled for the sampled Shapley values of one bag: 32 orders of a bag of 362.
 _MOST_POOLED = 1 << 21
 
 
 def leave_one_out() -> Planner:
-    r"""How far the logit falls without the instance: :math:`f(X) - f(X \setminus \{n\})`."""
+    r"""The drop of the logit without the instance: :math:`f(X) - f(X \setminus \{n\})`."""
 
     def plan(size: int) -> SubsetPlan:
         # Subset 0 is the whole bag, subset n + 1 is the bag without instance n.
@@ -26,7 +26,7 @@ def leave_one_out() -> Planner:
 
 
 def shapley(exact_up_to: int, permutations: int, seed: int) -> Planner:
-    r"""The Shapley value (1953) of the instance in the game in which a subset of the bag is worth its logit.
+    r"""The Shapley value (1953) of the instance in the game where the value of a subset is its logit.
 
     .. math::
         \phi_n = \sum_{S \subseteq X \setminus \{n\}} \frac{|S|! \, (N - |S| - 1)!}{N!}
@@ -35,11 +35,10 @@ def shapley(exact_up_to: int, permutations: int, seed: int) -> Planner:
     The scores of a bag sum to :math:`f(X) - f(\emptyset)`, whether they are exact or sampled.
 
     Args:
-        exact_up_to: the largest bag whose ``2 ** N`` subsets are all verified.
-        permutations: in larger bags, how many orders the instances come in, one after the other. Each second
-            order is the one before it reversed (antithetic), which an instance that came late enters early.
-            See ``orders_for``.
-        seed: of the orders, which are the same for all bags of one size.
+        exact_up_to: largest bag size for which all ``2 ** N`` subsets are verified.
+        permutations: number of orders of the instances for larger bags. Every second order is the previous one
+            reversed (antithetic), so that late instances also come early. See ``orders_for``.
+        seed: random seed of the orders, which are the same for all bags of one size.
     """
 
     def plan(size: int) -> SubsetPlan:
@@ -49,7 +48,7 @@ def shapley(exact_up_to: int, permutations: int, seed: int) -> Planner:
 
 
 def orders_for(size: int, permutations: int) -> int:
-    """How many orders a bag of ``size`` comes in: fewer for very large ones, down to one and its reverse.
+    """Number of orders for a bag of ``size``: fewer for very large bags, at least one and its reverse.
 
     >>> [orders_for(size, 32) for size in (10, 300, 500, 1000, 5000)]
     [32, 32, 16, 4, 2]
@@ -70,11 +69,11 @@ def _exact(size: int) -> SubsetPlan:
 
 
 def _sampled(size: int, permutations: int, seed: int) -> SubsetPlan:
-    r"""The mean over orders, in which the logit of nothing plays no part.
+    r"""The mean over orders, without the logit of the empty bag.
 
-    In the exact values :math:`f(\emptyset)` takes the same from every instance, :math:`f(\emptyset) / N`. In a sample
-    it would weigh by how often an instance happened to come first. So orders begin from the mean logit of the single
-    instances instead, :math:`c`, and all instances share :math:`c - f(\emptyset)` evenly afterwards.
+    In the exact values, :math:`f(\emptyset)` subtracts the same from every instance, :math:`f(\emptyset) / N`. In a
+    sample, its weight would depend on how often an instance comes first. So orders start from the mean logit of the
+    single instances, :math:`c`, and all instances then share :math:`c - f(\emptyset)` evenly.
     """
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.rand(-(-permutations // 2), size, generator=generator).argsort(dim=-1)  # (P / 2, N)

@@ -1,4 +1,4 @@
-"""Shares: how the instances of a bag divide its verdict among them. The rules that name witnesses work on these."""
+"""Shares: how the verdict of a bag is divided among its instances. Witness rules use them."""
 
 import numpy as np
 import torch
@@ -8,31 +8,31 @@ from miv.data import csr
 from miv.decisions.witness_rules import WitnessesBy
 from miv.io.checked_values import Floats
 
-# A fall of the logit that is less than so many roundings, relative to the logit where that is above 1, is none.
+# A drop of the logit below this many rounding errors counts as 0, relative to the logit if that is above 1.
 _ROUNDINGS = 16
 
 
 def as_shares(
     scores: Floats, method: WitnessesBy, logit: Floats, ptr: NDArray[np.int64], dtype: torch.dtype = torch.float32
 ) -> Floats:
-    r"""Turn the scores ``(T,)`` of ``explain_features`` into shares, which are not negative and sum to 1 in each bag.
+    r"""Convert scores ``(T,)`` of ``explain_features`` to shares, which are not negative and sum to 1 in each bag.
 
-    Attention and rollout are shares already. Scores :math:`\phi_n` in units of the logit become
+    Attention and rollout are already shares. Scores :math:`\phi_n` in units of the logit become
 
     .. math:: a_n = \max(\phi_n, 0) \Big/ \sum_m \max(\phi_m, 0)
 
-    and :math:`1 / N` each where none is positive. Those of ``alone``, logits :math:`z_n`, become
+    and :math:`1 / N` each if none is positive. Scores of ``alone``, which are logits :math:`z_n`, become
 
     .. math:: a_n = \sigma(z_n) \Big/ \sum_m \sigma(z_m)
 
-    so that two instances that each suffice have as much, and a bag in which none does is still told apart.
+    so two instances that each suffice get equal shares, and instances still differ if none suffices.
 
     Args:
-        scores: of the instances.
-        method: that gave them.
+        scores: scores of the instances.
+        method: the method that computed them.
         logit: ``(E,)`` of the bags.
         ptr: ``(E + 1,)``, the borders between the bags.
-        dtype: the verifier computed in this, so that a score which is nothing but rounding counts as 0.
+        dtype: dtype of the verifier, so that a score within rounding error counts as 0.
 
     >>> as_shares(np.array([3.0, -1.0, 1.0, -2.0, 0.0]), "leave_one_out", np.zeros(2), np.array([0, 3, 5])).tolist()
     [0.75, 0.0, 0.25, 0.5, 0.5]

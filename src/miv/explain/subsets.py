@@ -1,8 +1,8 @@
-"""What a verifier says of parts of a bag: the ground of leave-one-out and of Shapley scores.
+"""Verify subsets of a bag: the basis of leave-one-out and Shapley scores.
 
 Every method is a plan: which subsets of a bag to verify, and how the logits become a score for each instance. Bags of
-one size have one plan, so they are verified together, in calls of thousands of instances, and the scores of a bag do
-not depend on what is verified beside it.
+one size share a plan, so they are verified together, thousands of instances per call, and the scores of a bag do not
+depend on the other bags.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from miv.errors import MIVError, unknown_name
 EmptyBag = Literal["undecided", "error"]
 # From the features of queries (B, C) and of bags (T, C) to logits (B,).
 LogitFunction = Callable[[Tensor, Bags], Tensor]
-ROWS = 1 << 15  # instances that are pooled in one call
+ROWS = 1 << 15  # instances pooled per call
 
 
 @dataclass(frozen=True)
 class SubsetPlan:
-    """For bags of ``N`` instances each.
+    """A plan for bags of ``N`` instances each.
 
     Args:
-        subsets: ``K``, how many subsets of a bag are verified.
-        kept: from the numbers ``(P,)`` of some of them, each below ``K``, to which instances they hold, ``(P, N)``
-            bool; all of them at once would be too many for a large bag.
-        combine: from the logits ``(B, K)`` of the subsets of ``B`` bags to the scores ``(B, N)`` of their instances.
+        subsets: ``K``, number of subsets of a bag to verify.
+        kept: maps the numbers ``(P,)`` of some subsets, each below ``K``, to their instances, ``(P, N)`` bool; all at
+            once would be too large for a large bag.
+        combine: maps the logits ``(B, K)`` of the subsets of ``B`` bags to the scores ``(B, N)`` of their instances.
     """
 
     subsets: int
@@ -47,12 +47,12 @@ def score_instances(
     """Scores ``(T,)`` float64 of the instances, from features: ``query`` ``(B, C)`` and bags of ``(T, C)``.
 
     Args:
-        logits_of: gives the logits of bags.
+        logits_of: returns the logits of bags.
         query: of each bag.
         bags: the instances.
-        planner: makes the plan for bags of one size.
-        empty_bag: what the verdict on nothing is. ``undecided``: a logit of 0, a probability of one half, so that the
-            one instance of a bag of one has the bag's whole logit as its score. ``error``: refuse where it is asked.
+        planner: creates the plan for bags of one size.
+        empty_bag: the verdict on an empty bag. ``undecided``: a logit of 0, a probability of one half, so the score of
+            a single instance is the whole logit of its bag. ``error``: raise an error.
     """
     if empty_bag not in get_args(EmptyBag):
         raise unknown_name("policy for an empty bag", empty_bag, get_args(EmptyBag))
@@ -79,8 +79,8 @@ def _subset_logits(
         if not bool(sizes.all()):
             if empty_bag == "error":
                 raise MIVError(
-                    f"A bag of {size} would be left empty, and a verifier has no verdict on nothing. "
-                    "Leave such exemplars out, or say empty_bag='undecided' for a logit of 0."
+                    f"A bag of {size} would become empty, and a verifier has no verdict on an empty bag. "
+                    "Remove such exemplars, or use empty_bag='undecided' for a logit of 0."
                 )
             part, kept, sizes = part[sizes > 0], kept[sizes > 0], sizes[sizes > 0]
             if not len(part):

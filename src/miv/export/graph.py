@@ -1,4 +1,4 @@
-"""A verifier as a function of one query and one bag, in the form in which it is exported."""
+"""A verifier as a function of one query and one bag, for export."""
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ EXPORTED_BACKBONES = ("features", "compact_cnn", "hog_cnn", "hog", "pixels")
 
 
 class VerifierGraph(nn.Module):
-    """One query and a bag of ``N`` to ``logit`` ``()`` and, where the pooling has it, ``attention`` ``(N,)``.
+    """One query and a bag of ``N`` to ``logit`` ``()`` and, if the pooling has it, ``attention`` ``(N,)``.
 
     With features the query is ``(C,)`` and the bag ``(N, C)``, float32; with a backbone for grey images they are
     ``(H, W)`` and ``(N, H, W)``, uint8, as images are stored: 0 is black and 255 white.
@@ -24,7 +24,7 @@ class VerifierGraph(nn.Module):
         self.pooling = verifier.pooling
 
     def forward(self, query: Tensor, bag: Tensor) -> tuple[Tensor, ...]:
-        instances = torch.cat([query[None], bag])  # (1 + N, ...), each embedded alike
+        instances = torch.cat([query[None], bag])  # (1 + N, ...)
         if self.backbone is not None and self.backbone.kind == "image":
             instances = instances[:, None].float() / 255
         features = instances if self.backbone is None else self.backbone(instances)
@@ -35,35 +35,33 @@ class VerifierGraph(nn.Module):
 
 
 def standardises(verifier: Verifier) -> bool:
-    """Return whether vectors are brought to one scale first, which is then a part of the graph."""
+    """Return whether vectors are standardised first, which is then part of the graph."""
     return isinstance(verifier.backbone, Features) and not verifier.backbone.is_identity
 
 
 def instance_shape(verifier: Verifier, image_size: tuple[int, int] | None, *, features_only: bool) -> tuple[int, ...]:
-    """``(H, W)`` where images go in, ``(C,)`` where features do; refuse what cannot be exported."""
+    """``(H, W)`` for images, ``(C,)`` for features; an error for what cannot be exported."""
     backbone = str(verifier.configuration["backbone"])
     if backbone == "features" or features_only:
         if image_size is not None:
-            raise MIVError("There is a size of images, but the file takes features. Leave out --image-size.")
+            raise MIVError("Got an image size, but the file takes features. Omit --image-size.")
         return (verifier.backbone.channels,)
     if backbone not in EXPORTED_BACKBONES:
         raise MIVError(
-            f"The backbone {backbone!r} cannot be exported: how it prepares its instances (tokenizer, resize) is no "
+            f"The backbone {backbone!r} cannot be exported: its preparation of instances (tokenizer, resize) is not "
             "part of a graph. Use --features-only: the file then takes the features of that backbone, which its own "
-            f"tools can export. Backbones that can be: {', '.join(EXPORTED_BACKBONES)}."
+            f"tools can export. Backbones that can be exported: {', '.join(EXPORTED_BACKBONES)}."
         )
     if verifier.instances is None:
         if image_size is None:
-            raise MIVError("The size of the images is missing. Say it as height x width: --image-size 28x28.")
+            raise MIVError("The image size is missing. Pass height x width: --image-size 28x28.")
         return image_size
     if verifier.instances.mode != "L":
         raise MIVError(
-            "The verifier was trained on images in colour. The file takes grey images only. Use --features-only, or "
-            "train on grey images (--grey when the data are made)."
+            "The verifier was trained on colour images. The file takes grey images only. Use --features-only, or "
+            "train on grey images (--grey when you build the data)."
         )
     size = verifier.instances.size
     if image_size not in (None, size):
-        raise MIVError(
-            f"The images are to be {image_size}, but the verifier was trained on {size}. Leave the size out."
-        )
+        raise MIVError(f"image_size is {image_size}, but the verifier was trained on {size}. Omit it.")
     return size

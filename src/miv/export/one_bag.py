@@ -1,4 +1,4 @@
-"""A bag alone, as operations that an exporter can follow."""
+"""A single bag, with operations that an exporter can trace."""
 
 import torch
 from torch import Tensor
@@ -7,10 +7,10 @@ from miv.bags import Bags
 
 
 class OneBag(Bags):
-    """One bag of ``N`` instances in the place of ``Bags``, for export: ``B = 1`` and ``T = N``, which stays free.
+    """One bag of ``N`` instances in place of ``Bags``, for export: ``B = 1`` and ``T = N``, which stays dynamic.
 
-    ``Bags`` has borders that are data, and gradients of its own, neither of which goes into a graph. With one bag
-    every operation is a plain one along the first axis. A pooling does not notice: its ``forward`` runs as it is.
+    ``Bags`` has borders that are data, and its own gradients; neither can be in a graph. With one bag, every operation
+    is a plain one along the first axis. The ``forward`` of a pooling runs unchanged.
 
     >>> bag = OneBag(torch.tensor([[1.0], [3.0]]))
     >>> bag.mean(bag.values)

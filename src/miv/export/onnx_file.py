@@ -1,4 +1,4 @@
-"""Writing a verifier as an ONNX file, which is put in place only if ONNX Runtime agrees with PyTorch."""
+"""Write a verifier as an ONNX file, but only if ONNX Runtime agrees with PyTorch."""
 
 import copy
 import json
@@ -25,21 +25,21 @@ from miv.models.verifier import Verifier
 
 TOLERANCE = 1e-4
 LARGEST_CHECKED_BAG = 200
-_NOISE = 1e-6  # some ten times the rounding of float32
-_OTHER_VERSIONS = "Other versions of torch, onnxscript or onnxruntime may do better."
+_NOISE = 1e-6  # about ten times the rounding of float32
+_OTHER_VERSIONS = "Try other versions of torch, onnxscript or onnxruntime."
 
 
 @dataclass(frozen=True)
 class ExportCheck:
-    """How far ONNX Runtime was from PyTorch at most, over random bags of these sizes.
+    """Maximum difference between ONNX Runtime and PyTorch, over random bags of these sizes.
 
     Args:
-        bag_sizes: of the bags compared.
-        logit: greatest difference of two logits, relative to the logit where that is above 1.
-        attention: greatest difference of two attentions, ``None`` where the pooling has none.
-        rounding: how far the logit of PyTorch moves in float64, measured as ``logit`` is, where the instances change by
-            a millionth. Where heads have two channels, these are near to equal now and then, and their LayerNorm makes
-            much of a small difference: no two programs agree there.
+        bag_sizes: sizes of the compared bags.
+        logit: largest difference of two logits, relative to the logit if that is above 1.
+        attention: largest difference of two attentions, ``None`` if the pooling has no attention.
+        rounding: change of the PyTorch logit in float64, measured like ``logit``, when the instances change by a
+            millionth. With two channels per head, these are sometimes nearly equal, and their LayerNorm amplifies a
+            small difference: no two programs agree there.
     """
 
     bag_sizes: list[int]
@@ -49,12 +49,12 @@ class ExportCheck:
 
     @property
     def worst(self) -> float:
-        """The greater of the two; NaN where one of them is."""
-        return float(np.max([self.logit, self.attention or 0.0]))  # max() of Python passes over a NaN
+        """The larger of the two; NaN if either is NaN."""
+        return float(np.max([self.logit, self.attention or 0.0]))  # Python's max() ignores NaN
 
     @property
     def allowed(self) -> float:
-        """What the differences may be: 1e-4, or twice what such a change does where that is more."""
+        """The allowed difference: 1e-4, or twice the effect of such a change if that is larger."""
         return max(TOLERANCE, 2 * self.rounding)
 
 
@@ -70,13 +70,13 @@ def export_onnx(
     """Write a verifier as one ONNX file that takes a query and a bag of any size.
 
     Args:
-        verifier: with its operating point, which goes into the file's metadata.
-        path: of the file, which is put in place only if it gives what PyTorch gives, within ``ExportCheck.allowed``.
-        features_only: leave the backbone out; the file then takes features.
-        image_size: ``(height, width)`` of the images, with a backbone for grey images; only for a verifier that does
-            not know the form of the images on which it was trained.
-        bags: how many random bags are compared; the first have 1, 2 and 200 instances, the others sizes between.
-        seed: of these bags.
+        verifier: the verifier; its operating point goes into the file's metadata.
+        path: output file, written only if it agrees with PyTorch within ``ExportCheck.allowed``.
+        features_only: export without the backbone; the file then takes features.
+        image_size: ``(height, width)`` of the images, for a backbone for grey images; only for a verifier that does
+            not record the form of its training images.
+        bags: number of random bags to compare; the first have 1, 2 and 200 instances, the others sizes between.
+        seed: random seed of these bags.
     """
     if bags < 1:
         raise MIVError(f"bags is {bags}. Expected at least one to compare.")
@@ -100,7 +100,7 @@ def export_onnx(
 
 
 def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
-    """All that the loader needs to know beside the graph."""
+    """Everything that the loader needs besides the graph."""
     configuration, point = verifier.configuration, verifier.operating_point
     return {
         "format": FORMAT,
@@ -130,8 +130,8 @@ def _instances(random: np.random.Generator, shape: tuple[int, ...], size: int) -
 
 def _traced(graph: VerifierGraph, query: NDArray[Any], bag: NDArray[Any]) -> Any:
     names = ["logit", "attention"] if graph.pooling.has_attention else ["logit"]
-    # The exporter swaps the kernel of the LSTM for one that takes any length, but torch remembers the one from before
-    # where a process has exported already: the second file would take bags of one size only.
+    # The exporter replaces the LSTM kernel with one for any length, but torch caches the old one if the process has
+    # already exported: the second file would take bags of one size only.
     torch.ops.aten.lstm.input._dispatch_cache.clear()
     with _quiet():
         return torch.onnx.export(
@@ -141,8 +141,8 @@ def _traced(graph: VerifierGraph, query: NDArray[Any], bag: NDArray[Any]) -> Any
             output_names=names,
             dynamic_shapes={"query": None, "bag": {0: torch.export.Dim("N", min=1)}},
             dynamo=True,
-            # The optimiser of the exporter takes x + 1e-12 for x, and so the LayerNorm of a head of one channel for
-            # 0 / 0. ONNX Runtime optimises the graph when it loads it, and keeps the sum.
+            # The exporter's optimiser replaces x + 1e-12 with x, so the LayerNorm of a one-channel head becomes 0 / 0.
+            # ONNX Runtime optimises the graph on loading, and keeps the sum.
             optimize=False,
             verbose=False,
         )
@@ -150,7 +150,7 @@ def _traced(graph: VerifierGraph, query: NDArray[Any], bag: NDArray[Any]) -> Any
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what the exporter says of libraries that play no part here, such as torchvision."""
+    """Silence the exporter's messages about unrelated libraries, such as torchvision."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -182,7 +182,7 @@ def _compare(
         wanted = float(expected.logit[0])
         if not np.isfinite(wanted):
             raise MIVError(
-                f"For a random bag of {size} the verifier itself gives a logit of {wanted}; nothing was written. "
+                f"For a random bag of {size} the verifier itself returns a logit of {wanted}; nothing was written. "
                 "Its weights are damaged, or its training went wrong."
             )
         shaken = [x.double() * (1 + _NOISE * torch.randn(x.shape, generator=noise)) for x in (one, several)]
@@ -190,7 +190,7 @@ def _compare(
         try:
             given = exported.verify(query, bag)
         except ValueError as error:
-            raise MIVError(f"For a random bag of {size} ONNX Runtime gives no answer: {error}") from error
+            raise MIVError(f"ONNX Runtime fails on a random bag of {size}: {error}") from error
         logits.append(abs(given.logit - wanted) / max(1.0, abs(wanted)))
         rounding = max(rounding, abs(moved - wanted) / max(1.0, abs(wanted)))
         if expected.attention is not None or given.attention is not None:
@@ -205,12 +205,12 @@ def _verify(verifier: Verifier, query: torch.Tensor, bag: torch.Tensor, *, with_
 
 
 def _difference(given: NDArray[np.float32] | None, expected: torch.Tensor | None) -> float:
-    """The greatest difference of two attentions; refuse where one side has none, or one of another length."""
+    """The largest difference of two attentions; an error if one is missing or their lengths differ."""
     if given is None or expected is None or given.shape != tuple(expected.shape):
         told = [
             "no attention" if one is None else f"attention of shape {tuple(one.shape)}" for one in (given, expected)
         ]
-        raise MIVError(f"ONNX Runtime gives {told[0]}, PyTorch {told[1]}; nothing was written. {_OTHER_VERSIONS}")
+        raise MIVError(f"ONNX Runtime returns {told[0]}, PyTorch {told[1]}; nothing was written. {_OTHER_VERSIONS}")
     return float(np.abs(given - expected.numpy()).max())
 
 

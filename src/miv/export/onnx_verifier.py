@@ -1,6 +1,6 @@
-"""Answers from a verifier that ``miv export --onnx`` wrote. Needs numpy and onnxruntime, and nothing else of miv.
+"""Use a verifier written by ``miv export --onnx``. Needs only numpy and onnxruntime, no other file of miv.
 
-Copy this file beside your own code; it stands alone:
+Copy this file next to your code:
 
     from onnx_verifier import OnnxVerifier
 
@@ -23,16 +23,16 @@ METADATA_KEY, FORMAT, FORMAT_VERSION = "miv", "miv-onnx", 1
 
 @dataclass(frozen=True)
 class Answer:
-    """What the verifier says of one query and its bag of ``N``.
+    """The answer for one query and its bag of ``N``.
 
     Args:
         verdict: whether the bag holds something of the query's class.
-        probability: of that, scaled as the verifier was calibrated.
-        threshold: the verdict is yes where the probability is at least this.
-        logit: what the network gave.
-        witnesses: indices in the bag, rising, perhaps none; ``None`` where the pooling has no attention, or the
-            witness rule is for other shares.
-        attention: ``(N,)``, of sum 1, or ``None``.
+        probability: probability of that, calibrated if the verifier is.
+        threshold: the verdict is yes if the probability is at least this.
+        logit: output of the network.
+        witnesses: indices in the bag, in order, may be empty; ``None`` if the pooling has no attention, or the witness
+            rule is for other shares.
+        attention: ``(N,)``, sums to 1, or ``None``.
     """
 
     verdict: bool
@@ -48,8 +48,8 @@ class OnnxVerifier:
 
     Args:
         path: the file.
-        threads: of ONNX Runtime; 0 leaves it the choice.
-        providers: of ONNX Runtime, such as ``["CUDAExecutionProvider"]``; the CPU where none is given.
+        threads: number of threads of ONNX Runtime; 0 lets it choose.
+        providers: providers of ONNX Runtime, such as ``["CUDAExecutionProvider"]``; the CPU by default.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class OnnxVerifier:
         logit = float(outputs[0])
         if not all(np.isfinite(output).all() for output in outputs):
             raise ValueError(
-                "The network gave NaN or infinite numbers, so there is no verdict. Either the instances hold numbers "
-                "far beyond those of the training, which overflow, or the file's weights are damaged."
+                "The network returned NaN or infinity, so there is no verdict. Either the instances contain numbers "
+                "far outside the range of the training data, or the file's weights are damaged."
             )
         probability = float(scaled(self._point["scaling"], logit))
         verdict = probability >= self._point["threshold"]
         attention = outputs[1] if len(outputs) > 1 else None
         witnesses = None
-        # A rule that was calibrated on other shares than attention says nothing of attention.
+        # A rule calibrated on other shares is not valid for attention.
         if attention is not None and self._point["witness_rule"].get("by", "attention") == "attention":
             decided = is_witness(self._point["witness_rule"], probability, verdict, attention)
             witnesses = np.flatnonzero(decided)
@@ -88,7 +88,7 @@ class OnnxVerifier:
     def verify_many(self, queries: Sequence[ArrayLike], bags: Sequence[ArrayLike]) -> list[Answer]:
         """Verify several queries, each against its own bag, one after the other."""
         if len(queries) != len(bags):
-            raise ValueError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query a bag.")
+            raise ValueError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query per bag.")
         return [self.verify(query, bag) for query, bag in zip(queries, bags, strict=True)]
 
     def _checked(self, name: str, given: ArrayLike, extra: int) -> NDArray[Any]:
@@ -101,7 +101,7 @@ class OnnxVerifier:
         if array.size == 0:
             raise ValueError("The bag is empty. Expected at least one instance.")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"The {name} has values that are NaN or infinite. Expected finite features.")
+            raise ValueError(f"The {name} contains NaN or infinity. Expected finite features.")
         return np.ascontiguousarray(array)
 
 
@@ -116,7 +116,7 @@ def scaled(scaling: dict[str, Any], logit: ArrayLike) -> NDArray[np.float64]:
     elif name == "platt":
         z = scaling["slope"] * z + scaling["offset"]
     elif name != "none":
-        raise ValueError(f"There is no scaling {name!r}. The file is of a later miv; take its onnx_verifier.py.")
+        raise ValueError(f"There is no scaling {name!r}. The file is from a later miv; use its onnx_verifier.py.")
     small = np.exp(-np.abs(z))  # never overflows
     return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small))
 
@@ -132,17 +132,17 @@ def is_witness(
     if rule["name"] == "conformal":
         return np.asarray(probability * len(weight) * np.maximum(weight, 1e-9) >= rule["threshold"])
     raise ValueError(
-        f"There is no witness rule {rule['name']!r}. The file is of a later miv; take its onnx_verifier.py."
+        f"There is no witness rule {rule['name']!r}. The file is from a later miv; use its onnx_verifier.py."
     )
 
 
 def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:
     if METADATA_KEY not in metadata:
-        raise ValueError(f"{path} is not a verifier that `miv export --onnx` wrote: it has no metadata of miv.")
+        raise ValueError(f"{path} was not written by `miv export --onnx`: it has no miv metadata.")
     about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
     if about.get("format") != FORMAT or about.get("format_version") != FORMAT_VERSION:
         raise ValueError(
             f"{path} has the format {about.get('format')!r}, version {about.get('format_version')!r}. Expected "
-            f"{FORMAT!r}, version {FORMAT_VERSION}; take the onnx_verifier.py of the miv that wrote it."
+            f"{FORMAT!r}, version {FORMAT_VERSION}; use the onnx_verifier.py of the miv that wrote it."
         )
     return about

@@ -1,1 +1,1 @@
-"""From what people give to verdicts: gather the instances, embed each distinct one once, pool, decide."""
+"""From user input to verdicts: collect the instances, embed each distinct one once, pool, decide."""

@@ -1,4 +1,4 @@
-"""From features to verdicts: what the verifier says, what its operating point makes of it, and the witnesses."""
+"""From features to verdicts: run the verifier, apply its operating point, and find the witnesses."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -27,7 +27,7 @@ def decide(
     shown: Shown | None = None,
     places: GivenPlaces | None = None,
 ) -> Verdicts:
-    """Verify exemplars, and decide by the verifier's operating point; ``places`` is what errors call them."""
+    """Verify exemplars and decide by the verifier's operating point; ``places`` names them in errors."""
     places, ptr, shares = places or GivenPlaces(), exemplars.ptr, None
     logit, attention = verify_embedded(verifier, exemplars, progress)
     _check_answers("logit", logit, np.arange(len(ptr)), places)
@@ -58,7 +58,7 @@ def decide(
 
 
 def witnesses_by(verifier: "Verifier", asked: Asked | None) -> Asked:
-    """By what witnesses are chosen: as asked, else as the witness rule was calibrated, else as the pooling allows."""
+    """How to choose witnesses: as requested, else as the witness rule was calibrated, else as the pooling allows."""
     rule = verifier.operating_point.witness_rule
     calibrated = rule.by if isinstance(rule, ConformalRule) else None
     by = asked or calibrated or ("attention" if verifier.pooling.has_attention else "leave_one_out")
@@ -67,8 +67,8 @@ def witnesses_by(verifier: "Verifier", asked: Asked | None) -> Asked:
     check_method(verifier.pooling, by)
     if calibrated not in (None, by):
         raise MIVError(
-            f"Witnesses by {by} were asked for, but the verifier's witness rule was calibrated on {calibrated}, and "
-            f"its promise holds for nothing else. Leave the choice out, or calibrate with --witnesses {by}."
+            f"Got witnesses={by}, but the verifier's witness rule was calibrated on {calibrated}, and "
+            f"its guarantee holds only for that. Omit the option, or calibrate with --witnesses {by}."
         )
     return by
 
@@ -76,26 +76,26 @@ def witnesses_by(verifier: "Verifier", asked: Asked | None) -> Asked:
 def _check_answers(
     what: str, numbers: NDArray[np.float64], ptr: NDArray[np.int64], places: GivenPlaces, before: int = 0
 ) -> None:
-    """Refuse answers that are none: a comparison with NaN is false, and would read as a verdict of no."""
-    if np.isfinite(numbers.sum()):  # only where all of them are; and they are far from overflowing
+    """Raise an error for NaN or infinity: a comparison with NaN is false and would look like a verdict of no."""
+    if np.isfinite(numbers.sum()):  # true only if all are finite; these sums do not overflow
         return
     number = before + int(np.searchsorted(ptr, (~np.isfinite(numbers)).argmax(), side="right")) - 1
     raise MIVError(
-        f"The verifier's {what} for {places.exemplar(number)} is NaN or infinite, so there is no verdict. Either its "
-        "instances hold numbers far beyond those of the training, which overflow, or the verifier's weights are "
-        "damaged. Scale the vectors as in the training, or train again."
+        f"The verifier's {what} for {places.exemplar(number)} is NaN or infinite, so there is no verdict. Either the "
+        "instances contain numbers far outside the range of the training data, or the verifier's weights are "
+        "damaged. Scale the vectors as in training, or train again."
     )
 
 
 class LazyScores:
-    """The scores of instances by themselves, computed when they are first asked for, from features that are kept.
+    """Scores of single instances, computed on first access from stored features.
 
-    They cost one to four times what the verdicts cost, and most who verify thousands of bags never look at them.
+    They cost one to four times as much as the verdicts, and most users who verify thousands of bags never need them.
 
     Args:
-        compute: gives the scores of the exemplars from one to before another.
+        compute: returns the scores of the exemplars start to stop - 1.
         first: the first exemplar.
-        last: the one after the last.
+        last: one past the last exemplar.
     """
 
     def __init__(self, compute: Callable[[int, int], NDArray[np.float64]], first: int, last: int) -> None:
@@ -103,15 +103,15 @@ class LazyScores:
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
-        """``(T,)`` those of all instances."""
+        """Scores ``(T,)`` of all instances."""
         return self._compute(self._first, self._last)
 
     def of(self, exemplar: int, targets: slice) -> "LazyScores":
-        """Those of one exemplar, whose instances are these, without computing the others."""
+        """Scores of one exemplar, given its instances, without computing the others."""
         known = self.__dict__.get("values")
         if known is not None:
             return LazyScores(lambda *_: known[targets], 0, 1)
         return LazyScores(self._compute, self._first + exemplar, self._first + exemplar + 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"values": self.values}  # a copy in another process has no features, and no verifier
+        return {"values": self.values}  # a copy in another process has neither features nor verifier

@@ -1,4 +1,4 @@
-"""Images or texts as people give them to a verifier, collected: each distinct one once."""
+"""Collect the images or texts that users pass, each distinct one once."""
 
 import hashlib
 from os import PathLike
@@ -18,36 +18,34 @@ from miv.io.instance_files import InstanceKind
 
 
 class DistinctInstances:
-    """Collects images or texts, each distinct one once and each file read once.
+    """Collects images or texts: keeps each distinct one once and reads each file once.
 
     Args:
         kind: ``image`` or ``text``.
-        form: what the verifier's images are, where it is known.
-        resize: how an image of another size is brought to it; ``None`` refuses it.
+        form: size and mode of the verifier's images, if known.
+        resize: how to resize an image of a different size; with ``None`` such an image is an error.
     """
 
     def __init__(self, kind: InstanceKind, form: InstanceForm | None, resize: Fit | None) -> None:
         if resize not in (None, "stretch", "crop", "pad"):
             raise MIVError(f"resize is {resize!r}. Expected stretch, crop or pad.")
         if resize is not None and kind != "image":
-            raise MIVError(
-                f"resize is {resize!r}, but this verifier reads {KIND_WORDS[kind]}s, no images. Leave it out."
-            )
+            raise MIVError(f"resize is {resize!r}, but this verifier reads {KIND_WORDS[kind]}s, not images. Omit it.")
         self.kind, self._form, self._resize = kind, form, resize
-        self._values: list[Any] = []  # those that were not taken yet
+        self._values: list[Any] = []  # not yet taken
         self._count = 0
         self._shape: tuple[int, ...] | None = None
         self._row_of: dict[bytes | str, int] = {}
 
     def add(self, given: Any, place: str) -> int:
-        """Return the row of an instance among all that are distinct."""
+        """Return the row of an instance among the distinct instances."""
         name = str(given) if self.kind == "image" and isinstance(given, str | PathLike) else None
         if name is not None and name in self._row_of:
             return self._row_of[name]
         value: Any = self._text(given, place) if self.kind == "text" else self._image(given, place)
         if isinstance(value, str):
             content = value.encode("utf-8", "surrogatepass")
-        else:  # the same bytes may be a wide image and a high one
+        else:  # the same bytes may be a wide image or a tall one
             content = repr(value.shape).encode() + value.tobytes()
         row = self._row_of.setdefault(hashlib.blake2b(content, digest_size=16).digest(), self._count)
         if row == self._count:
@@ -62,7 +60,7 @@ class DistinctInstances:
         return row
 
     def take_new(self) -> InstancePool | None:
-        """Return the distinct instances since this was last called, which are then forgotten but for their rows."""
+        """Return the distinct instances added since the last call, then drop them and keep only their rows."""
         taken, self._values = self._values, []
         if not taken:
             return None
@@ -76,8 +74,8 @@ class DistinctInstances:
         if not isinstance(given, str):
             raise MIVError(f"{place} is a {type(given).__name__}. Expected a text: this verifier reads texts.")
         if not given.strip():
-            raise MIVError(f"{place} is an empty text. Leave it out.")
-        return str(given)  # NumPy has strings of its own
+            raise MIVError(f"{place} is an empty text. Remove it.")
+        return str(given)  # NumPy has its own string type
 
     def _image(self, given: Any, place: str) -> NDArray[np.uint8]:
         if isinstance(given, str | PathLike | Image.Image):
@@ -96,8 +94,8 @@ class DistinctInstances:
     def _picture(self, given: "str | PathLike[str] | Image.Image", place: str) -> NDArray[np.uint8]:
         if self._form is None:
             raise MIVError(
-                f"{place}: this verifier does not say what its images are, so no file can be brought to their form. "
-                'Give arrays, or add a line to its config.json, such as "instances": '
+                f"{place}: this verifier does not record the size of its images, so files cannot be converted. "
+                'Pass arrays, or add a line to its config.json, such as "instances": '
                 '{"kind": "image", "height": 28, "width": 28, "mode": "L"}, with the size it was trained on.'
             )
         size = None if self._resize is None else self._form.size
@@ -105,12 +103,12 @@ class DistinctInstances:
         if isinstance(given, Image.Image):
             try:
                 pixels = image_pixels(given, size=size, colour=colour, fit=fit)
-            except (ValueError, OSError) as error:  # a file that was only now decoded
-                raise MIVError(f"{place}: this image cannot be read: {error}.") from error
+            except (ValueError, OSError) as error:  # Pillow decodes a file only here
+                raise MIVError(f"{place}: cannot read this image: {error}.") from error
         else:
             try:
                 pixels = read_image(Path(given), size=size, colour=colour, fit=fit)
-            except MIVError as error:  # it names the file
+            except MIVError as error:  # it already names the file
                 raise MIVError(f"{place}: {error}") from error
             place = f"{place} ({given})"
         if pixels.shape != self._form.shape:
@@ -121,8 +119,8 @@ class DistinctInstances:
         form = self._form
         wanted = "" if form is None else f"{form.height} × {form.width} {'colour' if form.mode == 'RGB' else 'grey'}"
         return MIVError(
-            f"{place}: {_size(pixels.shape)}. The verifier was trained on {wanted} pixels. Bring it to that form, or "
-            "let it be resized: resize='stretch', 'crop' or 'pad' (--resize)."
+            f"{place}: {_size(pixels.shape)}. The verifier was trained on {wanted} pixels. Convert it, or "
+            "use resize='stretch', 'crop' or 'pad' (--resize)."
         )
 
 

@@ -1,4 +1,4 @@
-"""The one way through a verifier: batch by batch, on its device and in its dtype, in evaluation mode, with progress."""
+"""Run a verifier batch by batch, on its device and in its dtype, in evaluation mode, with progress."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from miv.runtime.progress import Progress, SilentProgress
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
-# Targets that are pooled together: of 512 channels 8 MB, more gains nothing.
+# Targets pooled together: 8 MB with 512 channels; more is not faster.
 _TOGETHER = 4096
 
-# Gives the features of the queries (B, C) and the targets (T, C) of the exemplars from one to before another.
+# Returns the features of the queries (B, C) and targets (T, C) of the exemplars start to stop - 1.
 FeatureLookup = Callable[[int, int], tuple[NDArray[np.float32], NDArray[np.float32]]]
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedExemplars:
-    """``E`` exemplars with ``T`` targets in all, whose instances are features already.
+    """``E`` exemplars with ``T`` targets in total; the instances are already features.
 
     Args:
-        lookup: gives the features of neighbouring exemplars.
+        lookup: returns the features of consecutive exemplars.
         ptr: ``(E + 1,)``, the borders between the bags.
     """
 
@@ -42,19 +42,19 @@ class EmbeddedExemplars:
     def among(
         cls, features: NDArray[np.float32], query: NDArray[np.int64], bag: NDArray[np.int64], ptr: NDArray[np.int64]
     ) -> "EmbeddedExemplars":
-        """Look queries ``(E,)`` and targets ``(T,)`` up among the features ``(P, C)`` of their instances."""
+        """Look up queries ``(E,)`` and targets ``(T,)`` in the features ``(P, C)`` of their instances."""
         return cls(lambda first, last: (features[query[first:last]], features[bag[ptr[first] : ptr[last]]]), ptr)
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
 
     def part(self, first: int, last: int) -> "EmbeddedExemplars":
-        """The exemplars from one to before another."""
+        """The exemplars start to stop - 1."""
         ptr = self.ptr[first : last + 1] - self.ptr[first]
         return EmbeddedExemplars(lambda start, end: self.lookup(first + start, first + end), ptr)
 
     def batches(self) -> Iterator[tuple[int, int]]:
-        """The first exemplar of each batch, and the one after its last."""
+        """The start and stop of each batch of exemplars."""
         first = 0
         while first < len(self):
             last = max(first + 1, int(np.searchsorted(self.ptr, self.ptr[first] + _TOGETHER, side="right")) - 1)
@@ -62,14 +62,14 @@ class EmbeddedExemplars:
             first = last
 
     def batch(self, first: int, last: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Bags]:
-        """Queries ``(B, C)`` and bags ``(T, C)`` as a verifier takes them."""
+        """Queries ``(B, C)`` and bags ``(T, C)`` in the form that a verifier takes."""
         writable = (np.require(rows, requirements=["C", "W"]) for rows in self.lookup(first, last))
         query, targets = (torch.from_numpy(rows).to(device, dtype) for rows in writable)
         return query, Bags(targets, torch.from_numpy(self.ptr[first : last + 1] - self.ptr[first]).to(device))
 
 
 class Answers(NamedTuple):
-    """What a verifier says of ``E`` exemplars: logits ``(E,)``, and ``(T,)`` where its pooling has attention."""
+    """A verifier's output for ``E`` exemplars: logits ``(E,)``, and attention ``(T,)`` if its pooling has it."""
 
     logit: Floats
     attention: Floats | None
@@ -90,7 +90,7 @@ def verify_embedded(verifier: "Verifier", exemplars: EmbeddedExemplars, progress
 def explain_embedded(
     verifier: "Verifier", exemplars: EmbeddedExemplars, method: str, progress: Progress | None = None, **options: Any
 ) -> Floats:
-    """``(T,)`` scores of all targets, by a method and with the options of ``miv.explain.explain_features``."""
+    """Scores ``(T,)`` of all targets; method and options as in ``miv.explain.explain_features``."""
 
     def scores(query: Tensor, bags: Bags) -> Tensor:
         return explain_features(verifier, query, bags, method, **options)
@@ -105,7 +105,7 @@ def _in_batches(
     text: str,
     progress: Progress | None,
 ) -> list[Found]:
-    """Compute something of every batch; ``verifier`` is left in the mode, training or not, in which each part is."""
+    """Compute something for every batch. Each part of ``verifier`` keeps its training or evaluation mode."""
     found = []
     device, dtype = verifier.device, verifier.dtype
     step = (progress or SilentProgress()).step(text, total=len(exemplars))

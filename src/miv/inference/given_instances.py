@@ -1,4 +1,4 @@
-"""Instances as people give them to a verifier (files, arrays, pictures, texts, vectors) as checked values."""
+"""Convert the instances that users pass (files, arrays, images, texts, vectors) to checked values."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -27,10 +27,10 @@ KIND_WORDS: dict[InstanceKind, str] = {"image": "image", "text": "text", "featur
 
 
 class GivenPlaces:
-    """What errors call the queries and bags of exemplars.
+    """Names of queries and bags in error messages.
 
     Args:
-        rows: where each exemplar came from, such as "pairs.csv, line 3"; ``None`` counts them from 0.
+        rows: the source of each exemplar, such as "pairs.csv, line 3"; ``None`` counts exemplars from 0.
 
     >>> GivenPlaces().query(2), GivenPlaces(["pairs.csv, line 3"]).bag(0), ALONE.member(0, 4)
     ('Query 2', 'pairs.csv, line 3: the bag', 'The bag, instance 4')
@@ -41,7 +41,7 @@ class GivenPlaces:
 
     @property
     def are_named(self) -> bool:
-        """Whether exemplars have names of their own."""
+        """Whether exemplars have names."""
         return self._rows is not None
 
     def query(self, exemplar: int) -> str:
@@ -70,12 +70,12 @@ class GivenPlaces:
 
 
 ALONE = GivenPlaces([""])
-"""The one query and the one bag, which need no number."""
+"""A single query and bag, which need no number."""
 
 
 def with_folders(bags: Any, kind: InstanceKind) -> Any:
-    """Return the bags with instances in place of a name: those in a folder, or for texts the lines of a .txt file."""
-    if isinstance(bags, str) or not isinstance(bags, Sequence):  # no list of names
+    """Replace bag names with instances: the files of a folder or, for texts, the lines of a .txt file."""
+    if isinstance(bags, str) or not isinstance(bags, Sequence):  # not a list of names
         return bags
     return [_of_name(bag, kind) if isinstance(bag, str | PathLike) and str(bag) else bag for bag in bags]
 
@@ -96,26 +96,26 @@ def _in_folder(folder: Path, kind: InstanceKind) -> list[Any]:
 
 
 def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: GivenPlaces | None = None) -> None:
-    """Refuse what is not one bag for each query, and a bag that is one instance or none."""
+    """Raise an error unless there is one bag per query and every bag is a non-empty list."""
     places = places or GivenPlaces()
     if isinstance(queries, str | PathLike | Image.Image) or isinstance(bags, str | PathLike | Image.Image):
-        raise MIVError("One instance was given. Expected a list of queries and a list of bags.")
+        raise MIVError("Got a single instance. Expected a list of queries and a list of bags.")
     if _length(queries, "The queries") != _length(bags, "The bags"):
-        raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query a bag.")
+        raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query per bag.")
     if not len(bags):
-        raise MIVError("There is no exemplar. Expected at least one query and its bag.")
+        raise MIVError("There are no exemplars. Expected at least one query and its bag.")
     for number, bag in enumerate(bags):
         if isinstance(bag, str | PathLike | Image.Image):
             given = "" if isinstance(bag, Image.Image) else f" ({bag})" if kind == "image" else f" ({short(str(bag))})"
             lines = " or .txt file" * (kind == "text")
             raise MIVError(
-                f"{places.bag(number)} is one {KIND_WORDS[kind]}{given}. Expected a list of them, or the path of "
-                f"a folder{lines} that is there."
+                f"{places.bag(number)} is one {KIND_WORDS[kind]}{given}. Expected a list, or the path of "
+                f"an existing folder{lines}."
             )
         if isinstance(bag, Bags):
             raise MIVError(
-                f"{places.bag(number)} is {bag!r}. Expected one bag: pick one, such as bags[0], or give all of them to "
-                "verify_many, with a query for each."
+                f"{places.bag(number)} is {bag!r}. Expected one bag: choose one, such as bags[0], or pass all to "
+                "verify_many, with one query per bag."
             )
         if not _length(bag, places.bag(number)):
             raise MIVError(f"{places.bag(number)} is empty. Expected at least one instance.")
@@ -124,12 +124,12 @@ def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: GivenPlaces 
 def _length(given: Any, what: str) -> int:
     try:
         return len(given)
-    except TypeError as error:  # a number, a generator that can be read but once, an array without a dimension
-        raise MIVError(f"{what}: a {type(given).__name__} was given. Expected a list, an array or a tensor.") from error
+    except TypeError as error:  # a number, a generator that can be read only once, a zero-dimensional array
+        raise MIVError(f"{what}: got a {type(given).__name__}. Expected a list, an array or a tensor.") from error
 
 
 def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
-    """Return vectors ``(N, C)`` from an array, a tensor or a list of such."""
+    """Return vectors ``(N, C)`` from an array, a tensor, or a list of either."""
     vectors = _as_numbers(given, place)
     if vectors.ndim != 2 or vectors.shape[1] != channels:
         raise _other_shape(vectors, f"(number of vectors, {channels})", channels, place)
@@ -146,8 +146,7 @@ def as_vector(given: Any, channels: int, place: str) -> NDArray[np.float32]:
 
 def _other_shape(vectors: NDArray[np.float32], expected: str, channels: int, place: str) -> MIVError:
     return MIVError(
-        f"{place} has the shape {vectors.shape}. Expected {expected}: the verifier was made for vectors of "
-        f"{channels} numbers."
+        f"{place} has the shape {vectors.shape}. Expected {expected}: the verifier takes vectors of {channels} numbers."
     )
 
 
@@ -159,7 +158,7 @@ def _as_numbers(given: Any, place: str) -> NDArray[np.float32]:
     try:
         numbers = np.asarray(given)
         if numbers.dtype.kind in "cmM":
-            raise MIVError(f"{place}: these are {numbers.dtype}, complex numbers or times. Expected real numbers.")
+            raise MIVError(f"{place}: got {numbers.dtype} (complex numbers or times). Expected real numbers.")
         return numbers.astype(np.float32, copy=False)
     except MIVError:
         raise
@@ -167,8 +166,8 @@ def _as_numbers(given: Any, place: str) -> NDArray[np.float32]:
         lengths = sorted({len(vector) for vector in given if hasattr(vector, "__len__")})
         if len(lengths) > 1:
             some = " and ".join(map(str, lengths[:2]))
-            raise MIVError(f"{place}: these are not vectors of one length, but of {some} numbers.") from error
-        raise MIVError(f"{place}: these are not numbers. Expected vectors, each a row of numbers.") from error
+            raise MIVError(f"{place}: the vectors have different lengths ({some}). Expected one length.") from error
+        raise MIVError(f"{place}: got values that are not numbers. Expected vectors, each a row of numbers.") from error
 
 
 def _from_tensor(given: Tensor) -> NDArray[Any]:
@@ -177,16 +176,16 @@ def _from_tensor(given: Tensor) -> NDArray[Any]:
 
 
 def check_finite(vectors: NDArray[np.float32], what: str) -> None:
-    """Refuse vectors ``(N, C)`` in which a number is NaN or infinite."""
+    """Raise an error if vectors ``(N, C)`` contain NaN or infinity."""
     if is_finite(vectors):
         return
     row = int((~np.isfinite(vectors)).any(axis=1).argmax())
-    which = f"vector {row} of these {len(vectors)}" if len(vectors) > 1 else "the vector"
-    raise MIVError(f"{what}: {which} has a number that is NaN or infinite.")
+    which = f"vector {row} of {len(vectors)}" if len(vectors) > 1 else "the vector"
+    raise MIVError(f"{what}: {which} contains NaN or infinity. Expected finite numbers.")
 
 
 def is_finite(vectors: NDArray[np.float32]) -> bool:
-    """Whether no number is NaN or infinite."""
-    # A sum is finite only where all numbers are, and quick; one that is not may have overflowed, so look at each.
+    """Whether all numbers are finite."""
+    # The sum is fast, and finite only if all numbers are. If it is not, it may have overflowed, so check each number.
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(vectors.sum()) or np.isfinite(vectors).all())

@@ -1,4 +1,4 @@
-"""Instances by their names on the command line: files, folders, tables, texts, vectors."""
+"""Instances named on the command line: files, folders, tables, texts, vectors."""
 
 import json
 import re
@@ -31,15 +31,15 @@ _COLUMNS: dict[InstanceKind, tuple[str, ...]] = {
 }
 
 
-# A word that means a file, whether or not it is there: it ends like one, or in folders and something like a suffix.
+# A word that means a file, existing or not: it has a known suffix, or folders and something like a suffix.
 _SUFFIX = "|".join(suffix[1:] for suffix in sorted({*frozenset().union(*SUFFIXES.values()), *TABLE_SUFFIXES}))
 _LIKE_A_PATH = re.compile(rf"\S+\.({_SUFFIX}|md|json|html?|pdf|docx?)|\S*[/\\]\S*\.\w{{1,5}}|\S+[/\\]", re.IGNORECASE)
 _LONGEST_PATH = 255
-_IN_A_TABLE = "If these words are meant themselves, put them in a table of instances with the column text."
+_IN_A_TABLE = "To use these words as a text, put them in a table of instances with a column text."
 
 
 class Named(NamedTuple):
-    """An instance as ``Verifier.verify`` takes it, and what to call it: its file, or its own words or numbers."""
+    """An instance as ``Verifier.verify`` takes it, and its name: its file, or its words or numbers."""
 
     name: str
     instance: Any
@@ -47,7 +47,7 @@ class Named(NamedTuple):
 
 
 def named_query(name: str, kind: InstanceKind) -> Any:
-    """Return the one instance of a name: an image file, a text or .txt file, a JSON list or .npy file of numbers."""
+    """Return the instance for a name: an image file, a text or .txt file, a JSON list or .npy file of numbers."""
     _refuse_lost(name, kind, "--query")
     found = list(_instances(name, Path(), kind, "--query"))
     if len(found) != 1:
@@ -56,9 +56,9 @@ def named_query(name: str, kind: InstanceKind) -> Any:
 
 
 def named_bag(names: list[str], kind: InstanceKind) -> list[Named]:
-    """Return the instances of a bag; a name may also be that of a folder, or of a table with an instance a row.
+    """Return the instances of a bag; a name may also be a folder, or a table with one row per instance.
 
-    A .txt file that is the only name is a bag where it has several lines of text, one instance per line.
+    A single .txt file with several lines of text is a bag with one instance per line.
     """
     if kind == "text" and len(names) == 1 and is_text_file(names[0]):
         lines = read_text_lines(Path(names[0]))
@@ -68,7 +68,7 @@ def named_bag(names: list[str], kind: InstanceKind) -> list[Named]:
     for name in names:
         path = Path(name)
         if not name.strip():
-            raise MIVError("--bag is empty. Expected a folder, an instance or a table; for this folder say --bag .")
+            raise MIVError("--bag is empty. Expected a folder, an instance or a table; use --bag . for this folder.")
         if is_folder(path):
             files = files_in(path, kind)
             found += [one for file in files for one in _instances(str(file), Path(), kind, "--bag")]
@@ -84,32 +84,32 @@ def named_bag(names: list[str], kind: InstanceKind) -> list[Named]:
 
 
 def _refuse_lost(name: str, kind: InstanceKind, option: str) -> None:
-    """Refuse a name on the command line that means a file or folder, but none that this verifier could read."""
+    """Raise an error for a name that means a file or folder that this verifier cannot read."""
     path, wanted = Path(name), f"a folder, an instance or a table ({', '.join(sorted(TABLE_SUFFIXES))})"
     if kind == "image" and option == "--bag" and not path.suffix and not is_file(path):
         raise MIVError(f"--bag {name}: there is no such folder or image. Expected {wanted}.")
     if kind != "text" or len(name) > _LONGEST_PATH or (path.suffix.lower() in SUFFIXES["text"] and is_file(path)):
         return
     if is_file(path) or is_folder(path):
-        raise MIVError(f"{option} {name}: this verifier reads texts, and this is no .txt file. {_IN_A_TABLE}")
+        raise MIVError(f"{option} {name}: this verifier reads texts, and this is not a .txt file. {_IN_A_TABLE}")
     if _LIKE_A_PATH.fullmatch(name.strip()):
         raise MIVError(f"{option} {name}: there is no such file or folder. Check the path. {_IN_A_TABLE}")
 
 
 def instances_of(record: dict[str, Any], folder: Path, kind: InstanceKind, place: str) -> list[Named]:
-    """Return what a row of a table of instances holds: in its column ``path``, ``text`` or ``vector``."""
+    """Return the instance in a row of a table, from its column ``path``, ``text`` or ``vector``."""
     columns = [column for column in _COLUMNS[kind] if not is_blank(record.get(column))]
     if len(columns) != 1:
         wanted = " or ".join(map(repr, _COLUMNS[kind]))
-        raise MIVError(f"{place}: expected one column {wanted} with an instance; found {short(', '.join(record))}.")
+        raise MIVError(f"{place}: the columns are {short(', '.join(record))}. Expected one instance column, {wanted}.")
     return list(_instances(record[columns[0]], folder, kind, place, column=columns[0]))
 
 
 def cell_instance(cell: Any, folder: Path, kind: InstanceKind, place: str) -> Named:
-    """Return the one instance in a cell of a table of exemplars; paths are relative to ``folder``."""
+    """Return the instance in a cell of a table of exemplars; paths are relative to ``folder``."""
     found = list(_instances(cell, folder, kind, place))
     if len(found) != 1:
-        raise MIVError(f"{place}: {short(cell)} holds {len(found)} vectors; a cell is one instance.")
+        raise MIVError(f"{place}: {short(cell)} holds {len(found)} vectors. Expected one instance per cell.")
     return found[0]
 
 
@@ -124,10 +124,10 @@ def _instances(given: Any, folder: Path, kind: InstanceKind, place: str, column:
     means_file = column == "path" or path.suffix.lower() in SUFFIXES[kind]
     if kind == "image":
         if not given.strip():
-            raise MIVError(f"{place}: an empty cell; expected the path of an image.")
+            raise MIVError(f"{place}: empty cell. Expected the path of an image.")
         yield Named(given, path)
     elif kind == "text":
-        # A text may well end in ".txt"; only where there is such a file is it meant, and never in a column "text".
+        # A text may end in ".txt"; it means a file only if that file exists, and never in a column "text".
         as_file = column == "path" or (column != "text" and means_file and is_file(path))
         if column == "" and means_file and not as_file and len(given.split()) == 1 and len(given) <= _LONGEST_PATH:
             raise MIVError(f"{place}: there is no file {path}. {_IN_A_TABLE}")

@@ -1,4 +1,4 @@
-"""What a verifier says of a whole set, embedding each instance once: its answers, and scores of the instances."""
+"""Predict on a whole set, embedding each instance once: answers, and scores of the instances."""
 
 from typing import TYPE_CHECKING
 
@@ -26,16 +26,16 @@ def predict(
     features: NDArray[np.float32] | None = None,
     progress: Progress | None = None,
 ) -> Predictions:
-    """Verify every exemplar of a set; with several processes each takes a share, and all get the whole.
+    """Verify every exemplar of a set. Several processes split the work, and each returns the full result.
 
     Args:
-        verifier: is left in the mode, training or not, in which it is, each of its parts.
+        verifier: the verifier; each of its parts keeps its training or evaluation mode.
         exemplars: the set.
-        features: ``(P, C)`` of the pool, where they are known; otherwise the instances that occur are embedded.
-        progress: is told how far embedding and verifying are.
+        features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
+        progress: reports the progress of embedding and verifying.
     """
     share = ProcessShare.of_this_process()
-    mine = share.part(np.arange(len(exemplars)))  # they follow each other, and so do their bags
+    mine = share.part(np.arange(len(exemplars)))  # consecutive exemplars, so their bags are consecutive too
     logit = np.zeros(len(exemplars), np.float32)
     attention = np.zeros(len(exemplars.bag_index), np.float32)
     if features is None:
@@ -62,18 +62,18 @@ def explain(
     empty_bag: EmptyBag = "undecided",
     progress: Progress | None = None,
 ) -> NDArray[np.float64]:
-    """How much each bag member speaks for yes, ``(T,)`` in the order of ``exemplars.bag_index``.
+    """How much each bag member contributes to a yes, ``(T,)`` in the order of ``exemplars.bag_index``.
 
     Args:
-        verifier: is left in the mode, training or not, in which it is, each of its parts.
+        verifier: the verifier; each of its parts keeps its training or evaluation mode.
         exemplars: the set.
-        method: as this and the four options below for ``miv.explain.explain_features``.
-        features: ``(P, C)`` of the pool, where they are known; otherwise the instances that occur are embedded.
-        exact_up_to: the largest bag whose Shapley values are exact.
-        permutations: of larger bags, for their sampled Shapley values.
-        seed: of the sample.
-        empty_bag: the verdict on nothing.
-        progress: is told how far embedding and explaining are.
+        method: this and the four options below are as in ``miv.explain.explain_features``.
+        features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
+        exact_up_to: largest bag size with exact Shapley values.
+        permutations: number of permutations to sample for larger bags.
+        seed: random seed of the sample.
+        empty_bag: the verdict on an empty bag.
+        progress: reports the progress of embedding and explaining.
     """
     check_method(verifier.pooling, method)
     if features is None:
@@ -90,9 +90,9 @@ def witness_shares(
     progress: Progress | None = None,
     features: NDArray[np.float32] | None = None,
 ) -> Floats:
-    """``(T,)`` shares of all bag members of a set, of sum 1 in each bag, where the bags have these logits ``(E,)``.
+    """Shares ``(T,)`` of all bag members of a set, given the logits ``(E,)`` of the bags; they sum to 1 in each bag.
 
-    ``features`` ``(P, C)`` are those of the pool, where they are known.
+    ``features`` ``(P, C)`` are those of the pool, if known.
     """
     scores = explain(verifier, exemplars, method, features=features, progress=progress)
     return as_shares(scores, method, logit, exemplars.bag_ptr, verifier.dtype)

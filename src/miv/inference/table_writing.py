@@ -1,4 +1,4 @@
-"""A table written part by part, as Parquet or as CSV that a spreadsheet may open."""
+"""Write a table part by part, as Parquet or as CSV that is safe to open in a spreadsheet."""
 
 import csv
 import re
@@ -13,18 +13,18 @@ from miv.io.table_records import require_parquet
 from miv.io.whole_files import refuse_existing, whole_file
 
 _OUTPUTS = (".parquet", ".csv")
-# What a spreadsheet would take for a formula and run; a plain number is none.
+# Text that a spreadsheet would run as a formula; a plain number is not a formula.
 _FORMULA = re.compile(r"[=@\t\r]|[+-](?!\d+(\.\d+)?$)")
 
 ColumnType = Literal["int64", "float64", "bool", "string", "list<int64>"]
 Schema = dict[str, ColumnType]
-"""The columns of a table in order, each with what its cells hold; any cell but one of a list may be empty."""
+"""The columns of a table in order, with the type of their cells; any cell except a list may be empty."""
 
 Write = Callable[[dict[str, Any]], None]
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
-    """Refuse, before the work, a name that cannot be written, or what would be lost."""
+    """Raise an error before the work starts if the name is invalid or data would be lost."""
     if path.suffix.lower() not in _OUTPUTS:
         raise MIVError(f"The output {path} ends in {path.suffix!r}. Expected {' or '.join(_OUTPUTS)}.")
     if path.suffix.lower() == ".parquet":
@@ -34,10 +34,10 @@ def check_output(path: Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def table_writer(path: Path, schema: Schema) -> Iterator[Write]:
-    """Give what writes the columns of one part; the file is there when the block ends well, else not at all.
+    """Yield a function that writes the columns of one part. The file appears only if the block succeeds.
 
     In CSV the entries of a list are separated by ``|``, and a text that a spreadsheet would run as a formula (it begins
-    with ``=``, ``+``, ``-``, ``@``, a tab or a return) has ``'`` before it. Parquet has every text as it is.
+    with ``=``, ``+``, ``-``, ``@``, a tab or a return) is prefixed with ``'``. Parquet keeps every text unchanged.
     """
     with whole_file(path) as temporary:
         if path.suffix.lower() == ".parquet":
@@ -57,7 +57,7 @@ def table_writer(path: Path, schema: Schema) -> Iterator[Write]:
 
 @contextmanager
 def _parquet_writer(path: Path, schema: Schema) -> Iterator[Write]:
-    from miv.io.parquet import pa, pq  # not for CSV, which needs no library
+    from miv.io.parquet import pa, pq  # CSV does not need it
 
     types = {"list<int64>": pa.list_(pa.int64())}
     fields = pa.schema([(name, types.get(kind) or pa.type_for_alias(kind)) for name, kind in schema.items()])
@@ -80,5 +80,5 @@ def _csv_cell(cell: Any, kind: ColumnType) -> Any:
     return _PLAIN[kind](cell)
 
 
-# NumPy writes its numbers in other words than Python does.
+# NumPy formats numbers differently from Python.
 _PLAIN: dict[ColumnType, Callable[[Any], Any]] = {"int64": int, "float64": float, "bool": bool}

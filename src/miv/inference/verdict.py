@@ -1,4 +1,4 @@
-"""What a verifier decides of an exemplar, and of many. How that looks is in ``verdict_text`` and ``verdict_html``."""
+"""Verdicts on one exemplar and on many. ``verdict_text`` and ``verdict_html`` display them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,13 +16,13 @@ from miv.inference.verdict_text import as_text
 if TYPE_CHECKING:
     from miv.inference.deciding import LazyScores
 
-# By what witnesses are asked for; "none" where only the verdicts matter, which saves the work.
+# How to choose witnesses; "none" saves the work if only the verdicts matter.
 Asked = WitnessesBy | Literal["none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """An instance that shows why: its place in the bag, from 0, and as ``score`` its share."""
+    """An instance that explains the verdict: its place in the bag, from 0, and its share as ``score``."""
 
     index: int
     score: float
@@ -30,35 +30,35 @@ class Witness:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The instances of exemplars as indices into a pool, for pictures and texts beside a verdict."""
+    """The instances of exemplars as indices into a pool, to show images and texts with a verdict."""
 
     pool: InstancePool
     query: NDArray[np.int64]  # (E,)
     bag: NDArray[np.int64]  # (T,)
-    query_names: Sequence[str] = ()  # E names of files, "" for what came from none; empty where none did
-    bag_names: Sequence[str] = ()  # T of them
+    query_names: Sequence[str] = ()  # E file names, "" for an instance without a file; empty if there are no files
+    bag_names: Sequence[str] = ()  # T file names
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """The answer for one exemplar, with ``N`` targets in its bag.
+    """The verdict on one exemplar with ``N`` targets in its bag.
 
     Args:
         verdict: whether the bag holds something of the query's class.
-        probability: that it does, calibrated where the verifier is; that of a ``Verification`` never is.
-        threshold: from which probability on the verdict is yes.
-        witnesses: the instances that show it, those with the greatest share first; possibly none. Where the verdict is
-            no, a calibrated rule may still name some, the candidates in case the no is wrong.
-        witnesses_by: what gave the shares; ``none`` where witnesses were not asked for.
-        shares: ``(N,)``, of sum 1, by which the witnesses were chosen; ``None`` where they were not asked for.
-        attention: ``(N,)``, of sum 1; ``None`` where the pooling has none.
+        probability: probability that it does, calibrated if the verifier is; in a ``Verification`` it never is.
+        threshold: the verdict is yes if the probability is at least this.
+        witnesses: the instances that show it, largest share first; may be empty. If the verdict is no, a calibrated
+            rule may still list candidates in case the no is wrong.
+        witnesses_by: the source of the shares; ``none`` if witnesses were not requested.
+        shares: ``(N,)``, sum to 1, used to choose the witnesses; ``None`` if witnesses were not requested.
+        attention: ``(N,)``, sums to 1; ``None`` if the pooling has no attention.
         size: ``N``.
-        shown: the query and the bag, where they are images or texts.
-        lazy_scores: what ``scores`` come from; ``None`` where witnesses were not asked for.
-        nearly_whole_sets: the share of a bag that calibrated witness sets held on validation data, where that is so
-            much that they say little; else ``None``.
+        shown: the query and the bag, if they are images or texts.
+        lazy_scores: the source of ``scores``; ``None`` if witnesses were not requested.
+        nearly_whole_sets: the share of a bag that calibrated witness sets contained on validation data, if it is too
+            large to be informative; else ``None``.
 
-    A verdict is true where it is yes, so that ``if verifier.verify(query, bag):`` reads as it is meant.
+    A verdict of yes is truthy, so ``if verifier.verify(query, bag):`` works as expected.
     """
 
     verdict: bool
@@ -75,10 +75,10 @@ class Verdict:
 
     @property
     def scores(self) -> NDArray[np.float64] | None:
-        """``(N,)`` the probability that a bag of this one instance would have, calibrated where the verifier is.
+        """Probabilities ``(N,)`` of bags with only one instance each, calibrated if the verifier is.
 
-        Shares sum to 1 in every bag; scores are all low where none of the instances shows the query's class. ``None``
-        where witnesses were not asked for.
+        Shares sum to 1 in every bag; scores are all low if no instance shows the query's class. ``None`` if witnesses
+        were not requested.
         """
         return None if self.lazy_scores is None else self.lazy_scores.values
 
@@ -108,20 +108,20 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Verdicts(Sequence[Verdict]):
-    """The answers for ``E`` exemplars with ``T`` targets in all; one of them is a ``Verdict``.
+    """The verdicts on ``E`` exemplars with ``T`` targets in total; each item is a ``Verdict``.
 
     Args:
         verdict: ``(E,)`` bool.
-        probability: ``(E,)``, calibrated where the verifier is.
-        threshold: from which probability on a verdict is yes.
+        probability: ``(E,)``, calibrated if the verifier is.
+        threshold: a verdict is yes if its probability is at least this.
         logit: ``(E,)``, before calibration.
         ptr: ``(E + 1,)``, the borders between the bags.
-        witnesses_by: what gave the shares; ``none`` where witnesses were not asked for.
-        shares: ``(T,)``, of sum 1 in each bag, by which the witnesses were chosen; ``None`` where they were not.
-        witness: ``(T,)`` bool, which targets are witnesses; ``None`` where they were not asked for.
-        attention: ``(T,)``, of sum 1 in each bag; ``None`` where the pooling has none.
-        shown: the instances, where they are images or texts.
-        lazy_scores: what ``scores`` come from; ``None`` where witnesses were not asked for.
+        witnesses_by: the source of the shares; ``none`` if witnesses were not requested.
+        shares: ``(T,)``, sum to 1 in each bag, used to choose the witnesses; ``None`` if witnesses were not requested.
+        witness: ``(T,)`` bool, which targets are witnesses; ``None`` if witnesses were not requested.
+        attention: ``(T,)``, sums to 1 in each bag; ``None`` if the pooling has no attention.
+        shown: the instances, if they are images or texts.
+        lazy_scores: the source of ``scores``; ``None`` if witnesses were not requested.
         nearly_whole_sets: as in ``Verdict``.
     """
 
@@ -140,7 +140,7 @@ class Verdicts(Sequence[Verdict]):
 
     @property
     def scores(self) -> NDArray[np.float64] | None:
-        """``(T,)``, as ``Verdict.scores``: the probability that a bag of the one instance would have."""
+        """Probabilities ``(T,)`` of bags with only one instance each, as in ``Verdict.scores``."""
         return None if self.lazy_scores is None else self.lazy_scores.values
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ class Verdicts(Sequence[Verdict]):
     @overload
     def __getitem__(self, exemplar: slice) -> Sequence[Verdict]: ...
     def __getitem__(self, exemplar: int | slice) -> Verdict | Sequence[Verdict]:
-        """Return the answer for one exemplar, or a list of them for a slice."""
+        """Return the verdict on one exemplar, or a list of verdicts for a slice."""
         if isinstance(exemplar, slice):
             return [self[number] for number in range(len(self))[exemplar]]
         if not -len(self) <= exemplar < len(self):
@@ -184,8 +184,8 @@ class Verdicts(Sequence[Verdict]):
     def to_frame(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per exemplar.
 
-        Columns: ``query`` (the file, where queries are files), ``verdict``, ``probability``, ``logit``, ``size`` and,
-        where witnesses were asked for, ``witnesses``: a list of places in the bag, the greatest share first.
+        Columns: ``query`` (the file, if queries are files), ``verdict``, ``probability``, ``logit``, ``size`` and,
+        if witnesses were requested, ``witnesses``: a list of places in the bag, largest share first.
         """
         try:
             import pandas as pd

@@ -1,6 +1,6 @@
-"""A verdict in a notebook: the query beside its bag, witnesses framed and named, share and score below each.
+"""Show a verdict in a notebook: the query next to its bag, witnesses framed, share and score below each instance.
 
-Styles stand in the elements, and colours are the page's own but for the frames: notebooks strip style sheets, and are
+Styles are inline because notebooks strip style sheets. Colours other than the frames come from the page, which may be
 light or dark.
 """
 
@@ -24,13 +24,13 @@ from miv.inference.verdict_text import (
 if TYPE_CHECKING:
     from miv.inference.verdict import Verdict
 
-_MOST = 60  # of a long bag, those with the greatest shares
-_LETTERS = 400  # of a text
-_QUERY, _WITNESS = "#2f6fd0", "#d97706"  # each of contrast 3 or more on white and on black
+_MOST = 60  # instances shown of a long bag: those with the largest shares
+_LETTERS = 400  # characters shown of a text
+_QUERY, _WITNESS = "#2f6fd0", "#d97706"  # each has a contrast of at least 3 on white and on black
 
 
 def as_html(verdict: "Verdict") -> str:
-    """Return a piece of HTML that needs nothing else."""
+    """Return a self-contained piece of HTML."""
     witnesses = {witness.index for witness in verdict.witnesses}
     places = [int(place) for place in places_to_show(verdict, _MOST)]
     names = () if verdict.shown is None else verdict.shown.bag_names
@@ -77,7 +77,7 @@ def _member(verdict: "Verdict", place: int, witness: bool, name: str) -> str:
         return f"<div>{inside}{called}</div>"
     colour = _WITNESS if witness else "#888"
     bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{colour}"></div>'
-    # A colour alone tells nothing to those who do not see it.
+    # Colour alone is not accessible to everyone.
     word = f" <b>{witness_word(verdict)}</b>" if witness else ""
     score = f" · {score}" if score else ""
     return f"<div>{inside}{bar}<small>{share:.2f}{score}{word}</small>{called}</div>"
@@ -88,7 +88,7 @@ def _titled(words: str, name: str) -> str:
 
 
 def _without_common_folders(names: Sequence[str]) -> list[str]:
-    """Leave out the folders that all files are in: of photos/anna/1.png and photos/hugo/1.png "photos"."""
+    """Drop the folders that all files share: "photos" for photos/anna/1.png and photos/hugo/1.png."""
     levels = zip(*(Path(name).parent.parts for name in names if name), strict=False)
     common = len(list(takewhile(lambda level: len(set(level)) == 1, levels)))
     return [str(Path(*Path(name).parts[common:])) if name else "" for name in names]

@@ -1,4 +1,4 @@
-"""A table of exemplars in, a table of verdicts out: one row an exemplar, or one row an instance."""
+"""Read a table of exemplars and write a table of verdicts: one row per exemplar, or one row per instance."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ from miv.runtime.progress import Progress
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
-_KEPT = ("query_id", "group", "split", "label")  # columns of the table that are written again beside the verdicts
-_TOGETHER = 1024  # instances that are read before they are verified and written: of 224 × 224 in colour 150 MB
+_KEPT = ("query_id", "group", "split", "label")  # columns of the table that are copied to the output
+_TOGETHER = 1024  # instances read before they are verified and written: 150 MB at 224 × 224 in colour
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What came of a table.
+    """Summary of a verified table.
 
     Args:
-        exemplars: how many rows it has.
-        yes: how many are accepted.
-        yes_without_witness: how many of these have no witness.
-        threshold: from which probability on they are accepted.
-        witnesses_by: what witnesses were chosen by.
-        odd_label: the first label that is neither 0 nor 1, and where; it is written again as it is.
+        exemplars: number of rows.
+        yes: number of accepted exemplars.
+        yes_without_witness: number of accepted exemplars without a witness.
+        threshold: the lowest probability that is accepted.
+        witnesses_by: how witnesses were chosen.
+        odd_label: the first label that is neither 0 nor 1, and its place; it is copied unchanged.
     """
 
     exemplars: int
@@ -49,7 +49,7 @@ class Scored:
 
 
 class _Row(NamedTuple):
-    """A row of the table: where it is, its query and bag, and further columns as texts."""
+    """A row of the table: its place, its query and bag, and other columns as texts."""
 
     place: str
     query: Named
@@ -68,17 +68,18 @@ def score_table(
     witnesses: Asked | None = None,
     progress: Progress,
 ) -> Scored:
-    """Verify every row of a table, and write the verdicts as they come; the file is there whole or not at all.
+    """Verify every row of a table and write the verdicts as they are ready. The file appears only when complete.
 
     Args:
         verifier: the verifier.
-        table: CSV, JSON lines or Parquet with ``query`` and ``bag`` as for ``miv data from-table``; it needs no label.
+        table: CSV, JSON lines or Parquet with ``query`` and ``bag`` as for ``miv data from-table``; labels are
+            optional.
         out: the .parquet or .csv file to write; see ``miv.inference.table_writing``.
-        instances: a second table with the instances by ``id``; queries and bags then hold ids.
-        by_instance: write a row an instance, not a row an exemplar.
+        instances: a second table of instances with an ``id`` column; queries and bags then contain ids.
+        by_instance: write one row per instance instead of one per exemplar.
         resize: as for ``Verifier.verify``.
         witnesses: as for ``Verifier.verify``.
-        progress: is told of reading and verifying.
+        progress: reports the progress of reading and verifying.
     """
     kind, verifying = verifier.backbone.kind, Verifying(verifier, resize, witnesses)
     known = None if instances is None else _instances_by_id(instances, kind)
@@ -98,7 +99,7 @@ def score_table(
 
 
 def _survey(table: Path, progress: Progress) -> tuple[int, list[str], str | None]:
-    """Read a table once, before the long work: its rows, the columns that are written again, the first odd label."""
+    """Read a table once before the long work: its rows, the columns to copy, the first odd label."""
     count, kept, odd_label = 0, set(), None
     with progress.step("Reading exemplars") as advance:
         for place, record in read_records(table, required=["query", "bag"]):
@@ -110,7 +111,7 @@ def _survey(table: Path, progress: Progress) -> tuple[int, list[str], str | None
             count += 1
             advance(1)
     if not count:
-        raise MIVError(f"{table}: no rows. Expected one exemplar a row.")
+        raise MIVError(f"{table}: no rows. Expected one row per exemplar.")
     return count, [name for name in _KEPT if name in kept], odd_label
 
 
@@ -118,12 +119,12 @@ def _check_writable(record: dict[str, Any], place: str) -> None:
     for name in _KEPT:
         try:
             str(record.get(name)).encode()
-        except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can spell
-            raise MIVError(f"{place}: {name} is no valid text ({error.reason}). Expected Unicode.") from error
+        except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON allows
+            raise MIVError(f"{place}: {name} is not valid text ({error.reason}). Expected Unicode.") from error
 
 
 def _parts(table: Path, known: dict[str, Named] | None, kind: InstanceKind, kept: list[str]) -> Iterator[list[_Row]]:
-    """The rows of the table, as many at a time as are verified together."""
+    """The rows of the table, in groups that are verified together."""
     rows: list[_Row] = []
     size = 0
     for place, record in read_records(table, required=["query", "bag"]):
@@ -145,22 +146,22 @@ def _parts(table: Path, known: dict[str, Named] | None, kind: InstanceKind, kept
 def _members(record: dict[str, Any], place: str) -> list[Any]:
     members = parse_list(record["bag"], "bag", place)
     if not members:
-        raise MIVError(f"{place}: the bag is empty. Expected at least one instance; else remove the row.")
+        raise MIVError(f"{place}: the bag is empty. Expected at least one instance. Add one, or remove the row.")
     return members
 
 
 def _check_separated(members: list[Any], folder: Path, kind: InstanceKind, place: str) -> None:
-    """Refuse a bag of files whose names are separated by another character, before it reads as one that is missing."""
+    """Report a wrong separator between file names, which would otherwise look like a missing file."""
     if kind != "text" and len(members) == 1 and isinstance(members[0], str) and not is_file(folder / members[0]):
         hint = separator_hint(members[0])
         if hint and not members[0].startswith("["):
-            raise MIVError(f"{place}: the bag {short(members[0])} is no file.{hint}")
+            raise MIVError(f"{place}: the bag {short(members[0])} is not a file.{hint}")
 
 
 def _looked_up(cell: Any, known: dict[str, Named] | None, folder: Path, kind: InstanceKind, place: str) -> Named:
     if known is None:
         found = cell_instance(cell, folder, kind, place)
-        return found if isinstance(cell, str) else Named("", found.instance)  # a vector would fill the table twice
+        return found if isinstance(cell, str) else Named("", found.instance)  # do not write a vector to the table twice
     name = parse_id(cell, place)
     if name not in known:
         raise MIVError(f"{place}: there is no instance with the id {name!r}.{separator_hint(name)}")
@@ -173,7 +174,7 @@ def _instances_by_id(path: Path, kind: InstanceKind) -> dict[str, Named]:
         name = parse_id(record["id"], place)
         found = instances_of(record, path.parent, kind, place)
         if name in known or len(found) != 1:
-            raise MIVError(f"{place}: the id {name!r} must stand for one instance, and stand in the table once.")
+            raise MIVError(f"{place}: the id {name!r} is ambiguous. Expected one row per id in the table of instances.")
         known[name] = found[0]
     return known
 
@@ -190,7 +191,7 @@ def _schema(kept: list[str], by_instance: bool) -> Schema:
 
 
 def _columns(rows: list[_Row], verdicts: Verdicts, first: int, kept: list[str], by_instance: bool) -> dict[str, Any]:
-    """What is written of one part, whose first exemplar has that number."""
+    """The output columns of one part, given the number of its first exemplar."""
     exemplars, sizes = len(verdicts), np.diff(verdicts.ptr)
     found: dict[str, Any] = {
         "exemplar": np.arange(first, first + exemplars),

@@ -1,4 +1,4 @@
-"""A verdict in a terminal."""
+"""Show a verdict in a terminal."""
 
 import re
 from collections.abc import Sequence
@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from miv.inference.verdict import Verdict
 
-_MOST_ROWS = 20  # of a long bag, those with the greatest shares
-_BAR = 20  # blocks for the greatest share
-_LETTERS = 60  # of a text
-_EVEN = 0.01  # shares that are all so near to 1 / N, as a part of it, show as the same bar
+_MOST_ROWS = 20  # rows shown of a long bag: those with the largest shares
+_BAR = 20  # blocks for the largest share
+_LETTERS = 60  # characters shown of a text
+_EVEN = 0.01  # shares this close to 1 / N, relative to it, all show as the same bar
 _OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def headline(verdict: "Verdict") -> str:
-    """The answer in one line."""
+    """The verdict in one line."""
     word = "Yes" if verdict.verdict else "No"
     return f"{word}: probability {verdict.probability:.3f}, threshold {verdict.threshold:.3f}."
 
 
 def found_words(verdict: "Verdict") -> str:
-    """How many witnesses there are, and by what they were chosen."""
+    """The number of witnesses, and how they were chosen."""
     if verdict.shares is None:
-        return "witnesses not asked for"
+        return "witnesses not requested"
     count = len(verdict.witnesses)
     if count and not verdict.verdict:
         return f"{count} candidate{'s' * (count > 1)} by {share_word(verdict)}, in case the no is wrong"
@@ -34,39 +34,39 @@ def found_words(verdict: "Verdict") -> str:
 
 
 def witness_word(verdict: "Verdict") -> str:
-    """What an instance of the witness set is called; a bag that is rejected has none that shows anything."""
+    """The word for an instance of the witness set; a rejected bag has candidates only."""
     return "witness" if verdict.verdict else "candidate"
 
 
 def even_words(verdict: "Verdict") -> str:
-    """Say so where the shares tell the instances of a bag of several apart no better than chance would; else ""."""
+    """A note if the shares of a bag of several instances are all nearly equal; else ""."""
     shares, size = verdict.shares, verdict.size
     if shares is None or size == 1 or np.abs(shares * size - 1).max() > _EVEN:
         return ""
-    return f"{share_word(verdict).capitalize()} does not tell the instances apart: each has about 1 / {size}."
+    return f"{share_word(verdict).capitalize()} does not separate the instances: each has about 1 / {size}."
 
 
 def little_words(verdict: "Verdict") -> str:
-    """Say so where the verifier's witness sets hold nearly whole bags; else ""."""
+    """A note if the verifier's witness sets hold nearly whole bags; else ""."""
     if verdict.nearly_whole_sets is None or not verdict.witnesses:
         return ""
-    return f"Such a set holds {verdict.nearly_whole_sets:.0%} of a bag in the mean, so it says little."
+    return f"These sets hold {verdict.nearly_whole_sets:.0%} of a bag on average, so they say little."
 
 
 def share_word(verdict: "Verdict") -> str:
-    """What the shares are made by, in words."""
+    """The source of the shares, in words."""
     return verdict.witnesses_by.replace("_", "-")
 
 
 def places_to_show(verdict: "Verdict", most: int) -> NDArray[np.int64]:
-    """All places of the bag, rising; of a long one those with the greatest shares, or the first without shares."""
+    """All places of the bag in order; for a long bag those with the largest shares, or the first ones."""
     if verdict.shares is None:
         return np.arange(min(verdict.size, most))
     return np.sort(np.argsort(-verdict.shares, kind="stable")[:most])
 
 
 def as_text(verdict: "Verdict", names: Sequence[str] = ()) -> str:
-    """Show the answer, and for each instance its share and score, whether it is a witness, and its name or text."""
+    """Show the verdict and, for each instance, its share and score, whether it is a witness, and its name or text."""
     lines = [headline(verdict), f"Bag of {verdict.size}, {found_words(verdict)}"]
     shares = verdict.shares
     if shares is None:
@@ -102,11 +102,11 @@ def _words(verdict: "Verdict", place: int, names: Sequence[str]) -> str:
 
 
 def in_a_line(text: str) -> str:
-    """Show a text in one line, cut where it is long."""
+    """Show a text in one line, shortened if it is long."""
     text = _printable(" ".join(text.split()))
     return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
 
 
 def _printable(text: str) -> str:
-    """Replace what a terminal would obey rather than show: control characters, and marks that turn a line around."""
+    """Replace what a terminal would interpret: control characters and marks that reverse text direction."""
     return _OBEYED.sub("�", text)

@@ -1,4 +1,4 @@
-"""From what people have to verdicts: embed each distinct instance once, and decide; all at once, or part by part."""
+"""From user input to verdicts: embed each distinct instance once, then decide; all at once or part by part."""
 
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -40,21 +40,21 @@ def verify_many(
     progress: Progress | None,
     places: GivenPlaces | None = None,
 ) -> Verdicts:
-    """Verify exemplars given as instances; see ``Verifier.verify_many``. ``places`` is what errors call them."""
+    """Verify exemplars given as instances; see ``Verifier.verify_many``. ``places`` names them in errors."""
     return Verifying(verifier, resize, witnesses, progress).verify(queries, bags, places, show=True)
 
 
 class Verifying:
-    """Verifies queries and bags, of which there may be more than memory holds, part by part.
+    """Verifies queries and bags part by part, for data that does not fit in memory.
 
-    Every distinct image or text is read and embedded once, whichever parts it is in: its pixels are forgotten with its
-    part, its features are kept.
+    Every distinct image or text is read and embedded once, even if it occurs in several parts: its features are kept,
+    its pixels are dropped after its part.
 
     Args:
         verifier: the verifier.
         resize: as for ``Verifier.verify``.
         witnesses: as for ``Verifier.verify``.
-        progress: is told how far embedding, verifying and explaining are.
+        progress: reports the progress of embedding, verifying and explaining.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class Verifying:
         Args:
             queries: as for ``Verifier.verify_many``.
             bags: as for ``Verifier.verify_many``.
-            places: what errors call the exemplars.
-            show: keep images and texts, to be shown beside the verdicts; for the only part.
+            places: names of the exemplars in errors.
+            show: keep images and texts to show with the verdicts; only if there is a single part.
         """
         backbone, places = self.verifier.backbone, places or GivenPlaces()
         bags = with_folders(bags, backbone.kind)
@@ -97,7 +97,7 @@ class Verifying:
         return decide(self.verifier, exemplars, self.by, self._progress, shown, places)
 
     def _rows(self, queries: Any, bags: Any, places: GivenPlaces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Collect images or texts: the rows of the queries ``(E,)`` and the targets ``(T,)`` among the distinct."""
+        """Collect images or texts; return the rows of queries ``(E,)`` and targets ``(T,)`` among the distinct ones."""
         add = self._distinct.add
         query = [add(one, places.query(number)) for number, one in enumerate(queries)]
         bag = [
@@ -109,7 +109,7 @@ class Verifying:
 
 
 def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
-    """What the queries and targets are called: images by their files, all else not at all."""
+    """Names of the queries and targets: files for images, no names otherwise."""
     if kind != "image":
         return [], []
     members = [one for bag in bags for one in bag]
@@ -118,12 +118,12 @@ def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
 
 
 def vector_length(backbone: Backbone, queries: Any) -> int:
-    """Return the length of the vectors that a backbone takes; one that does not say takes those of the first query."""
+    """Return the vector length that a backbone takes, or that of the first query if the backbone does not say."""
     return backbone.channels if isinstance(backbone, Features) else int(np.size(queries[0]))
 
 
 def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
-    """Embed the vectors that were looked up, where a backbone makes features of vectors."""
+    """Embed the looked-up vectors if the backbone computes features from vectors."""
 
     def embedded(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         query, targets = lookup(first, last)
@@ -135,7 +135,7 @@ def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
 
 
 def _vectors(channels: int, queries: Any, bags: Any, places: GivenPlaces) -> FeatureLookup:
-    """Look up vectors that were given; only those of one batch are joined, as all may be many."""
+    """Look up the given vectors, joining only one batch at a time to save memory."""
     if places.are_named:
         query = np.stack([as_vector(one, channels, places.query(row)) for row, one in enumerate(queries)])
     else:
@@ -154,14 +154,14 @@ def _vectors(channels: int, queries: Any, bags: Any, places: GivenPlaces) -> Fea
 
 
 class _GrowingRows:
-    """An array ``(P, C)`` that grows, twice as large each time that it is full."""
+    """An array ``(P, C)`` that doubles its capacity when full."""
 
     def __init__(self, channels: int) -> None:
         self.values: NDArray[np.float32] = np.zeros((0, channels), np.float32)
         self._count = 0
 
     def add(self, rows: NDArray[np.float32]) -> None:
-        if not self._count:  # often the only ones
+        if not self._count:  # often the only features
             self.values, self._count = rows, len(rows)
             return
         count = self._count + len(rows)

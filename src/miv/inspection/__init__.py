@@ -1,4 +1,4 @@
-"""Looking at exemplar sets before they are trained on: statistics, a leakage audit, a contact sheet."""
+"""Inspect exemplar sets before training: statistics, a leakage audit, a contact sheet."""
 
 from miv.inspection.contact_sheet import write_contact_sheet
 from miv.inspection.inspection_report import Inspection, inspect_folder, open_sets

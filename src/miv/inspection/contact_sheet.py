@@ -1,4 +1,4 @@
-"""The contact sheet: some exemplars on one page, each query beside its bag, witnesses framed."""
+"""The contact sheet: some exemplars on one page, each query next to its bag, witnesses framed."""
 
 from dataclasses import dataclass
 from html import escape
@@ -13,14 +13,14 @@ from miv.errors import MIVError
 from miv.inspection.picture_sheet import draw_sheet
 from miv.io.whole_files import whole_file
 
-SHOWN_MEMBERS = 24  # of one bag; a longer one says how many more there are
+SHOWN_MEMBERS = 24  # of one bag; a longer bag shows how many more there are
 SHOWN_LETTERS = 400  # of one text
-MOST_EXEMPLARS = 1000  # more would be a file that no browser opens gladly
+MOST_EXEMPLARS = 1000  # more would be slow to open in a browser
 
 
 @dataclass(frozen=True)
 class SheetRow:
-    """One exemplar on the sheet: its number, and the places in its bag that are shown, rising."""
+    """One exemplar on the sheet: its number, and the shown places in its bag, in order."""
 
     exemplar: int
     places: NDArray[np.int64]
@@ -28,16 +28,16 @@ class SheetRow:
 
 
 def write_contact_sheet(sets: dict[str, ExemplarSet], path: Path, *, exemplars: int = 50, seed: int = 0) -> None:
-    """Write ``exemplars`` of the sets, chosen with ``seed``, to an HTML or PNG file that needs no other.
+    """Write ``exemplars`` of the sets, chosen with ``seed``, to a self-contained HTML or PNG file.
 
     Args:
         sets: the sets by name, each with its share of the sheet.
         path: a name that ends in ``.html`` (any kind) or ``.png`` (images and features).
-        exemplars: how many to show in all.
-        seed: of the choice.
+        exemplars: total number to show.
+        seed: random seed of the choice.
     """
     if not 1 <= exemplars <= MOST_EXEMPLARS:
-        raise MIVError(f"The sheet is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS}.")
+        raise MIVError(f"exemplars is {exemplars}. Expected 1 to {MOST_EXEMPLARS}.")
     if path.suffix not in (".html", ".png"):
         raise MIVError(f"The sheet {path} ends in {path.suffix!r}. Expected a name that ends in .html or .png.")
     rows = _choose(sets, exemplars, seed)
@@ -62,7 +62,7 @@ def _choose(sets: dict[str, ExemplarSet], wanted: int, seed: int) -> dict[str, l
 
 
 def _choose_balanced(label: NDArray[np.int8], wanted: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Choose positives, then as many negatives; more of the one where the other runs out."""
+    """Choose positives, then as many negatives; more of one if the other runs out."""
     order = random.permutation(len(label))
     positives, negatives = order[label[order] == 1], order[label[order] == 0]
     positives = positives[: max(-(-wanted // 2), wanted - len(negatives))]
@@ -71,7 +71,7 @@ def _choose_balanced(label: NDArray[np.int8], wanted: int, random: np.random.Gen
 
 
 def _row(exemplars: ExemplarSet, exemplar: int) -> SheetRow:
-    """Show the whole bag; of a long one the witnesses first, then others, in the order of the bag."""
+    """Show the whole bag; for a long bag the witnesses first, then others, in the order of the bag."""
     witness = exemplars.bag_witness(exemplar)
     places = np.arange(len(exemplars.bag(exemplar)))
     if witness is not None:

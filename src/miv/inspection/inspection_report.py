@@ -1,4 +1,4 @@
-"""The report on a folder: open what is there, measure it, audit it, and say so in a table or as JSON."""
+"""The report on a folder: open, measure and audit its sets, and show a table or JSON."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,19 +12,19 @@ from miv.inspection.leakage import Finding, audit
 from miv.inspection.statistics import Distribution, SetStatistics, set_statistics
 from miv.runtime.aligned_table import aligned_table
 
-ONE_SET = "set"  # the name of a set that is not one of several splits
+ONE_SET = "set"  # the name of a single set without splits
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found in a folder.
+    """The findings about a folder.
 
     Args:
-        folder: that was looked at.
-        sets: the sets that it holds, by split.
-        manifests: where each came from.
-        statistics: of each set.
-        findings: of the leakage audit.
+        folder: the folder.
+        sets: its sets by split.
+        manifests: the manifest of each set.
+        statistics: the statistics of each set.
+        findings: the findings of the leakage audit.
     """
 
     folder: Path
@@ -46,7 +46,7 @@ class Inspection:
         }
 
     def text(self) -> str:
-        """Everything as a table for people, one column a set."""
+        """Everything as a text table with one column per set."""
         columns = [_rows(self.manifests[name], self.statistics[name]) for name in self.sets]
         rows = [[cells[0][0], *(value for _, value in cells)] for cells in zip(*columns, strict=True)]
         lines = [str(self.folder), "", aligned_table(["", *self.sets], rows), ""]
@@ -65,17 +65,17 @@ def open_sets(folder: Path, *, verify: bool = False) -> dict[str, ExemplarSet]:
     if is_set(folder):
         return {ONE_SET: ExemplarSet.load(folder, verify=verify)}
     if not folder.is_dir():
-        raise MIVError(f"There is no folder {folder}. Expected one that `miv data` wrote.")
+        raise MIVError(f"There is no folder {folder}. Expected a folder written by `miv data`.")
     if not any((folder / split).is_dir() for split in SPLITS):
         raise MIVError(
             f"{folder} holds neither a set (manifest.json) nor splits ({', '.join(SPLITS)}). "
-            "Expected a folder that `miv data` wrote."
+            "Expected a folder written by `miv data`."
         )
     return load_splits(folder, verify=verify)
 
 
 def inspect_folder(folder: Path) -> Inspection:
-    """Open a set or a folder of splits with every hash checked, measure it and audit it."""
+    """Open a set or a folder of splits, check every hash, and measure and audit it."""
     sets = open_sets(folder, verify=True)
     first = {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}
     return Inspection(

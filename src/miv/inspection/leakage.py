@@ -1,4 +1,4 @@
-"""The leakage audit: what would let a model score well, or badly, for the wrong reason."""
+"""The leakage audit: find what would let a model score well or badly for the wrong reason."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that should not be.
+    """A problem in the data.
 
     Args:
         check: the name of the check.
-        where: the set, or the two sets, that it was found in.
-        meaning: what was found, and why it matters.
-        count: how many.
+        where: the set or pair of sets with the problem.
+        meaning: the problem, and why it matters.
+        count: number of occurrences.
         examples: the first few.
     """
 
@@ -34,11 +34,11 @@ class Finding:
 
 
 def audit(sets: dict[str, ExemplarSet], first_identical: dict[str, NDArray[np.int64]] | None = None) -> list[Finding]:
-    """Look for leaks in each set and between sets; an empty list is good news.
+    """Look for leaks within each set and between sets; an empty list means that none were found.
 
     Args:
         sets: the sets by name, such as the splits.
-        first_identical: that of each set's pool, where it is known already.
+        first_identical: ``first_identical`` of each set's pool, if already known.
     """
     first = first_identical or {name: exemplars.pool.first_identical() for name, exemplars in sets.items()}
     findings: list[Finding] = []
@@ -60,7 +60,7 @@ def _queries_in_bags(where: str, exemplars: ExemplarSet, first_identical: NDArra
     yield from _finding(
         "query_in_bag",
         where,
-        "the query is a member of its own bag, so it can be found without any likeness of class",
+        "the query is a member of its own bag, so it can be found without comparing classes",
         np.flatnonzero(same),
         lambda t: f"exemplar {exemplars.owner[t]}: instance {query[t]}",
     )
@@ -113,7 +113,7 @@ def _shared_classes(one: str, first: ExemplarSet, other: str, second: ExemplarSe
     yield from _finding(
         "class_in_two_sets",
         f"{one}, {other}",
-        "a class is in both sets, so the one is no test of classes never seen in the other",
+        "a class is in both sets, so neither tests unseen classes",
         sorted(shared),
         lambda name: f"class {name!r}",
     )

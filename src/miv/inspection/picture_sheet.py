@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CELL = 64  # pixels; a picture keeps its proportions inside
 GAP = 8
 FRAME = 3
-ACROSS = 12  # bag members a line
+ACROSS = 12  # bag members per line
 CAPTION = 22
 QUERY, WITNESS, LINE, INK, PAPER = "#2456a6", "#d97706", "#d8dbe0", "#1c2026", "#ffffff"
 
@@ -23,7 +23,9 @@ def draw_sheet(sets: dict[str, ExemplarSet], rows: "dict[str, list[SheetRow]]") 
     """Draw each exemplar as a caption and a band: the query framed in blue, then its bag."""
     for name, exemplars in sets.items():
         if exemplars.pool.kind == "text":
-            raise MIVError(f"The set {name!r} holds texts. Expected a sheet that ends in .html for those.")
+            raise MIVError(
+                f"The set {name!r} holds texts, which need an .html sheet. Choose a name that ends in .html."
+            )
     step = CELL + GAP
     band = {id(row): CAPTION + _lines(row) * step + GAP for part in rows.values() for row in part}
     width = 2 * GAP + (ACROSS + 1) * step + GAP

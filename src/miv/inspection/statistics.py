@@ -11,7 +11,7 @@ from miv.data import ExemplarSet, csr
 
 @dataclass(frozen=True)
 class Distribution:
-    """How numbers are spread; ``variance`` is that of the population (divided by N).
+    """Summary of a distribution; ``variance`` is the population variance (divided by N).
 
     >>> Distribution.of(np.array([1, 2, 6]))
     Distribution(mean=3.0, variance=4.666666666666667, minimum=1.0, median=2.0, maximum=6.0)
@@ -25,7 +25,7 @@ class Distribution:
 
     @classmethod
     def of(cls, numbers: NDArray[Any]) -> "Distribution | None":
-        """Measure ``(N,)`` numbers; there is nothing to say of none."""
+        """Measure ``(N,)`` numbers; ``None`` if there are none."""
         if len(numbers) == 0:
             return None
         parts = (numbers.mean(), numbers.var(), numbers.min(), np.median(numbers), numbers.max())
@@ -34,25 +34,25 @@ class Distribution:
 
 @dataclass(frozen=True)
 class SetStatistics:
-    """What ``miv data inspect`` says of one set.
+    """The statistics of one set in ``miv data inspect``.
 
     Args:
-        kind: what an instance is.
+        kind: kind of instance.
         instances: size of the pool.
-        shape: of one instance.
-        unused_instances: in the pool, but neither a query nor in a bag.
-        duplicate_instances: with the same content as one before them in the pool.
-        classes: number of classes, where they are known.
+        shape: shape of one instance.
+        unused_instances: instances in the pool that are neither a query nor in a bag.
+        duplicate_instances: instances with the same content as an earlier one in the pool.
+        classes: number of classes, if known.
         exemplars: number of exemplars.
-        duplicate_exemplars: with the same query and the same bag, by content, as one before them.
+        duplicate_exemplars: exemplars with the same query and bag, by content, as an earlier one.
         positives: number of exemplars with label 1.
         positive_share: their share.
-        bag_entries: bag members in all.
+        bag_entries: total number of bag members.
         bag_size: instances in a bag.
-        witnesses: number of witnesses, where they are known.
+        witnesses: number of witnesses, if known.
         witnesses_per_positive: witnesses in a positive bag.
         witness_rate: witnesses divided by bag size, over positive bags.
-        groups: exemplars in each group, where there are groups.
+        groups: exemplars in each group, if there are groups.
     """
 
     kind: str
@@ -74,7 +74,7 @@ class SetStatistics:
 
 
 def set_statistics(exemplars: ExemplarSet, first_identical: NDArray[np.int64] | None = None) -> SetStatistics:
-    """Measure a set; ``first_identical`` is that of its pool, where it is known already."""
+    """Measure a set; ``first_identical`` is that of its pool, if already known."""
     pool = exemplars.pool
     first = pool.first_identical() if first_identical is None else first_identical
     counts = rates = None

@@ -1,1 +1,1 @@
-"""The package inside the tools of others."""
+"""Integrations with other libraries."""

@@ -1,4 +1,4 @@
-"""A transformer of vectors, applied to queries and bags."""
+"""Apply a transformer of vectors to queries and bags."""
 
 from itertools import pairwise
 from typing import Any, Self
@@ -14,10 +14,10 @@ from miv.integrations.pairs import all_vectors
 class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Applies a transformer of vectors, such as ``StandardScaler()``, to every query and every member of a bag.
 
-    It takes and gives sequences of pairs ``(query, bag)``, and so stands before ``MIVClassifier`` in a ``Pipeline``.
+    It takes and returns sequences of pairs ``(query, bag)``, so it can precede ``MIVClassifier`` in a ``Pipeline``.
 
     Args:
-        transformer: is cloned, and fitted on all queries and members of bags together.
+        transformer: the transformer; a clone is fitted to all queries and bag members together.
 
     >>> from sklearn.preprocessing import StandardScaler
     >>> pairs = [([0.0, 4.0], [[2.0, 4.0], [4.0, 10.0]]), ([2.0, 6.0], [[2.0, 6.0]])]
@@ -30,7 +30,7 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.transformer = transformer
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
-        """Fit the transformer on all vectors."""
+        """Fit the transformer to all vectors."""
         vectors, _ = all_vectors(X)
         self.n_features_in_ = vectors.shape[1]
         self.transformer_ = clone(self.transformer).fit(vectors)

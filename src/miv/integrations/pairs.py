@@ -1,4 +1,4 @@
-"""Exemplars of vectors as scikit-learn's tools have them: a sequence of pairs ``(query, bag)``."""
+"""Exemplars of vectors in a form for scikit-learn: a sequence of pairs ``(query, bag)``."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,20 +13,20 @@ from miv.inference.given_instances import as_vectors, check_bags, check_finite
 
 
 def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:
-    """Queries and bags, from pairs or, where the bags stand beside the queries, as they are."""
+    """Queries and bags, from pairs or from two arguments."""
     if bags is not None:
         return first, bags
     for number, pair in enumerate(first):
         if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
             raise MIVError(
-                f"Exemplar {number} is {_describe(pair)}. Expected X as a list of pairs (query, bag), a query (C,) and "
+                f"Exemplar {number} is {_describe(pair)}. Expected X as a list of pairs (query, bag), query (C,) and "
                 "a bag (N, C); or queries and bags as two arguments."
             )
     return [query for query, _ in first], [bag for _, bag in first]
 
 
 def all_vectors(pairs: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """All vectors of the pairs, queries first, in their own kind of number; and the borders ``(E + 1,)`` of bags."""
+    """All vectors of the pairs, queries first, in their own dtype; and the borders ``(E + 1,)`` of bags."""
     queries, bags = queries_and_bags(pairs, None)
     _checked(queries, bags)
     vectors = np.concatenate([np.asarray(queries), *map(np.asarray, bags)])
@@ -44,7 +44,7 @@ def _checked(queries: Any, bags: Any) -> list[NDArray[np.float32]]:
 
 
 def exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarSet:
-    """Equal vectors become one instance: exemplars of one query are kept together, and a training counts instances."""
+    """Merge equal vectors into one instance, to keep exemplars of one query together and to count instances."""
     parts = _checked(queries, bags)
     check_finite(parts[0], "The queries")
     vectors = np.concatenate(parts)
@@ -58,20 +58,22 @@ def exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarS
 
 
 def with_weights(exemplars: ExemplarSet, sample_weight: Any) -> ExemplarSet:
-    """The exemplars with their weights; those of weight 0 are left out, and equal weights are none."""
+    """The exemplars with their weights, without those of weight 0; equal weights count as none."""
     if sample_weight is None:
         return exemplars
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise MIVError("sample_weight holds more than numbers. Expected one number per exemplar.") from error
+        raise MIVError(
+            "sample_weight contains values that are not numbers. Expected one number per exemplar."
+        ) from error
     if weight.shape != (len(exemplars),):
         raise MIVError(f"sample_weight has the shape {weight.shape}. Expected ({len(exemplars)},), one per exemplar.")
     if not (np.isfinite(weight) & (weight >= 0)).all():
-        raise MIVError("sample_weight has a number that is negative, NaN or infinite. Expected 0 or more.")
+        raise MIVError("sample_weight contains a negative number, NaN or infinity. Expected 0 or more.")
     kept = exemplars.label[weight > 0]
     if not len(kept) or kept.min() == kept.max():
-        raise MIVError("Exemplars with a weight above 0 have fewer than two classes. Expected both, no and yes.")
+        raise MIVError("Exemplars with a weight above 0 have only one class. Expected both, no and yes.")
     some = exemplars.subset(weight > 0).compact()
     positive = weight[weight > 0]
     return some if positive.min() == positive.max() else replace(some, weight=positive)

@@ -34,26 +34,26 @@ _SEEDS = np.iinfo(np.int32).max
 class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Does a bag of vectors hold something of the query's class, and which of them show it?
 
-    Every method takes exemplars in one of two forms: as ``X``, a sequence of pairs ``(query, bag)``, which is what
-    ``cross_val_score``, ``GridSearchCV`` and the like need; or as ``queries`` and ``bags``, two arguments in its place.
-    So ``fit(X, y)`` and ``fit(queries, bags, labels)`` are the same, and so are ``predict(X)`` and
-    ``predict(queries, bags)``. A query is a vector ``(C,)``, a bag an array ``(N, C)`` of any number of them.
+    Every method takes exemplars in one of two forms: as ``X``, a sequence of pairs ``(query, bag)``, as needed by
+    ``cross_val_score`` and ``GridSearchCV``; or as two arguments, ``queries`` and ``bags``. So ``fit(X, y)`` and
+    ``fit(queries, bags, labels)`` are equivalent, and so are ``predict(X)`` and ``predict(queries, bags)``. A query is
+    a vector ``(C,)``, a bag an array ``(N, C)`` of any number of them.
 
     Args:
         pooling: a name from ``miv.list_poolings()``.
-        heads: number of heads of a pooling that has any; a divisor of ``C``.
+        heads: number of heads, for poolings with heads; a divisor of ``C``.
         pooling_options: further options of the pooling.
-        max_epochs: maximum number of epochs. ``None``, here and below, chooses by the number of exemplars, as
-            ``miv train`` does.
-        batch_size: exemplars in a step.
+        max_epochs: maximum number of epochs. ``None``, here and below, chooses a value from the number of exemplars,
+            as ``miv train`` does.
+        batch_size: number of exemplars per step.
         learning_rate: highest learning rate of the one cycle.
-        pull: how strongly weights are pulled toward where they started, as in ``TrainingConfig``.
-        align_epochs: epochs in which a linear map of the vectors is learned first. It is kept only where the nearest
-            target answers better with it. 0 leaves it out.
-        validation_fraction: share of the exemplars that is held out to choose the best epoch by AUROC. All exemplars of
-            one query are on one side. With 0 all exemplars are trained on: a trial on halves of them chooses the number
-            of epochs.
-        random_state: seed of the batches and of what is held out.
+        pull: strength of the pull of weights toward their starting values, as in ``TrainingConfig``.
+        align_epochs: number of epochs to first learn a linear map of the vectors. The map is kept only if it improves
+            the nearest-target answer. 0 disables it.
+        validation_fraction: share of the exemplars to hold out for choosing the best epoch by AUROC. Exemplars of one
+            query stay together. With 0, training uses all exemplars, and a trial on halves chooses the number of
+            epochs.
+        random_state: random seed of the batches and the held-out split.
         verbose: whether to show each epoch on standard error.
 
     Attributes:
@@ -110,14 +110,14 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: pairs ``(query, bag)``, or queries ``(E, C)``.
             y: the labels, or the bags.
-            labels: the labels, where bags are given.
-            sample_weight: ``(E,)`` how much each exemplar counts in the loss and in the choice of the best epoch. Only
-                the proportions matter; an exemplar of weight 0 is left out.
+            labels: the labels, if bags are given.
+            sample_weight: ``(E,)`` weights of the exemplars in the loss and in the choice of the best epoch. Only
+                proportions matter; an exemplar with weight 0 is ignored.
         """
         queries, bags = queries_and_bags(X, None if labels is None else y)
         given = column_or_1d(y if labels is None else labels, warn=True)
         if len(given) != len(bags):
-            raise MIVError(f"There are {len(bags)} exemplars and {len(given)} labels. Expected one label an exemplar.")
+            raise MIVError(f"There are {len(bags)} exemplars and {len(given)} labels. Expected one label per exemplar.")
         check_classification_targets(given)
         self.classes_, label = np.unique(given, return_inverse=True)
         if len(self.classes_) > 2:
@@ -127,7 +127,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if len(self.classes_) < 2:
             raise MIVError(
-                f"There is one class, {self.classes_.tolist()[0]!r}. Expected exemplars of both, no and yes."
+                f"There is only one class, {self.classes_.tolist()[0]!r}. Expected exemplars of both, no and yes."
             )
         exemplars = with_weights(exemplar_set(queries, bags, label), sample_weight)
         self.n_features_in_ = int(exemplars.pool.values.shape[1])
@@ -143,9 +143,9 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.stack([1 - probability, probability], axis=1)
 
     def decision_function(self, X: Any, bags: Any = None) -> NDArray[np.float64]:  # noqa: N803
-        """``(E,)``: log-odds less those of the threshold, so that above 0 the prediction is the second class.
+        """``(E,)``: log-odds minus those of the threshold; above 0 the prediction is the second class.
 
-        Without calibration that is the logit of the verifier.
+        Without calibration this is the logit of the verifier.
         """
         verdicts = self.verify(X, bags, witnesses="none")
         if self.verifier_.operating_point.is_default:
@@ -171,30 +171,30 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         return_witnesses: bool = False,
     ) -> NDArray[Any] | tuple[NDArray[Any], list[NDArray[np.int64]]]:
-        """``(E,)``: a label for each exemplar, by the threshold of the verifier's operating point.
+        """``(E,)``: a label for each exemplar, from the threshold of the verifier's operating point.
 
         Args:
             X: pairs ``(query, bag)``, or queries ``(E, C)``.
-            bags: the bags, where queries are given.
-            return_witnesses: whether to return the witnesses as well, as ``witnesses`` does. A ``Pipeline`` passes this
-                on: ``pipeline.predict(X, return_witnesses=True)``.
+            bags: the bags, if queries are given.
+            return_witnesses: whether to also return the witnesses, like ``witnesses``. A ``Pipeline`` passes this on:
+                ``pipeline.predict(X, return_witnesses=True)``.
         """
         verdicts = self.verify(X, bags, witnesses=None if return_witnesses else "none")
         predicted = self.classes_[verdicts.verdict.astype(np.int64)]
         return (predicted, _places(verdicts)) if return_witnesses else predicted
 
     def witnesses(self, X: Any, bags: Any = None) -> list[NDArray[np.int64]]:  # noqa: N803
-        """For each exemplar the places of its witnesses in the bag, the greatest share first; possibly none."""
+        """For each exemplar, the places of its witnesses in the bag, largest share first; may be empty."""
         return _places(self.verify(X, bags))
 
     def verify(self, X: Any, bags: Any = None, *, witnesses: Asked | None = None) -> Verdicts:  # noqa: N803
-        """Everything at once: verdicts, probabilities, attention, and witnesses as ``Verifier.verify`` has them."""
+        """Everything at once: verdicts, probabilities, attention and witnesses, as in ``Verifier.verify``."""
         check_is_fitted(self)
         queries, bags = queries_and_bags(X, bags)
         if len(queries) and np.ndim(queries[0]) == 1 and len(queries[0]) != self.n_features_in_:
             raise MIVError(
                 f"X has {len(queries[0])} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input: vectors as long as those that it was fitted on."
+                "features as input: vectors of the length used in fit."
             )
         return self.verifier_.verify_many(queries, bags, witnesses=witnesses)
 
@@ -206,10 +206,10 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Accuracy, weighted where there are weights: ``score(X, y)`` or ``score(queries, bags, labels)``."""
+        """Accuracy, optionally weighted: ``score(X, y)`` or ``score(queries, bags, labels)``."""
         if labels is not None and len(y) and np.ndim(next(iter(y))) == 0:
             raise MIVError(
-                "The second argument has a number or a word for each exemplar, so it is labels, and there is a third. "
+                "The second argument looks like labels (one number or word per exemplar), but there is a third. "
                 "Expected score(X, y, sample_weight=weights), or score(queries, bags, labels)."
             )
         if labels is None:
@@ -217,7 +217,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(accuracy_score(labels, self.predict(X, y), sample_weight=sample_weight))
 
     def _train(self, exemplars: ExemplarSet) -> Any:
-        # Training brings Lightning, seconds that a classifier which was fitted before need not wait for.
+        # Training imports Lightning, which takes seconds that a fitted classifier need not wait for.
         from miv.training.auto import choose
         from miv.training.run import Machine, StoppedByUser, train
 
@@ -226,11 +226,11 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given = self._given() | {"seed": int(random.randint(_SEEDS))}
         config = choose(sets, given).config.changed(given)
         with tempfile.TemporaryDirectory(prefix="miv-fit-") as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore", MIVWarning)  # `fit` has a warning of its own
+            warnings.simplefilter("ignore", MIVWarning)  # `fit` has its own warning
             run = Path(folder) / "run"
             try:
                 train(sets, config, run, Machine(Path(folder) / "cache", quiet=not self.verbose))
-            except StoppedByUser:  # there is no run to go on with
+            except StoppedByUser:  # there is no run to resume
                 raise KeyboardInterrupt from None
             return Verifier.from_pretrained(run)
 
@@ -251,10 +251,10 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _warn_where_nothing_was_learnt(self, queries: Any, bags: Any, label: NDArray[np.int64]) -> None:
         found = auroc(label, self.verifier_.verify_many(queries, bags, witnesses="none").logit)
-        if found < auroc_within_chance(label) < 1:  # with very few exemplars chance reaches everything
+        if found < auroc_within_chance(label) < 1:  # with very few exemplars, chance can reach any value
             warnings.warn(
-                f"Nothing was learnt: on its own {len(label):,} training exemplars the model is no better than chance "
-                f"(AUROC {found:.2f}). Give more exemplars or other vectors, or check that the labels fit the bags.",
+                f"The model learned nothing: on its {len(label):,} training exemplars it is no better than chance "
+                f"(AUROC {found:.2f}). Use more exemplars or other vectors, or check that the labels match the bags.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -1,1 +1,1 @@
-"""The verifier, its files, the hub, and the verifiers that come with the package."""
+"""The verifier, its files, the hub, and the verifiers included in the package."""

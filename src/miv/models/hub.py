@@ -1,4 +1,4 @@
-"""Verifiers on the model hub, and names that may be one or a folder."""
+"""Verifiers on the model hub, and names that may mean a hub model or a folder."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from miv.io.hub_names import folders_near, hub_answers
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name is that of a folder here."""
+    """Whether a name is an existing folder."""
     try:
         return bool(name) and Path(name).is_dir()
     except OSError:  # too long for a file name
@@ -27,7 +27,7 @@ def is_folder(name: str) -> bool:
 def download(name: str, files: tuple[str, ...], **options: Any) -> Path:
     """Fetch files of a verifier on the hub, or from its local cache, and return their folder."""
     path = Path(name)
-    if len(path.parts) > 1 and is_folder(path.parts[0]):  # runs/nope beside runs/cap is not meant for the hub
+    if len(path.parts) > 1 and is_folder(path.parts[0]):  # runs/nope next to runs/cap is not a hub name
         raise MIVError(f"There is no folder {name!r}. Expected a run, or the folder of a verifier.{folders_near(path)}")
     try:
         if not options.get("local_files_only"):
@@ -39,26 +39,26 @@ def download(name: str, files: tuple[str, ...], **options: Any) -> Path:
         ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise MIVError(
-            f"There is no folder {name!r}, and the hub did not give a verifier of that name: {_reason(error)}."
+            f"There is no folder {name!r}, and the hub has no such verifier to load: {_reason(error)}."
         ) from error
     return Path(paths[0]).parent
 
 
 def download_if_there(name: str, file: str, **options: Any) -> None:
-    """Fetch a file that not every verifier has, after those that ``download`` fetched."""
+    """Fetch an optional file, after the files that ``download`` fetched."""
     try:
         if not options.get("local_files_only"):
             options["local_files_only"] = not hub_answers(name, options)
         hf_hub_download(name, file, **options)
-    except EntryNotFoundError:  # the verifier has none
+    except EntryNotFoundError:  # the verifier does not have it
         return
     except (HfHubHTTPError, OSError) as error:
-        raise MIVError(f"The hub did not give {file} of {name!r}: {_reason(error)}. Try again.") from error
+        raise MIVError(f"Could not load {file} of {name!r} from the hub: {_reason(error)}. Try again.") from error
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, RepositoryNotFoundError):
-        return "there is none, or it is private"
+        return "it does not exist, or it is private"
     if isinstance(error, LocalEntryNotFoundError):
-        return "it is not in the local cache, and the hub could not be asked"
+        return "it is not in the local cache, and the hub could not be reached"
     return str(error).strip().split("\n")[0].rstrip(".")

@@ -1,4 +1,4 @@
-"""Verifiers that come inside the package, under names that begin with ``miv/``."""
+"""Verifiers included in the package, with names that begin with ``miv/``."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ _FOLDER = Path(__file__).parent / "shipped_verifiers"
 
 
 def shipped_folder(name: str) -> Path | None:
-    """The folder of a verifier of the package, or ``None`` where the name is not of that form.
+    """The folder of an included verifier, or ``None`` if the name does not begin with ``miv/``.
 
     >>> shipped_folder("someone/digits") is None
     True

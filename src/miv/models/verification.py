@@ -1,4 +1,4 @@
-"""What a verifier answers to a batch of tensors."""
+"""A verifier's output for a batch of tensors."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,13 @@ from miv.errors import MIVError
 
 @dataclass(frozen=True)
 class Verification:
-    """The answers for ``B`` exemplars with ``T`` targets in all.
+    """The output for ``B`` exemplars with ``T`` targets in total.
 
     Args:
-        logit: ``(B,)``; from 0 on the bag is taken to hold something of the query's class.
-        probability: ``(B,)``, the sigmoid of the logit, whatever the operating point; a ``Verdict`` has the
-            calibrated one.
-        attention: ``(T,)``, the mean over heads, of sum 1 in each bag; ``None`` where the pooling has none.
+        logit: ``(B,)``; 0 or more means that the bag holds something of the query's class.
+        probability: ``(B,)``, the sigmoid of the logit, regardless of the operating point; a ``Verdict`` has the
+            calibrated probability.
+        attention: ``(T,)``, the mean over heads, sums to 1 in each bag; ``None`` if the pooling has no attention.
         attention_by_head: ``(T, h)``, or ``None``.
         query_vector: ``(B, C)``, the query's side of the twins.
         bag_vector: ``(B, C)``, the bag's side.
@@ -34,9 +34,9 @@ class Verification:
         return len(self.logit)
 
     def attention_of(self, exemplar: int) -> Tensor:
-        """``(N,)`` how much of one exemplar's attention each of its targets gets."""
+        """The attention ``(N,)`` of each target of one exemplar."""
         if self.attention is None:
-            raise MIVError("This pooling has no attention. `miv poolings` lists those that have.")
+            raise MIVError("This pooling has no attention. `miv poolings` lists the poolings that do.")
         if not 0 <= exemplar < len(self):
             raise MIVError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
         return self.attention[int(self.ptr[exemplar]) : int(self.ptr[exemplar + 1])]

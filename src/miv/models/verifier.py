@@ -61,19 +61,19 @@ class Verifier(
 
     Args:
         pooling: a name from ``miv.list_poolings()``, or a ``miv.Pooling``.
-        backbone: ``features`` where the instances are vectors already, ``compact_cnn`` for small grey images,
-            ``hog_cnn`` for few images, ``hog`` and ``pixels`` for images without learning, ``hf:<name or folder>`` for
-            texts and images, ``timm:<name>`` for images, or a name that you registered. Or any ``torch.nn.Module`` that
+        backbone: ``features`` if the instances are already vectors, ``compact_cnn`` for small grey images, ``hog_cnn``
+            for few images, ``hog`` and ``pixels`` for images without learning, ``hf:<name or folder>`` for
+            texts and images, ``timm:<name>`` for images, or a name that you registered; or any ``torch.nn.Module`` that
             maps instances to features ``(N, C)``; see ``miv.Backbone``.
-        channels: the length of the vectors, for the backbone ``features``, and for a module of your own that has no
-            attribute ``channels``.
-        pooling_options: what ``miv.create_pooling`` takes for that name, such as ``{"heads": 4}``.
-        backbone_options: what the backbone takes, such as ``{"size": "large"}``.
-        instances: for images, those it is trained on, such as ``{"kind": "image", "height": 28, "width": 28,
-            "mode": "L"}``, so that image files can be brought to that form.
-        start: ``similar``: features of one length and a similarity that starts as a cosine, so that it is of use with
-            few exemplars; ``paper``: the authors' LayerNorm, and weights of random signs. By default ``similar``; a
-            pooling that is given as a module starts as it is.
+        channels: length of the vectors, for the backbone ``features`` and for your own module if it has no attribute
+            ``channels``.
+        pooling_options: options of ``miv.create_pooling``, such as ``{"heads": 4}``.
+        backbone_options: options of the backbone, such as ``{"size": "large"}``.
+        instances: form of the training images, such as ``{"kind": "image", "height": 28, "width": 28,
+            "mode": "L"}``, so that image files can be converted to it.
+        start: ``similar`` scales features to one length and starts with a cosine similarity, which helps with few
+            exemplars; ``paper`` uses the authors' LayerNorm and weights with random signs. The default is ``similar``;
+            a pooling given as a module keeps its own start.
 
     >>> verifier = Verifier("cap_dba_l2", channels=8)
     >>> bags = Bags.from_list([torch.randn(5, 8), torch.randn(2, 8)])
@@ -97,7 +97,7 @@ class Verifier(
         self.pooling, start = pooling_of(pooling, self.backbone.channels, start, pooling_options)
         self.instances = None if instances is None else InstanceForm.checked(instances)
         self.operating_point = OperatingPoint.default()
-        # What the mixin writes to config.json; its own choice would lack the two keys that name the format.
+        # What the mixin writes to config.json; its default would lack the two keys that name the format.
         self._hub_mixin_config = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -113,26 +113,26 @@ class Verifier(
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """What ``config.json`` holds: the names and options of pooling and backbone."""
+        """The content of ``config.json``: names and options of pooling and backbone."""
         return dict(self._hub_mixin_config)  # type: ignore[arg-type]  # always a dict here
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.pooling.parameters()).device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the weights, which features must have."""
+        """The dtype of the weights; features must have the same dtype."""
         return next(self.pooling.parameters()).dtype
 
     def forward(self, query: Tensor, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
         """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)``, and verify.
 
         Args:
-            query: one query per bag, as the backbone takes instances.
-            bags: the targets as ``Bags``, or padded ``(B, N, ...)`` together with a ``mask``.
-            mask: bool ``(B, N)``, true where there is an instance.
+            query: one query per bag, in the form that the backbone takes.
+            bags: the targets as ``Bags``, or padded ``(B, N, ...)`` with a ``mask``.
+            mask: bool ``(B, N)``, true for instances, false for padding.
         """
         if not isinstance(query, Tensor):
             raise MIVError(f"query is a {type(query).__name__}. Expected a tensor (B, ...) with one query per bag.")
@@ -146,11 +146,13 @@ class Verifier(
                 f"A query is {tuple(query.shape[1:])}, an instance of the bags {tuple(bags.values.shape[1:])}. "
                 "Expected one shape."
             )
-        features = self.backbone(torch.cat([query, bags.values]))  # (B + T, C), each instance embedded alike
+        features = self.backbone(
+            torch.cat([query, bags.values])
+        )  # (B + T, C), queries and targets embedded the same way
         return self.verify_features(features[: len(query)], bags.with_values(features[len(query) :]))
 
     def verify_features(self, query: Tensor, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
-        """Verify what the backbone has embedded already: queries ``(B, C)`` and bags of values ``(T, C)``."""
+        """Verify features that are already embedded: queries ``(B, C)`` and bags of values ``(T, C)``."""
         bags = as_bags(bags, mask)
         twins = self.pooling(query, bags)
         logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)  # (B,)
@@ -168,15 +170,17 @@ class Verifier(
         """Does the bag hold something of the query's class, and which of its instances show it?
 
         Args:
-            query: what the verifier was trained on: an image (a file, a Pillow image, or an array ``(H, W)`` or
+            query: the kind of instance that the verifier was trained on: an image (a file, a Pillow image, or an array
+                ``(H, W)`` or
                 ``(H, W, 3)`` uint8), a text, or a vector ``(C,)``.
-            bag: several of the same: a list, an array with a row an instance, the path of a folder with a file an
-                instance (images, ``.txt`` or ``.npy``), or for texts of a ``.txt`` file with one text per line.
-            resize: how an image of another size is brought to that of the training: ``stretch`` it, ``crop`` its
-                middle, or ``pad`` it with black. Without it such an image is refused.
-            witnesses: by what they are chosen: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``
-                (see ``miv.explain``), or ``none`` for the verdict alone. By default as the witness rule was
-                calibrated; without that by attention where the pooling has it, else by leave-one-out.
+            bag: several of the same kind: a list, an array with one row per instance, the path of a folder with one
+                file per instance (images, ``.txt`` or ``.npy``), or for texts the path of a ``.txt`` file with one
+                text per line.
+            resize: how to resize an image that differs in size from the training images: ``stretch`` it, ``crop`` its
+                centre, or ``pad`` it with black. Without it, such an image is an error.
+            witnesses: how to choose witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``
+                (see ``miv.explain``), or ``none`` for the verdict only. The default is the method that the witness
+                rule was calibrated on; without calibration, attention if the pooling has it, else leave-one-out.
 
         >>> verifier = Verifier("baseline", channels=2)
         >>> verdict = verifier.verify([1.0, 0.0], [[0.0, 1.0], [1.0, 0.1], [0.5, 0.5]])
@@ -194,19 +198,19 @@ class Verifier(
         witnesses: Asked | None = None,
         progress: Progress | None = None,
     ) -> Verdicts:
-        """Verify many exemplars at once, far faster than one by one, as each distinct image or text is embedded once.
+        """Verify many exemplars at once; faster than one by one, because each distinct image or text is embedded once.
 
         Args:
             queries: ``E`` queries, each as ``verify`` takes one.
             bags: ``E`` bags.
             resize: as for ``verify``.
             witnesses: as for ``verify``.
-            progress: is told how far embedding and explaining are.
+            progress: reports the progress of embedding and explaining.
         """
         return verify_many(self, queries, bags, resize, witnesses, progress)
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
-        """Save as a folder of ``config.json``, ``model.safetensors`` and what the backbone adds, each file whole."""
+        """Save ``config.json``, ``model.safetensors`` and the files of the backbone to a folder, each atomically."""
         folder = Path(save_directory)
         if folder.exists() and not folder.is_dir():
             raise MIVError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
@@ -216,10 +220,10 @@ class Verifier(
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
         with tempfile.TemporaryDirectory(dir=folder, prefix=SAVING) as temporary:
             result: str | None = super().save_pretrained(temporary, **options)
-            if self.operating_point.is_default:  # one that is there belongs to the verifier that was
+            if self.operating_point.is_default:  # an existing file belongs to the previous verifier
                 (folder / OPERATING_POINT_NAME).unlink(missing_ok=True)
             for file in Path(temporary).iterdir():
-                if file.name != "README.md" or not (folder / "README.md").exists():  # a written card is kept
+                if file.name != "README.md" or not (folder / "README.md").exists():  # keep an existing card
                     file.replace(folder / file.name)
         return result
 
@@ -238,17 +242,17 @@ class Verifier(
         """Load a verifier, ready to use.
 
         Args:
-            pretrained_model_name_or_path: its folder, the folder of a run, a name on the hub, or one of those that
-                come with the package: ``miv/digits``.
-            device: where to put it, such as ``"cuda"`` or ``"mps"``; by default the CPU.
-            options: for the hub.
+            pretrained_model_name_or_path: its folder, the folder of a run, a name on the hub, or the verifier included
+                in the package, ``miv/digits``.
+            device: device to load it on, such as ``"cuda"`` or ``"mps"``; the default is the CPU.
+            options: options for the hub.
         """
         wanted = checked_device(device)
         name = str(pretrained_model_name_or_path)
         name = name if is_folder(name) else str(shipped_folder(name) or name)
         is_local = is_folder(name)
         if is_local and options:
-            raise MIVError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Leave it out.")
+            raise MIVError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Omit it.")
         folder = find_verifier(Path(name)) if is_local else download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
         config = read_config(folder / CONFIG_NAME)
         try:
@@ -258,12 +262,12 @@ class Verifier(
         except (MIVError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise MIVError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error
         weights = read_weights(folder / WEIGHTS_NAME, outline)
-        # Made anew on a true device, now that its size is known to be that of the file: what a module computes when it
-        # is made and does not save (positions, frequencies) would be lost on the meta device.
+        # Create it again on a real device, now that its size matches the file: what a module computes on creation and
+        # does not save (positions, frequencies) would be lost on the meta device.
         with torch.random.fork_rng(devices=[]):
             verifier = cls(**config)
         verifier.load_state_dict(weights, assign=True)
-        verifier.backbone.unfreeze()  # assigned tensors have forgotten what may learn
+        verifier.backbone.unfreeze()  # assigned tensors lose requires_grad
         if not is_local and verifier.backbone.files:
             download(name, verifier.backbone.files, **options)
         verifier.backbone.load_files(folder)

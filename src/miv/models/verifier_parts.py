@@ -1,4 +1,4 @@
-"""The two parts of a verifier, given by name or as a module, and how ``config.json`` describes them."""
+"""The two parts of a verifier, given by name or as a module, and their entries in ``config.json``."""
 
 import json
 from typing import Any
@@ -15,39 +15,39 @@ from miv.registry import options_of
 
 
 def backbone_of(given: str | nn.Module, channels: int | None, options: dict[str, Any] | None) -> Backbone:
-    """Return the backbone that was given by name, or as a module."""
+    """Return the backbone, given by name or as a module."""
     if not isinstance(given, str):
         _check_module("backbone", given, nn.Module, "a torch.nn.Module that maps instances to features (N, C)", options)
         if isinstance(given, Backbone) and channels not in (None, given.channels):
-            raise MIVError(f"channels is {channels}, but the backbone has {given.channels}. Leave it out.")
+            raise MIVError(f"channels is {channels}, but the backbone has {given.channels}. Omit channels.")
         return as_backbone(given, channels)
     if given == "features" and channels is None:
-        raise MIVError("channels is missing. With the backbone 'features', say how long a vector is.")
+        raise MIVError("channels is missing. The backbone 'features' needs the length of a vector.")
     if given == "features":
         return as_backbone(make_module(given, channels=channels, **(options or {})))
     made = make_module(given, **(options or {}))
     if isinstance(made, Backbone) and channels is not None:
-        raise MIVError(f"channels is {channels}. The backbone {given!r} decides its own; leave it out.")
+        raise MIVError(f"channels is {channels}. The backbone {given!r} sets its own. Omit channels.")
     return as_backbone(made, channels)
 
 
 def pooling_of(
     given: str | Pooling, channels: int, start: Start | None, options: dict[str, Any] | None
 ) -> tuple[Pooling, Start]:
-    """Return the pooling that was given by name, or as a module, and how it starts."""
+    """Return the pooling, given by name or as a module, and its start."""
     if isinstance(given, str):
         start = start or "similar"
         return create_pooling(given, channels=channels, start=start, **(options or {})), start
-    _check_module("pooling", given, Pooling, "an object of a subclass of miv.Pooling", options)
+    _check_module("pooling", given, Pooling, "an instance of a subclass of miv.Pooling", options)
     if given.channels != channels:
         raise MIVError(
-            f"The pooling takes features of {given.channels} channels, but the backbone gives {channels}. Make the "
+            f"The pooling takes features of {given.channels} channels, but the backbone returns {channels}. Create the "
             f"pooling with channels={channels}."
         )
     own: Start = "similar" if isinstance(given.norm, AlignedNorm) else "paper"
     if start not in (None, own):
         raise MIVError(
-            f"start is {start!r}, but the pooling that was given starts as {own!r}. Leave start out; "
+            f"start is {start!r}, but the given pooling starts as {own!r}. Omit start; "
             "pooling.start_similar() makes a pooling start as 'similar'."
         )
     return given, own
@@ -57,15 +57,15 @@ def _check_module(
     what: str, given: object, wanted: type[nn.Module], expected: str, options: dict[str, Any] | None
 ) -> None:
     if isinstance(given, type):
-        raise MIVError(f"{what} is the class {given.__name__}. Expected an object of it: {given.__name__}(...).")
+        raise MIVError(f"{what} is the class {given.__name__}. Expected an instance: {given.__name__}(...).")
     if not isinstance(given, wanted):
         raise MIVError(f"{what} is a {type(given).__name__}. Expected a name, or {expected}.")
     if options:
-        raise MIVError(f"{what}_options is {options}, but the {what} was given as a module. Leave the options out.")
+        raise MIVError(f"{what}_options is {options}, but the {what} is a module. Omit the options.")
 
 
 def describe_backbone(backbone: Backbone) -> dict[str, Any]:
-    """What ``config.json`` says of a backbone; the name is that of the class where none is registered."""
+    """The ``config.json`` entry of a backbone, with the class name if no name is registered."""
     name = name_of(backbone)
     options = {key: value for key, value in backbone.configuration().items() if (name, key) != ("features", "channels")}
     if isinstance(backbone, ModuleBackbone):
@@ -80,13 +80,13 @@ def describe_backbone(backbone: Backbone) -> dict[str, Any]:
 
 
 def describe_pooling(pooling: Pooling) -> dict[str, Any]:
-    """What ``config.json`` says of a pooling that was given as a module."""
+    """The ``config.json`` entry of a pooling given as a module."""
     options = {key: value for key, value in (options_of(pooling) or {}).items() if key != "channels"}
     return {"pooling": POOLINGS.name_of(type(pooling)) or type(pooling).__name__, "pooling_options": options}
 
 
 def check_can_be_saved(backbone: Backbone, pooling: Pooling, config: dict[str, Any]) -> None:
-    """Refuse to save what could not be loaded: parts that have no name, or options that JSON cannot hold."""
+    """Raise an error for parts that could not be loaded again: no registered name, or options that are not JSON."""
     made = backbone.module if isinstance(backbone, ModuleBackbone) else backbone
     for what, part, name in (
         ("backbone", made, name_of(backbone)),
@@ -95,12 +95,12 @@ def check_can_be_saved(backbone: Backbone, pooling: Pooling, config: dict[str, A
         called = type(part).__name__
         if name is None:
             raise MIVError(
-                f"The {what} is a {called}, which has no name, so nobody could load the saved verifier. Register the "
-                f'class: write @miv.register_{what}("my_{what}") above it, and make the {what} again.'
+                f"The {what} is a {called}, which has no name, so a saved verifier could not be loaded. Register the "
+                f'class: write @miv.register_{what}("my_{what}") above it, and create the {what} again.'
             )
         if options_of(part) is None:
             raise MIVError(
-                f"The {what} was made before its class {called} was registered, so its options are not known. Make it "
+                f"The {what} was created before its class {called} was registered: its options are unknown. Create it "
                 "again."
             )
         for option, value in config[f"{what}_options"].items():

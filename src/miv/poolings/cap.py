@@ -1,4 +1,4 @@
-"""Cross-attention pooling: what the attention functions VEMA, DBA and plain multiplication have in common."""
+"""Cross-attention pooling: the common part of the attention functions VEMA, DBA and plain multiplication."""
 
 from abc import abstractmethod
 from typing import Literal
@@ -13,7 +13,7 @@ from miv.poolings.pooling_base import Pooling, PoolingOutput, check_choice, chec
 
 
 class CrossAttentionPooling(Pooling):
-    r"""Cross-attention pooling (CAP): the query decides what of the bag is looked at.
+    r"""Cross-attention pooling (CAP): the query decides which targets get attention.
 
     The paper's equation 8, for the heads :math:`j = 1, \dots, h`, each of :math:`D = C / h` channels:
 
@@ -22,16 +22,16 @@ class CrossAttentionPooling(Pooling):
                  LN_j\big(v^{target} W_j \odot MHCE_j(v^{query})\big) \\
         O^Q_j &= LN_j\big(v^{query} W_j \odot MHCE_j(v^{query})\big)
 
-    and the twins are the heads' outputs side by side. A subclass says what :math:`as` is.
+    and the twins are the concatenated outputs of the heads. A subclass defines :math:`as`.
 
     Args:
         channels: ``C``.
         heads: ``h``, a divisor of ``C``.
-        projection: whether there is a ``W`` at all; without it there is one head ("non-headed").
-        co_excitation: whether there is the gate ``MHCE``.
-        norm: where the LayerNorm of the values is. ``pre``: in each head before the sum (``LN_j``);
+        projection: whether to use ``W``; without it there is one head ("non-headed").
+        co_excitation: whether to use the gate ``MHCE``.
+        norm: position of the LayerNorm of the values. ``pre``: in each head before the sum (``LN_j``);
             ``post``: one over all ``C`` after it; ``none``.
-        gate_reads: what ``MHCE`` sees: the query before the projection, as in the paper's models, or after
+        gate_reads: input of ``MHCE``: the query before the projection, as in the paper's models, or after
             it (``projected_query``), as in the third step of the authors' ablation ladder.
     """
 
@@ -64,12 +64,12 @@ class CrossAttentionPooling(Pooling):
         self.add_attention_weights()
 
     def start_similar(self) -> None:
-        """Also give each head a factor of its scores: fitted, attention starts as sharp as the data ask for."""
+        """Also give each head a fitted factor for its scores, so that attention starts as sharp as the data need."""
         super().start_similar()
         self.sharpness = nn.Parameter(torch.ones(self.heads))
 
     def add_attention_weights(self) -> None:
-        """Create what the attention function learns; without an override, nothing."""
+        """Create the parameters of the attention function; none by default."""
         return
 
     @abstractmethod
@@ -79,7 +79,7 @@ class CrossAttentionPooling(Pooling):
         Args:
             query: ``(B, C)``, projected.
             keys: ``(T, C)``, the targets projected.
-            targets: ``(T, C)``, the targets as they came.
+            targets: ``(T, C)``, the targets before projection.
         """
 
     def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:

@@ -10,7 +10,7 @@ class GatedAttentionPooling(Pooling):
 
     .. math:: a_n \propto \exp\{ w^\top (\tanh V x_n \odot \sigma(U x_n)) \}
 
-    The query takes no part: a bag looks the same to every query.
+    The query is not used: a bag has the same attention for every query.
     """
 
     def __init__(self, channels: int, hidden: int = 128) -> None:

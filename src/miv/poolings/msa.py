@@ -13,8 +13,8 @@ class SelfAttentionPooling(Pooling):
     .. math:: (v^P, v^Q) = MSA\big(v^{target}; (v^{[CLS]}, v^{query})\big)
 
     The same post-norm transformer encoder runs twice, on ([CLS], targets) and on (query, targets); each twin
-    is the output at the first place. [CLS] passes the first LayerNorm too. The paper takes no witnesses from
-    it, because it is not settled how to read them off self-attention.
+    is the output at the first place. [CLS] passes the first LayerNorm too. The paper takes no witnesses from it,
+    because there is no agreed way to read them from self-attention.
 
     Args:
         channels: ``C``.

@@ -9,13 +9,13 @@ SHARPNESS = 20.0  # of the shares; a cosine that is greater by 0.05 has e times 
 
 @register_pooling("nearest", section="–")
 class NearestPooling(Pooling):
-    r"""The target nearest to the query by cosine: the plain answer, with nothing to learn but its scale.
+    r"""The target nearest to the query by cosine: a plain answer that learns only its scale.
 
     .. math:: n^* = argmax_n \cos(v^{query}, v^{target}_n), \qquad v^P = v^{target}_{n^*}, \qquad
         a_n \propto \exp\{20 \cos(v^{query}, v^{target}_n)\}
 
-    The logit is the scaled cosine of the nearest target. The attention ranks all targets by their cosine; it takes no
-    part in the logit. Equally near targets share :math:`v^P`.
+    The logit is the scaled cosine of the nearest target. The attention ranks all targets by their cosine; it does not
+    affect the logit. Equally near targets share :math:`v^P`.
     """
 
     starts_as_nearest = True

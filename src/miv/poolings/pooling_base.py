@@ -1,4 +1,4 @@
-"""What every pooling is and gives, and the registry that feeds code, command line, documents and tests."""
+"""The base class and output of poolings, and their registry for code, command line, documents and tests."""
 
 import math
 from collections.abc import Callable
@@ -18,13 +18,13 @@ Start = Literal["paper", "similar"]
 
 @dataclass(frozen=True)
 class PoolingOutput:
-    """What a pooling gives: two vectors to compare, and where it looked.
+    """The output of a pooling: two vectors to compare, and its attention.
 
     Args:
         query_vector: ``(B, C)``, the paper's :math:`v^Q`.
         bag_vector: ``(B, C)``, the paper's :math:`v^P`.
-        attention: ``(T, h)``, for each head at least 0 and of sum 1 in each bag; ``None`` where the
-            pooling has no attention.
+        attention: ``(T, h)``, for each head at least 0 and with sum 1 in each bag; ``None`` if the pooling has no
+            attention.
     """
 
     query_vector: Tensor
@@ -51,17 +51,17 @@ class WeightedProduct(nn.Module):
 class Pooling(nn.Module):
     r"""From a query and its bag to two vectors that can be compared.
 
-    A pooling works inside a ``Verifier`` and alone. Called with features, it applies its first norm (``norm``) to the
-    query and to the targets, and then pools:
+    A pooling works inside a ``Verifier`` and on its own. Called with features, it applies its first norm (``norm``) to
+    the query and the targets, then pools:
 
     .. math:: v^{query} = norm(query), \qquad v^{target} = norm(target)
 
-    ``pooling.similarity(output.query_vector, output.bag_vector)`` gives the logits ``(B,)``.
+    ``pooling.similarity(output.query_vector, output.bag_vector)`` returns the logits ``(B,)``.
 
-    A subclass writes ``forward(query, bags) -> PoolingOutput`` in terms of :math:`v^{query}` ``(B, C)`` and
-    :math:`v^{target}` ``(T, C)``, the features *after* that norm. The norm and the similarity live here because some
-    poolings use them once more: the seed of PMA and the [CLS] of MSA pass the norm, and the baseline attends with the
-    weights of the similarity.
+    A subclass defines ``forward(query, bags) -> PoolingOutput`` in terms of :math:`v^{query}` ``(B, C)`` and
+    :math:`v^{target}` ``(T, C)``, the features *after* that norm. The norm and the similarity are here because some
+    poolings use them again: the seed of PMA and the [CLS] of MSA pass through the norm, and the baseline attends with
+    the weights of the similarity.
 
     Args:
         channels: ``C``, the length of a feature vector.
@@ -76,7 +76,7 @@ class Pooling(nn.Module):
     has_attention: ClassVar[bool] = True
     # Whether `start_similar`, once fitted, makes it (with one head) as good as the nearest target.
     starts_as_nearest: ClassVar[bool] = False
-    learns: ClassVar[bool] = True  # whether there is anything to learn after `start_similar` was fitted
+    learns: ClassVar[bool] = True  # whether there is anything left to learn once `start_similar` is fitted
 
     norm: nn.LayerNorm | AlignedNorm
     similarity: WeightedProduct | ScaledProduct
@@ -89,7 +89,7 @@ class Pooling(nn.Module):
         self.similarity = WeightedProduct(channels)
 
     def start_similar(self) -> None:
-        """Replace the first LayerNorm and the similarity by those that start as a cosine, see ``similar.py``."""
+        """Replace the first LayerNorm and the similarity with ones that start as a cosine; see ``similar.py``."""
         self.norm = AlignedNorm(self.channels)
         self.similarity = ScaledProduct(self.channels)
 
@@ -98,8 +98,9 @@ class Pooling(nn.Module):
 
         Args:
             query: features ``(B, C)``, one query per bag.
-            bags: features as ``Bags`` of values ``(T, C)``, or padded ``(B, N, C)`` together with a ``mask``.
-            mask: bool ``(B, N)``, true where there is an instance. The attention is then ``(B, N, h)``, 0 elsewhere.
+            bags: features as ``Bags`` of values ``(T, C)``, or padded ``(B, N, C)`` with a ``mask``.
+            mask: bool ``(B, N)``, true for instances, false for padding. The attention is then ``(B, N, h)``, 0 for
+                padding.
         """
         if not isinstance(query, Tensor):
             raise MIVError(
@@ -134,22 +135,22 @@ class Pooling(nn.Module):
 
 
 POOLINGS: Registry[Pooling] = Registry(
-    "pooling", " One of your own has to be registered first: import the file with its @miv.register_pooling."
+    "pooling", " Register your own first: import the file with its @miv.register_pooling."
 )
 P = TypeVar("P", bound=type[Pooling])
 
 
 def register_pooling(name: str, *, section: str = "–") -> Callable[[P], P]:
-    """Put a pooling in the registry, so that it can be made by name, saved and loaded.
+    """Register a pooling, so that it can be created by name, saved and loaded.
 
     Args:
-        name: what it is called from now on, such as ``my_pooling``.
+        name: name of the pooling, such as ``my_pooling``.
         section: the section of the paper that describes it.
     """
 
     def register(make: P) -> P:
         if not (isinstance(make, type) and issubclass(make, Pooling)):
-            raise MIVError(f"{make!r} was to be registered as {name!r}. Expected a subclass of miv.Pooling.")
+            raise MIVError(f"Cannot register {make!r} as {name!r}. Expected a subclass of miv.Pooling.")
         return POOLINGS.register(name, section)(remember_options(make))
 
     return register
@@ -165,14 +166,14 @@ def list_poolings() -> list[str]:
 
 
 def create_pooling(name: str, *, channels: int, start: Start = "paper", **options: Any) -> Pooling:
-    """Make a pooling by name.
+    """Create a pooling by name.
 
     Args:
         name: one of ``list_poolings()``.
         channels: ``C``, the length of a feature vector.
-        start: ``paper``: the authors' layers and starting weights; ``similar``: features of one length and a similarity
-            that starts as a cosine.
-        options: what the pooling takes besides, such as ``heads``; ``miv poolings`` lists them.
+        start: ``paper`` uses the authors' layers and starting weights; ``similar`` scales features to one length and
+            starts with a cosine similarity.
+        options: options of the pooling, such as ``heads``; ``miv poolings`` lists them.
 
     >>> create_pooling("cap_dba_l2", channels=12, heads=3).channels
     12
@@ -188,19 +189,19 @@ def create_pooling(name: str, *, channels: int, start: Start = "paper", **option
 
 
 def check_choice(option: str, given: str, allowed: tuple[str, ...]) -> None:
-    """Refuse a value outside the allowed ones."""
+    """Raise an error for a value that is not allowed."""
     if given not in allowed:
         raise unknown_name(f"{option} named", str(given), allowed)
 
 
 def check_flag(option: str, given: bool) -> None:
-    """Refuse what is neither true nor false, such as the word ``false``, which Python takes for true."""
+    """Raise an error unless the value is a bool; the string ``"false"`` would count as true."""
     if not isinstance(given, bool):
         raise MIVError(f"{option} is {given!r}. Expected True or False.")
 
 
 def check_count(option: str, given: int, most: int = 1_000_000) -> int:
-    """Refuse what is not a whole number from 1 to ``most``, and return what is."""
+    """Return a whole number from 1 to ``most``; anything else is an error."""
     if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
         raise MIVError(f"{option} is {given!r}. Expected a whole number from 1 to {most:,}.")
     return given

@@ -1,8 +1,7 @@
-"""A start that knows what similarity is: features of one length, compared by a scaled cosine.
+"""The start "similar": features of one length, compared by a scaled cosine.
 
-The paper starts the similarity with weights of random signs and no intercept, which takes tens of thousands of
-exemplars to unlearn. With the parts of this file a verifier starts as good as the cosine of the query and its nearest
-target.
+The paper starts the similarity with random-sign weights and no intercept, which takes tens of thousands of exemplars
+to unlearn. With the parts in this file, a verifier starts as good as the cosine of the query and its nearest target.
 """
 
 import math
@@ -15,17 +14,17 @@ SCALE, INTERCEPT = 10.0, -5.0  # until they are fitted, a cosine of 0.5 is a pro
 
 
 class AlignedNorm(nn.Module):
-    r"""Brings features to one length, so that products of two are cosines; in place of the first LayerNorm.
+    r"""Scales features to one length, so that products of two are cosines; replaces the first LayerNorm.
 
     .. math:: d(x) = \Big(\frac{x}{\|x\|} - c\Big) M^\top, \qquad
         norm(x) = \sqrt{C} \, \frac{d(x)}{\|d(x)\|} \odot \gamma + b
 
     The centre :math:`c` and the map :math:`M` (at first 0 and the identity) are fitted to the data before the head
-    learns, and stay as they are then. A length of :math:`\sqrt{C}` gives each channel a mean square of 1.
+    learns, and then stay fixed. A length of :math:`\sqrt{C}` gives each channel a mean square of 1.
 
     Args:
         channels: ``C``.
-        learned: whether :math:`\gamma` and :math:`b` ever leave 1 and 0.
+        learned: whether to learn :math:`\gamma` and :math:`b`, which start at 1 and 0.
     """
 
     centre: Tensor
@@ -60,7 +59,7 @@ class ScaledProduct(nn.Module):
 
     Args:
         channels: ``C``.
-        learned: whether the weights :math:`w` ever leave 1.
+        learned: whether to learn the weights :math:`w`, which start at 1.
     """
 
     def __init__(self, channels: int, learned: bool = True) -> None:

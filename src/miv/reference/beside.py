@@ -1,4 +1,4 @@
-"""A verifier beside the reference: is it better than the plain answer, and what to do where it is not."""
+"""Compare a verifier with the reference: is it better than the plain methods, and what to do if not."""
 
 import shlex
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from miv.reference.plain_figures import CHOSEN_ON, Figures, Reference
 from miv.reference.scoring import DESCRIPTORS
 from miv.training.run_folder import RunFolder
 
-MARGIN = 0.01  # of AUROC: less is no difference worth a word
+MARGIN = 0.01  # of AUROC: smaller differences are ignored
 
 
 def figures_of(evaluation: Evaluation) -> Figures:
@@ -19,19 +19,19 @@ def figures_of(evaluation: Evaluation) -> Figures:
 
 
 def rows_beside(name: str, own: Figures, plain: Mapping[str, Figures]) -> dict[str, Figures]:
-    """The verifier's row, and those of the plain methods below it."""
+    """The verifier's row, followed by those of the plain methods."""
     return {f"verifier ({name})": own, **plain}
 
 
 def advice(evaluations: Mapping[str, Evaluation], plain: Reference, run: RunFolder) -> str | None:
-    """What to tell a person whose verifier is more than ``MARGIN`` below the reference; ``None`` where it is not.
+    """The advice for a verifier more than ``MARGIN`` below the reference; ``None`` otherwise.
 
-    The plain method is chosen on validation, and both are compared there and on test, where there is one.
+    The plain method is chosen on validation, and both are compared there and on test, if there is one.
 
     Args:
-        evaluations: of the verifier, by split.
+        evaluations: evaluations of the verifier, by split.
         plain: the reference on the same features.
-        run: of the verifier.
+        run: the run of the verifier.
     """
     if plain.best is None:
         return None
@@ -64,12 +64,12 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Reference, run: RunFold
 
 
 def _plain_command(best: str, run: RunFolder) -> str:
-    """The command that makes a verifier of the nearest target on the same data."""
+    """The command that trains the pooling `nearest` on the same data."""
     settings = run.read_config()
     words = [*run.command(), "--pooling", "nearest"]
     if best in DESCRIPTORS:
         words += ["--backbone", best]
-    elif settings.get("pooling_options"):  # of another pooling, so the file of settings would be refused
+    elif settings.get("pooling_options"):  # options of another pooling, so the settings file would be invalid
         words += ["--backbone", str(settings.get("backbone"))]
     else:
         words += ["--config", str(run.config)]

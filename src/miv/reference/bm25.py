@@ -1,4 +1,4 @@
-"""BM25, the word count that search engines rank by: how well each text of a bag answers its query."""
+"""BM25, the word-based ranking of search engines: how well each text of a bag matches its query."""
 
 import re
 from typing import Any
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from miv.data import ExemplarSet, csr
 from miv.io.checked_values import Floats
 
-SATURATION = 1.5  # k1: how soon a word that is repeated counts no more
-LENGTH = 0.75  # b: how much a long text is held back
+SATURATION = 1.5  # k1: how soon repeated words stop counting
+LENGTH = 0.75  # b: how much long texts are penalised
 _WORD = re.compile(r"\w+")
 _TOGETHER = 1 << 16  # pairs of texts
 

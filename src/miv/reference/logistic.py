@@ -1,4 +1,4 @@
-"""Logistic regression on what a person would look at first: the nearest target, and how near all of them are."""
+"""Logistic regression on simple inputs: the nearest target, and the cosines of all targets."""
 
 import warnings
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from miv.evaluation import auroc
 from miv.evaluation.cosines import Cosines, unit_rows
 from miv.io.checked_values import Floats
 
-STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # of C: small ones hold the weights near 0
+STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # values of C: small ones keep the weights near 0
 FOLDS = 5
-_MOST_FOR_CHOOSING = 4000  # exemplars: C changes by factors of ten, which more would not tell apart better
+_MOST_FOR_CHOOSING = 4000  # exemplars: more would not help to choose between factors of ten
 _STEPS = 200
 
 
@@ -24,8 +24,8 @@ class Logistic:
     """A fitted regression.
 
     Args:
-        scaler: brings every input to mean 0 and deviation 1 over train; a constant one to 0.
-        model: of scikit-learn.
+        scaler: scales every input to mean 0 and deviation 1 on train; a constant input to 0.
+        model: the scikit-learn model.
         strength: its C.
     """
 
@@ -46,7 +46,7 @@ def logistic_inputs(exemplars: ExemplarSet, features: NDArray[np.float32], near:
 
 
 def fit_logistic(exemplars: ExemplarSet, inputs: NDArray[np.float32]) -> Logistic | None:
-    """Fit on train; C is the best of ``STRENGTHS`` in cross-validation. ``None`` where train has one label only."""
+    """Fit on train with the best C of ``STRENGTHS`` in cross-validation. ``None`` if train has only one label."""
     from sklearn.preprocessing import StandardScaler
 
     label = exemplars.label
@@ -59,7 +59,7 @@ def fit_logistic(exemplars: ExemplarSet, inputs: NDArray[np.float32]) -> Logisti
 
 
 def _choose(scaled: NDArray[np.float32], label: NDArray[np.int8], query: NDArray[np.int64]) -> float:
-    """The C of the highest mean AUROC over folds, the smaller of equals."""
+    """The C with the highest mean AUROC over folds, the smaller on ties."""
     found: dict[float, list[float]] = {strength: [] for strength in STRENGTHS}
     for fitting, held_out in _folds(label, query):
         for strength, model in _fit(scaled[fitting], label[fitting], STRENGTHS).items():
@@ -69,7 +69,7 @@ def _choose(scaled: NDArray[np.float32], label: NDArray[np.int8], query: NDArray
 
 
 def _folds(label: NDArray[np.int8], query: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Parts to fit on and to measure on, both with both labels; exemplars of one query are in one part."""
+    """Folds with both labels in each part; exemplars of one query are in one part."""
     random = np.random.default_rng(0)
     names, places = np.unique(query, return_inverse=True)
     part = random.permutation(len(names))[places] % FOLDS
@@ -82,7 +82,7 @@ def _folds(label: NDArray[np.int8], query: NDArray[np.int64]) -> Iterator[tuple[
 
 
 def _fit(scaled: NDArray[np.float32], label: NDArray[np.int8], strengths: Any) -> dict[float, Any]:
-    """A model for each C, each begun where the one before ended."""
+    """A model for each C, each started from the previous one."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -93,6 +93,6 @@ def _fit(scaled: NDArray[np.float32], label: NDArray[np.int8], strengths: Any) -
         if start is not None:
             model.coef_, model.intercept_, model.classes_ = start.coef_, start.intercept_, start.classes_
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # it is near enough after so many steps
+            warnings.simplefilter("ignore", ConvergenceWarning)  # it is close enough after this many steps
             models[strength] = start = model.fit(scaled, label)
     return models

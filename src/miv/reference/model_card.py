@@ -15,13 +15,13 @@ BEGIN, END = "<!-- figures of miv train -->", "<!-- end of figures -->"
 
 
 def write_card(folder: Path, pooling: str, evaluations: Mapping[str, Evaluation], plain: Reference | None) -> None:
-    """Put the figures on the card of a verifier, in place of those that an earlier call put there.
+    """Write the figures to the card of a verifier, replacing those of an earlier call.
 
     Args:
-        folder: of the verifier; the rest of its README.md stays as it is.
-        pooling: what the verifier is called in the tables.
-        evaluations: of the verifier, by split.
-        plain: the reference on the same features, where it was scored.
+        folder: folder of the verifier; the rest of its README.md is unchanged.
+        pooling: name of the verifier in the tables.
+        evaluations: evaluations of the verifier, by split.
+        plain: the reference on the same features, if scored.
     """
     path = folder / "README.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""

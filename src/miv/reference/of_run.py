@@ -25,11 +25,11 @@ def reference_of_run(
     """Score the plain methods on the features of a run's verifier, and keep the figures in ``reference.json``.
 
     Args:
-        run: a run that is done.
-        sets: the exemplars on which it was trained and evaluated, by split.
+        run: a finished run.
+        sets: its training and evaluation exemplars, by split.
         cache: folder of the feature cache.
-        device: to embed on; by default the CPU.
-        progress: is told how far embedding is.
+        device: device for embedding; the CPU by default.
+        progress: reports the progress of embedding.
     """
     verifier = Verifier.from_pretrained(run.path).to(device or torch.device("cpu"))
     plain = reference(sets, verifier.backbone, cache=cache, progress=progress)

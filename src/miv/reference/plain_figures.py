@@ -11,17 +11,17 @@ from miv.io.json_files import read_json_object, write_json
 
 FORMAT = "miv-reference"
 CHOSEN_ON = "validation"
-_REMEDY = "`miv train DATA --resume` with the command of the run writes it anew."
+_REMEDY = "`miv train DATA --resume` with the command of the run writes it again."
 
 
 @dataclass(frozen=True)
 class Figures:
-    """How good the answers of one method are on one split; ``None`` where a figure does not exist.
+    """The figures of one method on one split; ``None`` if a figure does not exist.
 
     Args:
-        auroc: of the bags; there is none where all labels are the same.
-        i_auroc: of the instances of positive bags; there is none where witnesses are not known.
-        i_ap: likewise.
+        auroc: AUROC of the bags; ``None`` if all labels are the same.
+        i_auroc: AUROC of the instances of positive bags; ``None`` if witnesses are unknown.
+        i_ap: average precision of the same instances.
     """
 
     auroc: float | None
@@ -38,8 +38,8 @@ class Reference:
 
     Args:
         splits: by split and method, such as ``splits["test"]["nearest"].auroc``.
-        backbone: what made the features of ``nearest``, ``mean`` and ``logistic``; ``None`` where there are none.
-        strength: the C of the logistic regression, chosen on train; ``None`` where it could not be fitted.
+        backbone: source of the features of ``nearest``, ``mean`` and ``logistic``; ``None`` without features.
+        strength: the C of the logistic regression, chosen on train; ``None`` if it could not be fitted.
 
     >>> plain = Reference({"validation": {"nearest": Figures(0.7, None, None), "mean": Figures(0.6, None, None)}})
     >>> plain.best
@@ -52,7 +52,7 @@ class Reference:
 
     @property
     def best(self) -> str | None:
-        """The method of the highest AUROC on validation, the first of equals; ``None`` where none has an AUROC."""
+        """The method with the highest AUROC on validation, the first on ties; ``None`` if none has an AUROC."""
         measured = {name: one.auroc for name, one in self.splits.get(CHOSEN_ON, {}).items() if one.auroc is not None}
         return max(measured, key=lambda name: measured[name], default=None)
 
@@ -68,12 +68,12 @@ class Reference:
         }
 
     def save(self, path: Path | str) -> None:
-        """Write a JSON file, whole or not at all."""
+        """Write a JSON file atomically."""
         write_json(Path(path), self.document())
 
     @classmethod
     def load(cls, path: Path | str) -> "Reference":
-        """Read what ``save`` wrote; the file is checked before it is believed."""
+        """Read and check the output of ``save``."""
         path = Path(path)
         document = read_json_object(path, _REMEDY)
         if document.get("format") != FORMAT or document.get("version") != 1:
@@ -83,7 +83,7 @@ class Reference:
                 split: {name: _figures(one) for name, one in rows.items()} for split, rows in document["splits"].items()
             }
         except (AttributeError, KeyError, TypeError, MIVError) as error:
-            raise MIVError(f"{path} does not hold figures by split and method ({error}). {_REMEDY}") from error
+            raise MIVError(f"{path} does not contain figures by split and method ({error}). {_REMEDY}") from error
         backbone, strength = document.get("backbone"), document.get("strength")
         return cls(read, None if backbone is None else str(backbone), strength)
 

@@ -1,4 +1,4 @@
-"""The reference as a table for people, alone or beside a verifier."""
+"""The reference as a text table, alone or with a verifier."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ def print_table(title: str, rows: Mapping[str, Figures]) -> None:
 
 
 def marked(rows: Mapping[str, Figures]) -> dict[str, list[str]]:
-    """The figures as text, the best of each column with a ``*``, those that do not exist as ``–``.
+    """The figures as text, with ``*`` for the best of each column and ``–`` for missing ones.
 
     >>> marked({"nearest": Figures(0.7, 0.9, None), "mean": Figures(0.6, 0.9, None)})
     {'nearest': ['0.7000 *', '0.9000 *', '–'], 'mean': ['0.6000  ', '0.9000 *', '–']}

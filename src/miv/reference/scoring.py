@@ -1,4 +1,4 @@
-"""Scoring every plain method on every split but train."""
+"""Score every plain method on every split except train."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from miv.reference.logistic import Logistic, fit_logistic, logistic_inputs
 from miv.reference.plain_figures import Figures, Reference
 from miv.runtime.progress import Progress
 
-# What each method is, in the order in which they are shown.
+# Description of each method, in display order.
 METHODS = {
     "nearest": "cosine of the query and its nearest target",
     "mean": "mean cosine of the query and all targets",
@@ -42,14 +42,14 @@ def reference(
     """Score the plain alternatives to a verifier; see ``METHODS``.
 
     Args:
-        sets: the exemplars by split. ``logistic`` is fitted on ``train`` and left out where there is none.
-        backbone: makes the features of ``nearest``, ``mean`` and ``logistic``: a ready one, or a name as for
-            ``Verifier``. Without it vectors are taken as they are, and images and texts have only the methods that
-            learn nothing: ``hog`` and ``pixels``, or ``bm25``.
-        backbone_options: what a backbone that is named takes.
-        splits: which to score; by default all but ``train``.
+        sets: the exemplars by split. ``logistic`` is fitted on ``train`` and omitted without it.
+        backbone: computes the features for ``nearest``, ``mean`` and ``logistic``: a backbone, or a name as for
+            ``Verifier``. Without it, vectors are used as they are, and images and texts have only the fixed methods:
+            ``hog`` and ``pixels``, or ``bm25``.
+        backbone_options: options of a backbone given by name.
+        splits: splits to score; by default all except ``train``.
         cache: folder of the feature cache; by default that of ``miv train``.
-        progress: is told how far embedding is.
+        progress: reports the progress of embedding.
 
     >>> from miv.data import InstancePool
     >>> pool = InstancePool("features", np.eye(3, dtype=np.float32))
@@ -90,11 +90,11 @@ def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> 
     known = [split for split in sets if split != "train"]
     for split in splits or ():
         if split == "train":
-            raise MIVError("The split is train, on which the logistic regression is fitted. Expected another one.")
+            raise MIVError("The split is train, which the logistic regression is fitted on. Choose another split.")
         if split not in known:
             raise unknown_name("split", split, known)
     if not known:
-        raise MIVError("There is no split but train. Expected validation or test, on which nothing was fitted.")
+        raise MIVError("The only split is train. Expected validation or test too.")
     return known if splits is None else [split for split in known if split in splits]
 
 

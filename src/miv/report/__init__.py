@@ -1,4 +1,4 @@
-"""The report of one or more runs: one HTML file that needs no other, nor a network."""
+"""The report of one or more runs: one self-contained HTML file that needs no network."""
 
 from miv.report.report_page import check_report, write_report
 from miv.report.report_sources import ReportModel, ReportSource, open_runs

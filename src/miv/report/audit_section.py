@@ -1,4 +1,4 @@
-"""Right for the right reason: what the answers alone tell, and the audit where one was made."""
+"""Right for the right reason: what the answers alone show, and the audit if there is one."""
 
 from html import escape
 from pathlib import Path
@@ -15,31 +15,31 @@ from miv.report.marks import badge, style
 from miv.report.report_sources import ReportModel, ReportSource
 from miv.report.sections import table
 
-_REMEDY = "Expected what `miv audit … --out FILE.json` writes."
+_REMEDY = "Expected a file written by `miv audit … --out FILE.json`."
 
 
 def audit_section(source: ReportSource, audit: Path | None) -> str:
-    """The 2 × 2 of verdict and witness for every model with attention, and the tables of an audit."""
+    """The 2 × 2 table of verdict and witness for every model with attention, and the tables of an audit."""
     squares = [_square(number, model, source) for number, model in enumerate(source.models)]
     shown = "".join(square for square in squares if square)
     parts = []
     if shown:
         parts.append(
-            '<p class="note">Of the positives that hold a witness and something else: is the verdict right, and is the '
-            "instance of the highest attention a witness? A yes for the wrong reason is luck that may not last.</p>"
+            '<p class="note">For positives with a witness and something else: is the verdict right, and is the '
+            "instance with the highest attention a witness? A yes for the wrong reason may be luck.</p>"
             f'<div class="squares">{shown}</div>'
         )
     if audit is not None:
         parts.append(_from_file(audit, source))
     elif not shown:
         parts.append(
-            '<p class="note">It takes attention and known witnesses to tell, which these runs or data lack. <code>miv '
+            '<p class="note">This needs attention and known witnesses, which these runs or data lack. <code>miv '
             "audit</code> finds witnesses for every pooling.</p>"
         )
     else:
         parts.append(
-            '<p class="note"><code>miv audit RUN… DATA --out audit.json</code> asks more: does the verdict follow '
-            "when witnesses are deleted or the query is swapped? <code>miv report --audit</code> shows its answers.</p>"
+            '<p class="note"><code>miv audit RUN… DATA --out audit.json</code> tests more: does the verdict change '
+            "when witnesses are deleted or the query is swapped? <code>miv report --audit</code> shows the results.</p>"
         )
     return "".join(parts)
 
@@ -63,18 +63,18 @@ def _square(number: int, model: ReportModel, source: ReportSource) -> str:
         f'<tr><th scope="row">said yes</th>{cell("verdict_right_witness_right", "right, for the right reason", "good")}'
         f"{cell('verdict_right_witness_wrong', 'right, for the wrong reason', 'odd')}</tr>"
         '<tr><th scope="row">said no</th>'
-        f"{cell('verdict_wrong_witness_right', 'saw it, but did not believe it', 'odd')}"
+        f"{cell('verdict_wrong_witness_right', 'saw it, but said no', 'odd')}"
         f"{cell('verdict_wrong_witness_wrong', 'missed it', 'bad')}</tr></tbody></table>"
     )
 
 
 def read_audit(path: Path) -> dict[str, Any]:
-    """Read what ``miv audit`` wrote; refuse what is not."""
+    """Read a file written by ``miv audit``; raise an error for any other file."""
     document = read_json_object(path, _REMEDY)
     about, models = document.get("about"), document.get("models")
     fits = isinstance(about, dict) and isinstance(models, dict) and models
     if not fits or not all(isinstance(model, dict) for model in models.values()):  # type: ignore[union-attr]
-        raise MIVError(f"{path} is not an audit: it has no models, or does not say what it is about. {_REMEDY}")
+        raise MIVError(f"{path} is not an audit: it has no models, or no description. {_REMEDY}")
     return document
 
 
@@ -83,7 +83,7 @@ def _from_file(path: Path, source: ReportSource) -> str:
     about = document["about"]
     if about.get("fingerprint") != source.exemplars.fingerprint:
         raise MIVError(
-            f"{path} is an audit of other exemplars than those of {source.data}, split {source.split}, or of an older "
+            f"{path} is not an audit of the exemplars of {source.data}, split {source.split}, or is from an older "
             "miv. Audit these runs on the same data and split."
         )
     numbers = _matched(path, document["models"], source)
@@ -106,7 +106,7 @@ def _from_file(path: Path, source: ReportSource) -> str:
 
 
 def _matched(path: Path, audited: dict[str, Any], source: ReportSource) -> dict[int, Any]:
-    """Each audited model under the number of the report's model that has the same weights and operating point."""
+    """Each audited model by the number of the report's model with the same weights and operating point."""
     hashes = [_hash(model) for model in source.models]
     found: dict[int, Any] = {}
     for name, one in audited.items():
@@ -114,12 +114,12 @@ def _matched(path: Path, audited: dict[str, Any], source: ReportSource) -> dict[
         same = [n for n, known in enumerate(hashes) if known is not None and known == weights and n not in found]
         if not same:
             raise MIVError(
-                f"{path} audits {name}, which is none of the models of this report, or was trained again since. "
+                f"{path} audits {name}, which is not in this report or was retrained since. "
                 f"Expected an audit of {', '.join(model.name for model in source.models)}."
             )
         point = source.models[same[0]].point
         if (one.get("goal"), one.get("threshold")) != (point.goal, point.threshold):
-            raise MIVError(f"{path} audits {name} as it was before it was calibrated anew. Audit it again.")
+            raise MIVError(f"{path} audits {name} from before it was recalibrated. Audit it again.")
         found[same[0]] = one
     return dict(sorted(found.items()))
 

@@ -13,11 +13,11 @@ from miv.report.report_sources import ReportModel, ReportSource
 from miv.report.sections import legend, table
 
 _RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4)  # ticks of the error trade-off
-_FEW = 50  # exemplars; below, a size of bags has too few for a reliability curve of its own
+_FEW = 50  # minimum number of exemplars for a reliability curve of one bag size
 
 
 def calibration_section(source: ReportSource) -> str:
-    """Reliability and error trade-off of every model, and each one's operating point."""
+    """Reliability, error trade-off and operating point of every model."""
     label = source.exemplars.label
     if not 0 < label.sum() < len(label):
         return '<p class="note">The labels are all the same, so there is nothing to calibrate.</p>'
@@ -38,7 +38,7 @@ def calibration_section(source: ReportSource) -> str:
     if any(model.point.is_default for model in source.models):
         note = (
             '<p class="note"><code>miv calibrate RUN DATA</code> makes the score a probability and chooses a threshold '
-            "for a goal of yours, on validation data; the report then uses it.</p>"
+            "for your goal, on validation data. The report then uses it.</p>"
         )
     charts = [_reliability("Reliability, all bags", source, np.ones(len(label), bool)), _trade_off(source)]
     names, place = bag_size_classes(source.exemplars.bag_sizes)
@@ -59,13 +59,15 @@ def _reliability(title: str, source: ReportSource, of: NDArray[np.bool_]) -> str
         pairs = list(zip(points.probability.tolist(), points.positive_share.tolist(), strict=True))
         lines.append(Line(model.name, pairs, number, dots=True))
         said.append(f"{model.name} {expected_calibration_error(label, model.probability[of]):.3f}")
-    note = "On the dotted line, 80 % sure means right in 80 of 100." if title.endswith("all bags") else ""
+    note = (
+        "On the dotted line, a probability of 80 % is right in 80 of 100 cases." if title.endswith("all bags") else ""
+    )
     summary = f"Calibration error: {', '.join(said)}."
     return chart(title, summary, Axis("probability of yes"), Axis("truly yes"), lines, note)
 
 
 def _trade_off(source: ReportSource) -> str:
-    """False rejects over false accepts, both axes by the quantiles of the normal distribution (DET)."""
+    """False rejects against false accepts, with normal quantiles on both axes (DET)."""
     from scipy.special import ndtri
 
     ticks = [(float(ndtri(rate)), f"{rate:.1%}".replace(".0%", "%")) for rate in _RATES]
@@ -76,16 +78,16 @@ def _trade_off(source: ReportSource) -> str:
         curve = ErrorCurve.of(model.probability, source.exemplars.label)
         accepts, rejects = curve.false_accept_rate, curve.false_reject_rate
         said.append(f"{model.name} {_equal_errors(accepts, rejects):.1%}, {_errors_here(model, source)}")
-        inside = (accepts > 0) & (rejects > 0) & (accepts < 0.5) & (rejects < 0.5)  # 0 and 1 are endlessly far away
+        inside = (accepts > 0) & (rejects > 0) & (accepts < 0.5) & (rejects < 0.5)  # 0 and 1 are infinitely far away
         pairs = zip(ndtri(accepts[inside]).tolist(), ndtri(rejects[inside]).tolist(), strict=True)
         lines.append(Line(model.name, list(pairs), number, mark=_here(model, source)))
     return chart(
         "Error trade-off (DET)",
-        f"False rejects over false accepts as the threshold moves. Where both are equal: {'; '.join(said)}.",
+        f"False rejects against false accepts as the threshold changes. Equal error rates: {'; '.join(said)}.",
         Axis("negatives accepted", low, high, ticks),
         Axis("positives rejected", low, high, ticks),
         lines,
-        "Nearer to the lower left is better; the dot is the threshold.",
+        "Closer to the lower left is better; the dot is the threshold.",
     )
 
 

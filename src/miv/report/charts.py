@@ -1,6 +1,6 @@
-"""Small charts as SVG that follows the page's colours, light or dark.
+"""Small SVG charts that follow the page's colours, light or dark.
 
-Not matplotlib's: its SVG carries fixed colours in style attributes, which the page's Content-Security-Policy refuses.
+matplotlib is not used: its SVG has fixed colours in style attributes, which the page's Content-Security-Policy blocks.
 """
 
 import math
@@ -14,7 +14,7 @@ from miv.report.marks import letter, style
 Point = tuple[float, float]
 WIDTH, HEIGHT = 340, 290
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 40
-MOST_POINTS = 400  # of one line; more cannot be seen
+MOST_POINTS = 400  # of one line; more would not be visible
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Line:
     """One line of a chart.
 
     Args:
-        name: said to screen readers.
+        name: name for screen readers.
         points: from left to right.
-        style: number of the model, which decides colour, dashes and letter; ``None`` for a quiet line to compare with.
-        dots: whether every point is marked.
-        mark: a single point to mark on the line.
+        style: number of the model, which sets colour, dashes and letter; ``None`` for a neutral reference line.
+        dots: whether to mark every point.
+        mark: a single point to mark.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Axis:
     ticks: Sequence[tuple[float, str]] = ((0, "0"), (0.25, ".25"), (0.5, ".5"), (0.75, ".75"), (1, "1"))
 
     def share(self, value: float) -> float:
-        """Where on the axis a value lies, from 0 to 1."""
+        """The position of a value on the axis, from 0 to 1."""
         return min(1.0, max(0.0, (value - self.low) / ((self.high - self.low) or 1.0)))
 
 
 def chart(title: str, summary: str, x: Axis, y: Axis, lines: Sequence[Line], note: str = "") -> str:
-    """A figure with its caption; ``summary`` says in words what the picture shows."""
+    """A figure with its caption; ``summary`` describes the picture in words."""
     parts = [
         f'<figure class="chart"><figcaption><h3>{escape(title)}</h3></figcaption>',
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(f"{title}. {summary}")}">',
@@ -77,7 +77,7 @@ def chart(title: str, summary: str, x: Axis, y: Axis, lines: Sequence[Line], not
     parts += [_line(x, y, line, pixels) for line, pixels in zip(lines, drawn, strict=True)]
     of_models = [(line.style, pixels) for line, pixels in zip(lines, drawn, strict=True) if line.style is not None]
     for place, (number, pixels) in enumerate(of_models):
-        if len(of_models) > 1 and pixels:  # each at a place of its own, as curves often end in the same corner
+        if len(of_models) > 1 and pixels:  # at different positions, because curves often end in the same corner
             parts.append(_letter(number, pixels, (place + 0.5) / len(of_models)))
     note = f'<p class="note">{escape(note)}</p>' if note else ""
     return "".join([*parts, f"</svg>{note}</figure>"])
@@ -129,7 +129,7 @@ def _line(x: Axis, y: Axis, line: Line, pixels: list[Point]) -> str:
 
 
 def _letter(number: int, pixels: list[Point], share: float) -> str:
-    """The model's letter on its line, after that share of its length."""
+    """The model's letter on its line, at this share of its length."""
     steps = [math.dist(one, other) for one, other in pairwise(pixels)]
     left, (a, b) = share * sum(steps), pixels[0]
     for step, (one, other) in zip(steps, pairwise(pixels), strict=True):

@@ -1,4 +1,4 @@
-"""Which exemplars a report shows, in which order, and which members of a long bag."""
+"""Choose the exemplars that a report shows, their order, and the members of a long bag."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,14 +6,14 @@ from numpy.typing import NDArray
 from miv.data import csr
 from miv.report.report_sources import ReportSource
 
-SHOWN_MEMBERS = 32  # of one bag; a longer one says how many more there are
+SHOWN_MEMBERS = 32  # of one bag; a longer bag shows how many more there are
 
 
 def error_confidence(source: ReportSource) -> NDArray[np.float64]:
-    """``(E,)`` how sure the surest wrong model is, from 0 (hardly) to 1; below 0 where no model is wrong.
+    """Confidence ``(E,)`` of the most confident wrong model, from 0 to 1; below 0 if no model is wrong.
 
-    How sure is the share of the way from the threshold to the end of the scale. Of exemplars that all models judge
-    rightly, the nearest to a mistake has the greatest number.
+    Confidence is the distance from the threshold as a share of the distance to the end of the scale. Among exemplars
+    that all models get right, the one closest to an error has the highest value.
     """
     label = source.exemplars.label == 1
     surest_wrong = np.full(len(label), -np.inf)
@@ -29,14 +29,14 @@ def error_confidence(source: ReportSource) -> NDArray[np.float64]:
 
 
 def choose_exemplars(source: ReportSource, most: int) -> NDArray[np.int64]:
-    """At most so many exemplars: the most confident errors first, then the right answers nearest to an error."""
+    """Choose at most this many exemplars: most confident errors first, then the right answers closest to an error."""
     return np.argsort(-error_confidence(source), kind="stable")[:most]
 
 
 def telling_exemplar(source: ReportSource) -> int:
-    """One to explain the idea with: positive, a bag of moderate size, and models that disagree where there are two.
+    """An exemplar to explain the idea: positive, with a bag of moderate size and, if possible, models that disagree.
 
-    Among these, one where a model that is right looks at the witness, and one that is wrong looks elsewhere.
+    Among these, prefer one where a right model looks at the witness and a wrong model looks elsewhere.
     """
     exemplars = source.exemplars
     sizes = exemplars.bag_sizes
@@ -44,8 +44,8 @@ def telling_exemplar(source: ReportSource) -> int:
     score += 8 * (exemplars.label == 1) + 2 * ((sizes >= 4) & (sizes <= 8))
     verdicts = np.stack([model.verdict for model in source.models])  # (M, E)
     score += 4 * (verdicts.any(axis=0) & ~verdicts.all(axis=0))
-    score += 3 * verdicts[0]  # the first model named is taken for the one to be shown at its best
-    score += source.models[0].probability  # nor is it to be right by a hair
+    score += 3 * verdicts[0]  # prefer an exemplar that the first model gets right
+    score += source.models[0].probability  # and confidently so
     on_witnesses, elsewhere = np.zeros(len(exemplars)), np.zeros(len(exemplars))
     for model in source.models:
         attention = model.answers.attention
@@ -60,10 +60,10 @@ def telling_exemplar(source: ReportSource) -> int:
 
 
 def shown_members(source: ReportSource, exemplar: int) -> NDArray[np.int64]:
-    """The places in an exemplar's bag that are shown, rising.
+    """The shown places in an exemplar's bag, in increasing order.
 
-    Of a long bag, first the place where each model looks most, a place without a witness where several are equal, so
-    that the page can show what its verdict on the reason is about; then witnesses, then where any model looks most.
+    For a long bag, these are first the place where each model looks most (on ties, a place without a witness, so that
+    the page can show why a reason is wrong), then witnesses, then the places where any model looks most.
     """
     rows = slice(int(source.exemplars.bag_ptr[exemplar]), int(source.exemplars.bag_ptr[exemplar + 1]))
     size = rows.stop - rows.start
@@ -77,5 +77,5 @@ def shown_members(source: ReportSource, exemplar: int) -> NDArray[np.int64]:
             attention = model.answers.attention[rows]
             looked = np.maximum(looked, attention)
             tops.append(int(np.lexsort((witness, -attention))[0]))
-    places = np.lexsort((-looked, ~witness, ~np.isin(np.arange(size), tops)))  # the last key counts first
+    places = np.lexsort((-looked, ~witness, ~np.isin(np.arange(size), tops)))  # the last key is the primary one
     return np.sort(places[: max(SHOWN_MEMBERS, len(set(tops)))])

@@ -1,4 +1,4 @@
-"""The gallery as data: what the page's script needs to draw any exemplar, each distinct instance once."""
+"""The gallery as data: what the page's script needs to draw any exemplar, with each distinct instance once."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from miv.report.marks import letter, style
 from miv.report.report_sources import ReportModel, ReportSource
 from miv.report.sheets import picture_sheets
 
-SHOWN_LETTERS = 600  # of one text
-PARTS = 1000  # attention and probability are whole numbers of thousandths, which keeps the file small
+SHOWN_LETTERS = 600  # characters shown of one text
+PARTS = 1000  # attention and probability are stored in thousandths, which keeps the file small
 
 
 def gallery(source: ReportSource, most: int) -> dict[str, Any]:
-    """Return plain values for JSON: the chosen exemplars, the instances that they show, and each model's answers."""
+    """Return plain values for JSON: the chosen exemplars, their shown instances, and each model's answers."""
     exemplars = source.exemplars
     chosen = choose_exemplars(source, most)
     telling = telling_exemplar(source)
@@ -28,7 +28,7 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
     places = [shown_members(source, int(exemplar)) for exemplar in chosen]
     members = np.concatenate([exemplars.bag_ptr[e] + shown for e, shown in zip(chosen, places, strict=True)])
     drawn = _interleaved(exemplars.query[chosen], exemplars.bag_index[members], [len(shown) for shown in places])
-    # In the order of first use, so that the first page needs the first sheet only.
+    # In order of first use, so that the first page needs only the first sheet.
     instances, first, row = np.unique(drawn, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), np.int64)
@@ -66,7 +66,7 @@ def _interleaved(queries: NDArray[np.int64], members: NDArray[np.int64], sizes: 
 
 
 def _counts(witness: Mask, ptr: Integers, chosen: Integers) -> list[int]:
-    """How many witnesses the whole bag holds, shown or not."""
+    """Number of witnesses in the whole bag, shown or not."""
     counts: list[int] = csr.bag_sums(witness, ptr)[chosen].tolist()
     return counts
 
@@ -77,7 +77,7 @@ def _answers(number: int, model: ReportModel, chosen: NDArray[np.int64], members
     ranks = looked = None
     if attention is not None and witness is not None:
         ranks = witness_scores(answers.ptr, witness, attention)
-        # Judged here, by all members and every digit, and not by the page, which knows thousandths of some of them.
+        # Decided here from all members at full precision; the page has only some of them, in thousandths.
         tells, right = looked_right(answers.ptr, answers.label, witness, attention)
         looked = [int(right[e]) if tells[e] else None for e in chosen]
     return {
@@ -101,7 +101,7 @@ def _parts(shares: NDArray[np.float64]) -> list[int]:
 
 
 def _known_parts(shares: NDArray[np.float64]) -> list[int | None]:
-    """As ``_parts``, with ``None`` in the place of NaN, where a bag has no witness or nothing else."""
+    """Like ``_parts``, with ``None`` for NaN, if a bag has no witness or nothing but witnesses."""
     return [None if np.isnan(share) else round(float(share) * PARTS) for share in shares]
 
 

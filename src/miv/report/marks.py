@@ -1,9 +1,9 @@
-"""The letter, colour and dashes by which a model is known all over the page."""
+"""The letter, colour and dashes that identify a model on the page."""
 
 from html import escape
 
-NONE = '<span class="none">–</span>'  # a figure that does not exist
-STYLES = 10  # .m0 to .m9 in report.css; letters tell more models apart
+NONE = '<span class="none">–</span>'  # a missing figure
+STYLES = 10  # .m0 to .m9 in report.css; letters distinguish more models
 
 
 def letter(number: int) -> str:
@@ -16,11 +16,11 @@ def letter(number: int) -> str:
 
 
 def style(number: int) -> str:
-    """The class that has the colour and, for lines, the dashes."""
+    """The CSS class with the colour and, for lines, the dashes."""
     return f"m{number % STYLES}"
 
 
 def badge(number: int, name: str = "") -> str:
-    """The letter on its colour, and the model's name where it is given."""
+    """The letter on its colour, and the model's name if given."""
     made = f'<span class="badge {style(number)}" aria-hidden="true">{letter(number)}</span>'
     return f"{made} {escape(name)}" if name else made

@@ -1,4 +1,4 @@
-"""The rows of the reference in the table of results: what plain methods reach on the same data."""
+"""The reference rows in the table of results: plain methods on the same data."""
 
 from dataclasses import asdict
 from html import escape
@@ -8,13 +8,13 @@ from miv.report.marks import letter
 from miv.report.report_sources import ReportSource
 
 PLAIN_WORDS = (
-    " Rows marked plain are simple methods on the same data, which give a score and no verdict: what a model has to "
-    "beat. The letters say on the features of which model they were scored."
+    " Rows marked plain are simple methods on the same data. They give a score, not a verdict, and a model should "
+    "beat them. The letters name the models that provided the features."
 )
 
 
 def plain_rows(source: ReportSource) -> list[tuple[str, dict[str, float]]]:
-    """The plain methods, each with its head; one that has the same figures for several models stands once."""
+    """The plain methods, each with its head; a method with the same figures for several models appears once."""
     owners: dict[tuple[str, Figures], list[int]] = {}
     for number, model in enumerate(source.models):
         for method, figures in model.reference.items():

@@ -1,4 +1,4 @@
-"""The page itself: one file, its own style and script, and a policy that lets nothing else in."""
+"""The page itself: one file with inline style and script, and a security policy that blocks everything else."""
 
 import base64
 import hashlib
@@ -29,13 +29,13 @@ def write_report(
     title: str = "",
     audit: Path | None = None,
 ) -> None:
-    """Write the report as one HTML file, whole or not at all.
+    """Write the report as one HTML file, atomically.
 
     Args:
-        source: of ``open_runs``.
-        out: the file.
-        exemplars: how many are in the gallery at most, the most confident errors first.
-        title: of the page.
+        source: the result of ``open_runs``.
+        out: the output file.
+        exemplars: maximum number of exemplars in the gallery, most confident errors first.
+        title: title of the page.
         audit: a JSON file that ``miv audit`` wrote for these models.
     """
     out = Path(out)
@@ -46,9 +46,9 @@ def write_report(
 
 
 def check_report(out: Path, exemplars: int, audit: Path | None) -> None:
-    """Refuse, before the work, what cannot be written or read."""
+    """Raise an error before the work starts if something cannot be written or read."""
     if not 1 <= exemplars <= MOST_EXEMPLARS:
-        raise MIVError(f"The gallery is to show {exemplars} exemplars. Expected 1 to {MOST_EXEMPLARS:,}.")
+        raise MIVError(f"exemplars is {exemplars}. Expected 1 to {MOST_EXEMPLARS:,}.")
     if out.suffix.lower() not in (".html", ".htm"):
         raise MIVError(f"The report {out} ends in {out.suffix!r}. Expected a name that ends in .html.")
     if audit is not None:
@@ -89,7 +89,7 @@ def render(source: ReportSource, exemplars: int, title: str, audit: Path | None 
         f'<header class="top"><h1>{escape(title)}</h1><nav aria-label="Parts of the report">'
         f"<ul>{navigation}</ul></nav></header>"
         f"<main>{_introduction(source)}{body}</main>"
-        f'<footer><p class="note">Written by miv {escape(__version__)}. One file; it asks the network for nothing.</p>'
+        f'<footer><p class="note">Written by miv {escape(__version__)}. One file; it makes no network requests.</p>'
         "</footer>"
         f'<script type="application/json" id="data">{_embedded(data)}</script>'
         f"<script>{script}</script></body></html>\n"
@@ -97,7 +97,7 @@ def render(source: ReportSource, exemplars: int, title: str, audit: Path | None 
 
 
 def _introduction(source: ReportSource) -> str:
-    """The idea in a glance; the script puts a telling exemplar of these very data beside it."""
+    """The idea at a glance; the script adds a typical exemplar of the data."""
     models = source.models
     several = "Two models" if len(models) == 2 else f"{len(models)} models"
     names = " and ".join(badge(n, m.name) for n, m in enumerate(models)) if len(models) < 3 else several
@@ -105,7 +105,7 @@ def _introduction(source: ReportSource) -> str:
     return (
         '<section class="lead" aria-labelledby="lead-heading"><h2 id="lead-heading">Does the bag hold something of the '
         "query’s class, and what shows it?</h2>"
-        '<ol class="steps"><li><b class="query-word">Query</b> one instance, asked about.</li>'
+        '<ol class="steps"><li><b class="query-word">Query</b> the instance to verify.</li>'
         "<li><b>Bag</b> several instances; only the bag as a whole has a label.</li>"
         '<li><b class="witness-word">Witness</b> an instance of the query’s class in the bag: the reason for a yes. '
         "Framed.</li>"
@@ -118,17 +118,17 @@ def _gallery_frame(source: ReportSource, shown: int) -> str:
     total = len(source.exemplars)
     chosen = f"All {total:,}" if shown == total else f"{shown:,} of {total:,}"
     return (
-        f"<p>{chosen} exemplars. Most confident errors come first, then the right answers nearest to an error.</p>"
+        f"<p>{chosen} exemplars. Most confident errors come first, then the right answers closest to an error.</p>"
         '<form id="filters" class="filters" aria-label="Choose exemplars"></form>'
         '<p id="count" class="count" role="status" aria-live="polite"></p>'
         '<div id="cards" class="cards"></div>'
         '<nav id="pages" class="pages" aria-label="Pages of exemplars"></nav>'
-        '<noscript><p class="note">The exemplars need JavaScript; all else on this page does without.</p></noscript>'
+        '<noscript><p class="note">The exemplars need JavaScript; the rest of this page does not.</p></noscript>'
     )
 
 
 def _embedded(data: dict[str, Any]) -> str:
-    """JSON that no text in it can end or leave: every < is written as an escape."""
+    """JSON that is safe inside a script element: every < is escaped."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

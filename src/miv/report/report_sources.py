@@ -1,4 +1,4 @@
-"""What a report is made of: the exemplars of one split, and what each run answered for them."""
+"""The input of a report: the exemplars of one split, and each run's answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ class ReportModel:
     """One run's verifier and its answers.
 
     Args:
-        name: what it is called in the report.
-        answers: for every exemplar of the split.
-        point: where it says yes, and which instances it takes for witnesses.
-        config: the settings that it was trained with; empty where not known.
-        about: seed, versions and time of the run; empty where not known.
-        history: the CSV file of its metrics by epoch, where there is one.
-        verifier: its folder, by which an audit of it is known; where there is none, it can have no audit.
-        reference: what plain methods reach on the same features; empty where they were not scored.
+        name: its name in the report.
+        answers: the answers for every exemplar of the split.
+        point: its operating point, which decides verdicts and witnesses.
+        config: its training settings; empty if unknown.
+        about: seed, versions and time of the run; empty if unknown.
+        history: the CSV file of its metrics by epoch, if any.
+        verifier: its folder, which identifies it in an audit; without it there can be no audit.
+        reference: results of plain methods on the same features; empty if not scored.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ReportModel:
 
     @property
     def probability(self) -> NDArray[np.float64]:
-        """``(E,)``, calibrated where the verifier is."""
+        """``(E,)``, calibrated if the verifier is."""
         return self.point.probability(self.answers.logit)
 
     @property
@@ -55,7 +55,7 @@ class ReportModel:
 
     @property
     def found(self) -> NDArray[np.bool_] | None:
-        """``(T,)`` what it takes for witnesses by attention; ``None`` where it has none, or decides by other shares."""
+        """Its witnesses ``(T,)`` by attention; ``None`` without attention, or if it uses other shares."""
         rule = self.point.witness_rule
         if self.answers.attention is None or (isinstance(rule, ConformalRule) and rule.by != "attention"):
             return None
@@ -73,14 +73,14 @@ class ReportSource:
 
     def __post_init__(self) -> None:
         if not self.models:
-            raise MIVError("There is no model to report on. Expected at least one run.")
+            raise MIVError("There are no models to report on. Expected at least one run.")
         for model in self.models:
             answers = model.answers
             same = len(answers) == len(self.exemplars) and np.array_equal(answers.ptr, self.exemplars.bag_ptr)
             if not same or not np.array_equal(answers.label, self.exemplars.label):
                 raise MIVError(
-                    f"The answers of {model.name} are for other exemplars than those of {self.data}, split "
-                    f"{self.split}. Expected runs that were evaluated on the same data."
+                    f"The answers of {model.name} are not for the exemplars of {self.data}, split "
+                    f"{self.split}. Expected runs evaluated on the same data."
                 )
 
 
@@ -92,14 +92,14 @@ def open_runs(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> ReportSource:
-    """Open runs of ``miv train`` that were evaluated on the same split.
+    """Open runs of ``miv train`` evaluated on the same split.
 
     Args:
         paths: the folders of the runs.
-        split: whose answers are reported.
-        data: the folder of splits; where it is not given, what the first run says of its data is looked for.
-        cache: where sets of tasks were built.
-        progress: is told where a set has to be built again.
+        split: the split to report on.
+        data: the folder of splits; by default the data recorded in the first run.
+        cache: the folder with the built sets of tasks.
+        progress: reports progress if a set must be built again.
     """
     runs = [RunFolder(path) for path in paths]
     for run in runs:
@@ -113,13 +113,15 @@ def open_runs(
     wanted = [about["data"]["fingerprints"].get(split) for about in abouts]
     for run, fingerprint in zip(runs, wanted, strict=True):
         if fingerprint != wanted[0]:
-            raise MIVError(f"{run.path} and {runs[0].path} were evaluated on other data. Report on each by itself.")
+            raise MIVError(
+                f"{run.path} and {runs[0].path} were evaluated on different data. Report on each separately."
+            )
     told = abouts[0]["data"]
     exemplars = _find_exemplars(told, split, data, cache, progress or SilentProgress())
     if exemplars.fingerprint != wanted[0]:
         raise MIVError(
-            f"The split {split!r} of {data or told['name']} is not what {runs[0].path} was evaluated on; it was "
-            "changed or built anew. Give the folder of the same data: --data DIR."
+            f"The split {split!r} of {data or told['name']} is not the data of {runs[0].path}; it was "
+            "changed or rebuilt. Pass the folder of the original data: --data DIR."
         )
     models = [
         ReportModel(name, Predictions.load(run.predictions(split)), OperatingPoint.load(run.verifier),
@@ -135,7 +137,7 @@ def _reference(run: RunFolder, split: str) -> Mapping[str, Figures]:
 
 
 def _names(runs: list[RunFolder]) -> list[str]:
-    """What tells the runs apart, in few letters: the pooling, or the folder's name, or its whole path."""
+    """The shortest names that distinguish the runs: the pooling, the folder's name, or its whole path."""
     poolings = [str(run.read_config().get("pooling")) for run in runs]
     folders = [run.path.resolve().name for run in runs]
     for names in (poolings, folders):
@@ -151,9 +153,7 @@ def _find_exemplars(
     folder = data if data is not None else Path(name)
     if data is None and (not name or not folder.is_dir()):
         if name not in list_tasks() or cache is None:
-            raise MIVError(
-                f"The data of the run, {name or 'without a name'}, are not there. Say where they are: --data DIR."
-            )
+            raise MIVError(f"The data of the run, {name or 'without a name'}, is missing. Pass its folder: --data DIR.")
         options = {key: Path(value) if key == "raw" else value for key, value in told.get("options", {}).items()}
         folder = build_once(name, options, cache / "sets", progress)
     sets = load_splits(folder)

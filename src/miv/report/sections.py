@@ -1,4 +1,4 @@
-"""The parts of a report that stand still: tables and curves, which need no script."""
+"""The static parts of a report: tables and curves that need no script."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MOST_GROUPS = 60
 
 
 def legend(source: ReportSource) -> str:
-    """Which letter and colour is which model."""
+    """The letter and colour of each model."""
     return (
         '<ul class="legend">' + "".join(f"<li>{badge(n, m.name)}</li>" for n, m in enumerate(source.models)) + "</ul>"
     )
@@ -34,13 +34,13 @@ def title_of(metric: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wide: bool = True) -> str:
-    """A table whose cells are HTML already; the first column names the row, the others hold numbers."""
+    """A table with HTML cells; the first column names the row, the others hold numbers."""
     head = "".join(f'<th scope="col">{cell}</th>' for cell in heads)
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>' for row in rows
     )
-    # A table that is wider than the screen is scrolled, its title stays where it is; the script makes it a stop of the
-    # tab key while there is something to scroll.
+    # A table wider than the screen scrolls, and its title stays in place. The script makes it focusable while it can
+    # scroll.
     return (
         f'<p class="title">{escape(caption)}</p><div class="scroll" data-label="{escape(caption)}">'
         f'<table aria-label="{escape(caption)}"{"" if wide else " class=narrow"}><thead><tr>{head}</tr></thead>'
@@ -49,7 +49,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wid
 
 
 def results(source: ReportSource) -> str:
-    """The metrics of every model, the best of each in bold, and what its threshold leads to."""
+    """The metrics of every model, the best of each in bold, and the errors at its threshold."""
     found = [_at_threshold(model) for model in source.models]
     plain = plain_rows(source)
     measured = [one.metrics for one in found] + [figures for _, figures in plain]
@@ -79,7 +79,7 @@ def results(source: ReportSource) -> str:
     if chance is not None:
         words += (
             " i-AUROC, i-AP, i-MRR and i-top1: does the attention rank true witnesses above the rest of their bag? "
-            f"Even attention would give 0.5, {chance['i_ap_chance']:.3f}, {chance['i_mrr_chance']:.3f} and "
+            f"Even attention gives 0.5, {chance['i_ap_chance']:.3f}, {chance['i_mrr_chance']:.3f} and "
             f"{chance['i_ap_chance']:.3f}."
         )
     words += PLAIN_WORDS if plain else ""
@@ -87,7 +87,7 @@ def results(source: ReportSource) -> str:
 
 
 def _at_threshold(model: ReportModel) -> Evaluation:
-    """All metrics; those that need a verdict, by the model's own, so that one page knows one decision rule."""
+    """All metrics. Those that need a verdict use the model's own, so that the page has one decision rule."""
     answers, verdict = model.answers, model.verdict.astype(np.float64)
     found = evaluate(answers)
     decided = classification_metrics(answers.label, verdict) | {"auroc": found.classification["auroc"]}
@@ -122,7 +122,7 @@ def _groups(found: list[Evaluation], models: list[ReportModel]) -> str:
 
 
 def curves(source: ReportSource) -> str:
-    """ROC, and precision over recall, with a dot at each model's threshold."""
+    """ROC and precision-recall curves, with a dot at each model's threshold."""
     label = source.exemplars.label
     if not 0 < label.sum() < len(label):
         return '<p class="note">The labels are all the same, so there is no curve to draw.</p>'
@@ -158,7 +158,7 @@ def curves(source: ReportSource) -> str:
 
 
 def history(source: ReportSource) -> str:
-    """The metrics on validation by epoch."""
+    """Validation metrics by epoch."""
     panels: dict[str, list[Line]] = {}
     for number, model in enumerate(source.models):
         if model.history is None:
@@ -182,7 +182,7 @@ def history(source: ReportSource) -> str:
 
 
 def settings(source: ReportSource) -> str:
-    """What the runs were: the settings in which they differ first, then those they share."""
+    """The settings of the runs: first those that differ, then those they share."""
     names = list(dict.fromkeys(name for model in source.models for name in model.config))
     differing = [n for n in names if any(m.config.get(n) != source.models[0].config.get(n) for m in source.models)]
     heads = ["Setting", *(badge(n, model.name) for n, model in enumerate(source.models))]
@@ -195,7 +195,7 @@ def settings(source: ReportSource) -> str:
     shared = [[escape(n), _setting(source.models[0].config.get(n))] for n in names if n not in differing]
     versions = source.models[0].about.get("versions", {})
     told = ", ".join(f"{name} {version}" for name, version in versions.items())
-    parts = [table(heads, [*facts, *rows], "What the runs are, and where they differ", wide=False)]
+    parts = [table(heads, [*facts, *rows], "The runs and their differences", wide=False)]
     if shared:
         inner = table(["Setting", "Value"], shared, "Settings that all runs share", wide=False)
         parts.append(f"<details><summary>Settings that all runs share ({len(shared)})</summary>{inner}</details>")

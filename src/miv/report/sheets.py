@@ -1,4 +1,4 @@
-"""Many small pictures as few large ones, which a browser decodes when it comes to them."""
+"""Combine many small pictures into a few large sheets, which a browser decodes on demand."""
 
 import base64
 import io
@@ -10,18 +10,18 @@ from PIL import Image
 
 from miv.data import InstancePool
 
-SHEET_SIDE = 1536  # pixels; a sheet is decoded in some 20 ms
-MOST_PIXELS = 30_000_000  # of all pictures together; beyond, they are made smaller
+SHEET_SIDE = 1536  # pixels; a sheet is decoded in about 20 ms
+MOST_PIXELS = 30_000_000  # in total; beyond this, pictures are scaled down
 SIDES = (192, 160, 128, 96, 80, 64, 48, 32)
 LARGEST_SHARP = 64  # pixels; pictures up to this side are kept exactly
 
 
 def picture_sheets(pool: InstancePool, instances: NDArray[np.int64]) -> dict[str, Any]:
-    """Lay the pictures of instances, all of one size, side by side on sheets.
+    """Place the pictures of instances, all of one size, on sheets.
 
     Returns:
-        ``width`` and ``height`` of a picture, how many are ``across`` and ``down`` a sheet, and the ``sheets`` as
-        addresses of images. Picture ``i`` is on sheet ``i // (across * down)``, row by row.
+        ``width`` and ``height`` of a picture, the number ``across`` and ``down`` per sheet, and the ``sheets`` as
+        image addresses. Picture ``i`` is on sheet ``i // (across * down)``, row by row.
     """
     height, width = _shown_size(pool.values.shape[1], pool.values.shape[2], len(instances))
     across, down = max(1, SHEET_SIDE // width), max(1, SHEET_SIDE // height)
@@ -33,7 +33,7 @@ def picture_sheets(pool: InstancePool, instances: NDArray[np.int64]) -> dict[str
 
 
 def _shown_size(height: int, width: int, count: int) -> tuple[int, int]:
-    """The size of a picture on its sheet: the true one, or as large as the room for all of them allows."""
+    """The size of a picture on its sheet: its original size, or smaller if all of them would not fit."""
     for side in SIDES:
         scale = min(1.0, side / max(height, width))
         shown = max(1, round(height * scale)), max(1, round(width * scale))

@@ -1,5 +1,5 @@
 "use strict";
-/* Draws exemplars from the data that stand in the page, a page of them at a time. Texts reach the document only as
+/* Draws exemplars from the data embedded in the page, one page at a time. Texts reach the document only as
    text nodes and attributes, never as markup. */
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -68,7 +68,7 @@
   const says = (m, e) => models[m].verdict[e] === 1;
   const isRight = (m, e) => says(m, e) === truly(e);
   const members = (e) => Array.from({ length: data.ptr[e + 1] - data.ptr[e] }, (_, i) => data.ptr[e] + i);
-  /* true, false, or null where there is nothing to tell; judged by the program, which knows every member and digit. */
+  /* true, false, or null if it does not apply; decided by the program, which has every member at full precision. */
   const looksAtWitness = (m, e) => {
     const looked = models[m].looked_right ? models[m].looked_right[e] : null;
     return looked === null ? null : looked === 1;
@@ -84,7 +84,7 @@
       fill.style.width = parts / 10 + "%";
       line.style.left = even + "%";
       const found = models[m].found && models[m].found[t] === 1;
-      const words = models[m].name + ": attention " + percent(parts) + (found ? ", taken for a witness" : "");
+      const words = models[m].name + ": attention " + percent(parts) + (found ? ", a witness for this model" : "");
       return make("li", { class: models[m].style, title: words }, badge(m, !found), make("span", { class: "bar", "aria-hidden": "true" }, fill, line),
         make("span", { "aria-hidden": "true", text: percent(parts) }), make("span", { class: "hidden", text: words }));
     }));
@@ -178,8 +178,8 @@
     const first = state.page * PER_PAGE, shown = found.slice(first, first + PER_PAGE);
     cards.replaceChildren(...shown.map((e) => card(e)));
     status.textContent = found.length
-      ? plural(found.length, "exemplar fits", "exemplars fit") + "; shown: " + (first + 1) + " to " + (first + shown.length) + "."
-      : "No exemplar fits. Choose less, or reset.";
+      ? plural(found.length, "exemplar matches", "exemplars match") + "; shown: " + (first + 1) + " to " + (first + shown.length) + "."
+      : "No exemplar matches. Use fewer filters, or reset.";
     const turn = (text, page, off) => {
       const button = make("button", { type: "button", text });
       button.disabled = off;
@@ -230,12 +230,12 @@
   const lead = document.getElementById("telling");
   lead.append(card(data.telling, true));
   if (models.some((model) => model.attention)) {
-    lead.append(make("p", { class: "key", text: "Bars: the share of its attention that a model gives to an instance; the thin line is an even share. A filled letter: the model takes the instance for a witness." }));
+    lead.append(make("p", { class: "key", text: "Bars: a model's share of attention on an instance; the thin line is an even share. Filled letter: the model counts the instance as a witness." }));
   }
   filters();
   show();
 
-  /* A table is a stop of the tab key only while it is wider than its place. */
+  /* A table is focusable only while it is wider than its container. */
   const watch = new ResizeObserver((entries) => {
     for (const { target } of entries) {
       const scrolls = target.scrollWidth > target.clientWidth;
