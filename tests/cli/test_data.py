@@ -47,7 +47,7 @@ def test_build_makes_what_inspect_reads(miv: Run, tmp_path: Path) -> None:
     assert code == 0
     assert out == "train               1 exemplars          1 positive          2 instances  mean bag 4.0\n"
     assert err.endswith(
-        f"Wrote {tmp_path / 'c'}. Look at it with: miv data inspect {tmp_path / 'c'} --sheet sheet.html\n"
+        f"Wrote {tmp_path / 'c'}. To look at it: miv data inspect {tmp_path / 'c'} --sheet sheet.html\n"
     )
     assert load_splits(tmp_path / "c")["train"].bag_sizes.tolist() == [4]
     code, out, _ = miv("data", "inspect", tmp_path / "c", "--json")
@@ -94,9 +94,9 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     [
         (
             MemoryError("Unable to allocate 5 TiB"),
-            "There is not enough memory (Unable to allocate 5 TiB). Ask for less.",
+            "Out of memory (Unable to allocate 5 TiB).",
         ),
-        (MemoryError(), "There is not enough memory. Ask for less."),
+        (MemoryError(), "Out of memory."),
         (OSError(36, "File name too long", "xxx"), "xxx: File name too long."),
     ],
 )

@@ -159,7 +159,7 @@ def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
         patched.setattr("miv.training.run.run_stage", interrupt)
         with pytest.raises(InterruptedError):
             run(*shlex.split(command))
-    with pytest.raises(MIVError, match=r"my runs/a is not done\. Go on with it: ") as caught:
+    with pytest.raises(MIVError, match=r"my runs/a is not finished\. Resume it: ") as caught:
         run("evaluate", "my runs/a", "data")
     advised = shlex.split(str(caught.value).split("Go on with it: ")[1])
     assert advised[:2] == ["miv", "train"]
@@ -172,7 +172,7 @@ def test_a_training_from_an_earlier_verifier_is_advised_and_finished_from_it(
     few = ["--max-epochs", "1", "--batch-size", "16", "--threads", "1"]
     run("train", "data", "--out", "runs/first", "--pooling", "cap_vema", "--heads", "4", *few)
     command = ["train", "data", "--out", "runs/second", "--from", "runs/first", "--preset", "best", *few]
-    with pytest.raises(MIVError, match=r"pooling is 'cap_dba_l2', but the training starts from runs/first"):
+    with pytest.raises(MIVError, match=r"pooling is 'cap_dba_l2', but training starts from runs/first"):
         run(*command, "--pooling", "cap_dba_l2")  # also where it is what the preset has
     with monkeypatch.context() as patched:
         patched.setattr("miv.training.run.run_stage", interrupt)

@@ -199,11 +199,11 @@ def test_notes_go_to_standard_error(folder: Path) -> None:
     Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1]], "label": "maybe"}\n')
     one = CliRunner().invoke(app, ["verify", "even", "--query", "one.npy", "--bag", "three.npy"])
     assert "Attention does not tell the instances apart" in one.stdout
-    assert "Of this bag, though accepted, no instance has 1.5 times an even share" in one.stderr
+    assert "In this accepted bag, no instance has 1.5 times an even share" in one.stderr
     assert one.stderr.count("miv calibrate") == 1
     many = CliRunner().invoke(app, ["verify", "even", "--bags", "pairs.jsonl", "--out", "out.csv"])
     assert many.stdout.startswith("1 exemplar, 1 yes")
-    assert "neither 0 nor 1, and is written again as it is: pairs.jsonl, line 1: 'maybe'." in many.stderr
+    assert "neither 0 nor 1 and is copied unchanged: pairs.jsonl, line 1: 'maybe'." in many.stderr
     assert "Of 1 accepted no instance" in many.stderr
     assert many.stderr.count("miv calibrate") == 1
     told_not_to = ["verify", "even", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "none"]
@@ -229,7 +229,7 @@ def test_instances_by_id(folder: Path) -> None:
         (["images"], "either --query and --bag, or --bags"),
         (["images", "--query", "query.png"], "either --query and --bag, or --bags"),
         (["images", "--query", "query.png", "--bag", "refs", "--bags", "t.csv"], "either --query and --bag"),
-        (["images", "--query", "query.png", "--bag", "refs", "--out", "o.csv"], "go with --bags"),
+        (["images", "--query", "query.png", "--bag", "refs", "--out", "o.csv"], "need --bags"),
         (["images", "--bags", "t.csv"], "--out is missing"),
         (["images", "--bags", "t.csv", "--out", "o.xlsx"], "Expected .parquet or .csv"),
         (["images", "--bags", "t.csv", "--out", "taken.csv"], "is there already.*--overwrite"),

@@ -131,7 +131,7 @@ def test_lines_of_one_file_on_the_command_line(folder: Path, tmp_path: Path, mon
     Path("one.txt").write_text("a cat\n")
     asked = ["verify", str(folder / "verifier"), "--query", CLAIM, "--json", "--bag"]
     done = CliRunner().invoke(app, [*asked, "sentences.txt"])
-    assert "sentences.txt is taken as a bag of 3 texts, one per line." in done.stderr
+    assert "sentences.txt as a bag of 3 texts" in done.stderr
     assert json.loads(done.stdout)["bag"] == BAG
     # Of several files, and in a folder, each is one text.
     done = CliRunner().invoke(app, [*asked, "sentences.txt", "--bag", "one.txt"])
@@ -237,7 +237,7 @@ def test_a_word_is_a_text_and_told_to_be_one(folder: Path, tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["verify", str(folder / "verifier"), "--query", CLAIM, "--bag", "nopefolder"])
     assert done.exit_code == 0
-    assert "Taken as a text, as there is no file or folder of that name: nopefolder" in done.stderr
+    assert "no such file or folder: nopefolder" in done.stderr
     Path("bag.csv").write_text("text\nhere.txt\nand/or.else\n")
     Path("here.txt").write_text("a cat")
     assert json.loads(run(folder, "--query", CLAIM, "--bag", "bag.csv", "--json"))["bag"] == ["here.txt", "and/or.else"]
