@@ -1,4 +1,4 @@
-"""Runs that are killed or stopped at any moment, and gone on with."""
+"""Runs that are killed or stopped at any moment, and resumed."""
 
 import json
 import os
