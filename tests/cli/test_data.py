@@ -77,7 +77,7 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     assert miv("data", "build", "coins", "--out", tmp_path / "c")[0] == 0
     code, _, err = miv("data", "build", "coins", "--out", tmp_path / "c")
     assert code == 1
-    assert "already holds a set" in err
+    assert "already contains a set" in err
     assert "Tossing" not in err  # it is refused before the work
     code, out, _ = miv("data", "build", "coins", "--out", tmp_path / "c", "--overwrite", "--json")
     assert code == 0
@@ -94,9 +94,9 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     [
         (
             MemoryError("Unable to allocate 5 TiB"),
-            "Out of memory (Unable to allocate 5 TiB).",
+            "Out of memory (Unable to allocate 5 TiB). Use less data.",
         ),
-        (MemoryError(), "Out of memory."),
+        (MemoryError(), "Out of memory. Use less data."),
         (OSError(36, "File name too long", "xxx"), "xxx: File name too long."),
     ],
 )
@@ -162,7 +162,7 @@ def test_inspect_checks_every_value(miv: Run, tmp_path: Path) -> None:
     pool.write_bytes(pool.read_bytes()[:-1] + b"\xff")
     code, out, err = miv("data", "inspect", tmp_path / "set")
     assert (code, out) == (1, "")
-    assert "pool.npy does not have the hash" in err
+    assert "pool.npy does not match its hash" in err
 
 
 @pytest.mark.parametrize("name", ["missing", "empty"])

@@ -166,8 +166,8 @@ def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, mo
 @pytest.mark.parametrize(
     ("model", "table", "message"),
     [
-        ("images", "query,bag\nquery.png,refs/b.png\nquery.png,refs/b.png;refs/c.png\n", r"line 3: the bag.*by '\|'"),
-        ("images", 'query,bag\nquery.png,"refs/b.png,refs/c.png"\n', r"line 2: the bag.*by '\|'"),
+        ("images", "query,bag\nquery.png,refs/b.png\nquery.png,refs/b.png;refs/c.png\n", r"line 3: the bag.*with '\|'"),
+        ("images", 'query,bag\nquery.png,"refs/b.png,refs/c.png"\n', r"line 2: the bag.*with '\|'"),
         ("images", "query,bag\nquery.png,refs/b.png\n\nbig.png,refs/b.png\n", r"line 4: the query.*16 × 16 grey"),
         ("vectors", 'query,bag\n"[1, 0]","[[1, 0], [1, 0, 0]]"\n', "line 2: the bag: these are not vectors.* 2 and 3"),
         (
@@ -175,7 +175,7 @@ def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, mo
             'query,bag\n"[1, 0]","[[1, 0]]"\n"[1, 0, 0]","[[1, 0]]"\n',
             r"line 3: the query has the shape \(3,\)",
         ),
-        ("vectors", 'query,bag\none.npy,"one.npy, one.npy"\n', r"line 2: the bag.*by '\|'"),
+        ("vectors", 'query,bag\none.npy,"one.npy, one.npy"\n', r"line 2: the bag.*with '\|'"),
     ],
 )
 def test_an_error_names_the_line(folder: Path, model: str, table: str, message: str) -> None:
@@ -235,7 +235,7 @@ def test_instances_by_id(folder: Path) -> None:
         (["images", "--bags", "t.csv", "--out", "taken.csv"], "is there already.*--overwrite"),
         (["images", "--bags", "t.csv", "--out", "o.csv"], "t.csv: this table does not exist"),
         (["images", "--query", "nope.png", "--bag", "refs"], "nope.png: this image does not exist"),
-        (["images", "--query", "query.png", "--bag", "images"], "folder images holds no instance"),
+        (["images", "--query", "query.png", "--bag", "images"], "folder images contains no instances"),
         (["images", "--query", "query.png", "--bag", "nope"], "--bag nope: there is no such folder or image"),
         (["images", "--query", "query.png", "--bag", ""], "--bag is empty"),
         (["images", "--query", "big.png", "--bag", "refs"], "16 × 16 grey.*8 × 8 grey.*--resize"),

@@ -96,20 +96,20 @@ def test_splits_are_saved_together(tmp_path: Path) -> None:
     assert all(loaded[name].fingerprint == sets[name].fingerprint for name in sets)
     with pytest.raises(MIVError, match=r"no split 'valid'. Did you mean 'validation'"):
         save_splits({"valid": sets["test"]}, tmp_path / "other", **ORIGIN)
-    with pytest.raises(MIVError, match="no split to save"):
+    with pytest.raises(MIVError, match="no splits to save"):
         save_splits({}, tmp_path / "other", **ORIGIN)
-    with pytest.raises(MIVError, match="one set; save one set per split"):
+    with pytest.raises(MIVError, match="Save one set per split"):
         load_splits(tmp_path / "splits" / "train")
     assert [path.name for path in tmp_path.iterdir()] == ["splits"]
 
 
 def test_refuses_what_cannot_be_written(tmp_path: Path) -> None:
     half = InstancePool("text", np.array(["fine", "é", "\ud83d"], dtype=object))
-    with pytest.raises(MIVError, match=r"values\[2\] is '\\ud83d', which has half a surrogate pair"):
+    with pytest.raises(MIVError, match=r"values\[2\] is '\\ud83d', which has a lone surrogate"):
         ExemplarSet.from_lists(half, [0], [[1]], [1]).save(tmp_path / "set", **ORIGIN)
-    with pytest.raises(MIVError, match="options cannot be written as JSON"):
+    with pytest.raises(MIVError, match="options as JSON"):
         example_set("text").save(tmp_path / "set", builder="test", options={"a": object()}, seed=None)
-    with pytest.raises(MIVError, match="options cannot be written as JSON"):
+    with pytest.raises(MIVError, match="options as JSON"):
         example_set("text").save(tmp_path / "set", builder="test", options={"a": float("nan")}, seed=None)
     assert list(tmp_path.iterdir()) == []
 
@@ -117,8 +117,8 @@ def test_refuses_what_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "zip"}, "no manifest of a set"),
-        ({"version": 2}, "has version 2 of the format; this miv reads 1"),
+        ({"format": "zip"}, "not the manifest of a set"),
+        ({"version": 2}, "has format version 2"),
         ({"exemplars": 4}, "exemplars.parquet has 3 rows. The manifest says 4"),
         ({"exemplars": -1}, "'exemplars' is '-1'. Expected a whole number from 0"),
         ({"exemplars": True}, "'exemplars' is 'True'. Expected a whole number from 0"),
@@ -173,7 +173,7 @@ def test_names_the_file_that_is_missing_short_or_exchanged(tmp_path: Path) -> No
 
     (folder / "pool.npy").write_bytes(pool[:-1] + b"\x00")
     ExemplarSet.load(folder)  # the values of a mapped pool are not read when it is opened
-    with pytest.raises(MIVError, match=r"pool.npy does not have the hash"):
+    with pytest.raises(MIVError, match=r"pool.npy does not match its hash"):
         ExemplarSet.load(folder, verify=True)
 
     (folder / "pool.npy").unlink()
@@ -194,7 +194,7 @@ def test_names_the_file_that_is_missing_short_or_exchanged(tmp_path: Path) -> No
         (
             "witness",
             pa.array([[True], [True], [True]], pa.list_(pa.bool_())),
-            "row 0: 'witness' is not as long",
+            "row 0: 'witness' and 'bag' have different lengths",
         ),
         ("group", pa.array(["a", None, "b"]), "1 empty cells in 'group'"),
     ],
