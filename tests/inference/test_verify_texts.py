@@ -117,7 +117,7 @@ def test_a_file_with_a_text_per_line_is_a_bag(verifier: Verifier, tmp_path: Path
     lines.write_text("a cat")
     assert verifier.verify(CLAIM, lines).size == 1
     lines.write_text(" \n\n")
-    with pytest.raises(MIVError, match=r"sentences.txt: an empty file. Expected a bag, one text per line"):
+    with pytest.raises(MIVError, match=r"sentences.txt: the file is empty"):
         verifier.verify(CLAIM, lines)
     with pytest.raises(
         MIVError, match=r"The bag is one text .*list of them, or the path of a folder or .txt file that"
@@ -257,7 +257,7 @@ def test_a_text_that_ends_like_a_file_is_a_text(folder: Path, verifier: Verifier
 def test_a_folder_without_texts_says_what_to_do(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("cat").mkdir()
-    with pytest.raises(MIVError, match=r"folder cat holds no instance.*put them in a table"):
+    with pytest.raises(MIVError, match=r"folder cat contains no instances.*put it in a table"):
         run(folder, "--query", CLAIM, "--bag", "cat")
 
 
