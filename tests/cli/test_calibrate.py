@@ -49,7 +49,7 @@ def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:
 def test_too_few_witnesses_are_said_and_leave_the_threshold(folder: Path) -> None:
     done = CliRunner().invoke(app, ["calibrate", "model", "data", "--epsilon", "0.001"])
     assert done.exit_code == 0
-    assert "without a promise: 99.9% of witnesses inside cannot be promised with" in done.stderr
+    assert "without a guarantee: 99.9% of witnesses inside cannot be promised with" in done.stderr
     assert Verifier.from_pretrained("model").operating_point.witness_rule.name == "attention_times_n"
 
 
@@ -80,7 +80,7 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
     about = {"format": "miv-run", "seed": 0, "done": True, "data": {"name": "data", "fingerprints": prints}}
     (folder / "run" / "run.json").write_text(json.dumps(about))
     Path("data/test").rename("other")
-    with pytest.raises(MIVError, match="These are the test data of run"):
+    with pytest.raises(MIVError, match="This is the test split of run"):
         run("run", "other")
     # Answers that the verifier would not give, kept by a version that did not name queries: 20 wrong of each class.
     label = sets["validation"].label

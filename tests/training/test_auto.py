@@ -37,7 +37,7 @@ def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     ("kind", "exemplars", "backbone", "stage", "words"),
     [
         ("features", 100, None, "align", "vectors unchanged"),
-        ("text", 100, "hf:minilm", "align", "the sentence encoder hf:minilm, frozen"),
+        ("text", 100, "hf:minilm", "align", "the frozen sentence encoder hf:minilm"),
         ("image", 100, "hog", "align", "100 exemplars are too few to train a network from scratch"),
         ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast", "contrast epochs, about"),
     ],

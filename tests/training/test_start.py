@@ -119,7 +119,7 @@ def test_a_run_goes_on_only_from_its_own_start(earlier: Path, tmp_path: Path, mo
             go(tmp_path / "run", start)
     for other, message in (
         (None, r"--from .*start, but now --from is not given"),
-        ("miv/digits", "now it is miv/digits"),
+        ("miv/digits", "now --from is miv/digits"),
     ):
         model: dict[str, Any] = {} if other else {"pooling": "cap_vema", "heads": 4}
         with pytest.raises(MIVError, match=message):

@@ -140,7 +140,7 @@ class RunFolder:
                     "the same settings, or choose another folder for --out."
                 )
         if about["data"]["fingerprints"] != _fingerprints(sets):
-            raise MIVError(f"{self.path} was started with data other than {data}. Choose another folder for --out.")
+            raise MIVError(f"{self.path} was started with other data than {data}. Choose another folder for --out.")
 
     def _check_start(self, before: dict[str, str] | None, now: dict[str, str] | None) -> None:
         if (before or {}).get("weights") == (now or {}).get("weights"):

@@ -77,9 +77,7 @@ class Fever:
         claims["train"] = self._draw_train(self._without_shared_pages(claims))
         for split, rows in claims.items():
             if not rows:
-                raise MIVError(
-                    f"{raw / _FILES[split]}: no claim has its pages in {dump}. Check that both come from the same release."
-                )
+                raise MIVError(f"{raw / _FILES[split]}: no claim has its pages in {dump}. Check that they match.")
         sets = {}
         with progress.step("Making bags (sets)", total=len(claims)) as advance:
             for split, rows in claims.items():

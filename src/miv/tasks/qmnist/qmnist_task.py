@@ -43,7 +43,7 @@ class Qmnist:
             'uniform' from 1 to 5, as in the released code.
         mean_bag: mean bag size of the train set, for the size study (10, 20 or 50 in the paper); default:
             the main set, with mean 6.9.
-        exemplars: how many train exemplars; default: it all of the main set, or 24,000 of the size study.
+        exemplars: number of train exemplars; default: all of the main set, or 24,000 of the size study.
         round: index of the random draw; draws are independent but use the same writers.
         seed: random seed.
     """
@@ -100,7 +100,7 @@ class Qmnist:
 
 
 def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count: int) -> ExemplarSet:
-    """Draw ``count`` exemplars of binomial bag sizes, default: replacement, from the pool of the size study.
+    """Draw ``count`` exemplars of binomial bag sizes, without replacement, from the pool of the size study.
 
     If the pool has too few exemplars of a size, more are drawn with other queries.
     """

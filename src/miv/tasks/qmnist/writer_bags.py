@@ -33,7 +33,7 @@ class Recipe:
         fewest: minimum number of writers per bag.
         most: maximum number of writers per bag.
         lent: maximum number of instances per writer.
-        draw: distribution of instances per writer: ``uniform`` from 1 to the maximum, or ``geometric``, truncated there.
+        draw: distribution of instances per writer: ``uniform`` from 1 to the maximum, or truncated ``geometric``.
     """
 
     queries: int
