@@ -22,7 +22,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
-	$(BIN)/pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist loadfile
 	$(MAKE) docs
 
 docs: $(INSTALLED)

@@ -35,6 +35,7 @@ REFUSED = {
 SCRIPT = """
 import contextlib, io, json, sys
 sys.modules.update(dict.fromkeys(["lightning", "matplotlib", "pyarrow", "tensorboard"]))
+from miv import *  # every public name is there
 from miv.cli import main
 said = {}
 for name, arguments in json.loads(sys.argv[1]).items():

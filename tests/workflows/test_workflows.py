@@ -92,7 +92,7 @@ def test_settings_come_from_a_preset_a_file_and_names(monkeypatch: pytest.Monkey
         settled.append(config)
         raise InterruptedError
 
-    monkeypatch.setattr("miv.workflows.train_workflow.run_training", remember)
+    monkeypatch.setattr("miv.training.run.train", remember)
     own = TrainingConfig(max_epochs=1, batch_size=99)
     for given in ({"config": "short.toml"}, {"config": {"batch_size": 50}}, {"config": own}, {"preset": "best"}):
         with pytest.raises(InterruptedError):

@@ -19,11 +19,8 @@ from miv.runtime.progress import RichProgress, SilentProgress
 from miv.training.auto import HEAD, choose
 from miv.training.config import TrainingConfig, read_settings
 from miv.training.earlier_verifier import EarlierVerifier
-from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.presets import AUTO
 from miv.training.presets import preset as settings_of_preset
-from miv.training.run import train as run_training
-from miv.training.run_curves import draw_run
 from miv.training.run_folder import RunFolder
 from miv.workflows.given_exemplars import GivenExemplars, open_splits
 from miv.workflows.training_run import TrainingRun
@@ -78,6 +75,11 @@ def train(
     Returns:
         The run: its ``verifier``, ``evaluations``, ``reference``, ``config`` and ``folder``.
     """
+    # Not before a training: they need the libraries of miv[train], and `from miv import *` does not.
+    from miv.training.machine import Machine, is_first_process, set_threads
+    from miv.training.run import train as run_training
+    from miv.training.run_curves import draw_run
+
     from_file, where = _as_settings(config)
     given = from_file | settings
     first = TrainingConfig().changed(HEAD) if preset == AUTO else settings_of_preset(preset)

@@ -10,7 +10,7 @@ from PIL import Image
 
 from miv.data import ExemplarSet, InstancePool
 from miv.data.sources.exemplars_from_arrays import collected
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError, needs_extra, unknown_name
 from miv.io.instance_files import InstanceKind
 from miv.io.table_cells import parse_label, parse_witnesses
 
@@ -81,10 +81,8 @@ def to_dataset(exemplars: ExemplarSet) -> Any:
     The columns are ``query``, ``bag``, ``label`` and, if known, ``witnesses`` (one true or false per instance of the
     bag), ``group``, ``query_class`` and ``bag_classes``. An instance in several bags is written in each.
     """
-    try:
+    with needs_extra("datasets", "A Hugging Face dataset", "datasets"):
         import datasets
-    except ImportError as error:
-        raise MIVError("The package datasets is not installed. Run `pip install 'miv[datasets]'`.") from error
     pool = exemplars.pool
     instance = {"image": datasets.Image(), "text": datasets.Value("string")}.get(
         pool.kind, datasets.Sequence(datasets.Value("float32"))
