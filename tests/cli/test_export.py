@@ -39,7 +39,7 @@ def test_a_verifier_is_written_and_says_where_its_loader_is(tmp_path: Path, monk
     assert answer.attention == pytest.approx(expected.attention, abs=1e-4)
 
     older = Path("verifier.onnx").read_bytes()
-    with pytest.raises(MIVError, match="is there already"):
+    with pytest.raises(MIVError, match="already exists"):
         run("images", "--onnx", "verifier.onnx", "--features-only")
     assert Path("verifier.onnx").read_bytes() == older
     printed, _ = run("images", "--onnx", "verifier.onnx", "--features-only", "--overwrite", "--json")

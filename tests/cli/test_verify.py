@@ -232,7 +232,7 @@ def test_instances_by_id(folder: Path) -> None:
         (["images", "--query", "query.png", "--bag", "refs", "--out", "o.csv"], "need --bags"),
         (["images", "--bags", "t.csv"], "--out is missing"),
         (["images", "--bags", "t.csv", "--out", "o.xlsx"], "Expected .parquet or .csv"),
-        (["images", "--bags", "t.csv", "--out", "taken.csv"], "is there already.*--overwrite"),
+        (["images", "--bags", "t.csv", "--out", "taken.csv"], "already exists.*--overwrite"),
         (["images", "--bags", "t.csv", "--out", "o.csv"], "t.csv: this table does not exist"),
         (["images", "--query", "nope.png", "--bag", "refs"], "nope.png: this image does not exist"),
         (["images", "--query", "query.png", "--bag", "images"], "folder images contains no instances"),

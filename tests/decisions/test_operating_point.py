@@ -109,7 +109,7 @@ def change(document: dict[str, Any], **changes: Any) -> str:
         (lambda d: change(d, scaling={"name": "plat"}), "Did you mean 'platt'"),
         (lambda d: change(d, scaling={"name": "platt", "slope": -1.0, "offset": 0.0}), "slope"),
         (lambda d: change(d, scaling={"name": "platt", "slope": "1", "offset": 0.0}), "slope"),
-        (lambda d: change(d, scaling={"name": "temperature"}), "do not fit"),
+        (lambda d: change(d, scaling={"name": "temperature"}), "Invalid parameters"),
         (lambda d: change(d, scaling={"name": "isotonic", "logits": [1, 0], "probabilities": [0, 1]}), "do not rise"),
         (lambda d: change(d, scaling={"name": "isotonic", "logits": 3, "probabilities": 4}), "isotonic"),
         (lambda d: change(d, witness_rule={"name": "conformal", "threshold": -1.0, "epsilon": 0.1}), "threshold"),

@@ -132,5 +132,5 @@ def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_folder_that_is_a_file(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(MIVError, match="cannot be written"):
+    with pytest.raises(MIVError, match="Could not write"):
         fetch(remote(server), tmp_path / "file", SilentProgress())

@@ -144,7 +144,7 @@ DAMAGES: dict[str, Any] = {
     "is not a complete safetensors file": lambda f: (f / "model.safetensors").write_bytes(
         (f / "model.safetensors").read_bytes()[:-10]
     ),
-    "it lacks ['similarity.weight']": lambda f: change_weights(f, "pooling.similarity.weight", None),
+    "missing ['similarity.weight']": lambda f: change_weights(f, "pooling.similarity.weight", None),
     "one dtype among": lambda f: change_weights(f, "pooling.similarity.weight", torch.zeros(4, dtype=torch.float64)),
     "torch.float8_e4m3fn": lambda f: change_weights(
         f, "pooling.similarity.weight", torch.zeros(4).to(torch.float8_e4m3fn)

@@ -106,7 +106,7 @@ class Manifest:
 
 def _is_count(value: object) -> str | None:
     fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-    return None if fits else "a whole number of at least 0"
+    return None if fits else "a whole number from 0"
 
 
 def _is_optional_count(value: object) -> str | None:
