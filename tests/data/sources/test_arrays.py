@@ -46,7 +46,7 @@ def test_images_and_texts() -> None:
         ([[1.0]], [[[True]]], "a list of numbers"),
         ([["a", "b"]], [[["a", "b"]]], "query 0: a vector must be a list of numbers"),
         (["a"], [[1]], "expected a text"),
-        (["a"], [[" "]], "empty text"),
+        (["a"], [[" "]], "text is empty"),
         (["a"], [["\ud800"]], "a lone surrogate"),
         ([1.0], [[1.0]], "A query has the shape"),
         (np.zeros((1, 4, 4)), [np.zeros((1, 4, 4))], "uint8"),

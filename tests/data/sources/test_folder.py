@@ -232,7 +232,7 @@ def damage_truncated(root: Path) -> None:
     ("damage", "message"),
     [
         (damage_empty, r"class folder .*empty contains no instances"),
-        (damage_mixed, r"several kinds \(features: .*npy, text: .*x\.txt\)"),
+        (damage_mixed, r"several kinds of instances \(features: .*npy, text: .*x\.txt\)"),
         (damage_length, r"x\.npy: a vector of 3 numbers, but .*0\.npy has a vector of 2"),
         (damage_nan, r"x\.npy, row 1: number 1 of the vector \(from 0\) is NaN"),
         (damage_overflow, r"x\.npy: number 1 .*infinite as float32"),
@@ -249,7 +249,7 @@ def test_bad_folders_give_one_error_with_the_file(tmp_path: Path, damage: Any, m
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"caf\xe9", "line 1: not UTF-8"), (b" \n", "an empty text"), (b"x" * 1_000_001, "longer than")],
+    [(b"caf\xe9", "line 1: not UTF-8"), (b" \n", "text is empty"), (b"x" * 1_000_001, "longer than")],
 )
 def test_bad_texts_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
     for name in "ab":

@@ -269,10 +269,10 @@ def test_broken_json_in_line_7312(tmp_path: Path) -> None:
         ({"bag": []}, "line 2: the bag is empty"),
         ({"bag": ""}, "line 2: the bag is empty"),
         ({"bag": {"a": 1}}, "line 2: the bag must be a list"),
-        ({"bag": ["a", ""]}, "line 2, bag: an empty text"),
+        ({"bag": ["a", ""]}, "line 2, bag: text is empty"),
         ({"bag": ["a", None]}, "line 2, bag: expected a text, got None"),
         ({"bag": '["a", '}, "line 2, bag: broken JSON"),
-        ({"label": 2}, "line 2: the label is 2; expected 0"),
+        ({"label": 2}, "line 2: the label is 2. Expected 0"),
         ({"label": "yes"}, "line 2: the label is 'yes'"),
         ({"label": None}, "line 2: the label is None"),
         ({"label": 0.5}, "line 2: the label is 0.5"),
@@ -316,8 +316,8 @@ def test_bad_cells_are_named(tmp_path: Path, change: dict[str, Any], message: st
         ("a.csv", b"query,bag,bag\na,b,1\n", "line 1: the header has the column 'bag' twice"),
         ("a.csv", b"query;bags;label\na;b;1\n", r"line 1: there is no column 'bag'\. Did you mean 'bags'"),
         ("a.csv", b"\nquery;bag\na;b\n", r"line 2: there is no column 'label'"),
-        ("a.csv", b"query;bag;label\na;b;c;1\n", r"line 2: 4 cells.* hold semicolons"),
-        ("a.csv", b"query,bag,label\nv.npy,b,1\n", r"line 2, query: .*v\.npy: this file .*does not exist"),
+        ("a.csv", b"query;bag;label\na;b;c;1\n", r"line 2: 4 cells.* contain semicolons"),
+        ("a.csv", b"query,bag,label\nv.npy,b,1\n", r"line 2, query: .*v\.npy: the features file does not exist"),
         ("a.parquet", b"PAR1 not really", "not a Parquet file, or damaged"),
         ("a.xlsx", b"x", "unknown table format"),
     ],
@@ -361,7 +361,7 @@ def test_a_truncated_parquet_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_table(tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match=r"a\.csv: this table does not exist"):
+    with pytest.raises(MIVError, match=r"a\.csv: the table does not exist"):
         build(tmp_path / "a.csv")
 
 
