@@ -241,7 +241,7 @@ def test_a_small_file_of_many_entries_is_refused_before_it_is_read(tmp_path: Pat
     (folder / "e").replace(folder / "exemplars.parquet")
     assert (folder / "exemplars.parquet").stat().st_size < 100_000
     rehash(folder)
-    message = rf"10000000 entries in '{column}'. The manifest says 6; .*build it again"
+    message = rf"10000000 entries in '{column}'. The manifest says 6; .*Build it again"
     with counted_memory() as memory, pytest.raises(MIVError, match=message):
         ExemplarSet.load(folder)
     assert memory.max_memory() < 1_000_000

@@ -269,7 +269,7 @@ def test_broken_json_in_line_7312(tmp_path: Path) -> None:
         ({"bag": []}, "line 2: the bag is empty"),
         ({"bag": ""}, "line 2: the bag is empty"),
         ({"bag": {"a": 1}}, "line 2: the bag must be a list"),
-        ({"bag": ["a", ""]}, "line 2, bag: text is empty"),
+        ({"bag": ["a", ""]}, "line 2, bag: the text is empty"),
         ({"bag": ["a", None]}, "line 2, bag: expected a text, got None"),
         ({"bag": '["a", '}, "line 2, bag: broken JSON"),
         ({"label": 2}, "line 2: the label is 2. Expected 0"),
