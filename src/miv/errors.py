@@ -1,4 +1,4 @@
-"""The one error type of the package, and its sentences for a misspelt name and for a library that is missing."""
+"""The error type of the package, and its messages for unknown names and missing libraries."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,15 +10,15 @@ class MIVError(ValueError):
 
 
 class MIVWarning(UserWarning):
-    """Something that works, and is likely not what was meant. The command line prints it in one line."""
+    """Something that works but is probably not intended. The command line prints it on one line."""
 
 
 class StoppedByUser(MIVError):  # noqa: N818 - nothing went wrong
-    """Ctrl-C: what was done is saved, and the same command goes on."""
+    """Ctrl-C: finished work is saved, and the same command resumes."""
 
 
 def unknown_name(what: str, given: str, known: Iterable[str]) -> MIVError:
-    """Return the error for a name that is not among the known ones, with the nearest as a suggestion.
+    """Return the error for an unknown name, with the nearest known one as a suggestion.
 
     >>> print(unknown_name("pooling", "cap_vena", ["cap_vema", "gabmil"]))
     There is no pooling 'cap_vena'. Did you mean 'cap_vema'? Known: cap_vema, gabmil.
@@ -32,7 +32,7 @@ def unknown_name(what: str, given: str, known: Iterable[str]) -> MIVError:
 
 @contextmanager
 def needs_extra(extra: str, purpose: str, library: str) -> Iterator[None]:
-    """Import the libraries of an extra in this block: where one is missing, the error says what to install.
+    """Import the libraries of an extra in this block; if one is missing, the error says what to install.
 
     >>> with needs_extra("train", "Training", "Lightning"):
     ...     import a_library_that_is_not_there
@@ -42,6 +42,6 @@ def needs_extra(extra: str, purpose: str, library: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        # A library that is there and cannot be imported has a reason of its own.
+        # The library is installed but fails to import: show its own reason.
         reason = "" if isinstance(error, ModuleNotFoundError) else f" ({str(error).strip()})"
         raise MIVError(f"{purpose} needs {library}{reason}. Run `pip install 'miv[{extra}]'`.") from error

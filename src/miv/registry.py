@@ -1,4 +1,4 @@
-"""Things that are made by name: one registry class for poolings and backbones."""
+"""Create objects by name: one registry class for poolings and backbones."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ _MADE_WITH = "_made_with"
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """A registered class, its one-line summary, and what was said of it when it was registered."""
+    """A registered class, its one-line summary, and the facts given at registration."""
 
     name: str
     make: type[T]
@@ -29,7 +29,7 @@ class Entry(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """Classes by name, in the order in which they came.
+    """Classes by name, in order of registration.
 
     >>> colours: Registry[complex] = Registry("number")
     >>> _ = colours.register("complex")(complex)
@@ -52,11 +52,11 @@ class Registry(Generic[T]):
         return list(self._entries)
 
     def register(self, name: str, section: str = "") -> Callable[[C], C]:
-        """Return a decorator that puts a class in the registry under ``name``."""
+        """Return a decorator that registers a class under ``name``."""
 
         def enter(make: C) -> C:
             if name in self._entries:
-                raise MIVError(f"A {self.what} {name!r} is registered already. Choose another name.")
+                raise MIVError(f"A {self.what} {name!r} is already registered. Choose another name.")
             summary = (inspect.getdoc(make) or "").split("\n")[0].rstrip(".")
             self._entries[name] = Entry(name, make, summary, section)
             return make
@@ -73,7 +73,7 @@ class Registry(Generic[T]):
         return next((entry.name for entry in self if entry.make is make), None)
 
     def create(self, name: str, /, **options: Any) -> T:
-        """Make one by name; a wrong name or option gets the nearest right one as a suggestion."""
+        """Create an object by name; the error for an unknown name or option suggests the nearest one."""
         entry = self[name]
         takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in entry.options.values())
         for option in options:
@@ -83,7 +83,7 @@ class Registry(Generic[T]):
 
 
 def remember_options(make: C) -> C:
-    """Make every object of a class remember its constructor's arguments, so that it can be saved and made again.
+    """Make every object of a class remember its constructor arguments, so that it can be saved and recreated.
 
     >>> @remember_options
     ... class Circle:
@@ -97,7 +97,7 @@ def remember_options(make: C) -> C:
 
     @wraps(original)
     def remembering(self: Any, *arguments: Any, **options: Any) -> None:
-        if _MADE_WITH not in vars(self):  # a class that is registered, too, calls that of its parent inside
+        if _MADE_WITH not in vars(self):  # a registered subclass calls its parent's constructor too
             vars(self)[_MADE_WITH] = _by_name(signature, self, arguments, options)
         original(self, *arguments, **options)
 
@@ -106,7 +106,7 @@ def remember_options(make: C) -> C:
 
 
 def options_of(made: object) -> dict[str, Any] | None:
-    """Return the arguments that an object of a registered class was made with; ``None`` for any other object."""
+    """Return the constructor arguments of an object of a registered class; ``None`` for any other object."""
     return vars(made).get(_MADE_WITH)
 
 
@@ -115,7 +115,7 @@ def _by_name(
 ) -> dict[str, Any]:
     try:
         bound = signature.bind(made, *arguments, **options)
-    except TypeError:  # the constructor is about to say so itself
+    except TypeError:  # the constructor raises its own error
         return {}
     named = dict(list(bound.arguments.items())[1:])
     for one in signature.parameters.values():

@@ -183,7 +183,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "leave_one_out" in Path("audit.md").read_text()
     for arguments, message in (
         (["good", "data", "--out", "audit.pdf"], "ends with '.pdf'"),
-        (["good", "data", "--no-unit-tests", "--out", "audit.md"], "is there already"),
+        (["good", "data", "--no-unit-tests", "--out", "audit.md"], "already exists"),
         (["good", "data", "--witnesses", "shaply"], "Did you mean 'shapley'"),
         (["good", "good", "data"], "given twice"),
         (["good", "data", "--split", "tset"], "Did you mean 'test'"),

@@ -80,7 +80,7 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
     about = {"format": "miv-run", "seed": 0, "done": True, "data": {"name": "data", "fingerprints": prints}}
     (folder / "run" / "run.json").write_text(json.dumps(about))
     Path("data/test").rename("other")
-    with pytest.raises(MIVError, match="These are the test data of run"):
+    with pytest.raises(MIVError, match="This is the test split of run"):
         run("run", "other")
     # Answers that the verifier would not give, kept by a version that did not name queries: 20 wrong of each class.
     label = sets["validation"].label

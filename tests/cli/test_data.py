@@ -47,7 +47,7 @@ def test_build_makes_what_inspect_reads(miv: Run, tmp_path: Path) -> None:
     assert code == 0
     assert out == "train               1 exemplars          1 positive          2 instances  mean bag 4.0\n"
     assert err.endswith(
-        f"Wrote {tmp_path / 'c'}. Look at it with: miv data inspect {tmp_path / 'c'} --sheet sheet.html\n"
+        f"Wrote {tmp_path / 'c'}. To look at it: miv data inspect {tmp_path / 'c'} --sheet sheet.html\n"
     )
     assert load_splits(tmp_path / "c")["train"].bag_sizes.tolist() == [4]
     code, out, _ = miv("data", "inspect", tmp_path / "c", "--json")
@@ -77,7 +77,7 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     assert miv("data", "build", "coins", "--out", tmp_path / "c")[0] == 0
     code, _, err = miv("data", "build", "coins", "--out", tmp_path / "c")
     assert code == 1
-    assert "already holds a set" in err
+    assert "already contains a set" in err
     assert "Tossing" not in err  # it is refused before the work
     code, out, _ = miv("data", "build", "coins", "--out", tmp_path / "c", "--overwrite", "--json")
     assert code == 0
@@ -94,9 +94,9 @@ def test_build_refuses_in_one_line(miv: Run, tmp_path: Path) -> None:
     [
         (
             MemoryError("Unable to allocate 5 TiB"),
-            "There is not enough memory (Unable to allocate 5 TiB). Ask for less.",
+            "Out of memory (Unable to allocate 5 TiB). Use less data.",
         ),
-        (MemoryError(), "There is not enough memory. Ask for less."),
+        (MemoryError(), "Out of memory. Use less data."),
         (OSError(36, "File name too long", "xxx"), "xxx: File name too long."),
     ],
 )
@@ -162,7 +162,7 @@ def test_inspect_checks_every_value(miv: Run, tmp_path: Path) -> None:
     pool.write_bytes(pool.read_bytes()[:-1] + b"\xff")
     code, out, err = miv("data", "inspect", tmp_path / "set")
     assert (code, out) == (1, "")
-    assert "pool.npy does not have the hash" in err
+    assert "pool.npy does not match its hash" in err
 
 
 @pytest.mark.parametrize("name", ["missing", "empty"])

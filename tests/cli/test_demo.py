@@ -21,8 +21,8 @@ def test_it_verifies_then_trains_and_ends_with_the_report(tmp_path: Path, monkey
     monkeypatch.setattr(miv.cli.demo, "TASK", {"writers": 12, "held_out_writers": 12, "copies": 3})
     shown = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
     assert shown.exit_code == 0, shown.output
-    before, after = shown.output.split("Two models that learned just now")
-    assert "miv/digits comes with the package" in before
+    before, after = shown.output.split("Two models trained just now")
+    assert "miv/digits ships with the package" in before
     assert "◀ witness" in before
     assert "baseline" in after
     assert "cap_dba_l2" in after

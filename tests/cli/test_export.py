@@ -28,7 +28,7 @@ def test_a_verifier_is_written_and_says_where_its_loader_is(tmp_path: Path, monk
     Verifier("cap_dba_l2", "compact_cnn", instances=form).save_pretrained("images")
     said, note = run("images", "--onnx", "verifier.onnx")
     assert said.startswith("Wrote verifier.onnx (")
-    loader = Path(note.removeprefix("To use it, copy ").split(" beside")[0])
+    loader = Path(note.removeprefix("To use it, copy ").split(" into")[0])
     space: dict[str, object] = {"__name__": "onnx_verifier"}
     exec(compile(loader.read_text(), loader, "exec"), space)
     exported = space["OnnxVerifier"]("verifier.onnx", threads=1)  # type: ignore[operator]
@@ -39,7 +39,7 @@ def test_a_verifier_is_written_and_says_where_its_loader_is(tmp_path: Path, monk
     assert answer.attention == pytest.approx(expected.attention, abs=1e-4)
 
     older = Path("verifier.onnx").read_bytes()
-    with pytest.raises(MIVError, match="is there already"):
+    with pytest.raises(MIVError, match="already exists"):
         run("images", "--onnx", "verifier.onnx", "--features-only")
     assert Path("verifier.onnx").read_bytes() == older
     printed, _ = run("images", "--onnx", "verifier.onnx", "--features-only", "--overwrite", "--json")

@@ -114,7 +114,7 @@ def test_a_set_is_not_replaced_unasked(tmp_path: Path, pictures: Path) -> None:
     out = tmp_path / "out"
     before = older_set(out, pictures)
     again = ["data", "from-folder", str(pictures), "--out", str(out), *SMALL, "--seed", "1"]
-    assert_one_message(run(*again), "already holds a set", "--overwrite")
+    assert_one_message(run(*again), "already contains a set", "--overwrite")
     assert content(out) == before
     assert run(*again, "--overwrite").returncode == 0
     assert content(out) != before
@@ -124,7 +124,7 @@ def test_a_set_is_not_replaced_unasked(tmp_path: Path, pictures: Path) -> None:
 @pytest.mark.parametrize("size", ["axb", "1x2x3", "0x5", "-3"])
 def test_impossible_sizes_are_explained(tmp_path: Path, pictures: Path, size: str) -> None:
     arguments = ["data", "from-folder", str(pictures), "--out", str(tmp_path / "out"), f"--size={size}"]
-    with pytest.raises(MIVError, match=r"0 × 5 pixels|The size '.*' is not understood"):
+    with pytest.raises(MIVError, match=r"0 × 5 pixels|Invalid size '.*'"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
@@ -193,7 +193,7 @@ def test_a_file_that_may_not_grow_is_told_plainly(tmp_path: Path, pictures: Path
 
     large = ["--size", "64x64", "--overwrite", *SMALL]
     done = run("data", "from-folder", pictures, "--out", out, *large, limit=limit)
-    assert_one_message(done, "Could not write", str(out), "see that the disk has room")
+    assert_one_message(done, "Could not write", str(out), "check free disk space")
     assert content(out) == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out", pictures.name]
 
@@ -215,7 +215,7 @@ def test_a_full_disk(tmp_path: Path, pictures: Path) -> None:
         before = older_set(disk / "out", pictures)
         large = ["--size", "100x100", "--overwrite", *SMALL]
         done = run("data", "from-folder", pictures, "--out", disk / "out", *large)
-        assert_one_message(done, "Could not write", str(disk), "the disk is full", "see that the disk has room")
+        assert_one_message(done, "Could not write", str(disk), "the disk is full", "check free disk space")
         assert content(disk / "out") == before
         assert [entry.name for entry in disk.iterdir()] == ["out"]
 

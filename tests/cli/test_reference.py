@@ -32,7 +32,7 @@ def save_texts() -> None:
 def test_vectors_are_scored_as_they_are() -> None:
     table = run("reference", "vectors")
     assert "validation: 400 exemplars" in table
-    assert "The best on validation is " in table
+    assert "Best on validation: " in table
     document = json.loads(run("reference", "vectors", "--split", "test", "--json"))
     assert list(document["splits"]) == ["test"]
     assert list(document["splits"]["test"]) == ["nearest", "mean", "logistic"]
@@ -70,7 +70,7 @@ def test_texts_are_embedded_by_the_encoder_that_is_installed() -> None:
         (["vectors", "--split", "tset"], "Did you mean 'test'"),
         (["vectors", "--split", "train"], "which the logistic regression is fitted on"),
         (["vectors", "--backbone", "hog"], "The instances are feature vectors, but the backbone takes images"),
-        (["vectors", "--backbone-options", "cells=3"], "no backbone"),
+        (["vectors", "--backbone-options", "cells=3"], "need a backbone"),
         (["vectors", "--raw", "x"], "takes no option"),
     ],
 )

@@ -28,7 +28,7 @@ def test_runs_become_a_page_with_their_audit(tmp_path: Path, monkeypatch: pytest
     audit["about"]["fingerprint"] = "another"
     Path("other.json").write_text(json.dumps(audit))
     for arguments, message in (
-        ([], "report.html is there already"),
+        ([], "report.html already exists"),
         (["--overwrite", "--audit", "other.json"], "not an audit of the exemplars"),
         (["--overwrite", "--split", "tset"], "Did you mean 'test'"),
     ):

@@ -101,9 +101,9 @@ def test_the_list_notes_a_refused_result_and_does_not_count_it(computed: list[Jo
 
 def test_packed_cells_give_the_same_report(computed: list[Job]) -> None:
     before = run("qmnist", "per_digit", "--report-only").stdout
-    with pytest.raises(MIVError, match="Give it without qmnist"):
+    with pytest.raises(MIVError, match="Remove qmnist"):
         run("qmnist", "--pack")
     assert "Packed 1 cell into docs/results/cpu/qmnist.jsonl" in run("--pack").stderr
     assert [path.name for path in Path("docs/results/cpu").iterdir()] == ["qmnist.jsonl"]
     assert run("qmnist", "per_digit", "--report-only").stdout == before
-    assert "no cell in docs/results that is not packed" in run("--pack").stderr
+    assert "docs/results has no cells to pack" in run("--pack").stderr

@@ -71,7 +71,7 @@ def test_one_command_from_a_task_to_metrics(folder: Path) -> None:
 def test_help_spells_what_is_to_be_typed_as_it_must_be() -> None:
     options = {option.name: option.help for option in get_command(app).commands["train"].params}  # type: ignore[attr-defined]
     beginnings = {name: (options[name] or "").split()[0] for name in ("backbone", "optimiser", "schedule", "bucket")}
-    assert beginnings == {"backbone": "compact_cnn,", "optimiser": "rmsprop", "schedule": "steps", "bucket": "The"}
+    assert beginnings == {"backbone": "compact_cnn,", "optimiser": "rmsprop", "schedule": "steps", "bucket": "Pad"}
 
 
 def test_a_setting_that_may_be_left_open_is_a_number_as_a_flag(folder: Path) -> None:
@@ -159,9 +159,9 @@ def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
         patched.setattr("miv.training.run.run_stage", interrupt)
         with pytest.raises(InterruptedError):
             run(*shlex.split(command))
-    with pytest.raises(MIVError, match=r"my runs/a is not done\. Go on with it: ") as caught:
+    with pytest.raises(MIVError, match=r"my runs/a is not finished\. Resume it: ") as caught:
         run("evaluate", "my runs/a", "data")
-    advised = shlex.split(str(caught.value).split("Go on with it: ")[1])
+    advised = shlex.split(str(caught.value).split("Resume it: ")[1])
     assert advised[:2] == ["miv", "train"]
     assert "test: " in run(*advised[1:])
 
@@ -172,15 +172,15 @@ def test_a_training_from_an_earlier_verifier_is_advised_and_finished_from_it(
     few = ["--max-epochs", "1", "--batch-size", "16", "--threads", "1"]
     run("train", "data", "--out", "runs/first", "--pooling", "cap_vema", "--heads", "4", *few)
     command = ["train", "data", "--out", "runs/second", "--from", "runs/first", "--preset", "best", *few]
-    with pytest.raises(MIVError, match=r"pooling is 'cap_dba_l2', but the training starts from runs/first"):
+    with pytest.raises(MIVError, match=r"pooling is 'cap_dba_l2', but training starts from runs/first"):
         run(*command, "--pooling", "cap_dba_l2")  # also where it is what the preset has
     with monkeypatch.context() as patched:
         patched.setattr("miv.training.run.run_stage", interrupt)
         with pytest.raises(InterruptedError):
             run(*command)
-    with pytest.raises(MIVError, match="Go on with it: ") as caught:
+    with pytest.raises(MIVError, match="Resume it: ") as caught:
         run("evaluate", "runs/second", "data")
-    advised = shlex.split(str(caught.value).split("Go on with it: ")[1])
+    advised = shlex.split(str(caught.value).split("Resume it: ")[1])
     assert advised[advised.index("--from") + 1] == "runs/first"
     assert "test: " in run(*advised[1:])
     config = json.loads(Path("runs/second/config.json").read_text())

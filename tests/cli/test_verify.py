@@ -166,8 +166,8 @@ def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, mo
 @pytest.mark.parametrize(
     ("model", "table", "message"),
     [
-        ("images", "query,bag\nquery.png,refs/b.png\nquery.png,refs/b.png;refs/c.png\n", r"line 3: the bag.*by '\|'"),
-        ("images", 'query,bag\nquery.png,"refs/b.png,refs/c.png"\n', r"line 2: the bag.*by '\|'"),
+        ("images", "query,bag\nquery.png,refs/b.png\nquery.png,refs/b.png;refs/c.png\n", r"line 3: the bag.*with '\|'"),
+        ("images", 'query,bag\nquery.png,"refs/b.png,refs/c.png"\n', r"line 2: the bag.*with '\|'"),
         ("images", "query,bag\nquery.png,refs/b.png\n\nbig.png,refs/b.png\n", r"line 4: the query.*16 × 16 grey"),
         ("vectors", 'query,bag\n"[1, 0]","[[1, 0], [1, 0, 0]]"\n', "line 2: the bag: .*different lengths .2 and 3"),
         (
@@ -175,7 +175,7 @@ def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, mo
             'query,bag\n"[1, 0]","[[1, 0]]"\n"[1, 0, 0]","[[1, 0]]"\n',
             r"line 3: the query has the shape \(3,\)",
         ),
-        ("vectors", 'query,bag\none.npy,"one.npy, one.npy"\n', r"line 2: the bag.*by '\|'"),
+        ("vectors", 'query,bag\none.npy,"one.npy, one.npy"\n', r"line 2: the bag.*with '\|'"),
     ],
 )
 def test_an_error_names_the_line(folder: Path, model: str, table: str, message: str) -> None:
@@ -199,11 +199,11 @@ def test_notes_go_to_standard_error(folder: Path) -> None:
     Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1]], "label": "maybe"}\n')
     one = CliRunner().invoke(app, ["verify", "even", "--query", "one.npy", "--bag", "three.npy"])
     assert "Attention does not separate the instances" in one.stdout
-    assert "Of this bag, though accepted, no instance has 1.5 times an even share" in one.stderr
+    assert "In this accepted bag, no instance has 1.5 times an even share" in one.stderr
     assert one.stderr.count("miv calibrate") == 1
     many = CliRunner().invoke(app, ["verify", "even", "--bags", "pairs.jsonl", "--out", "out.csv"])
     assert many.stdout.startswith("1 exemplar, 1 yes")
-    assert "neither 0 nor 1, and is written again as it is: pairs.jsonl, line 1: 'maybe'." in many.stderr
+    assert "neither 0 nor 1 and is copied unchanged: pairs.jsonl, line 1: 'maybe'." in many.stderr
     assert "Of 1 accepted no instance" in many.stderr
     assert many.stderr.count("miv calibrate") == 1
     told_not_to = ["verify", "even", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "none"]
@@ -229,13 +229,13 @@ def test_instances_by_id(folder: Path) -> None:
         (["images"], "either --query and --bag, or --bags"),
         (["images", "--query", "query.png"], "either --query and --bag, or --bags"),
         (["images", "--query", "query.png", "--bag", "refs", "--bags", "t.csv"], "either --query and --bag"),
-        (["images", "--query", "query.png", "--bag", "refs", "--out", "o.csv"], "go with --bags"),
+        (["images", "--query", "query.png", "--bag", "refs", "--out", "o.csv"], "need --bags"),
         (["images", "--bags", "t.csv"], "--out is missing"),
         (["images", "--bags", "t.csv", "--out", "o.xlsx"], "Expected .parquet or .csv"),
-        (["images", "--bags", "t.csv", "--out", "taken.csv"], "is there already.*--overwrite"),
+        (["images", "--bags", "t.csv", "--out", "taken.csv"], "already exists.*--overwrite"),
         (["images", "--bags", "t.csv", "--out", "o.csv"], "t.csv: this table does not exist"),
         (["images", "--query", "nope.png", "--bag", "refs"], "nope.png: this image does not exist"),
-        (["images", "--query", "query.png", "--bag", "images"], "folder images holds no instance"),
+        (["images", "--query", "query.png", "--bag", "images"], "folder images contains no instances"),
         (["images", "--query", "query.png", "--bag", "nope"], "--bag nope: there is no such folder or image"),
         (["images", "--query", "query.png", "--bag", ""], "--bag is empty"),
         (["images", "--query", "big.png", "--bag", "refs"], "16 × 16 grey.*8 × 8 grey.*--resize"),

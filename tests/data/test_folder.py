@@ -96,20 +96,20 @@ def test_splits_are_saved_together(tmp_path: Path) -> None:
     assert all(loaded[name].fingerprint == sets[name].fingerprint for name in sets)
     with pytest.raises(MIVError, match=r"no split 'valid'. Did you mean 'validation'"):
         save_splits({"valid": sets["test"]}, tmp_path / "other", **ORIGIN)
-    with pytest.raises(MIVError, match="no split to save"):
+    with pytest.raises(MIVError, match="no splits to save"):
         save_splits({}, tmp_path / "other", **ORIGIN)
-    with pytest.raises(MIVError, match="one set; save one set per split"):
+    with pytest.raises(MIVError, match="Save one set per split"):
         load_splits(tmp_path / "splits" / "train")
     assert [path.name for path in tmp_path.iterdir()] == ["splits"]
 
 
 def test_refuses_what_cannot_be_written(tmp_path: Path) -> None:
     half = InstancePool("text", np.array(["fine", "é", "\ud83d"], dtype=object))
-    with pytest.raises(MIVError, match=r"values\[2\] is '\\ud83d', which has half a surrogate pair"):
+    with pytest.raises(MIVError, match=r"values\[2\] is '\\ud83d', which has a lone surrogate"):
         ExemplarSet.from_lists(half, [0], [[1]], [1]).save(tmp_path / "set", **ORIGIN)
-    with pytest.raises(MIVError, match="options cannot be written as JSON"):
+    with pytest.raises(MIVError, match="options as JSON"):
         example_set("text").save(tmp_path / "set", builder="test", options={"a": object()}, seed=None)
-    with pytest.raises(MIVError, match="options cannot be written as JSON"):
+    with pytest.raises(MIVError, match="options as JSON"):
         example_set("text").save(tmp_path / "set", builder="test", options={"a": float("nan")}, seed=None)
     assert list(tmp_path.iterdir()) == []
 
@@ -117,14 +117,14 @@ def test_refuses_what_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "zip"}, "no manifest of a set"),
-        ({"version": 2}, "has version 2 of the format; this miv reads 1"),
+        ({"format": "zip"}, "not the manifest of a set"),
+        ({"version": 2}, "has format version 2"),
         ({"exemplars": 4}, "exemplars.parquet has 3 rows. The manifest says 4"),
         ({"exemplars": -1}, "'exemplars' is '-1'. Expected a whole number from 0"),
         ({"exemplars": True}, "'exemplars' is 'True'. Expected a whole number from 0"),
-        ({"bag_entries": 7}, "holds 6 bag entries. The manifest says 7"),
-        ({"positives": 0}, "holds 2 positives. The manifest says 0"),
-        ({"witnesses": 1}, "holds 3 witnesses. The manifest says 1"),
+        ({"bag_entries": 7}, "contains 6 bag entries. The manifest says 7"),
+        ({"positives": 0}, "contains 2 positives. The manifest says 0"),
+        ({"witnesses": 1}, "contains 3 witnesses. The manifest says 1"),
         ({"witnesses": "some"}, "'witnesses' is 'some'"),
         ({"instances": 5}, r"pool.parquet has 6 rows. The manifest says 5"),
         ({"shape": [12]}, r"pool.npy has the shape \(6, 3, 4\). The manifest says \(6, 12\)"),
@@ -149,7 +149,7 @@ def test_refuses_a_manifest_that_does_not_fit(tmp_path: Path, changes: dict[str,
         (b"{", "is not JSON"),
         (b"\xff", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
-        (b"[]", "holds a list. Expected an object"),
+        (b"[]", "contains a list. Expected an object"),
         (b'{"format": "miv-exemplars", "version": 1}', "has no 'builder'"),
     ],
 )
@@ -173,7 +173,7 @@ def test_names_the_file_that_is_missing_short_or_exchanged(tmp_path: Path) -> No
 
     (folder / "pool.npy").write_bytes(pool[:-1] + b"\x00")
     ExemplarSet.load(folder)  # the values of a mapped pool are not read when it is opened
-    with pytest.raises(MIVError, match=r"pool.npy does not have the hash"):
+    with pytest.raises(MIVError, match=r"pool.npy does not match its hash"):
         ExemplarSet.load(folder, verify=True)
 
     (folder / "pool.npy").unlink()
@@ -194,7 +194,7 @@ def test_names_the_file_that_is_missing_short_or_exchanged(tmp_path: Path) -> No
         (
             "witness",
             pa.array([[True], [True], [True]], pa.list_(pa.bool_())),
-            "row 0: 'witness' is not as long",
+            "row 0: 'witness' and 'bag' have different lengths",
         ),
         ("group", pa.array(["a", None, "b"]), "1 empty cells in 'group'"),
     ],
@@ -241,7 +241,7 @@ def test_a_small_file_of_many_entries_is_refused_before_it_is_read(tmp_path: Pat
     (folder / "e").replace(folder / "exemplars.parquet")
     assert (folder / "exemplars.parquet").stat().st_size < 100_000
     rehash(folder)
-    message = rf"10000000 entries in '{column}'. The manifest says 6; .*build it again"
+    message = rf"10000000 entries in '{column}'. The manifest says 6; .*Build it again"
     with counted_memory() as memory, pytest.raises(MIVError, match=message):
         ExemplarSet.load(folder)
     assert memory.max_memory() < 1_000_000

@@ -50,11 +50,11 @@ def test_reads_like_lists() -> None:
         ({"query": [0, 1]}, "query is a list"),
         ({"query": np.array([0, 6])}, r"query\[1\] is 6. Expected an index from 0 to 5"),
         ({"query": np.array([0, 1, 2])}, "bag_ptr has 3 entries. Expected 4"),
-        ({"query": np.array([], np.int64), "bag_ptr": np.array([0])}, "There is no exemplar"),
-        ({"query": np.array([0, 2**63], np.uint64)}, "beyond int64"),
-        ({"bag_ptr": np.array([1, 2, 5])}, "bag_ptr goes from 1 to 5. Expected 0 to 5"),
-        ({"bag_ptr": np.array([0, 2, 4])}, "bag_ptr goes from 0 to 4. Expected 0 to 5"),
-        ({"bag_ptr": np.array([0, 6, 5])}, "bag_ptr falls at exemplar 1"),
+        ({"query": np.array([], np.int64), "bag_ptr": np.array([0])}, "The set is empty"),
+        ({"query": np.array([0, 2**63], np.uint64)}, "too large for int64"),
+        ({"bag_ptr": np.array([1, 2, 5])}, "bag_ptr runs from 1 to 5. Expected 0 to 5"),
+        ({"bag_ptr": np.array([0, 2, 4])}, "bag_ptr runs from 0 to 4. Expected 0 to 5"),
+        ({"bag_ptr": np.array([0, 6, 5])}, "bag_ptr decreases at exemplar 1"),
         ({"bag_ptr": np.array([0, 0, 5])}, "Exemplar 0 has an empty bag"),
         ({"bag_index": np.array([1, 2, 3, 4, -1])}, r"bag_index\[4\] is -1. Expected an index from 0 to 5"),
         ({"bag_index": np.array([[1, 2, 3, 4, 5]])}, r"bag_index is int64 \(1, 5\)"),
@@ -62,7 +62,7 @@ def test_reads_like_lists() -> None:
         ({"label": np.array([-1, 0])}, "label of exemplar 0 is -1. Expected 0 or 1"),
         ({"label": np.array([1])}, "label has 1 entries. Expected 2"),
         ({"label": np.array([1.0, 0.0])}, "label is float64"),
-        ({"witness": np.array([True])}, "witness has 1 entries. Expected 5, one a bag member"),
+        ({"witness": np.array([True])}, "witness has 1 entries. Expected 5, one per bag member"),
         ({"witness": np.array([1, 0, 0, 0, 0])}, "witness is int64"),
         ({"group": np.array(["3"])}, "group has 1 entries. Expected 2"),
         ({"group": np.array([3, 7])}, "Expected an array of strings"),
@@ -84,14 +84,14 @@ def test_from_lists_is_the_same_set() -> None:
     ("arguments", "message"),
     [
         (([0], [[]], [1]), "Exemplar 0 has an empty bag"),
-        (([], [], []), "There is no exemplar"),
+        (([], [], []), "The set is empty"),
         (([0, 1], [[1]], [1, 0]), "bag_ptr has 2 entries. Expected 3"),
         (([0], [[0.5]], [1]), r"bag 0 is '\[0.5\]'. Expected a list of whole numbers"),
         (([0], [[[1], [2, 3]]], [1]), "Expected a list of whole numbers"),
         (([0], [[1]], ["yes"]), r"labels is \"\['yes'\]\". Expected"),
         (([0], [[1]], [1], [[True, True]]), "witnesses of bag 0 has 2 entries. Expected 1"),
         (([0], [[1]], [1], [[1]]), "Expected a list of True and False"),
-        (([0], [[1]], [1], []), "witnesses of 0 bags. Expected 1"),
+        (([0], [[1]], [1], []), "witnesses for 0 bags. Expected 1"),
     ],
 )
 def test_from_lists_names_the_bag_that_is_wrong(arguments: Any, message: str) -> None:
@@ -146,7 +146,7 @@ def test_subset_takes_a_mask_and_refuses_others() -> None:
         small_set().subset(np.array([True]))
     with pytest.raises(MIVError, match=r"exemplars\[0\] is 2. Expected an index from 0 to 1"):
         small_set().subset([2])
-    with pytest.raises(MIVError, match="There is no exemplar"):
+    with pytest.raises(MIVError, match="The set is empty"):
         small_set().subset(np.array([False, False]))
 
 

@@ -44,7 +44,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 @pytest.mark.parametrize(
     ("error", "expected", "message"),
     [
-        (FULL, MIVError, "No space left on device. What was there before is untouched"),
+        (FULL, MIVError, "No space left on device. Existing files are unchanged"),
         (KeyboardInterrupt(), KeyboardInterrupt, None),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_rename_that_fails_brings_the_older_set_back(tmp_path: Path, monkeypat
 
 def test_an_older_set_is_replaced_only_when_asked(tmp_path: Path) -> None:
     example_set("text").save(tmp_path / "set", **ORIGIN)
-    with pytest.raises(MIVError, match=r"already holds a set. Choose another folder, or replace it with --overwrite"):
+    with pytest.raises(MIVError, match=r"already contains a set. Choose another folder, or use --overwrite"):
         example_set("grey").save(tmp_path / "set", **ORIGIN)
     assert ExemplarSet.load(tmp_path / "set").pool.kind == "text"
     example_set("grey").save(tmp_path / "set", **ORIGIN, overwrite=True)
@@ -132,7 +132,7 @@ def test_the_current_folder_is_not_replaced(
     save_splits({"train": example_set("text")}, tmp_path / "here", **ORIGIN)
     before = content(tmp_path)
     monkeypatch.chdir(tmp_path / inside)
-    with pytest.raises(MIVError, match=r"is the current folder, or holds it.*Give a new name"):
+    with pytest.raises(MIVError, match=r"is the current folder or contains it.*Choose a new name"):
         save_splits({"train": example_set("grey")}, out, **ORIGIN, overwrite=True)
     assert content(tmp_path) == before
     assert [path.name for path in tmp_path.iterdir()] == ["here"]

@@ -95,11 +95,11 @@ def change(document: dict[str, Any], **changes: Any) -> str:
         (lambda d: change(d, threshold="0.5"), "threshold"),
         (lambda d: change(d, threshold=float("nan")), "threshold"),
         (lambda d: change(d, threshold=True), "threshold"),
-        (lambda d: change(d, threshold=10**400), "threshold is a number of more than 308 digits"),
+        (lambda d: change(d, threshold=10**400), "threshold is a number with more than 308 digits"),
         (lambda d: change(d, threshold=50), "threshold is 50. Expected a finite number from 0 to 1"),
         (lambda d: change(d, threshold=-3), "threshold is -3"),
-        (lambda d: change(d, scaling={"name": "temperature", "temperature": 10**400}), "temperature is a number of"),
-        (lambda d: change(d, scaling={"name": "platt", "slope": 1.0, "offset": 10**400}), "offset is a number of"),
+        (lambda d: change(d, scaling={"name": "temperature", "temperature": 10**400}), "temperature is a number with"),
+        (lambda d: change(d, scaling={"name": "platt", "slope": 1.0, "offset": 10**400}), "offset is a number with"),
         (
             lambda d: change(d, scaling={"name": "isotonic", "logits": [10**400], "probabilities": [0]}),
             "the logits is a",
@@ -109,7 +109,7 @@ def change(document: dict[str, Any], **changes: Any) -> str:
         (lambda d: change(d, scaling={"name": "plat"}), "Did you mean 'platt'"),
         (lambda d: change(d, scaling={"name": "platt", "slope": -1.0, "offset": 0.0}), "slope"),
         (lambda d: change(d, scaling={"name": "platt", "slope": "1", "offset": 0.0}), "slope"),
-        (lambda d: change(d, scaling={"name": "temperature"}), "do not fit"),
+        (lambda d: change(d, scaling={"name": "temperature"}), "Invalid parameters"),
         (
             lambda d: change(d, scaling={"name": "isotonic", "logits": [1, 0], "probabilities": [0, 1]}),
             "do not increase",

@@ -85,12 +85,12 @@ def test_the_report_comes_from_the_results_alone(folder: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Say what to reproduce"),
+        ([], "The task is missing"),
         (["qmnst"], "Did you mean 'qmnist'"),
         (["qmnist", "ablaton"], "Did you mean 'ablation'"),
         (["qmnist", "--tier", "gpu"], "no tier 'gpu'"),
         (["qmnist", "--format", "pdf"], "no format 'pdf'"),
-        (["qmnist", "--rounds", "x"], "Expected how many"),
+        (["qmnist", "--rounds", "x"], "Expected a number"),
         (["qmnist", "--rounds", "0"], "Expected 1 or more"),
         (["signature", "--raw", "nowhere"], "no folder nowhere"),
     ],

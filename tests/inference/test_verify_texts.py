@@ -117,7 +117,7 @@ def test_a_file_with_a_text_per_line_is_a_bag(verifier: Verifier, tmp_path: Path
     lines.write_text("a cat")
     assert verifier.verify(CLAIM, lines).size == 1
     lines.write_text(" \n\n")
-    with pytest.raises(MIVError, match=r"sentences.txt: an empty file. Expected a bag, one text per line"):
+    with pytest.raises(MIVError, match=r"sentences.txt: the file is empty"):
         verifier.verify(CLAIM, lines)
     with pytest.raises(MIVError, match=r"The bag is one text .*list, or the path of an existing folder or .txt file"):
         verifier.verify(CLAIM, str(tmp_path / "nope.txt"))
@@ -129,7 +129,7 @@ def test_lines_of_one_file_on_the_command_line(folder: Path, tmp_path: Path, mon
     Path("one.txt").write_text("a cat\n")
     asked = ["verify", str(folder / "verifier"), "--query", CLAIM, "--json", "--bag"]
     done = CliRunner().invoke(app, [*asked, "sentences.txt"])
-    assert "sentences.txt is taken as a bag of 3 texts, one per line." in done.stderr
+    assert "sentences.txt as a bag of 3 texts" in done.stderr
     assert json.loads(done.stdout)["bag"] == BAG
     # Of several files, and in a folder, each is one text.
     done = CliRunner().invoke(app, [*asked, "sentences.txt", "--bag", "one.txt"])
@@ -235,7 +235,7 @@ def test_a_word_is_a_text_and_told_to_be_one(folder: Path, tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["verify", str(folder / "verifier"), "--query", CLAIM, "--bag", "nopefolder"])
     assert done.exit_code == 0
-    assert "Taken as a text, as there is no file or folder of that name: nopefolder" in done.stderr
+    assert "no such file or folder: nopefolder" in done.stderr
     Path("bag.csv").write_text("text\nhere.txt\nand/or.else\n")
     Path("here.txt").write_text("a cat")
     assert json.loads(run(folder, "--query", CLAIM, "--bag", "bag.csv", "--json"))["bag"] == ["here.txt", "and/or.else"]
@@ -255,7 +255,7 @@ def test_a_text_that_ends_like_a_file_is_a_text(folder: Path, verifier: Verifier
 def test_a_folder_without_texts_says_what_to_do(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("cat").mkdir()
-    with pytest.raises(MIVError, match=r"folder cat holds no instance.*put them in a table"):
+    with pytest.raises(MIVError, match=r"folder cat contains no instances.*put it in a table"):
         run(folder, "--query", CLAIM, "--bag", "cat")
 
 

@@ -80,7 +80,7 @@ def test_thirty_two_bit_grey_of_eight_bit_levels_stays_as_it_is(tmp_path: Path) 
 def test_grey_that_would_become_black_is_refused(tmp_path: Path, levels: list[int], dtype: Any, message: str) -> None:
     path = tmp_path / "a.tiff"
     Image.fromarray(np.array([levels], dtype=dtype)).save(path)
-    with pytest.raises(MIVError, match=rf"a\.tiff.*{message}, which leaves open what is white; save it as 8-bit"):
+    with pytest.raises(MIVError, match=rf"a\.tiff.*{message}, so its white level is unknown; save it as 8-bit"):
         read_image(path)
 
 

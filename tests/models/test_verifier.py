@@ -113,7 +113,7 @@ def test_a_folder_that_names_no_start_has_that_of_the_paper(tmp_path: Path) -> N
 def test_weights_of_one_start_do_not_fit_the_other(saved: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(saved, tmp_path / "copy")
     change_config(folder, start="paper")
-    with pytest.raises(MIVError, match="The two files must come from one save"):
+    with pytest.raises(MIVError, match="must come from the same save"):
         Verifier.from_pretrained(folder)
 
 
@@ -135,16 +135,16 @@ DAMAGES: dict[str, Any] = {
     "is missing": lambda f: (f / "config.json").unlink(),
     "never from pickle": lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"),
     "is not JSON: Expecting value": lambda f: (f / "config.json").write_text('{"format": '),
-    "some other kind of model": lambda f: (f / "config.json").write_text('{"architectures": ["BertModel"]}'),
+    "another kind of model": lambda f: (f / "config.json").write_text('{"architectures": ["BertModel"]}'),
     "Expected 1; update miv": lambda f: change_config(f, format_version=2),
     "Did you mean 'cap_vema'": lambda f: change_config(f, pooling="cap_vena"),
     "does not describe a verifier": lambda f: change_config(f, surprise=1),
     "as config.json says": lambda f: change_config(f, channels=8),
     "channels is '4'. Expected a whole number": lambda f: change_config(f, channels="4"),
-    "is not a whole safetensors file": lambda f: (f / "model.safetensors").write_bytes(
+    "is not a complete safetensors file": lambda f: (f / "model.safetensors").write_bytes(
         (f / "model.safetensors").read_bytes()[:-10]
     ),
-    "it lacks ['similarity.weight']": lambda f: change_weights(f, "pooling.similarity.weight", None),
+    "missing ['similarity.weight']": lambda f: change_weights(f, "pooling.similarity.weight", None),
     "one dtype among": lambda f: change_weights(f, "pooling.similarity.weight", torch.zeros(4, dtype=torch.float64)),
     "torch.float8_e4m3fn": lambda f: change_weights(
         f, "pooling.similarity.weight", torch.zeros(4).to(torch.float8_e4m3fn)
@@ -241,7 +241,7 @@ def test_the_folder_of_a_run_is_its_final_verifier(saved: Path, tmp_path: Path) 
     run.mkdir()
     (run / "run.json").write_text("{}")
     (run / "config.json").write_text('{"pooling": "cap_dba_l2"}')
-    with pytest.raises(MIVError, match=r"run is a run that is not done.*--resume.*checkpoints"):
+    with pytest.raises(MIVError, match=r"run is an unfinished run.*--resume.*checkpoints"):
         Verifier.from_pretrained(run)
     shutil.copytree(saved, run / "verifier")
     query, bags = exemplar()

@@ -214,7 +214,7 @@ def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"text": 5}, "line 1: the field 'text' must be a text, found '5'"),
+        ({"text": 5}, "line 1: the field 'text' must be a text, got '5'"),
         ({"retrieved_evidence": "text"}, "line 1: 'retrieved_evidence' must be a list"),
         ({"retrieved_evidence": [{"txt": "a"}]}, "line 1: a sentence in 'retrieved_evidence' must be a text"),
         ({"wikipedia_page": ""}, "line 1: the field 'wikipedia_page' must be a text"),

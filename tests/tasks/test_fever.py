@@ -89,7 +89,7 @@ def test_sizes_and_balance(raw: Path) -> None:
     }
     assert sets["train"].label.sum() == 4
     assert len(build(raw, train_per_label=0)["train"]) == 12
-    with pytest.raises(MIVError, match="train_per_label is 7, but there are 6 train claims that are supported"):
+    with pytest.raises(MIVError, match="train_per_label is 7, but only 6 train claims are supported"):
         build(raw, train_per_label=7)
 
 
@@ -141,7 +141,7 @@ def test_truncating_keeps_the_evidence_unless_told_otherwise(raw: Path, caplog: 
     test = build(raw, max_bag=3, truncate="first")["test"]
     assert [text[23:24] for text in texts(test, 0)] == ["0", "1", "2"]
     assert witness_texts(test, 0) == []
-    assert "test: of 2 claims 2 lose all of their evidence by that." in caplog.text
+    assert "test: of 2 claims 2 lose all of their evidence by truncation." in caplog.text
 
 
 def test_missing_pages_are_counted(raw: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -152,8 +152,8 @@ def test_missing_pages_are_counted(raw: Path, caplog: pytest.LogCaptureFixture) 
     ]
     write_lines(raw / "paper_test.jsonl", rows)
     assert len(build(raw)["test"]) == 1
-    assert "test: of 3 claims 2 name a page that the dump lacks." in caplog.text
-    assert "test: of 3 claims 2 are left out, as none of their evidence is in the dump." in caplog.text
+    assert "test: of 3 claims 2 name a page that is missing from the dump." in caplog.text
+    assert "test: of 3 claims 2 are left out because none of their evidence is in the dump." in caplog.text
 
 
 def test_train_claims_on_pages_of_other_splits(raw: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -223,7 +223,7 @@ def test_claims_and_dump_that_do_not_belong_together(raw: Path) -> None:
         write_lines(path, [{"id": "Snow", "lines": "0\tSnow ."}])
     with pytest.raises(MIVError, match="train claims"):
         build(raw)
-    with pytest.raises(MIVError, match="Do they belong together"):
+    with pytest.raises(MIVError, match="Check that they match"):
         build(raw, train_per_label=0)
 
 

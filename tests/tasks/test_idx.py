@@ -79,10 +79,10 @@ def test_a_cut_file_is_refused(folder: Path, data: st.DataObject) -> None:
     ("content", "message"),
     [
         (b"\x89PNG\r\n\x1a\n", "not an IDX file"),
-        (bytes([0, 0, 8, 1, 0, 0, 0, 2, 1, 2, 3]), "holds more"),
+        (bytes([0, 0, 8, 1, 0, 0, 0, 2, 1, 2, 3]), "contains more"),
         (bytes([0, 0, 8, 2, 255, 255, 255, 255, 255, 255, 255, 255]), "more than the"),
-        (bytes([0, 0, 8, 1, 31, 255, 255, 0]), "holds 0"),
-        (bytes([0, 0, 8, 1, 32, 0, 0, 1]), "more than the 536,870,912 bytes that are read"),
+        (bytes([0, 0, 8, 1, 31, 255, 255, 0]), "contains 0"),
+        (bytes([0, 0, 8, 1, 32, 0, 0, 1]), "more than the maximum of 536,870,912 bytes"),
         (bytes([0, 0, 8, 100, *([0, 0, 0, 1] * 100), 7]), "not an IDX file: it starts with 00 00 08 64"),
     ],
 )

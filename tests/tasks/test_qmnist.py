@@ -185,7 +185,7 @@ def test_size_study_has_any_number_of_exemplars_of_binomial_size(tmp_path: Path)
 
 def test_a_bag_size_that_the_digits_cannot_give(tmp_path: Path) -> None:
     write_raw(tmp_path, writers=24, each=6)
-    with pytest.raises(MIVError, match="Ask for a smaller mean"):
+    with pytest.raises(MIVError, match="Use a smaller mean"):
         Qmnist(raw=tmp_path, download=False, mean_bag=90, exemplars=50).build(SilentProgress())
 
 

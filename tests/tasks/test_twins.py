@@ -101,7 +101,7 @@ def test_impossible_options_are_refused(name: str, options: dict[str, float]) ->
     [("digits-twin", {"writers": 10_000, "copies": 1_000}), ("signatures-twin", {"writers": 5000, "height": 1024})],
 )
 def test_options_that_are_too_much_together_are_refused(name: str, options: dict[str, int]) -> None:
-    with pytest.raises(MIVError, match=r"images of .* are asked for, .* GiB\. Expected at most 8; ask for fewer"):
+    with pytest.raises(MIVError, match=r"images of .* need .* GiB\. Expected at most 8; use fewer"):
         create_task(name, **options)
 
 

@@ -120,7 +120,7 @@ def test_an_archive_that_cannot_be_unpacked(tmp_path: Path, place: int, value: i
     content[place] = value  # in the member's own header, and in the table at the end
     content[content.index(b"PK\x01\x02") + place + 2] = value
     path.write_bytes(content)
-    with pytest.raises(MIVError, match=r"wiki-001\.jsonl cannot be unpacked: .*Unpack it into a folder"):
+    with pytest.raises(MIVError, match=r"wiki-001\.jsonl cannot be unpacked: .*Unpack it with"):
         read_pages(path, ["A"], SilentProgress())
 
 

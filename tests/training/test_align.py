@@ -102,7 +102,7 @@ def test_it_moves_the_map_and_nothing_else_and_the_next_stage_does_not(tmp_path:
     assert [row["stage"] for row in rows(tmp_path / "run")][:3] == ["align", "align", "frozen"]
 
 
-@pytest.mark.filterwarnings("ignore:The verifier cannot be told from chance")
+@pytest.mark.filterwarnings("ignore:The verifier is no better than chance")
 def test_a_gain_that_may_be_chance_is_not_kept(tmp_path: Path) -> None:
     splits = enumerate(("train", "validation", "test"))
     sets = {split: hidden(number, nuisance=0.6, signal=0.1) for number, split in splits}

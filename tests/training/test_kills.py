@@ -1,4 +1,4 @@
-"""Runs that are killed or stopped at any moment, and gone on with."""
+"""Runs that are killed or stopped at any moment, and resumed."""
 
 import json
 import os
@@ -118,7 +118,7 @@ def test_a_stop_within_an_epoch_is_saved_and_gone_on_from(
 def test_a_second_ctrl_c_stops_at_once(images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         press_ctrl_c(patched, step=7, times=2)
-        with pytest.raises(StoppedByUser, match=r"at once.*--resume"):
+        with pytest.raises(StoppedByUser, match=r"since the last save.*--resume"):
             run_tiny("image", tmp_path / "run")
     state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
     assert (len(state["history"]), state["step"]) == (1, 0)  # what was done since is not saved, but done again

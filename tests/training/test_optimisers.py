@@ -93,7 +93,7 @@ def test_without_a_pull_it_is_adamw() -> None:
 
 
 def test_the_start_survives_a_checkpoint(tmp_path: Path) -> None:
-    """A run that goes on makes its optimiser from weights that have left the start already."""
+    """A resumed run creates its optimiser from weights that have already left the start."""
     unbroken, optimiser = pulled([1.0, -2.0], pull=3.0)
     unbroken.grad = torch.tensor(GRADIENTS[0], dtype=torch.float64)
     optimiser.step()

@@ -106,8 +106,8 @@ def test_the_trial_decides_how_many_epochs_are_taken(tmp_path: Path, capsys: pyt
     settings = {**SIMILAR, "align_epochs": 2, "learning_rates": ((0, 1e-9),), "align_learning_rate": 1e-9}
     train(sets, FEATURES.changed(settings), run, Machine(tmp_path / "cache"))
     told = capsys.readouterr().err.splitlines()
-    assert told[0] == "Validation has only 20 exemplars. A trial on halves of train chooses the epochs."
-    assert told[-1] == "The trial chose epochs: 0 of align, 0 of frozen. Now with all of train."
+    assert told[0] == "Validation has only 20 exemplars. Choosing the number of epochs in a trial on halves of train."
+    assert told[-1].startswith("Epochs chosen by the trial: 0 of align, 0 of frozen.")
     # Nothing changes, so no epoch is better than the start: none is taken.
     assert json.loads((run / "run.json").read_text())["best"] == {"stage": "frozen", "epoch": 0}
     assert {row["epoch"] for row in rows(run)} == {"0"}

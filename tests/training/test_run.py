@@ -136,7 +136,7 @@ def test_a_run_goes_on_with_its_own_settings_however_they_were_written(tmp_path:
     assert written.pop("contrast_epochs") == TrainingConfig().contrast_epochs
     (tmp_path / "run" / "config.json").write_text(json.dumps(written))
     train(sets, config, tmp_path / "run", machine, resume=True)
-    with pytest.raises(MIVError, match="contrast_epochs = 0, and now it is 1"):
+    with pytest.raises(MIVError, match="contrast_epochs = 0, but got 1"):
         train(sets, config.changed({"contrast_epochs": 1}), tmp_path / "run", machine, resume=True)
 
 

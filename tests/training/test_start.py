@@ -79,7 +79,7 @@ def test_what_is_given_must_agree_with_the_verifier(earlier: Path, tmp_path: Pat
     }
     go(tmp_path / "run", earlier, **agreeing)
     for changes, message in (
-        ({"pooling": "baseline"}, "pooling is 'baseline', but the training starts from .* which has 'cap_vema'"),
+        ({"pooling": "baseline"}, "pooling is 'baseline', but training starts from .* which has 'cap_vema'"),
         ({"heads": 8}, "heads is 8, .* which has 4"),
         ({"pooling_options": {"norm": "post"}}, "norm in pooling_options is 'post', .* which has 'pre'"),
         ({"backbone": "timm:resnet18"}, "which has 'compact_cnn'"),
@@ -117,7 +117,10 @@ def test_a_run_goes_on_only_from_its_own_start(earlier: Path, tmp_path: Path, mo
         patched.setattr("miv.training.run.run_stage", interrupt)
         with pytest.raises(InterruptedError):
             go(tmp_path / "run", start)
-    for other, message in ((None, r"--from .*start, and now it is not given"), ("miv/digits", "now it is miv/digits")):
+    for other, message in (
+        (None, r"--from .*start, but now --from is not given"),
+        ("miv/digits", "now --from is miv/digits"),
+    ):
         model: dict[str, Any] = {} if other else {"pooling": "cap_vema", "heads": 4}
         with pytest.raises(MIVError, match=message):
             go(tmp_path / "run", other, resume=True, **model)
@@ -130,7 +133,7 @@ def test_a_run_goes_on_only_from_its_own_start(earlier: Path, tmp_path: Path, mo
     changed.save_pretrained(start)
     with pytest.raises(MIVError, match="with other weights"):
         go(expected, start, resume=True)
-    with pytest.raises(MIVError, match="was begun without --from, and now it is"):
+    with pytest.raises(MIVError, match="was started without --from, but now --from is"):
         go(go(tmp_path / "fresh", None), start, resume=True)
 
 
@@ -163,7 +166,7 @@ def test_a_start_other_than_that_of_the_verifier_is_refused_where_it_was_asked_f
     start = EarlierVerifier.read(earlier)
     config = IMAGES.changed({"start": "similar", "align_epochs": 4})
     assert (start.adopted(config).start, start.adopted(config).align_epochs) == ("paper", 0)
-    with pytest.raises(MIVError, match=r"start is 'similar', but the training starts from .* which has 'paper'"):
+    with pytest.raises(MIVError, match=r"start is 'similar', but training starts from .* which has 'paper'"):
         start.adopted(config, {"start": "similar"})
 
 

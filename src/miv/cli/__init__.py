@@ -1,6 +1,6 @@
 """The ``miv`` command: a thin layer over the rest of the package."""
 
-# Their import adds the commands.
+# Importing these modules registers the commands.
 from miv.cli import (  # noqa: F401
     audit_command,
     calibrate_command,

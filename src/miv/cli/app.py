@@ -26,7 +26,7 @@ CacheOption = Annotated[
     Path | None,
     typer.Option(help="Folder of cached features.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
 ]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what is to be written where it is there.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Overwrite existing output.")]
 
 
 def print_json(document: Any) -> None:
@@ -51,7 +51,7 @@ def _frame(
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """Print our own warnings without the place in the code."""
+    """Print our own warnings without file and line number."""
     with warnings.catch_warnings():
         show = warnings.showwarning
 
@@ -74,7 +74,7 @@ def main() -> None:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(1)
     except MemoryError as error:
-        print(f"Error: There is not enough memory{f' ({error})' if str(error) else ''}. Ask for less.", file=sys.stderr)
+        print(f"Error: Out of memory{f' ({error})' if str(error) else ''}. Use less data.", file=sys.stderr)
         sys.exit(1)
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""

@@ -16,7 +16,7 @@ def audit(
         list[str],
         typer.Argument(
             metavar="MODELS... DATA",
-            help="Runs, folders of verifiers, or names on the hub, one or more; then a folder of splits, or one set.",
+            help="One or more runs, verifier folders or names on the hub, then a folder of splits or a single set.",
             show_default=False,
         ),
     ],
@@ -24,26 +24,28 @@ def audit(
     witnesses: Annotated[
         str | None,
         typer.Option(
-            help="What says where a model looked: attention, alone, leave_one_out, shapley, or rollout (of msa).",
-            show_default="attention, or leave_one_out where the pooling has none",
+            help="How to rank witnesses: attention, alone, leave_one_out, shapley, or rollout (msa only).",
+            show_default="attention, or leave_one_out if the pooling has no attention",
         ),
     ] = None,
-    exemplars: Annotated[int, typer.Option(min=1, help="Of more exemplars than this, a random choice.")] = 5000,
+    exemplars: Annotated[
+        int, typer.Option(min=1, help="Maximum number of exemplars; larger splits are sampled.")
+    ] = 5000,
     unit_tests: Annotated[
         bool, typer.Option("--unit-tests/--no-unit-tests", help="Also train each pooling on the unit tests.")
     ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     out: Annotated[
         list[Path] | None,
-        typer.Option(help="Also write to this .md, .json or .txt file; may be given again.", show_default=False),
+        typer.Option(help="Also write to this .md, .json or .txt file; repeatable.", show_default=False),
     ] = None,
     overwrite: OverwriteOption = False,
     cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Ask whether a model is right for the right reason; several models share the tables.
+    """Check whether a model is right for the right reason; several models share the tables.
 
-    Where did it look? Does the verdict follow when the witnesses are deleted, or the query is swapped? What do larger
+    Where did it look? Does the verdict change when the witnesses are deleted or the query is swapped? What do larger
     bags and distractors do? Does its pooling pass the algorithmic unit tests of multiple instance learning?
 
     Example: miv audit runs/cap runs/baseline twin --out audit.md
@@ -58,16 +60,16 @@ def audit(
 
     *models, last = given
     if not models:
-        raise MIVError(f"The data are missing: {last} is taken for a model. Expected miv audit MODELS... DATA.")
+        raise MIVError(f"The data argument is missing: got only {last}. Expected miv audit MODELS... DATA.")
     data = Path(last)
     if witnesses is not None and witnesses not in METHODS:
-        raise unknown_name("method of explaining", witnesses, METHODS)
+        raise unknown_name("explanation method", witnesses, METHODS)
     for path in out or []:
         check_suffix(path)
         refuse_existing(path, overwrite=overwrite)
     found = load_split(data, split)
     if len(set(models)) < len(models):
-        raise MIVError("A model is given twice. Name each once.")
+        raise MIVError("A model is given twice. Give each model once.")
     for model in models:
         refuse_unfinished(Path(model))
     report = audit_models(
@@ -91,6 +93,6 @@ def audit(
 
 
 def _short(model: str, models: list[str]) -> str:
-    """The last part of a model's path, where that tells it from the others."""
+    """The last part of a model's path if it is unique among the models."""
     names = [Path(one).name for one in models]
     return model if names.count(Path(model).name) > 1 else Path(model).name

@@ -1,4 +1,4 @@
-"""``miv calibrate``: the threshold, the scaling and the witness rule of a verifier, chosen on validation data."""
+"""``miv calibrate``: choose a verifier's threshold, scaling and witness rule on validation data."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,26 +13,25 @@ if TYPE_CHECKING:
     from miv.evaluation import Predictions
 
 _NOT_FOR_CALIBRATION = {
-    "train": "the verifier has learnt from it, and is surer there than anywhere else",
-    "test": "a threshold that was chosen on it could no longer be tested on it",
+    "train": "the verifier was trained on it and is overconfident there",
+    "test": "a threshold chosen on it can no longer be tested on it",
 }
 
 
 @app.command("calibrate")
 def calibrate(
-    model: Annotated[Path, typer.Argument(help="A run, or the folder of a verifier.", show_default=False)],
-    data: Annotated[Path, typer.Argument(help="A folder of splits, or one set.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help="A run or a verifier folder.", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="A folder of splits or a single set.", show_default=False)],
     split: Annotated[str, typer.Option(help="The split to calibrate on.")] = "validation",
     goal: Annotated[
         str, typer.Option(help="eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR].")
     ] = "eer",
     scaling: Annotated[str, typer.Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
-    epsilon: Annotated[float, typer.Option(help="The share of true witnesses that may be missed.")] = 0.1,
+    epsilon: Annotated[float, typer.Option(help="Share of true witnesses that may be missed.")] = 0.1,
     witnesses: Annotated[
         Literal["attention", "alone", "leave_one_out", "shapley", "rollout"] | None,
         typer.Option(
-            help="The shares that the witness rule is for. Without it attention where the pooling has it, else "
-            "leave_one_out.",
+            help="How to rank witnesses. Default: attention if the pooling has it, else leave_one_out.",
             show_default=False,
         ),
     ] = None,
@@ -43,10 +42,10 @@ def calibrate(
     cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Choose where a verifier says yes, and which instances it calls witnesses, and keep that in its folder.
+    """Choose when a verifier says yes and which instances are witnesses, and save both in its folder.
 
-    A rate such as far=0.01 is kept with 95 % confidence; one that the data are too few to show is refused.
-    The scaling that makes probabilities of logits is the simplest of four near the best by cross-validation.
+    A rate such as far=0.01 holds with 95 % confidence; it is an error if the data are too few to show it.
+    Of four scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
 
     Example: miv calibrate runs/dba twin --goal far=0.05 --plots curves
     """
@@ -67,13 +66,13 @@ def calibrate(
 
     if not is_folder(str(model)):
         raise MIVError(
-            f"There is no folder {model}. Expected a run, or the folder of a verifier; one on the hub is calibrated "
-            "after Verifier.from_pretrained(...).save_pretrained(FOLDER)."
+            f"There is no folder {model}. Expected a run or a verifier folder. To calibrate one from the hub, save it "
+            "first: Verifier.from_pretrained(...).save_pretrained(FOLDER)."
         )
     wanted = parse_goal(goal)
     name = data.resolve().name if is_set(data) else split
     if name in _NOT_FOR_CALIBRATION:
-        raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Give validation data.")
+        raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")
     refuse_unfinished(model)
     exemplars = load_split(data, split)
     verifier = Verifier.from_pretrained(model)
@@ -96,15 +95,17 @@ def calibrate(
         for path in found.write_pictures(plots):
             typer.echo(f"Wrote {path}.", err=True)
     found.point.save(folder)
-    typer.echo(f"The operating point is in {folder}; miv verify uses it.", err=True)
+    typer.echo(f"Saved the operating point in {folder}; miv verify uses it.", err=True)
     before = verifier.operating_point
     if not before.is_default:
         on = before.measured.get("data", {})
         where = f" on {on.get('path', 'other data')}, {on['name']}" if "name" in on else ""
-        typer.echo(f"It replaces the one for {before.goal}, threshold {before.threshold:.4f}{where}.", err=True)
+        typer.echo(
+            f"It replaces the operating point for {before.goal}, threshold {before.threshold:.4f}{where}.", err=True
+        )
     witness_sets = found.point.measured["witnesses"]
     if witness_sets is not None and witness_sets["too_few"] is not None:
-        typer.echo(f"Witnesses go by the stated rule, without a promise: {witness_sets['too_few']}", err=True)
+        typer.echo(f"Witnesses follow the stated rule, without a guarantee: {witness_sets['too_few']}", err=True)
     if json:
         if little_said(found.point):
             typer.echo(little_said(found.point), err=True)
@@ -114,7 +115,7 @@ def calibrate(
 
 
 def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None":
-    """The answers that the verifier's run has kept, where they are on the same data."""
+    """The predictions saved by the verifier's run, if they are on the same data."""
     from miv.evaluation import Predictions
     from miv.training.run_folder import RunFolder
 
@@ -125,9 +126,9 @@ def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None"
             if of_run != fingerprint:
                 continue
             if split in _NOT_FOR_CALIBRATION:
-                raise MIVError(f"These are the {split} data of {model}: {_NOT_FOR_CALIBRATION[split]}.")
+                raise MIVError(f"This is the {split} split of {model}: {_NOT_FOR_CALIBRATION[split]}.")
             if run.predictions(split).is_file():
-                typer.echo(f"Using the run's own answers, {run.predictions(split)}.", err=True)
+                typer.echo(f"Using the run's saved predictions, {run.predictions(split)}.", err=True)
                 kept = Predictions.load(run.predictions(split))
                 return Predictions.of(exemplars, kept.logit, kept.attention)  # older files do not name the queries
     return None

@@ -1,4 +1,4 @@
-"""``miv data``: make exemplar sets, and look at them."""
+"""``miv data``: build and inspect exemplar sets."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,11 +8,11 @@ import typer
 from miv.cli.app import JsonOption, app, print_json
 from miv.cli.task_commands import TaskGroup
 
-data_app = typer.Typer(help="Make exemplar sets, and look at them.", no_args_is_help=True)
+data_app = typer.Typer(help="Build and inspect exemplar sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 build_app = typer.Typer(
-    help="Build the splits of a task, from its raw files or from a seed alone.",
+    help="Build the splits of a task from its raw files, or from a seed for synthetic tasks.",
     cls=TaskGroup,
     no_args_is_help=True,
     subcommand_metavar="TASK --out DIR [OPTIONS]",
@@ -26,19 +26,19 @@ def _build() -> None: ...
 
 @data_app.command("inspect")
 def inspect(
-    folder: Annotated[Path, typer.Argument(help="A saved set, or a folder of splits.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="A saved set or a folder of splits.", show_default=False)],
     sheet: Annotated[
         Path | None,
         typer.Option(help="Also write a contact sheet to this .html or .png file.", show_default=False),
     ] = None,
-    exemplars: Annotated[int, typer.Option(help="Exemplars on the contact sheet.")] = 50,
-    seed: Annotated[int, typer.Option(help="Seed of the choice of exemplars for the sheet.", min=0)] = 0,
+    exemplars: Annotated[int, typer.Option(help="Number of exemplars on the contact sheet.")] = 50,
+    seed: Annotated[int, typer.Option(help="Random seed for choosing the exemplars on the sheet.", min=0)] = 0,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if the audit finds a leak.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Print sizes, statistics and a leakage audit; with --sheet also show some exemplars.
+    """Print sizes, statistics and a leakage audit; --sheet also shows some exemplars.
 
-    Every hash of the set is checked. The audit looks for queries in their own bag, classes or identical
+    All hashes of the set are checked. The audit looks for queries in their own bag, classes or identical
     instances in two splits, and labels that contradict the witnesses.
     """
     from miv.inspection import inspect_folder, write_contact_sheet

@@ -1,4 +1,4 @@
-"""The demonstration: the handwriting twin, the verifier of the package, two trained on the spot, and a report."""
+"""The demo: synthetic handwriting, the verifier that ships with the package, two trained on the spot, and a report."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,21 +25,21 @@ READY = "miv/digits"
 POOLINGS = ("baseline", "cap_dba_l2")
 TASK = {"writers": 170, "held_out_writers": 40, "copies": 4, "difficulty": 0.3}
 SHADES = " ░▒▓█"
-COLUMNS = 5  # pictures beside each other
+COLUMNS = 5  # pictures side by side
 
 
 def settings(sets: dict[str, ExemplarSet], pooling: str) -> TrainingConfig:
-    """What the demonstration trains with: what ``auto`` chooses for these exemplars.
+    """The settings of the demo: those that ``auto`` chooses for these exemplars.
 
     Nothing was tuned on the test split. On the validation split of this task (800 exemplars, seed 0) ``auto`` gave
-    AUROC 0.977 (``baseline``) and 0.979 (``cap_dba_l2``): as good as each other at the verdict. Their witnesses differ:
+    AUROC 0.977 (``baseline``) and 0.979 (``cap_dba_l2``): equally good verdicts. Their witnesses differ:
     i-AUROC 0.886 and 0.991, as the baseline looks at one target only.
     """
     return choose(sets, {"pooling": pooling}).config
 
 
 def run_demo(out: Path, progress: Progress) -> Iterator[str]:
-    """Do all of it, and give what is to be read as soon as it is there."""
+    """Run the demo, and yield each piece of text as soon as it is ready."""
     built = build_once("digits-twin", TASK, out / "cache" / "sets", progress)
     sets = load_splits(built)
     sheet = out / "exemplars.html"
@@ -50,17 +50,17 @@ def run_demo(out: Path, progress: Progress) -> Iterator[str]:
         machine = Machine(out / "cache" / "features")
         train(sets, settings(sets, pooling), folder, machine, data="digits-twin", resume=True, progress=progress)
     report = out / "report.html"
-    # The model that is to be understood first, then the one to compare it with.
+    # The model of interest first, then the one to compare it with.
     source = open_runs([runs[pooling] for pooling in reversed(POOLINGS)], data=built)
     write_report(source, report, title="Is one of these digits by the writer of the query?")
     shown = ("pooling", "auroc", "accuracy", "f1", "i_auroc", "i_ap", "seconds")
     rows = [summarise(folder, "test") for folder in runs.values()]
     yield (
-        "Two models that learned just now, on writers that neither has seen:\n\n"
+        "Two models trained just now, tested on writers they have not seen:\n\n"
         f"{table_of([{name: row[name] for name in shown} for row in rows])}\n\n"
-        "auroc says how well a model answers; i_auroc and i_ap say how well its attention finds the witnesses.\n"
+        "auroc measures the verdicts; i_auroc and i_ap measure how well attention finds the witnesses.\n"
         f"Exemplars: {sheet}\nRuns, metrics and verifiers: {out / 'runs'}\n"
-        f"The report, to open in a browser: {report}"
+        f"Report (open in a browser): {report}"
     )
 
 
@@ -68,15 +68,15 @@ def _before_training(exemplars: ExemplarSet, progress: Progress) -> str:
     answers = predict(Verifier.from_pretrained(READY), exemplars, None, progress)
     found = evaluate(answers).metrics
     return (
-        f"Is one of the digits in the bag by the writer of the query? {READY} comes with the package, learned on real "
-        f"digits and has\nnever seen handwriting like this. On {len(exemplars)} bags: AUROC {found['auroc']:.3f}; its "
-        f"attention finds the witnesses with an i-AUROC of {found['i_auroc']:.3f}.\n\n"
+        f"Is one of the digits in the bag by the writer of the query? {READY} ships with the package, "
+        f"was trained on real digits\nand has never seen handwriting like this. On {len(exemplars)} bags: "
+        f"AUROC {found['auroc']:.3f}; its attention finds the witnesses with an i-AUROC of {found['i_auroc']:.3f}.\n\n"
         f"{show_exemplar(exemplars, answers)}"
     )
 
 
 def show_exemplar(exemplars: ExemplarSet, answers: Predictions) -> str:
-    """One exemplar as text: the query, its bag in falling order of attention, the witnesses marked."""
+    """One exemplar as text: the query and its bag by decreasing attention, with the witnesses marked."""
     chosen = _telling_exemplar(answers)
     members = slice(int(answers.ptr[chosen]), int(answers.ptr[chosen + 1]))
     attention, witness, bag = _attention(answers)[members], _witness(answers)[members], exemplars.bag(chosen)
@@ -88,19 +88,19 @@ def show_exemplar(exemplars: ExemplarSet, answers: Predictions) -> str:
     return (
         f"Exemplar {chosen} of test: probability {answers.probability[chosen]:.0%}, truly "
         f"{'yes' if answers.label[chosen] else 'no'}. The query:\n\n{query}\n\n"
-        f"Its bag, with the attention that each digit got:\n\n{_beside(pictures, captions)}"
+        f"Its bag, with the attention on each digit:\n\n{_beside(pictures, captions)}"
     )
 
 
 def _telling_exemplar(answers: Predictions) -> int:
-    """A positive of small bag and high probability, among these the one whose witnesses got most attention."""
+    """A positive exemplar with a small bag, a high probability and most of the attention on its witnesses."""
     on_witnesses = csr.bag_sums(_attention(answers) * _witness(answers), answers.ptr)
     telling = (answers.label == 1) & (answers.bag_sizes <= 2 * COLUMNS) & (answers.bag_sizes >= COLUMNS)
     return int(np.argmax(np.where(telling, on_witnesses * answers.probability, -1)))
 
 
 def _picture(image: NDArray[np.uint8]) -> list[str]:
-    """An image ``(28, 28)`` as 14 lines of 14 × 2 letters, a letter for two pixels one above the other."""
+    """An image ``(28, 28)`` as 14 lines of 14 × 2 letters, one letter per two pixels on top of each other."""
     pairs = image[: len(image) // 2 * 2].reshape(-1, 2, image.shape[1]).mean(axis=1)  # (H / 2, W)
     shade = np.minimum(pairs / 256 * len(SHADES) * 1.2, len(SHADES) - 1).astype(int)
     return ["".join(SHADES[one] for one in line) for line in shade]
@@ -117,11 +117,11 @@ def _beside(pictures: list[list[str]], captions: list[str]) -> str:
 
 def _attention(answers: Predictions) -> NDArray[np.float64]:
     if answers.attention is None:
-        raise MIVError("These answers have no attention. Expected those of a pooling that has.")
+        raise MIVError("These predictions have no attention. Expected predictions of a pooling with attention.")
     return answers.attention
 
 
 def _witness(answers: Predictions) -> NDArray[np.bool_]:
     if answers.witness is None:
-        raise MIVError("The witnesses of these exemplars are not known. Expected a set that has them.")
+        raise MIVError("The witnesses of these exemplars are unknown. Expected a set with known witnesses.")
     return answers.witness

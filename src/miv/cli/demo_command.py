@@ -1,4 +1,4 @@
-"""``miv demo``: two verifiers trained and compared in a few minutes, with nothing to download."""
+"""``miv demo``: train and compare two verifiers in a few minutes, without downloads."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ def demo(
 ) -> None:
     """Invent handwriting, verify it with miv/digits, train two more verifiers, and show what they see.
 
-    Takes under three minutes on two cores. What is in the folder already is not done again.
+    Takes under three minutes on two cores. Steps already finished in the folder are skipped.
     """
     from miv.cli.demo import run_demo
     from miv.runtime.memory import keep_memory

@@ -10,29 +10,29 @@ from miv.cli.app import CacheOption, JsonOption, app, print_json
 
 @app.command("evaluate")
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A run, the folder of a verifier, or its name on the hub.")],
-    data: Annotated[Path, typer.Argument(help="A folder of splits, or one set.", show_default=False)],
+    model: Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")],
+    data: Annotated[Path, typer.Argument(help="A folder of splits or a single set.", show_default=False)],
     split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "test",
     predictions: Annotated[
-        Path | None, typer.Option(help="Also write the answers to this .parquet file.", show_default=False)
+        Path | None, typer.Option(help="Also write the predictions to this .parquet file.", show_default=False)
     ] = None,
     curves: Annotated[
-        Path | None, typer.Option(help="Also draw ROC and precision-recall into this folder.", show_default=False)
+        Path | None, typer.Option(help="Also plot ROC and precision-recall curves in this folder.", show_default=False)
     ] = None,
     witnesses: Annotated[
         str | None,
         typer.Option(
-            help="What ranks the instances for i-AUROC, i-AP, i-MRR and i-top1: attention, alone, leave_one_out, "
-            "shapley, or rollout (of msa). Any pooling allows alone, leave_one_out and shapley.",
-            show_default="attention, where the pooling has it",
+            help="How to rank instances for i-AUROC, i-AP, i-MRR and i-top1: attention, alone, leave_one_out, "
+            "shapley, or rollout (msa only). alone, leave_one_out and shapley work with any pooling.",
+            show_default="attention, if the pooling has it",
         ),
     ] = None,
     cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Verify every exemplar of a split and print the metrics.
+    """Verify every exemplar of a split and print metrics.
 
-    Features that a training or an earlier evaluation left in the cache are used; otherwise they are kept there.
+    Cached features are reused; new features are added to the cache.
 
     Example: miv evaluate runs/dba exemplars --split validation
     """

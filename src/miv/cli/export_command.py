@@ -1,4 +1,4 @@
-"""``miv export``: a verifier as one file that runs without PyTorch."""
+"""``miv export``: write a verifier as one file that runs without PyTorch."""
 
 import re
 from pathlib import Path
@@ -14,16 +14,18 @@ from miv.io.whole_files import refuse_existing
 LOADER = Path(miv.__file__).parent / "export" / "onnx_verifier.py"  # not imported: that would load PyTorch for --help
 
 
-@app.command("export", epilog=f"The loader to copy beside your code, which needs only numpy and onnxruntime: {LOADER}")
+@app.command("export", epilog=f"Loader to copy into your project (needs only numpy and onnxruntime): {LOADER}")
 def export(
-    model: Annotated[str, typer.Argument(help="A run, the folder of a verifier, or its name on the hub.")],
+    model: Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")],
     onnx: Annotated[Path, typer.Option(help="The ONNX file to write.", show_default=False)],
     features_only: Annotated[
-        bool, typer.Option("--features-only", help="Leave the backbone out; the file takes its features.")
+        bool, typer.Option("--features-only", help="Leave out the backbone; the model takes features as input.")
     ] = False,
     image_size: Annotated[
         str | None,
-        typer.Option(help="Height x width of the images, such as 28x28.", show_default="that of the training's images"),
+        typer.Option(
+            help="Height x width of the images, such as 28x28.", show_default="the size of the training images"
+        ),
     ] = None,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -46,7 +48,7 @@ def export(
         attention = check.attention
         print_json({"file": str(onnx), "bag_sizes": check.bag_sizes, "logit": check.logit, "attention": attention})
         return
-    typer.echo(f"To use it, copy {LOADER} beside your code.", err=True)
+    typer.echo(f"To use it, copy {LOADER} into your project.", err=True)
     print(
         f"Wrote {onnx} ({onnx.stat().st_size / 1e6:.1f} MB). On {len(check.bag_sizes)} random bags of "
         f"{min(check.bag_sizes)} to {max(check.bag_sizes)} instances, ONNX Runtime differs from PyTorch by at most "

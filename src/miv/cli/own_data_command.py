@@ -1,4 +1,4 @@
-"""``miv data from-folder`` and ``miv data from-table``: your own files become exemplars."""
+"""``miv data from-folder`` and ``miv data from-table``: build exemplars from your own files."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,68 +10,68 @@ from miv.cli.data_command import data_app
 from miv.cli.set_building import build_and_save
 from miv.errors import MIVError
 
-OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; train, validation and test go in it.")]
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="Output folder for train, validation and test.")]
 SizeOption = Annotated[
     str | None,
-    typer.Option(help="Size of all images, height x width, such as 64x64. Without it all must have one size."),
+    typer.Option(help="Resize all images to height x width, such as 64x64. Without it, all must have the same size."),
 ]
-ColourOption = Annotated[bool, typer.Option("--colour/--grey", help="Keep colours, or make images grey.")]
+ColourOption = Annotated[bool, typer.Option("--colour/--grey", help="Keep colours, or convert images to grey.")]
 ResizeOption = Annotated[
     Literal["stretch", "crop", "pad"],
     typer.Option(
         "--resize",
         "--fit",
-        help="How an image of another shape becomes that size: stretched, its middle, or with black borders.",
+        help="How to fit images of another shape: stretch, crop to the centre, or pad with black.",
     ),
 ]
-ValidationOption = Annotated[float, typer.Option(help="Share of validation; 0 leaves it out.")]
-TestOption = Annotated[float, typer.Option(help="Share of test; 0 leaves it out.")]
-SeedOption = Annotated[int, typer.Option(min=0, help="Start of the random numbers.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace sets that are already in the folder.")]
+ValidationOption = Annotated[float, typer.Option(help="Share for validation; 0 for no validation split.")]
+TestOption = Annotated[float, typer.Option(help="Share for test; 0 for no test split.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Random seed.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Overwrite existing sets in the folder.")]
 
 
 @data_app.command("from-folder")
 def from_folder(
-    root: Annotated[Path, typer.Argument(help="Folder with one folder for each class.", show_default=False)],
+    root: Annotated[Path, typer.Argument(help="Folder with one subfolder per class.", show_default=False)],
     out: OutOption,
-    exemplars: Annotated[int, typer.Option(help="Number of exemplars, all splits together.")] = 1000,
-    bag_mean: Annotated[float, typer.Option(help="Mean size of a bag.")] = 10.0,
-    bag_min: Annotated[int | None, typer.Option(help="Smallest bag.", show_default="half the mean")] = None,
-    bag_max: Annotated[int | None, typer.Option(help="Largest bag.", show_default="twice the mean")] = None,
+    exemplars: Annotated[int, typer.Option(help="Total number of exemplars over all splits.")] = 1000,
+    bag_mean: Annotated[float, typer.Option(help="Mean bag size.")] = 10.0,
+    bag_min: Annotated[int | None, typer.Option(help="Minimum bag size.", show_default="half the mean")] = None,
+    bag_max: Annotated[int | None, typer.Option(help="Maximum bag size.", show_default="twice the mean")] = None,
     witness_rate: Annotated[
-        float, typer.Option(help="Share of a positive bag that shows the query's class; at least one does.")
+        float, typer.Option(help="Share of witnesses in a positive bag; there is always at least one.")
     ] = 0.2,
     witness_count: Annotated[
         int | None,
         typer.Option(
             "--witness-count",
             "--witnesses",
-            help="Exactly this many witnesses in a positive bag, instead of a rate.",
+            help="Exact number of witnesses per positive bag, instead of a rate.",
         ),
     ] = None,
     hard_negatives: Annotated[
         float,
-        typer.Option(help="Share of the other instances that comes from the classes most like the query's."),
+        typer.Option(help="Share of the other instances drawn from the classes most like the query's."),
     ] = 0.0,
-    hard_classes: Annotated[int, typer.Option(help="How many classes count as most like it.")] = 5,
+    hard_classes: Annotated[int, typer.Option(help="Number of classes to draw hard negatives from.")] = 5,
     validation: ValidationOption = 0.1,
     test: TestOption = 0.1,
     split_by: Annotated[
         Literal["class", "parent"],
-        typer.Option(help="What must never be in two splits: a class, or the parent in ROOT/<parent>/<class>/."),
+        typer.Option(help="What to keep within one split: each class, or each parent in ROOT/<parent>/<class>/."),
     ] = "class",
     size: SizeOption = None,
     colour: ColourOption = False,
     resize: ResizeOption = "stretch",
     seed: SeedOption = 0,
-    round_: Annotated[int, typer.Option("--round", min=0, help="Which draw; rounds are independent.")] = 0,
+    round_: Annotated[int, typer.Option("--round", min=0, help="Index of the random draw; draws are independent.")] = 0,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Draw exemplars from a folder per class: ROOT/<class>/ with images, .txt texts or .npy features.
+    """Draw exemplars from one folder per class: ROOT/<class>/ with images, .txt texts or .npy features.
 
-    Each query gets a bag with its class (label 1) and one without (label 0).
-    No class is in two splits. If ROOT holds train, validation and test folders, these are the splits.
+    Each query gets one bag with its class (label 1) and one without (label 0).
+    Splits share no class. If ROOT contains train, validation and test folders, these are the splits.
 
     Example: miv data from-folder photos --out exemplars --size 64x64 --bag-mean 8 --witness-rate 0.25
     """
@@ -101,30 +101,32 @@ def from_folder(
 
 @data_app.command("from-table")
 def from_table(
-    table: Annotated[Path, typer.Argument(help="File .csv, .tsv, .jsonl or .parquet.", show_default=False)],
+    table: Annotated[Path, typer.Argument(help="A .csv, .tsv, .jsonl or .parquet file.", show_default=False)],
     out: OutOption,
     instances: Annotated[
         Path | None,
-        typer.Option(help="Table with id and one of path, text, vector (and class); queries and bags hold ids."),
+        typer.Option(
+            help="Table with id, one of path, text or vector, and optionally class; queries and bags then contain ids."
+        ),
     ] = None,
     kind: Annotated[
         Literal["image", "text", "features"] | None,
-        typer.Option(help="What an instance is.", show_default="what the first one looks like"),
+        typer.Option(help="Kind of instance.", show_default="inferred from the first instance"),
     ] = None,
     query_column: Annotated[str, typer.Option(help="Column with the query.")] = "query",
     bag_column: Annotated[str, typer.Option(help="Column with the bag: a list, a JSON list, or a|b|c.")] = "bag",
     label_column: Annotated[str, typer.Option(help="Column with the label, 0 or 1.")] = "label",
     witnesses_column: Annotated[
-        str, typer.Option(help="Column with the positions of witnesses in the bag, from 0; may be missing.")
+        str, typer.Option(help="Column with the positions of witnesses in the bag, from 0; optional.")
     ] = "witnesses",
-    split_column: Annotated[str, typer.Option(help="Column with train, validation or test; may be missing.")] = "split",
-    group_column: Annotated[str, typer.Option(help="Column to break results down by; may be missing.")] = "group",
+    split_column: Annotated[str, typer.Option(help="Column with train, validation or test; optional.")] = "split",
+    group_column: Annotated[str, typer.Option(help="Column to group results by; optional.")] = "group",
     query_id_column: Annotated[
-        str, typer.Option(help="Column that says which queries ask for the same; may be missing.")
+        str, typer.Option(help="Column with an id shared by equivalent queries; optional.")
     ] = "query_id",
     split_by: Annotated[
         Literal["instances", "query", "group"],
-        typer.Option(help="Without a split column: what must never be in two splits."),
+        typer.Option(help="Without a split column: what to keep within one split."),
     ] = "instances",
     validation: ValidationOption = 0.1,
     test: TestOption = 0.1,
@@ -135,10 +137,10 @@ def from_table(
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Read exemplars from a table with one a row: query, bag, label, and perhaps witnesses, split, group.
+    """Read exemplars from a table, one per row: query, bag, label, and optionally witnesses, split, group.
 
-    An instance is an image's path (relative to the table), a text, or a vector.
-    In CSV a bag is a JSON list, or its parts are separated by |.
+    An instance is an image path (relative to the table), a text, or a vector.
+    In CSV, write a bag as a JSON list or separate its members with |.
 
     Example: miv data from-table claims.csv --out exemplars --query-column claim --bag-column sentences
     """
@@ -172,6 +174,6 @@ def _parse_size(text: str | None) -> tuple[int, int] | None:
         return None
     sides = text.lower().replace("×", "x").split("x")
     if len(sides) > 2 or not all(side.strip().isdecimal() and len(side) < 6 for side in sides):
-        raise MIVError(f"The size {text!r} is not understood; expected height x width, such as 64x48, or 64.")
+        raise MIVError(f"Invalid size {text!r}. Expected height x width, such as 64x48, or one number, such as 64.")
     height, width = (int(side) for side in (sides if len(sides) == 2 else sides * 2))
     return height, width

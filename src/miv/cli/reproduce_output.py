@@ -1,4 +1,4 @@
-"""What ``miv reproduce`` writes: the report in one of its forms, or the list of experiments."""
+"""What ``miv reproduce`` writes: the report, or the list of experiments."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def write_report(sections: Sequence[Section], form: str, out: Path | None, plots
         else:
             from rich.console import Console
 
-            wide = None if sys.stdout.isatty() and out is None else 160  # a file shall not depend on the terminal
+            wide = None if sys.stdout.isatty() and out is None else 160  # a file must not depend on the terminal width
             console = Console(width=wide, highlight=False, file=None if out is None else StringIO(), record=True)
             print_terminal(sections, console)
             if out is not None:
@@ -41,13 +41,13 @@ def write_report(sections: Sequence[Section], form: str, out: Path | None, plots
 
 
 def write_json_report(sections: Sequence[Section], out: Path | None, plots: Path | None) -> None:
-    """Write the report as one JSON document; pictures go to a folder where one is named."""
+    """Write the report as one JSON document; pictures go to a folder if one is given."""
     _draw(sections, plots)
     _write(dumps([section.document() for section in sections], ensure_ascii=False, indent=2) + "\n", out)
 
 
 def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: JobFolders, json: bool) -> None:
-    """Print every experiment, and how many of its cells are done; results that are refused are noted beside it."""
+    """Print every experiment and how many of its cells are done; note rejected results next to it."""
     accepted: dict[Job, bool] = {}
     for job in dict.fromkeys(job for some in jobs.values() for job in some):
         try:

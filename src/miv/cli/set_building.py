@@ -1,4 +1,4 @@
-"""Build sets, save them as splits and say what they are: the end of every command that makes data."""
+"""Build sets, save them as splits and describe them: the last step of every command that builds data."""
 
 import dataclasses
 from pathlib import Path
@@ -8,32 +8,32 @@ import typer
 
 from miv.cli.app import print_json
 
-if TYPE_CHECKING:  # imported when it is needed, so that `miv --help` does not wait for it
+if TYPE_CHECKING:  # imported only when needed, to keep `miv --help` fast
     from miv.data import ExemplarSet
     from miv.runtime.progress import Progress
 
 
 class Builder(Protocol):
-    """A dataclass of options that makes sets."""
+    """A dataclass of options that builds sets."""
 
     @property
     def seed(self) -> int:
-        """Start of the random numbers."""
+        """Random seed."""
         ...
 
     def build(self, progress: "Progress") -> "dict[str, ExemplarSet]":
-        """Make the sets, by split."""
+        """Build the sets by split."""
         ...
 
 
 def build_and_save(name: str, builder: Builder, out: Path, *, overwrite: bool, json: bool) -> None:
-    """Build with a bar on standard error, save, and print one table or JSON document of the splits."""
+    """Build with a progress bar on standard error, save, and print the splits as a table or JSON."""
     from miv.data import SPLITS, save_splits
     from miv.data.set_folder import refuse_to_destroy
     from miv.io.table_records import require_parquet
     from miv.runtime.progress import RichProgress
 
-    require_parquet()  # both before the work, not only after it
+    require_parquet()  # fail before the work, not after it
     refuse_to_destroy(out, overwrite=overwrite, splits=SPLITS)
     sets = builder.build(RichProgress())
     options = _plain(dataclasses.asdict(builder))  # type: ignore[call-overload]
@@ -45,7 +45,7 @@ def build_and_save(name: str, builder: Builder, out: Path, *, overwrite: bool, j
         for split, counts in figures.items():
             listing = "  ".join(f"{count:>9,} {what}" for what, count in counts.items())
             print(f"{split:<10}  {listing}  mean bag {sets[split].bag_sizes.mean():.1f}")
-    typer.echo(f"Wrote {out}. Look at it with: miv data inspect {out} --sheet sheet.html", err=True)
+    typer.echo(f"Wrote {out}. To look at it: miv data inspect {out} --sheet sheet.html", err=True)
 
 
 def _figures(exemplars: "ExemplarSet") -> dict[str, int]:
@@ -60,7 +60,7 @@ def _figures(exemplars: "ExemplarSet") -> dict[str, int]:
 
 
 def _plain(options: Any) -> Any:
-    """Options as JSON can hold them."""
+    """Options as plain JSON values."""
     if isinstance(options, dict):
         return {name: _plain(value) for name, value in options.items()}
     return str(options) if isinstance(options, Path) else options

@@ -1,4 +1,4 @@
-"""The settings of a training as flags: each field of the dataclass becomes one, with its help."""
+"""Training settings as flags: one flag per field of the dataclass, with its help."""
 
 import inspect
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from miv.training.config import TrainingConfig, parse_setting
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command with ``settings`` as its last argument a flag for each setting of a training.
+    """Add one flag per training setting to a command that takes ``settings`` as its last argument.
 
-    A flag that is not given is not among the ``settings``.
+    ``settings`` contains only the flags that are given.
     """
     types = get_type_hints(TrainingConfig)
     helps = argument_lines(TrainingConfig.__doc__ or "")
@@ -25,7 +25,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         flag = typer.Option(
             help=as_sentence(helps[one.name], get_args(types[one.name])),
             show_default=False,
-            rich_help_panel="Settings of the training (each overrules the preset and the file)",
+            rich_help_panel="Training settings (override the preset and the file)",
         )
         annotation: Any = Annotated[_flag_type(types[one.name]) | None, flag]
         parameters = [
@@ -45,7 +45,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _flag_type(wanted: Any) -> Any:
-    """The type that Typer reads a flag with; the settings check words of a ``Literal`` themselves."""
+    """The type Typer uses to parse a flag; the settings check ``Literal`` values themselves."""
     if get_origin(wanted) is Literal:
         return str
     parts = [part for part in get_args(wanted) if part is not type(None)]

@@ -1,4 +1,4 @@
-"""The tasks as commands of ``miv data build``: each option of a task becomes a flag with its help."""
+"""Tasks as commands of ``miv data build``: one flag per task option, with its help."""
 
 import inspect
 from pathlib import Path
@@ -14,9 +14,9 @@ from miv.runtime.docstrings import as_sentence
 
 
 class TaskGroup(TyperGroup):
-    """A group whose commands are the registered tasks, looked up when they are asked for.
+    """A group with one command per registered task, loaded on demand.
 
-    So ``miv --help`` waits for none of the libraries that tasks need.
+    This keeps ``miv --help`` from importing the libraries that tasks need.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -26,7 +26,7 @@ class TaskGroup(TyperGroup):
         return list_tasks()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a task; an unknown name is refused with the nearest one."""
+        """Return the command of a task; the error for an unknown name suggests the nearest one."""
         from miv.tasks import task_help
 
         alone = typer.Typer(add_completion=False)
@@ -35,17 +35,17 @@ class TaskGroup(TyperGroup):
 
 
 def _command(name: str) -> Any:
-    """Write the function that Typer reads the flags of a task from."""
+    """Create the function from which Typer reads the flags of a task."""
     from miv.tasks import create_task, task_options
 
     def build(out: Path, overwrite: bool, json: bool, **options: Any) -> None:
         build_and_save(name, create_task(name, **options), out, overwrite=overwrite, json=json)
 
-    out_help = "Folder for the splits; it must be new, or see --overwrite."
+    out_help = "Output folder for the splits; must be new unless --overwrite is given."
     parameters = {
         "out": (Annotated[Path, typer.Option("--out", help=out_help, show_default=False)], ...),
         "overwrite": (
-            Annotated[bool, typer.Option("--overwrite", help="Replace an older set there.")],
+            Annotated[bool, typer.Option("--overwrite", help="Overwrite existing sets.")],
             False,
         ),
         "json": (JsonOption, False),
@@ -72,7 +72,7 @@ def _command(name: str) -> Any:
 
 
 def _flag_type(given: Any) -> Any:
-    """The type that Typer reads a flag with; ``create_task`` checks the words of a ``Literal``."""
+    """The type Typer uses to parse a flag; ``create_task`` checks ``Literal`` values."""
     parts = [part for part in get_args(given) if part is not type(None)]
     if get_origin(given) in (Union, UnionType):
         return _flag_type(parts[0]) | None if len(parts) == 1 else str | None

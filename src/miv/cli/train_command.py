@@ -1,4 +1,4 @@
-"""``miv train``: from exemplars, or from raw files, to a verifier and its metrics."""
+"""``miv train``: train a verifier on exemplars or raw files, and evaluate it."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,44 +14,42 @@ from miv.training.presets import AUTO
 @app.command("train")
 @with_settings
 def train(
-    data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task, which is then built.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run.", show_default=False)],
+    data: Annotated[str, typer.Argument(help="A folder of splits, or the name of a task to build.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Run folder.", show_default=False)],
     preset: Annotated[
         str,
         typer.Option(
-            help="Settings to start from: auto (chosen for the data), best (ours for QMNIST), or the paper's: qmnist, "
+            help="Base settings: auto (chosen for the data), best (ours for QMNIST), or the paper's: qmnist, "
             "signature, fever."
         ),
     ] = AUTO,
     config: Annotated[
-        Path | None, typer.Option(help="A .toml file of settings, or the config.json of a run.", show_default=False)
+        Path | None, typer.Option(help="A .toml file with settings, or the config.json of a run.", show_default=False)
     ] = None,
     start_from: Annotated[
         str | None,
         typer.Option(
             "--start-from",
             "--from",
-            help="Start from the weights of a verifier, and keep its pooling and backbone. A run, the folder of a "
-            "verifier, a name on the hub, or miv/digits.",
+            help="Start from the weights, pooling and backbone of an existing verifier: a run, a verifier "
+            "folder, a name on the hub, or miv/digits.",
             show_default=False,
         ),
     ] = None,
     raw: Annotated[Path | None, typer.Option(help="Folder of a task's raw files.", show_default=False)] = None,
-    task_option: Annotated[
-        list[str] | None, typer.Option(help="An option of the task, key=value; may be given again.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    devices: Annotated[int, typer.Option(min=1, help="Processes on this machine (ddp).")] = 1,
+    task_option: Annotated[list[str] | None, typer.Option(help="Task option as key=value; repeatable.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
+    devices: Annotated[int, typer.Option(min=1, help="Number of processes on this machine (DDP).")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
     accelerator: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "auto",
-    workers: Annotated[int, typer.Option(min=0, help="Extra processes that prepare batches.")] = 0,
-    threads: Annotated[int, typer.Option(min=0, help="Threads of a process; 0 shares the cores.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Number of extra processes that prepare batches.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Threads per process; 0 divides the cores evenly.")] = 0,
     cache: Annotated[
         Path | None,
-        typer.Option(help="Folder of features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
+        typer.Option(help="Cache folder for features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
     ] = None,
     reference: Annotated[
-        bool, typer.Option("--reference/--no-reference", help="Score plain methods on the same features as well.")
+        bool, typer.Option("--reference/--no-reference", help="Also score simple methods on the same features.")
     ] = True,
     json: JsonOption = False,
     *,
@@ -59,8 +57,8 @@ def train(
 ) -> None:
     """Train a verifier and evaluate it on validation and test.
 
-    DATA is a folder of splits as `miv data` writes it, or a task such as digits-twin or qmnist: then its sets are
-    built first, or taken from the cache. Ctrl-C saves; --resume goes on, also after a kill.
+    DATA is a folder of splits written by `miv data`, or a task such as digits-twin or qmnist. The sets of a task are
+    built first, or read from the cache. After Ctrl-C or a kill, --resume continues the run.
 
     Example: miv train qmnist --raw data/qmnist --pooling cap_dba_l2 --out runs/dba
 
@@ -104,6 +102,6 @@ def train(
             print(f"{split}: {found.text()}\n")
             if run.reference is not None:
                 rows = rows_beside(run.config.pooling, figures_of(found), run.reference.splits[split])
-                print_table(f"{split}: the verifier beside plain methods on the same data", rows)
+                print_table(f"{split}: the verifier compared with simple methods on the same data", rows)
     typer.echo(run.advice, err=True, nl=False)
     typer.echo(f"Wrote {out}; the verifier is {out / 'verifier'}.", err=True)

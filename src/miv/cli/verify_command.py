@@ -1,4 +1,4 @@
-"""``miv verify``: one query against one bag, or a whole table of them."""
+"""``miv verify``: verify one query and bag, or a whole table of them."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -15,50 +15,56 @@ if TYPE_CHECKING:
 
 @app.command("verify")
 def verify(
-    model: Annotated[str, typer.Argument(help="A run, the folder of a verifier, or its name on the hub.")],
+    model: Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")],
     more: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="Further instances of the bag: what a shell makes of --bag *.png."),
+        typer.Argument(metavar="[FILE]...", help="More instances of the bag, as when a shell expands --bag *.png."),
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option(help="An image file; a text or .txt file; a .npy file or JSON list.", show_default=False),
+        typer.Option(
+            help="An image file, a text or .txt file, or a vector as a .npy file or JSON list.", show_default=False
+        ),
     ] = None,
     bag: Annotated[
         list[str] | None,
         typer.Option(
             help="A folder, an instance, a table with one path, text or vector per row, or, for texts, one .txt file "
-            "with one text per line; may be given again.",
+            "with one text per line; repeatable.",
             show_default=False,
         ),
     ] = None,
     bags: Annotated[
         Path | None,
-        typer.Option(help="Instead: a table with a query and a bag a row, as for `miv data from-table`."),
+        typer.Option(
+            help="Table with one query and bag per row, as for `miv data from-table`; replaces --query and --bag."
+        ),
     ] = None,
     instances: Annotated[
-        Path | None, typer.Option(help="With --bags: a table of instances by id; queries and bags hold ids.")
+        Path | None, typer.Option(help="With --bags: a table of instances by id; queries and bags contain ids.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="With --bags: the .parquet or .csv to write.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="With --bags: the .parquet or .csv file to write.")
+    ] = None,
     by_instance: Annotated[
-        bool, typer.Option("--by-instance", help="With --bags: write a row an instance, not a row an exemplar.")
+        bool, typer.Option("--by-instance", help="With --bags: write one row per instance instead of one per exemplar.")
     ] = False,
     overwrite: OverwriteOption = False,
     resize: Annotated[
         Literal["stretch", "crop", "pad"] | None,
-        typer.Option(help="Bring images of another size to that of the training: stretched, cropped, or padded."),
+        typer.Option(help="Resize images to the training size: stretch, crop or pad."),
     ] = None,
     witnesses: Annotated[
         Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
         typer.Option(
-            help="By what witnesses are chosen. Without it as calibrated, else by attention where the pooling has it, "
-            "else by leave_one_out, which verifies a bag of N another N times; none saves that.",
+            help="How to choose witnesses. Default: as calibrated, else attention if the pooling has it, "
+            "else leave_one_out, which verifies a bag of N another N times; none skips witnesses.",
             show_default=False,
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Say whether a bag holds something of the query's class, and which of its instances show it.
+    """Decide whether a bag contains something of the query's class, and which instances show it.
 
     Example: miv verify runs/dba --query anna.png --bag letters/
     Example: miv verify runs/dba --bags pairs.csv --out verdicts.parquet
@@ -67,7 +73,7 @@ def verify(
     if (bags is None) == (query is None and not names) or (bags is None and not (query and names)):
         raise MIVError("Give either --query and --bag, or --bags with a table of queries and bags.")
     if bags is None and (out is not None or instances is not None or by_instance or overwrite):
-        raise MIVError("--out, --overwrite, --instances and --by-instance go with --bags, a table of queries and bags.")
+        raise MIVError("--out, --overwrite, --instances and --by-instance need --bags, a table of queries and bags.")
 
     from miv.inference.named_instances import named_bag, named_query
     from miv.inference.table_writing import check_output
@@ -80,7 +86,9 @@ def verify(
 
     if bags is not None:
         if out is None:
-            raise MIVError("--out is missing. Say where the verdicts go: --out verdicts.parquet, or .csv.")
+            raise MIVError(
+                "--out is missing. Give a file for the verdicts, such as --out verdicts.parquet or verdicts.csv."
+            )
         check_output(out, overwrite=overwrite)
     refuse_unfinished(Path(model))
     verifier = Verifier.from_pretrained(model)
@@ -101,12 +109,14 @@ def verify(
             counted = f"{scored.exemplars:,} exemplar{'s' * (scored.exemplars != 1)}"
             print(f"{counted}, {scored.yes:,} yes (threshold {scored.threshold:.3f})")
         if scored.odd_label is not None:
-            typer.echo(f"A label is neither 0 nor 1, and is written again as it is: {scored.odd_label}.", err=True)
+            typer.echo(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.", err=True)
         if scored.yes_without_witness:
             _hint_to_calibrate(verifier, f"Of {scored.yes_without_witness:,} accepted")
         nearly_whole = verifier.operating_point.nearly_whole_sets
         if nearly_whole is not None and witnesses != "none":
-            typer.echo(f"The witness sets say little: they hold {nearly_whole:.0%} of a bag in the mean.", err=True)
+            typer.echo(
+                f"The witness sets are not informative: they contain {nearly_whole:.0%} of a bag on average.", err=True
+            )
         typer.echo(f"Wrote {out}.", err=True)
         return
     kind = verifier.backbone.kind
@@ -115,26 +125,26 @@ def verify(
     verdict = verifier.verify(instance, [member.instance for member in members], resize=resize, witnesses=witnesses)
     if kind == "text":
         if len(names) == 1 and len(members) > 1 and is_text_file(names[0]):
-            typer.echo(f"{names[0]} is taken as a bag of {len(members)} texts, one per line.", err=True)
+            typer.echo(f"Reading {names[0]} as a bag of {len(members)} texts, one per line.", err=True)
         for word in (query or "", *names):
             if len(word.split()) == 1 and not is_file(word) and not is_folder(word):
-                typer.echo(f"Taken as a text, as there is no file or folder of that name: {in_a_line(word)}", err=True)
+                typer.echo(f"Read as text, because there is no such file or folder: {in_a_line(word)}", err=True)
     if json:
         print_json({"query": query, "bag": [member.name for member in members], **verdict.document()})
     else:
         print(as_text(verdict, [in_a_line(one.name) if one.in_place else one.name for one in members]))
     if verdict.verdict and not verdict.witnesses and witnesses != "none":
-        _hint_to_calibrate(verifier, "Of this bag, though accepted,")
+        _hint_to_calibrate(verifier, "In this accepted bag,")
 
 
 def _hint_to_calibrate(verifier: "Verifier", which: str) -> None:
-    """Say why an accepted bag has no witness, where a rule from data might name one."""
+    """Explain why an accepted bag has no witness if calibration might name one."""
     from miv.decisions.witness_rules import StatedRule
 
     rule = verifier.operating_point.witness_rule
     if verifier.operating_point.is_default and isinstance(rule, StatedRule):
         typer.echo(
-            f"{which} no instance has {rule.factor:g} times an even share, which is what makes a witness until the "
+            f"{which} no instance has {rule.factor:g} times an even share, the rule for a witness until the "
             "verifier is calibrated. `miv calibrate` chooses a rule on data with known witnesses.",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""Exemplars as a table of indices over a pool of instances that are stored once."""
+"""Exemplars as a table of indices into a pool that stores each instance once."""
 
 from miv.data.exemplar_set import Exemplar, ExemplarSet
 from miv.data.instance_pool import InstancePool

@@ -1,4 +1,4 @@
-"""Checks that the pool and the table share: each refuses with what was given and what was expected."""
+"""Checks shared by the pool and the table; each error says what was given and what was expected."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from miv.errors import MIVError
 
 
 def describe(thing: object) -> str:
-    """Say what a value is, for an error.
+    """Describe a value, for an error message.
 
     >>> describe(np.zeros((2, 3), np.float32))
     'float32 (2, 3)'
@@ -22,20 +22,20 @@ def describe(thing: object) -> str:
 
 
 def as_integers(name: str, given: object, length: int | None = None) -> NDArray[np.int64]:
-    """Return a 1-d array of whole numbers as int64; refuse anything else."""
+    """Return a 1-d array of whole numbers as int64; anything else is an error."""
     expected = f"int64 of shape ({'N' if length is None else length},)"
     if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "iu":
         raise MIVError(f"{name} is {describe(given)}. Expected {expected}.")
     check_length(name, given, length)
     if given.dtype == np.uint64 and len(given) and given.max() > np.iinfo(np.int64).max:
-        raise MIVError(f"{name} has the value {given.max()}, beyond int64. Expected {expected}.")
+        raise MIVError(f"{name} has the value {given.max()}, too large for int64. Expected {expected}.")
     return given.astype(np.int64, copy=False)
 
 
 def as_strings(name: str, given: object, length: int | None = None) -> NDArray[Any]:
     """Return a 1-d array of strings as an object array.
 
-    An object array, as one long string would make a fixed-width array huge.
+    An object array, because one long string would make a fixed-width array huge.
     """
     if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "UTO":
         raise MIVError(f"{name} is {describe(given)}. Expected an array of strings.")
@@ -46,7 +46,7 @@ def as_strings(name: str, given: object, length: int | None = None) -> NDArray[A
     if all(issubclass(one, str) for one in types):
         if types == {str}:
             return given
-        plain = np.empty(len(given), object)  # NumPy has strings of its own, which become ordinary ones
+        plain = np.empty(len(given), object)  # NumPy strings become ordinary ones
         plain[:] = [str(text) for text in given]
         return plain
     row = next(row for row, text in enumerate(given) if not isinstance(text, str))
@@ -54,25 +54,25 @@ def as_strings(name: str, given: object, length: int | None = None) -> NDArray[A
 
 
 def check_length(name: str, given: NDArray[Any], length: int | None) -> None:
-    """Refuse an array of another length."""
+    """Check the length of an array."""
     if length is not None and len(given) != length:
         raise MIVError(f"{name} has {len(given)} entries. Expected {length}.")
 
 
 def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> None:
-    """Refuse an index outside ``0 … size - 1``."""
+    """Check that all indices are in ``0 … size - 1``."""
     if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < size:
         first = int(np.flatnonzero((indices < 0) | (indices >= size))[0])
         raise MIVError(
-            f"{name}[{first}] is {int(indices[first])}. Expected an index from 0 to {size - 1}, as {of} has {size}."
+            f"{name}[{first}] is {int(indices[first])}. Expected an index from 0 to {size - 1}; {of} has {size}."
         )
 
 
 def list_of(name: str, given: object, kinds: str) -> NDArray[Any]:
-    """Turn a list into a 1-d array of one of the dtype ``kinds``; an empty one fits every kind."""
+    """Turn a list into a 1-d array of one of the dtype ``kinds``; an empty list fits every kind."""
     try:
         array = np.asarray(given)
-    except ValueError:  # numpy's word for lists of different lengths
+    except ValueError:  # numpy raises this for lists of different lengths
         array = np.empty(0, object)
     if array.size == 0 and array.ndim == 1 and array.dtype.kind == "f":
         return array.astype(np.int64)
@@ -83,22 +83,22 @@ def list_of(name: str, given: object, kinds: str) -> NDArray[Any]:
 
 
 def check_borders(bag_ptr: NDArray[np.int64], members: int) -> None:
-    """Refuse borders that do not rise from 0 to ``members``, or that leave a bag empty."""
+    """Check that borders rise from 0 to ``members`` and leave no bag empty."""
     if int(bag_ptr[0]) != 0 or int(bag_ptr[-1]) != members:
         raise MIVError(
-            f"bag_ptr goes from {int(bag_ptr[0])} to {int(bag_ptr[-1])}. "
+            f"bag_ptr runs from {int(bag_ptr[0])} to {int(bag_ptr[-1])}. "
             f"Expected 0 to {members}, the number of entries of bag_index."
         )
     sizes = np.diff(bag_ptr)
     if sizes.min() < 0:
-        raise MIVError(f"bag_ptr falls at exemplar {int((sizes < 0).argmax())}. Expected borders that rise.")
+        raise MIVError(f"bag_ptr decreases at exemplar {int((sizes < 0).argmax())}. Expected increasing borders.")
     if sizes.min() == 0:
         first = int((sizes == 0).argmax())
-        raise MIVError(f"Exemplar {first} has an empty bag. Expected a bag of at least one; leave it out.")
+        raise MIVError(f"Exemplar {first} has an empty bag. Expected at least one instance; remove the exemplar.")
 
 
 def as_labels(label: object, length: int) -> NDArray[np.int8]:
-    """Return labels 0 and 1 as int8; refuse anything else."""
+    """Return labels 0 and 1 as int8; anything else is an error."""
     if not isinstance(label, np.ndarray) or label.ndim != 1 or label.dtype.kind not in "iub":
         raise MIVError(f"label is {describe(label)}. Expected int8 of shape ({length},).")
     check_length("label", label, length)
@@ -110,7 +110,7 @@ def as_labels(label: object, length: int) -> NDArray[np.int8]:
 
 
 def as_weights(weight: object, length: int) -> NDArray[np.float64]:
-    """Return weights above 0 as float64; refuse anything else."""
+    """Return weights above 0 as float64; anything else is an error."""
     if not isinstance(weight, np.ndarray) or weight.ndim != 1 or weight.dtype.kind not in "fiu":
         raise MIVError(f"weight is {describe(weight)}. Expected float64 of shape ({length},).")
     check_length("weight", weight, length)
@@ -122,8 +122,8 @@ def as_weights(weight: object, length: int) -> NDArray[np.float64]:
 
 
 def check_witness(witness: object, members: int) -> None:
-    """Refuse witnesses that are not one bool a bag member."""
+    """Check that witnesses have one bool per bag member."""
     if not isinstance(witness, np.ndarray) or witness.ndim != 1 or witness.dtype != bool:
         raise MIVError(f"witness is {describe(witness)}. Expected bool of shape ({members},).")
     if len(witness) != members:
-        raise MIVError(f"witness has {len(witness)} entries. Expected {members}, one a bag member.")
+        raise MIVError(f"witness has {len(witness)} entries. Expected {members}, one per bag member.")

@@ -1,4 +1,4 @@
-"""A batch of exemplars in which every distinct instance stands once."""
+"""A batch of exemplars that contains every distinct instance once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from torch import Tensor
 from miv.bags import Bags
 from miv.data import ExemplarSet, csr
 
-# What gives the rows (U, ...) of the instances with these indices (U,): prepared values, or features.
+# Maps indices (U,) of instances to their rows (U, ...): prepared values, or features.
 InstanceLookup = Callable[[NDArray[np.int64]], Tensor]
 
 
@@ -20,13 +20,13 @@ class Batch:
     """``B`` exemplars with ``T`` targets in all, over ``U`` distinct instances.
 
     Args:
-        instances: ``(U, ...)``, as the backbone takes them, or features ``(U, C)`` where it has run already.
-        instance: ``(U,)`` their places in the pool, rising.
+        instances: ``(U, ...)``, input of the backbone, or features ``(U, C)`` if it has already run.
+        instance: ``(U,)`` their increasing positions in the pool.
         query: ``(B,)`` rows of ``instances``.
         bag: ``(T,)`` rows of ``instances``, the members of all bags.
         ptr: ``(B + 1,)`` the borders between the bags.
         label: ``(B,)`` float, 0 or 1.
-        weight: ``(B,)`` float, how much each exemplar counts, 1 in the mean of the set; ``None`` where all count alike.
+        weight: ``(B,)`` float, weight of each exemplar, 1 on average over the set; ``None`` if all are equal.
     """
 
     instances: Tensor
@@ -50,19 +50,19 @@ class Batch:
         return replace(self, instances=instances)
 
     def queries_and_bags(self) -> tuple[Tensor, Bags]:
-        """Look up the queries ``(B, ...)`` and the bags ``(T, ...)`` among the instances."""
-        # The gradient of index_select adds in the order of the rows, so that a run can be repeated bit for bit;
-        # that of instances[rows] adds in the order in which threads arrive.
+        """Return the queries ``(B, ...)`` and the bags ``(T, ...)``."""
+        # The gradient of index_select adds in row order, so that runs are reproducible bit for bit;
+        # that of instances[rows] depends on thread timing.
         return self.instances.index_select(0, self.query), Bags(self.instances.index_select(0, self.bag), self.ptr)
 
 
 def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: InstanceLookup) -> Batch:
-    """Gather some exemplars of a set, each distinct instance once.
+    """Gather some exemplars of a set, with each distinct instance once.
 
     Args:
         exemplars: the set.
-        chosen: ``(B,)`` which of its exemplars.
-        lookup: gives the rows of instances of the pool, such as ``embedded(features)``.
+        chosen: ``(B,)`` indices of the exemplars.
+        lookup: returns the rows of instances of the pool, such as ``embedded(features)``.
 
     >>> from miv.data import InstancePool
     >>> pool = InstancePool("features", np.eye(4, dtype=np.float32))
@@ -92,6 +92,6 @@ def _weights(exemplars: ExemplarSet, chosen: NDArray[np.int64]) -> Tensor | None
 
 
 def embedded(features: NDArray[np.float32], dtype: torch.dtype = torch.float32) -> InstanceLookup:
-    """Look instances up among features ``(P, C)`` that were made already, in the dtype of a verifier's weights."""
-    # An index array copies, also from a mapped file.
+    """Look up instances in precomputed features ``(P, C)``, in the dtype of a verifier's weights."""
+    # Indexing with an array copies, even from a mapped file.
     return lambda rows: torch.from_numpy(features[rows]).to(dtype)

@@ -1,6 +1,6 @@
 """Arithmetic over ragged bags in NumPy: ``ptr`` ``(E + 1,)`` are the borders, bag ``e`` is rows ``ptr[e]:ptr[e + 1]``.
 
-Every function takes bags of any size, empty ones too.
+All functions accept empty bags.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from miv.io.checked_values import Floats, Integers, Mask
 
 
 def borders(sizes: ArrayLike) -> Integers:
-    """Return ``(E + 1,)`` the borders between bags of these sizes ``(E,)``.
+    """Return the borders ``(E + 1,)`` between bags of these sizes ``(E,)``.
 
     >>> borders([2, 0, 3]).tolist()
     [0, 2, 2, 5]
@@ -21,7 +21,7 @@ def borders(sizes: ArrayLike) -> Integers:
 
 
 def owners(ptr: Integers) -> Integers:
-    """Return ``(T,)`` the bag of each row.
+    """Return the bag ``(T,)`` of each row.
 
     >>> owners(borders([2, 0, 3])).tolist()
     [0, 0, 2, 2, 2]
@@ -30,7 +30,7 @@ def owners(ptr: Integers) -> Integers:
 
 
 def places(ptr: Integers) -> Integers:
-    """Return ``(T,)`` the place of each row within its bag.
+    """Return the position ``(T,)`` of each row in its bag.
 
     >>> places(borders([2, 0, 3])).tolist()
     [0, 1, 0, 1, 2]
@@ -39,7 +39,7 @@ def places(ptr: Integers) -> Integers:
 
 
 def to_rows(values: ArrayLike, ptr: Integers) -> NDArray[Any]:
-    """Return ``(T, ...)``: the value of each bag ``(E, ...)``, once for each of its rows.
+    """Return ``(T, ...)``: the value of each bag ``(E, ...)``, repeated for each of its rows.
 
     >>> to_rows([0.5, 0.1, 0.2], borders([2, 0, 3])).tolist()
     [0.5, 0.5, 0.2, 0.2, 0.2]
@@ -48,7 +48,7 @@ def to_rows(values: ArrayLike, ptr: Integers) -> NDArray[Any]:
 
 
 def bag_sums(values: ArrayLike, ptr: Integers) -> NDArray[Any]:
-    """Return ``(E,)`` the sum of the values ``(T,)`` in each bag; of a mask, how many are true.
+    """Return the sum ``(E,)`` of the values ``(T,)`` in each bag; for a mask, the number of true values.
 
     >>> bag_sums([True, True, False, True, True], borders([2, 0, 3])).tolist()
     [2, 0, 2]
@@ -57,7 +57,7 @@ def bag_sums(values: ArrayLike, ptr: Integers) -> NDArray[Any]:
 
 
 def bag_maxima(values: ArrayLike, ptr: Integers) -> Floats:
-    """Return ``(E,)`` the largest of the values ``(T,)`` in each bag, minus infinity for an empty one.
+    """Return the maximum ``(E,)`` of the values ``(T,)`` in each bag; minus infinity for an empty bag.
 
     >>> bag_maxima([1, 4, 2, 3, 2], borders([2, 0, 3])).tolist()
     [4.0, -inf, 3.0]
@@ -66,7 +66,7 @@ def bag_maxima(values: ArrayLike, ptr: Integers) -> Floats:
 
 
 def bag_any(mask: ArrayLike, ptr: Integers) -> Mask:
-    """Return ``(E,)`` the bags in which the mask ``(T,)`` is true anywhere.
+    """Return whether the mask ``(T,)`` is true anywhere in each bag, ``(E,)``.
 
     >>> bag_any([False, True, False, False, False], borders([2, 0, 3])).tolist()
     [True, False, False]
@@ -75,7 +75,7 @@ def bag_any(mask: ArrayLike, ptr: Integers) -> Mask:
 
 
 def take_bags(ptr: Integers, chosen: Integers) -> tuple[Integers, Integers]:
-    """Return the borders ``(B + 1,)`` of the chosen bags ``(B,)`` in that order, and the rows that they hold.
+    """Return the borders ``(B + 1,)`` of the chosen bags ``(B,)`` in that order, and their rows.
 
     >>> [array.tolist() for array in take_bags(borders([2, 1, 3]), np.array([2, 0]))]
     [[0, 3, 5], [3, 4, 5, 0, 1]]
@@ -85,7 +85,7 @@ def take_bags(ptr: Integers, chosen: Integers) -> tuple[Integers, Integers]:
 
 
 def _reduce(operation: np.ufunc, values: ArrayLike, ptr: Integers, empty: float) -> NDArray[Any]:
-    """Reduce each bag; ``reduceat`` alone gives an empty bag the first value of the next."""
+    """Reduce each bag; ``reduceat`` alone gives an empty bag the first value of the next bag."""
     filled = np.diff(ptr) > 0
     reduced = operation.reduceat(np.asarray(values), ptr[:-1][filled])
     if filled.all():

@@ -1,4 +1,4 @@
-"""The table: for each exemplar a query, a bag and a label, as indices into a pool."""
+"""The table: the query, bag and label of each exemplar, as indices into a pool."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class Exemplar(NamedTuple):
     Args:
         query: the query's value: an image ``(H, W)`` or ``(H, W, 3)``, a text, or a vector ``(C,)``.
         bag: ``(N, ...)`` the values of the targets, one row per instance.
-        label: 1 where the bag holds something of the query's class, else 0.
+        label: 1 if the bag contains something of the query's class, else 0.
     """
 
     query: Any
@@ -44,18 +44,18 @@ class Exemplar(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ExemplarSet:
-    """``E`` exemplars: for each a query, a bag and a label, as indices into ``pool``.
+    """``E`` exemplars: the query, bag and label of each, as indices into ``pool``.
 
     Args:
-        pool: the instances, ``P`` of them.
-        query: ``(E,)`` int64, the instance that is asked about.
-        bag_ptr: ``(E + 1,)`` int64, rising from 0 to ``T``; bag ``e`` is
+        pool: the ``P`` instances.
+        query: ``(E,)`` int64, the query instance.
+        bag_ptr: ``(E + 1,)`` int64, increasing from 0 to ``T``; bag ``e`` is
             ``bag_index[bag_ptr[e]:bag_ptr[e + 1]]``.
         bag_index: ``(T,)`` int64, the members of all bags.
-        label: ``(E,)`` int8, 1 where the bag holds something of the query's class, else 0.
-        witness: ``(T,)`` bool, which members show it, where that is known. Never shown to a model.
-        group: ``(E,)`` strings to break results down by, such as the digit.
-        weight: ``(E,)`` how much each exemplar counts in a training; only the proportions matter. ``None``: all alike.
+        label: ``(E,)`` int8, 1 if the bag contains something of the query's class, else 0.
+        witness: ``(T,)`` bool, which members show it, if known. Never shown to a model.
+        group: ``(E,)`` strings to group results by, such as the digit.
+        weight: ``(E,)`` weight of each exemplar in training; only the ratios matter. ``None``: all equal.
 
     >>> pool = InstancePool("text", np.array(["sky?", "The sky is blue.", "Grass is green."], dtype=object))
     >>> exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], labels=[1], witnesses=[[True, False]])
@@ -64,7 +64,7 @@ class ExemplarSet:
     >>> exemplars
     ExemplarSet(1 exemplar, 1 positive, bags of 2, witnesses known, 3 texts)
 
-    It is a ``torch.utils.data.Dataset`` in all but name: ``exemplars[0]`` is an ``Exemplar`` with its values, and a
+    It works as a ``torch.utils.data.Dataset``: ``exemplars[0]`` is an ``Exemplar`` with its values, and a
     ``DataLoader`` makes batches of them with ``collate_fn=miv.collate_exemplars``.
     """
 
@@ -82,7 +82,7 @@ class ExemplarSet:
             raise MIVError(f"pool is {describe(self.pool)}. Expected an InstancePool.")
         query = as_integers("query", self.query)
         if len(query) == 0:
-            raise MIVError("There is no exemplar. Expected at least one.")
+            raise MIVError("The set is empty. Expected at least one exemplar.")
         bag_index = as_integers("bag_index", self.bag_index)
         bag_ptr = as_integers("bag_ptr", self.bag_ptr, len(query) + 1)
         check_borders(bag_ptr, len(bag_index))
@@ -109,14 +109,14 @@ class ExemplarSet:
         witnesses: Sequence[Sequence[bool] | NDArray[Any]] | None = None,
         groups: Sequence[str] | NDArray[Any] | None = None,
     ) -> "ExemplarSet":
-        """Make a set from Python lists: one entry an exemplar, ``bags`` and ``witnesses`` lists of lists."""
+        """Create a set from Python lists with one entry per exemplar; ``bags`` and ``witnesses`` are lists of lists."""
         members = [list_of(f"bag {number}", bag, "iu") for number, bag in enumerate(bags)]
         bag_ptr = csr.borders([len(bag) for bag in members])
         witness = None
         if witnesses is not None:
             shown = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
             if len(shown) != len(members):
-                raise MIVError(f"There are witnesses of {len(shown)} bags. Expected {len(members)}.")
+                raise MIVError(f"Got witnesses for {len(shown)} bags. Expected {len(members)}.")
             for number, (row, bag) in enumerate(zip(shown, members, strict=True)):
                 check_length(f"witnesses of bag {number}", row, len(bag))
             witness = np.concatenate(shown).astype(bool) if shown else np.zeros(0, bool)
@@ -139,21 +139,21 @@ class ExemplarSet:
         witnesses: Sequence[Sequence[bool]] | None = None,
         groups: Sequence[str] | None = None,
     ) -> "ExemplarSet":
-        """Make a set from instances themselves; see ``miv.data.sources.from_arrays``."""
+        """Create a set from arrays of instances; see ``miv.data.sources.from_arrays``."""
         from miv.data.sources.exemplars_from_arrays import from_arrays
 
         return from_arrays(queries, bags, labels, witnesses, groups)
 
     @classmethod
     def from_folder(cls, root: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
-        """Draw a set from a folder per class, or its ``split``; options of ``miv.data.sources.folder_source``."""
+        """Draw a set, or its ``split``, from one folder per class; options: ``miv.data.sources.folder_source``."""
         from miv.data.sources.own_data import set_from_folder
 
         return set_from_folder(root, split, **options)
 
     @classmethod
     def from_table(cls, table: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
-        """Read all rows of a table, or those of a ``split``; options of ``miv.data.sources.table_source``."""
+        """Read all rows of a table, or those of a ``split``; options: ``miv.data.sources.table_source``."""
         from miv.data.sources.own_data import set_from_table
 
         return set_from_table(table, split, **options)
@@ -185,7 +185,7 @@ class ExemplarSet:
         seed: int | None,
         overwrite: bool = False,
     ) -> None:
-        """Write the set as a folder, whole or not at all; see ``miv.data.set_folder.save_set``."""
+        """Save the set as a folder, atomically; see ``miv.data.set_folder.save_set``."""
         save_set(self, Path(folder), builder=builder, options=options, seed=seed, overwrite=overwrite)
 
     def __len__(self) -> int:
@@ -223,7 +223,7 @@ class ExemplarSet:
         return self.bag_index[self._members(exemplar)]
 
     def bag_witness(self, exemplar: int) -> NDArray[np.bool_] | None:
-        """``(N,)`` which members of the exemplar's bag are witnesses, where that is known."""
+        """``(N,)`` which members of the exemplar's bag are witnesses, if known."""
         return None if self.witness is None else self.witness[self._members(exemplar)]
 
     @cached_property
@@ -238,14 +238,14 @@ class ExemplarSet:
 
     @cached_property
     def used(self) -> NDArray[np.int64]:
-        """The instances that are a query or in a bag, rising."""
+        """The instances that are a query or in a bag, in increasing order."""
         seen = np.zeros(len(self.pool), bool)
         seen[self.query] = True
         seen[self.bag_index] = True
         return np.flatnonzero(seen)
 
     def subset(self, exemplars: ArrayLike) -> "ExemplarSet":
-        """Return the exemplars at these indices, in that order, or where a bool mask is true; same pool."""
+        """Return the exemplars at these indices, in that order, or where a bool mask is true, with the same pool."""
         chosen = np.asarray(exemplars)
         if chosen.dtype == bool:
             check_length("the mask", chosen, len(self))
@@ -265,7 +265,7 @@ class ExemplarSet:
         )
 
     def compact(self) -> "ExemplarSet":
-        """Return the same exemplars on a pool of only the instances that they use, in the same order."""
+        """Return the same exemplars with a pool of only the instances they use, in the same order."""
         if len(self.used) == len(self.pool):
             return self
         place = np.full(len(self.pool), -1, np.int64)
@@ -276,7 +276,7 @@ class ExemplarSet:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over everything: equal for equal sets, whether made, saved or loaded."""
+        """SHA-256 over everything: equal for equal sets, whether created, saved or loaded."""
         digest = hashlib.sha256(self.pool.fingerprint.encode())
         for array in (self.query, self.bag_ptr, self.bag_index, self.label, self.witness):
             digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
@@ -285,7 +285,7 @@ class ExemplarSet:
                 encoded = text.encode("utf-8", "surrogatepass")
                 digest.update(len(encoded).to_bytes(8, "little") + encoded)
             digest.update(b"-" if strings is None else b"+")
-        if self.weight is not None:  # without them a set has the fingerprint that it had before there were any
+        if self.weight is not None:  # sets without weights keep the fingerprint of older versions
             digest.update(self.weight.tobytes())
         return digest.hexdigest()
 

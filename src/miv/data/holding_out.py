@@ -1,4 +1,4 @@
-"""Which exemplars of a set to hold out, so that an epoch or a threshold can be chosen on what was not trained on."""
+"""Choose exemplars to hold out, so that epochs and thresholds are chosen on data not used for training."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,9 @@ _DRAWS = 100
 
 
 def hold_out(exemplars: ExemplarSet, fraction: float, seed: int) -> dict[str, ExemplarSet]:
-    """Divide one set into ``train`` and ``validation``; the same set twice where nothing is or can be held out."""
+    """Divide one set into ``train`` and ``validation``; both are the whole set if nothing is or can be held out."""
     if not 0 <= fraction < 1:
-        raise MIVError(f"validation_fraction is {fraction}. Expected at least 0, and less than 1.")
+        raise MIVError(f"validation_fraction is {fraction}. Expected at least 0 and less than 1.")
     held_out = choose_held_out(exemplars, fraction, np.random.default_rng(seed)) if fraction else None
     if held_out is None:
         return {"train": exemplars, "validation": exemplars}
@@ -22,8 +22,8 @@ def hold_out(exemplars: ExemplarSet, fraction: float, seed: int) -> dict[str, Ex
 def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.Generator) -> NDArray[np.bool_] | None:
     """``(E,)`` which exemplars to hold out, with both labels on both sides, in about the same shares.
 
-    All queries of one class stay together where classes are known, and else all exemplars of one query. They are
-    divided only where both sides cannot have both labels otherwise. ``None`` where one label has a single exemplar,
+    All queries of one class stay together if classes are known, otherwise all exemplars of one query. They are
+    divided only if both sides cannot have both labels otherwise. ``None`` if one label has a single exemplar,
     which cannot be on both sides.
     """
     if np.bincount(exemplars.label, minlength=2).min() < 2:
@@ -42,7 +42,7 @@ def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.G
 
 
 def _drawn(unit: NDArray[np.int64], wanted: int, random: np.random.Generator) -> NDArray[np.bool_]:
-    """Whole units of exemplars, at random, until there are about as many exemplars as wanted."""
+    """Draw whole units of exemplars at random until there are about as many exemplars as wanted."""
     sizes = np.bincount(unit)
     order = random.permutation(len(sizes))
     before = np.cumsum(sizes[order]) - sizes[order] / 2
@@ -56,5 +56,5 @@ def _has_both(label: NDArray[np.int8], held_out: NDArray[np.bool_]) -> bool:
 
 
 def _unevenness(label: NDArray[np.int8], held_out: NDArray[np.bool_], share: float) -> float:
-    """How far the shares of each label that are held out are from the wanted share."""
+    """How far the held-out share of each label is from the wanted share."""
     return sum(abs(float(held_out[label == one].mean()) - share) for one in (0, 1))

@@ -1,4 +1,4 @@
-"""The form of the images on which a verifier was trained, so that others can be brought to it, or refused."""
+"""The form of a verifier's training images, so that other images can be converted or rejected."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -11,7 +11,7 @@ _LARGEST_SIDE = 10_000
 
 @dataclass(frozen=True)
 class InstanceForm:
-    """What every image is: so many pixels high and wide, and grey or in colour.
+    """Height, width and colour mode of all images.
 
     Args:
         height: in pixels.
@@ -30,7 +30,7 @@ class InstanceForm:
 
     @classmethod
     def of(cls, pool: InstancePool) -> "InstanceForm | None":
-        """Return the form of a pool's images, or ``None`` where its instances are none."""
+        """Return the form of a pool's images, or ``None`` if its instances are not images."""
         if pool.kind != "image":
             return None
         height, width = pool.values.shape[1:3]
@@ -38,7 +38,7 @@ class InstanceForm:
 
     @classmethod
     def checked(cls, document: object) -> "InstanceForm":
-        """Return the form that ``document`` of a file describes; refuse anything else."""
+        """Return the form described by a file's ``document``; anything else is an error."""
         form: InstanceForm | None
         try:
             form = cls(**document)  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ class InstanceForm:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one image as an array."""
+        """Shape of one image as an array."""
         return (*self.size, 3) if self.mode == "RGB" else self.size
 
     def document(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from miv.data.array_checks import as_strings, describe
 from miv.errors import MIVError, unknown_name
 from miv.io.instance_files import InstanceKind
 
-# Values are looked at in pieces of about this size, so that a mapped pool never has to fit in memory.
+# Values are read in pieces of about this size, so that a mapped pool never has to fit in memory.
 PIECE_BYTES = 64 << 20
 
 
@@ -22,14 +22,14 @@ class InstancePool:
     """The distinct instances of a set.
 
     Args:
-        kind: what an instance is.
+        kind: kind of instance.
         values: images ``(P, H, W)`` or ``(P, H, W, 3)`` uint8, features ``(P, C)`` float32, or texts, an
             object array of ``P`` strings. Images and features may be mapped from a file (``np.memmap``).
-        classes: ``(P,)`` the class of each instance (writer, page, ...) as strings, where it is known. Never
-            shown to a model; it serves audits and splits.
+        classes: ``(P,)`` the class of each instance (writer, page, ...) as strings, if known. Never
+            shown to a model; used for audits and splits.
 
-    Everything is checked here, except that mapped features are not read in search of NaN: ``check_finite``
-    does that, and it was done when they were saved.
+    Everything is checked here, except that mapped features are not checked for NaN: ``check_finite``
+    does that, and runs when they are saved.
 
     >>> pool = InstancePool("text", np.array(["one", "two", "one"], dtype=object))
     >>> pool.first_identical().tolist()
@@ -48,7 +48,7 @@ class InstancePool:
         else:
             _check_array(self.kind, self.values)
         if len(self.values) == 0:
-            raise MIVError("The pool holds no instance. Expected at least one.")
+            raise MIVError("The pool is empty. Expected at least one instance.")
         if self.classes is not None:
             object.__setattr__(self, "classes", as_strings("classes", self.classes, len(self.values)))
         if not self.is_mapped:
@@ -59,7 +59,7 @@ class InstancePool:
 
     @property
     def summary(self) -> str:
-        """How many instances of what form, in words."""
+        """Number and form of the instances, in words."""
         plural = "s" * (len(self) != 1)
         if self.kind == "text":
             return f"{len(self)} text{plural}"
@@ -74,7 +74,7 @@ class InstancePool:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether the values lie in a file and are read when they are asked for."""
+        """Whether the values are in a file and read on demand."""
         return isinstance(self.values, np.memmap)
 
     def take(self, indices: ArrayLike) -> "InstancePool":
@@ -84,7 +84,7 @@ class InstancePool:
         return InstancePool(self.kind, np.asarray(self.values[rows]), classes)
 
     def check_finite(self) -> None:
-        """Refuse features that are NaN or infinite; reads all of them."""
+        """Raise an error if a feature is NaN or infinite; reads all of them."""
         if self.kind != "features":
             return
         for start, piece in self._pieces():
@@ -108,7 +108,7 @@ class InstancePool:
         return digest.hexdigest()
 
     def digests(self, indices: ArrayLike | None = None) -> list[bytes]:
-        """Return 16 bytes for each instance (or those at ``indices``), equal where the content is equal."""
+        """Return 16 bytes for each instance (or those at ``indices``), equal if the content is equal."""
         rows = range(len(self)) if indices is None else np.asarray(indices, dtype=np.int64)
         if self.kind == "text":
             encoded = (self.values[row].encode("utf-8", "surrogatepass") for row in rows)
@@ -116,7 +116,7 @@ class InstancePool:
         return [hashlib.blake2b(np.ascontiguousarray(self.values[row]).data, digest_size=16).digest() for row in rows]
 
     def first_identical(self) -> NDArray[np.int64]:
-        """``(P,)`` for each instance the first one of the same content; itself where there is none before."""
+        """``(P,)`` the first instance with the same content as each instance, which may be itself."""
         first: dict[bytes, int] = {}
         found = (first.setdefault(digest, row) for row, digest in enumerate(self.digests()))
         return np.fromiter(found, np.int64, len(self))

@@ -31,12 +31,12 @@ class ExemplarBatch(NamedTuple):
 def collate_exemplars(
     exemplars: Sequence[Exemplar], prepare: Callable[[NDArray[Any]], Tensor] | None = None
 ) -> ExemplarBatch:
-    """Join exemplars of an ``ExemplarSet`` to a batch: the ``collate_fn`` of a ``DataLoader``.
+    """Join exemplars of an ``ExemplarSet`` into a batch: the ``collate_fn`` of a ``DataLoader``.
 
     Args:
-        exemplars: what ``ExemplarSet[i]`` gives.
-        prepare: turns ``U`` values into the tensor that the backbone takes, such as ``verifier.backbone.prepare``
-            (pass it with ``functools.partial``). Without it, values become tensors as they are: uint8 images,
+        exemplars: items ``ExemplarSet[i]``.
+        prepare: turns ``U`` values into the input tensor of the backbone, such as ``verifier.backbone.prepare``
+            (pass it with ``functools.partial``). Without it, values become tensors unchanged: uint8 images,
             float32 vectors.
 
     >>> from miv.data import ExemplarSet, InstancePool
@@ -56,14 +56,14 @@ def collate_exemplars(
 
 
 def _row(query: Any) -> NDArray[Any]:
-    """Return one value as an array of one row; an array of one text must stay an array of objects."""
+    """Return one value as an array with one row; a text becomes an object array."""
     return np.array([query], dtype=object) if isinstance(query, str) else np.asarray(query)[None]
 
 
 def _as_tensor(values: NDArray[Any]) -> Tensor:
     if values.dtype == object:
         raise MIVError(
-            "The exemplars are texts, which are no tensors. Say how they become one: "
+            "The exemplars are texts and cannot become tensors directly. Use "
             "functools.partial(miv.collate_exemplars, prepare=verifier.backbone.prepare)."
         )
     return torch.from_numpy(values)

@@ -1,4 +1,4 @@
-"""``manifest.json``: what a saved set holds, where it came from, and the hashes of its files."""
+"""``manifest.json``: the content of a saved set, its origin, and the hashes of its files."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from miv.io.whole_files import sha256_of
 NAME = "manifest.json"
 FORMAT = "miv-exemplars"
 VERSION = 1
-Check = Callable[[object], str | None]  # gives what was expected, where a value does not fit
+Check = Callable[[object], str | None]  # returns what was expected if a value is invalid
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,19 @@ class Manifest:
 
     Args:
         builder: the task or command that made the set.
-        options: what it was given.
-        seed: start of its random numbers, where it drew any.
-        kind: what an instance is.
+        options: its options.
+        seed: its random seed, if it used one.
+        kind: kind of instance.
         instances: size of the pool.
-        shape: of one instance, ``[]`` for a text.
+        shape: shape of one instance, ``[]`` for a text.
         has_classes: whether the pool knows classes.
         exemplars: number of exemplars.
-        bag_entries: number of bag members in all.
+        bag_entries: total number of bag members.
         positives: number of exemplars with label 1.
-        witnesses: number of witnesses, ``None`` where they are not known.
+        witnesses: number of witnesses, ``None`` if unknown.
         has_groups: whether the exemplars have groups.
         files: size and hash of each file by name.
-        has_weights: whether the exemplars have weights; only written where they have.
+        has_weights: whether the exemplars have weights; written only if true.
         miv: version of the package that wrote it.
     """
 
@@ -72,14 +72,14 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Write ``manifest.json`` into a folder."""
         document = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        if not self.has_weights:  # as in sets from before there were any
+        if not self.has_weights:  # as in older sets
             del document["has_weights"]
         try:
             text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
             (folder / NAME).write_text(text + "\n", encoding="utf-8")
         except (TypeError, ValueError) as error:
             raise MIVError(
-                f"The options cannot be written as JSON: {error}. Expected numbers, strings, lists and dicts."
+                f"Could not write the options as JSON: {error}. Expected numbers, strings, lists and dicts."
             ) from error
 
     @classmethod
@@ -88,11 +88,11 @@ class Manifest:
         path = folder / NAME
         document = read_json_object(path, "Build the set again.")
         if document.get("format") != FORMAT:
-            raise MIVError(f"{path} is no manifest of a set: its format is not {FORMAT!r}.")
+            raise MIVError(f"{path} is not the manifest of a set: its format is not {FORMAT!r}.")
         if document.get("version") != VERSION:
             raise MIVError(
-                f"{path} has version {document.get('version')!r} of the format; this miv reads {VERSION}. "
-                "Use a miv that wrote it, or build the set again."
+                f"{path} has format version {document.get('version')!r}; this version of miv reads {VERSION}. "
+                "Use the version of miv that wrote it, or build the set again."
             )
         document = {"has_weights": False, **document}
         fields = {name: _field(path, document, name, check) for name, check in _CHECKS.items()}
@@ -168,7 +168,7 @@ def _field(
 ) -> Any:
     label = f"{where}.{name}" if where else name
     if name not in document:
-        raise MIVError(f"{path} has no {label!r}. The file is damaged; build the set again.")
+        raise MIVError(f"{path} has no {label!r}. The file is damaged. Build the set again.")
     expected = check(document[name])
     if expected is not None:
         raise MIVError(f"{path}: {label!r} is {str(document[name])[:60]!r}. Expected {expected}.")

@@ -1,4 +1,4 @@
-"""The Parquet tables of a saved set, and the way between their columns and arrays."""
+"""The Parquet tables of a saved set, and conversion between their columns and arrays."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 MAX_INDEX = 2**31 - 1  # indices are int32 on disk
 ROW_GROUP = 128 * 1024
-_FREE_BYTES = 64 << 20  # a column may always unpack to so many bytes,
-_LARGEST_RATIO = 1000  # or to so many times the size of its file
+_FREE_BYTES = 64 << 20  # a column may always unpack to this many bytes,
+_LARGEST_RATIO = 1000  # or to this many times the size of its file
 
 
 def write_table(exemplars: "ExemplarSet", path: Path) -> None:
     """Write ``exemplars.parquet``."""
     if max(len(exemplars.pool), len(exemplars.bag_index)) > MAX_INDEX:
-        raise MIVError(f"A set holds at most {MAX_INDEX} instances and bag entries. Save it in parts.")
+        raise MIVError(f"A set can have at most {MAX_INDEX} instances and bag entries. Save it in parts.")
     borders = pa.array(exemplars.bag_ptr.astype(np.int32))
     data = {
         "query": pa.array(exemplars.query.astype(np.int32)),
@@ -52,7 +52,7 @@ def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
         borders, found["witness"] = _read_lists(path, "witness", pa.bool_(), rows, entries, np.bool_)
         if not np.array_equal(borders, found["bag_ptr"]):
             row = int((borders != found["bag_ptr"]).argmax()) - 1
-            raise MIVError(f"{path}, row {row}: 'witness' is not as long as 'bag'.")
+            raise MIVError(f"{path}, row {row}: 'witness' and 'bag' have different lengths.")
     if manifest.has_groups:
         found["group"] = _read_texts(path, "group", rows)
     if manifest.has_weights:
@@ -61,7 +61,7 @@ def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
 
 
 def write_pool(pool: InstancePool, path: Path) -> None:
-    """Write ``pool.parquet``: the texts and the classes, as far as there are any."""
+    """Write ``pool.parquet``: the texts and the classes, if any."""
     data = {}
     if pool.kind == "text":
         data["text"] = _as_column("values", pool.values)
@@ -71,7 +71,7 @@ def write_pool(pool: InstancePool, path: Path) -> None:
 
 
 def read_pool(path: Path, manifest: Manifest) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Read ``pool.parquet`` as texts and classes, each ``None`` where there are none."""
+    """Read texts and classes from ``pool.parquet``; each is ``None`` if missing."""
     texts = classes = None
     if manifest.kind == "text":
         texts = _read_texts(path, "text", manifest.instances)
@@ -87,7 +87,7 @@ def _as_column(name: str, texts: NDArray[Any]) -> Any:
         halves = (row for row, text in enumerate(texts) if not text.isascii() and _has_half_pair(text))
         row = next(halves)
         raise MIVError(
-            f"{name}[{row}] is {texts[row][:60]!r}, which has half a surrogate pair. Expected text that UTF-8 can hold."
+            f"{name}[{row}] is {texts[row][:60]!r}, which has a lone surrogate. Expected valid UTF-8 text."
         ) from None
 
 
@@ -100,9 +100,9 @@ def _write(data: dict[str, Any], path: Path) -> None:
 
 
 def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> Iterator[Any]:
-    """Read one column, a row group at a time: to decode lists takes several times their size.
+    """Read one column, one row group at a time, because decoding lists takes several times their size.
 
-    Strings come as dictionaries, so that a text that a thousand rows share takes its place once.
+    Strings are dictionary-encoded, so that a text shared by a thousand rows is stored once.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -123,14 +123,14 @@ def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> It
                 yield piece
     except MIVError:
         raise
-    except Exception as error:  # pyarrow meets a damaged file with many kinds of exception
+    except Exception as error:  # pyarrow raises many types for damaged files
         raise MIVError(f"{path} cannot be read as Parquet: {error}. Build the set again.") from error
 
 
 def _check_size(path: Path, metadata: Any, name: str, rows: int, entries: int) -> None:
-    """Refuse a column that is far larger than the manifest says, from the file's own account of it.
+    """Raise an error if the file's metadata show a column far larger than the manifest says.
 
-    A few bytes of Parquet can stand for a billion equal numbers, so this comes before anything is decoded.
+    A few bytes of Parquet can encode a billion equal numbers, so this check comes before decoding.
     """
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
@@ -139,7 +139,7 @@ def _check_size(path: Path, metadata: Any, name: str, rows: int, entries: int) -
     if values > entries + rows:  # an empty cell counts as a value
         raise MIVError(
             f"{path} has {values} entries in {name!r}. The manifest says {entries or rows}; "
-            "the set is damaged, build it again."
+            "the set is damaged. Build it again."
         )
     decoded = sum(chunk.total_uncompressed_size for chunk in chunks)
     if decoded > max(_FREE_BYTES, _LARGEST_RATIO * path.stat().st_size):
@@ -154,7 +154,7 @@ def _read_numbers(path: Path, name: str, kind: Any, rows: int, dtype: Any) -> ND
 def _read_lists(
     path: Path, name: str, kind: Any, rows: int, entries: int, dtype: Any
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Read a column of lists as borders ``(E + 1,)`` and the entries of all rows ``(T,)``."""
+    """Read a column of lists as borders ``(E + 1,)`` and entries ``(T,)`` of all rows."""
     sizes, found = [], []
     for piece in _pieces(path, name, pa.list_(kind), rows, entries):
         borders = _as_array(piece.offsets)
@@ -167,7 +167,7 @@ def _read_lists(
 
 
 def _read_texts(path: Path, name: str, rows: int) -> NDArray[Any]:
-    """Read strings as an object array in which equal ones are one object, as many rows share few names."""
+    """Read strings as an object array that shares equal strings, because many rows share few names."""
     known: dict[str, str] = {}
     texts = []
     for piece in _pieces(path, name, pa.string(), rows):
@@ -180,11 +180,11 @@ def _read_texts(path: Path, name: str, rows: int) -> NDArray[Any]:
 def _as_array(piece: Any) -> NDArray[Any]:
     """View an Arrow array of numbers or bools without nulls as a NumPy array.
 
-    Not by ``to_numpy``, nor texts by ``dictionary_encode``: these import pandas and pyarrow.compute first,
-    which takes longer than to read the column.
+    Avoids ``to_numpy``, and ``dictionary_encode`` for texts: these first import pandas and pyarrow.compute,
+    which takes longer than reading the column.
     """
     data = piece.buffers()[1]
-    if data is None:  # there is none where the array is empty
+    if data is None:  # an empty array has no buffer
         return np.zeros(0, np.int64)
     place = slice(piece.offset, piece.offset + len(piece))
     if pa.types.is_boolean(piece.type):

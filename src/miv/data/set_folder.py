@@ -1,14 +1,14 @@
 """A set as a folder: ``exemplars.parquet``, the pool and ``manifest.json``.
 
-- ``exemplars.parquet``: one row an exemplar, with the columns ``query`` (int32), ``bag`` (list of int32),
-  ``label`` (int8), and where known ``witness`` (list of bool, as long as the bag), ``group`` (string) and ``weight``
+- ``exemplars.parquet``: one row per exemplar, with the columns ``query`` (int32), ``bag`` (list of int32),
+  ``label`` (int8), and if known ``witness`` (list of bool, as long as the bag), ``group`` (string) and ``weight``
   (double).
-- ``pool.npy``: images or features, one row an instance; mapped, not read, when a set is opened.
-- ``pool.parquet``: one row an instance, with the columns ``text`` (of texts) and ``class`` (where known).
+- ``pool.npy``: images or features, one row per instance; memory-mapped when a set is opened.
+- ``pool.parquet``: one row per instance, with the columns ``text`` (for texts) and ``class`` (if known).
 
 Opening a set checks the manifest, the hashes of the Parquet files, all counts, dtypes and indices, and the
-size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so that a large set opens at
-once; ``verify=True`` does: it compares their hash and looks for NaN. Nothing is ever unpickled.
+size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so that a large set opens
+instantly; ``verify=True`` checks their hash and looks for NaN. Nothing is ever unpickled.
 """
 
 from pathlib import Path
@@ -37,15 +37,15 @@ def save_set(
     seed: int | None,
     overwrite: bool = False,
 ) -> None:
-    """Write a set, whole or not at all.
+    """Save a set atomically.
 
     Args:
         exemplars: the set.
-        folder: where to; it must not exist yet, or be empty, or hold a set and ``overwrite`` be true.
+        folder: output folder; must be new or empty, or contain a set if ``overwrite`` is true.
         builder: the task or command that made the set, for the manifest.
-        options: what it was given, for the manifest.
-        seed: start of its random numbers, for the manifest.
-        overwrite: replace an older set, once the new one is whole.
+        options: its options, for the manifest.
+        seed: its random seed, for the manifest.
+        overwrite: replace an existing set once the new one is complete.
     """
     refuse_to_destroy(folder, overwrite=overwrite)
     with whole_folder(folder) as temporary:
@@ -55,8 +55,8 @@ def save_set(
 def write_set(
     exemplars: "ExemplarSet", folder: Path, *, builder: str, options: dict[str, Any], seed: int | None
 ) -> None:
-    """Write the files of a set into a folder that exists and is empty."""
-    from miv.data import parquet_columns  # not before a set is read or written: it needs pyarrow
+    """Write the files of a set to an existing empty folder."""
+    from miv.data import parquet_columns  # imported only here because it needs pyarrow
 
     pool = exemplars.pool
     pool.check_finite()
@@ -85,11 +85,11 @@ def write_set(
 
 
 def load_set(make: type["ExemplarSet"], folder: Path, *, verify: bool = False) -> "ExemplarSet":
-    """Open a saved set, make and check it; with ``verify`` also every value of a mapped pool."""
-    from miv.data import parquet_columns  # not before a set is read or written: it needs pyarrow
+    """Open and check a saved set; with ``verify``, also check every value of a mapped pool."""
+    from miv.data import parquet_columns  # imported only here because it needs pyarrow
 
     if not folder.is_dir():
-        raise MIVError(f"There is no folder {folder}. Expected one that `miv data` or ExemplarSet.save wrote.")
+        raise MIVError(f"There is no folder {folder}. Expected a folder written by `miv data` or ExemplarSet.save.")
     manifest = Manifest.read(folder)
     has_array, has_table = manifest.kind != "text", manifest.kind == "text" or manifest.has_classes
     _check_file(folder, manifest, TABLE)
@@ -117,7 +117,7 @@ def is_set(folder: Path) -> bool:
 
 
 def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] = ()) -> None:
-    """Refuse to write where something lies that is not a set, or a set without ``overwrite``."""
+    """Raise an error if the folder contains anything but a set, or a set without ``overwrite``."""
     with said_plainly(folder):
         _refuse_to_destroy(folder, overwrite=overwrite, splits=splits)
 
@@ -126,17 +126,16 @@ def _refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...]
     if not folder.exists() and not folder.is_symlink():
         return
     if not folder.is_dir() or folder.is_symlink():
-        raise MIVError(f"{folder} is not a folder. Expected a new name, or a folder that holds a set.")
+        raise MIVError(f"{folder} is not a folder. Expected a new name or a folder that contains a set.")
     foreign = _foreign_files(folder, splits)
     if foreign:
         raise MIVError(
-            f"{folder} holds {foreign[0]!r}, which is not part of a set, so it is not replaced. "
-            "Choose another folder, or move that away."
+            f"{folder} contains {foreign[0]!r}, which is not part of a set, so it is not overwritten. "
+            "Choose another folder, or move that file."
         )
     if any(folder.iterdir()) and not overwrite:
         raise MIVError(
-            f"{folder} already holds a set. Choose another folder, or replace it with --overwrite "
-            "(in Python overwrite=True)."
+            f"{folder} already contains a set. Choose another folder, or use --overwrite (overwrite=True in Python)."
         )
     refuse_current_folder(folder)
 
@@ -154,21 +153,21 @@ def _foreign_files(folder: Path, splits: tuple[str, ...]) -> list[str]:
 def _check_file(folder: Path, manifest: Manifest, name: str, *, content: bool = True) -> None:
     path = folder / name
     if name not in manifest.files:
-        raise MIVError(f"{folder / NAME} does not list {name}. The set is damaged; build it again.")
+        raise MIVError(f"{folder / NAME} does not list {name}. The set is damaged. Build it again.")
     if not path.is_file():
-        raise MIVError(f"{path} is missing. The set is damaged; build it again.")
+        raise MIVError(f"{path} is missing. The set is damaged. Build it again.")
     expected = manifest.files[name]
     try:
         size = path.stat().st_size
         if size != expected.bytes:
             raise MIVError(
-                f"{path} has {size} bytes. Expected {expected.bytes}, as the manifest says; "
-                "the file is damaged or was exchanged. Build the set again."
+                f"{path} has {size} bytes. Expected {expected.bytes} from the manifest; "
+                "the file is damaged or was replaced. Build the set again."
             )
         if content and sha256_of(path) != expected.sha256:
             raise MIVError(
-                f"{path} does not have the hash that the manifest gives; "
-                "the file is damaged or was exchanged. Build the set again."
+                f"{path} does not match its hash in the manifest; "
+                "the file is damaged or was replaced. Build the set again."
             )
     except OSError as error:
         raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
@@ -177,7 +176,7 @@ def _check_file(folder: Path, manifest: Manifest, name: str, *, content: bool = 
 def _map_array(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy meets a damaged header with many kinds of exception
+    except Exception as error:  # numpy raises many types for damaged headers
         raise MIVError(f"{path} is not a NumPy array: {error}. Build the set again.") from error
     expected = (manifest.instances, *manifest.shape)
     if not isinstance(array, np.memmap) or array.shape != expected:
@@ -196,6 +195,6 @@ def _check_counts(folder: Path, manifest: Manifest, exemplars: "ExemplarSet") ->
     for name, count in counted.items():
         if getattr(manifest, name) != count:
             raise MIVError(
-                f"{folder} holds {count} {name.replace('_', ' ')}. "
-                f"The manifest says {getattr(manifest, name)}; the set is damaged, build it again."
+                f"{folder} contains {count} {name.replace('_', ' ')}. "
+                f"The manifest says {getattr(manifest, name)}; the set is damaged. Build it again."
             )

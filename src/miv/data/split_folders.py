@@ -1,4 +1,4 @@
-"""A folder of splits: ``train``, ``validation`` and ``test``, each a set that stands on its own."""
+"""A folder of splits: ``train``, ``validation`` and ``test``, each an independent set."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from miv.io.whole_files import whole_folder
 SPLITS = ("train", "validation", "test")
 
 SPLIT_DRAW = len(SPLITS)
-"""The number, after those of the splits, of the random generator that deals out the splits themselves."""
+"""Index of the random generator that assigns the splits, after those of the splits themselves."""
 
 
 def save_splits(
@@ -23,18 +23,18 @@ def save_splits(
     seed: int | None,
     overwrite: bool = False,
 ) -> None:
-    """Write ``folder/<split>/`` for each split in one step: all of them, or nothing.
+    """Write ``folder/<split>/`` for all splits atomically.
 
     Args:
         sets: the sets by split, some or all of ``train``, ``validation``, ``test``.
-        folder: where to; it must not exist yet, or be empty, or hold sets and ``overwrite`` be true.
+        folder: output folder; must be new or empty, or contain sets if ``overwrite`` is true.
         builder: the task or command that made the sets, for the manifests.
-        options: what it was given, for the manifests.
-        seed: start of its random numbers, for the manifests.
-        overwrite: replace older sets, once the new ones are whole.
+        options: its options, for the manifests.
+        seed: its random seed, for the manifests.
+        overwrite: replace existing sets once the new ones are complete.
     """
     if not sets:
-        raise MIVError(f"There is no split to save. Expected some of {', '.join(SPLITS)}.")
+        raise MIVError(f"There are no splits to save. Expected some of {', '.join(SPLITS)}.")
     for split in sets:
         if split not in SPLITS:
             raise unknown_name("split", split, SPLITS)
@@ -47,20 +47,20 @@ def save_splits(
 
 
 def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
-    """Open the splits of a folder, in the order train, validation, test, as far as they are there."""
+    """Open the existing splits of a folder, in the order train, validation, test."""
     folder = Path(folder)
     found = [split for split in SPLITS if (folder / split).is_dir()]
     if not found:
         if is_set(folder):
-            hint = "It is one set; save one set per split, as in exemplars.save(folder / 'train')."
+            hint = "It is a single set. Save one set per split, as in exemplars.save(folder / 'train')."
         else:
-            hint = "`miv data from-folder` makes them from a folder per class, `miv data from-table` from a table."
-        raise MIVError(f"{folder} holds none of the folders {', '.join(SPLITS)}. {hint}")
+            hint = "`miv data from-folder` builds them from one folder per class, `miv data from-table` from a table."
+        raise MIVError(f"{folder} contains none of the folders {', '.join(SPLITS)}. {hint}")
     return {split: ExemplarSet.load(folder / split, verify=verify) for split in found}
 
 
 def load_split(folder: Path | str, split: str) -> ExemplarSet:
-    """Open one split of a folder of splits; where the folder is itself one set, that set."""
+    """Open one split of a folder of splits; if the folder is itself a set, open that set."""
     if is_set(Path(folder)):
         return ExemplarSet.load(folder)
     sets = load_splits(folder)

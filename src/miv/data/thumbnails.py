@@ -1,4 +1,4 @@
-"""Small pictures of instances: images as they are, feature vectors as a square of grey cells."""
+"""Small pictures of instances: images unchanged, feature vectors as a square of grey cells."""
 
 import base64
 import io
@@ -12,17 +12,17 @@ from PIL import Image
 
 from miv.data import InstancePool
 
-LARGEST_SIDE = 192  # pixels; enough to recognise a signature, and fifty exemplars stay a small file
+LARGEST_SIDE = 192  # pixels; enough to recognise a signature while fifty exemplars stay a small file
 
 
 class Thumbnails:
-    """Pictures of a pool's instances, of kind ``image`` or ``features``."""
+    """Pictures of a pool's instances of kind ``image`` or ``features``."""
 
     def __init__(self, pool: InstancePool) -> None:
         self.pool = pool
 
     def picture(self, instance: int) -> Image.Image:
-        """The instance as a picture of at most ``LARGEST_SIDE`` pixels a side."""
+        """The instance as a picture of at most ``LARGEST_SIDE`` pixels per side."""
         values = np.asarray(self.pool.values[instance])
         pixels = values if self.pool.kind == "image" else self._cells(values)
         picture = Image.fromarray(np.ascontiguousarray(pixels))
@@ -30,7 +30,7 @@ class Thumbnails:
         return picture
 
     def data_address(self, instance: int) -> str:
-        """The picture as the address of an HTML image that needs no other file."""
+        """The picture as a data URI for an HTML image."""
         file = io.BytesIO()
         self.picture(instance).save(file, "PNG")
         return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
@@ -44,7 +44,7 @@ class Thumbnails:
 
     @cached_property
     def _range(self) -> tuple[float, float]:
-        """Black and white for all vectors alike, so that they can be compared by eye."""
+        """The same black and white levels for all vectors, so that they can be compared by eye."""
         some = np.asarray(self.pool.values[:1000], dtype=np.float64)
         low, high = np.quantile(some, [0.01, 0.99])
         return float(low), float(high)

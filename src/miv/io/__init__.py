@@ -1,1 +1,1 @@
-"""Files: read with suspicion, written whole or not at all."""
+"""Files: validated when read, written atomically."""

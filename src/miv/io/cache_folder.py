@@ -1,11 +1,11 @@
-"""Where things are kept that can be made again: features, and sets that a command built on its way."""
+"""The cache: features, and sets built by a command, all of which can be recomputed."""
 
 import os
 from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """The folder ``MIV_CACHE_DIR`` names, or ``miv`` in the user's cache."""
+    """The folder in ``MIV_CACHE_DIR``, or ``miv`` in the user's cache."""
     named = os.environ.get("MIV_CACHE_DIR")
     if named:
         return Path(named)
@@ -13,5 +13,5 @@ def cache_folder() -> Path:
 
 
 def feature_folder(cache: Path | None = None) -> Path:
-    """The folder of features within a cache, by default within ``cache_folder()``; `miv train` writes them there."""
+    """The features folder in a cache, by default ``cache_folder()``; `miv train` writes to it."""
     return (cache or cache_folder()) / "features"

@@ -1,4 +1,4 @@
-"""Numbers that are checked before they are believed, and small dataclasses as JSON objects that carry their name."""
+"""Validated numbers, and small dataclasses as JSON objects with their name."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 def finite_number(
     what: str, given: object, *, low: float = -math.inf, high: float = math.inf, above: float = -math.inf
 ) -> float:
-    """Return a number from ``low`` to ``high``, and above ``above``, as a float; refuse anything else.
+    """Return a number from ``low`` to ``high``, and above ``above``, as a float; anything else is an error.
 
     >>> finite_number("threshold", 1, low=0.0, high=1.0)
     1.0
@@ -32,8 +32,8 @@ def finite_number(
     if isinstance(given, int | float) and not isinstance(given, bool):
         try:
             number = float(given)
-        except OverflowError:  # JSON allows whole numbers of any length
-            shown = "a number of more than 308 digits"
+        except OverflowError:  # JSON allows integers of any length
+            shown = "a number with more than 308 digits"
     if math.isfinite(number) and low <= number <= high and number > above:
         return number
     bounds = [f" from {low:g}"] if low > -math.inf else [f" above {above:g}"] if above > -math.inf else []
@@ -42,12 +42,12 @@ def finite_number(
 
 
 class Tagged:
-    """A dataclass with a name, by which it is found again among its like."""
+    """A dataclass with a name that identifies its type in JSON."""
 
     name: ClassVar[str]
 
     def document(self) -> dict[str, Any]:
-        """Return the name and the parameters as plain values, for JSON."""
+        """Return the name and parameters as plain values, for JSON."""
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]  # every subclass is a dataclass
 
 
@@ -55,7 +55,7 @@ TaggedType = TypeVar("TaggedType", bound=Tagged)
 
 
 def from_document(document: object, kinds: Mapping[str, type[TaggedType]], what: str) -> TaggedType:
-    """Return the object that ``Tagged.document`` described, one of ``kinds``; refuse anything else."""
+    """Return the object of one of ``kinds`` described by ``Tagged.document``; anything else is an error."""
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
         raise MIVError(f"The {what} is {str(document)[:80]!r}. Expected an object with a name.")
     parameters = dict(document)
@@ -64,5 +64,5 @@ def from_document(document: object, kinds: Mapping[str, type[TaggedType]], what:
         raise unknown_name(what, name, kinds)
     try:
         return kinds[name](**parameters)
-    except TypeError as error:  # a parameter too few, too many, or of another type
-        raise MIVError(f"The parameters of the {what} {name!r} do not fit: {error}.") from error
+    except TypeError as error:  # a missing, extra or wrongly typed parameter
+        raise MIVError(f"Invalid parameters for the {what} {name!r}: {error}.") from error

@@ -1,4 +1,4 @@
-"""Downloads that go on where they stopped and are believed only when size and hash are right."""
+"""Downloads that resume where they stopped and must match a size and hash."""
 
 import hashlib
 import http.client
@@ -18,7 +18,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file at an address, with the size and hash that it must have."""
+    """A file at a URL, with its expected size and hash."""
 
     url: str
     size: int
@@ -26,15 +26,15 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """The name under which it is stored."""
+        """File name to store it under."""
         return self.url.rsplit("/", 1)[-1]
 
 
 def fetch(file: RemoteFile, folder: Path, progress: Progress) -> Path:
     """Download a file into ``folder`` and return its path.
 
-    What has arrived stays in ``<name>.part`` when the connection breaks or the program is stopped, and is not
-    asked for again. The file gets its name only when it is whole.
+    A partial download stays in ``<name>.part`` when the connection breaks or the program stops, and is not
+    downloaded again. The file gets its final name only when complete.
     """
     target = folder / file.name
     part = folder / f"{file.name}.part"
@@ -46,12 +46,12 @@ def fetch(file: RemoteFile, folder: Path, progress: Progress) -> Path:
         _check_hash(part, file)
         part.replace(target)
     except OSError as error:
-        raise MIVError(f"{part} cannot be written: {error.strerror or error}.") from error
+        raise MIVError(f"Could not write {part}: {error.strerror or error}.") from error
     return target
 
 
 def _fill(part: Path, file: RemoteFile, progress: Progress) -> None:
-    """Ask for the missing rest until it is there or nothing more arrives."""
+    """Request the missing part until the file is complete or nothing more arrives."""
     problem = ""
     with progress.step(f"Downloading {file.name} (bytes)", total=file.size) as advance:
         have = part.stat().st_size if part.exists() else 0
@@ -62,10 +62,10 @@ def _fill(part: Path, file: RemoteFile, progress: Progress) -> None:
                 _ask_for_rest(part, have, file)
                 problem = "the connection was closed early"
             except urllib.error.HTTPError as error:
-                problem = f"the server answers {error.code} {error.reason}"
+                problem = f"the server returned {error.code} {error.reason}"
                 if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                     problem = "the server's file is shorter"
-                    part.unlink()  # asking again would end here again; the next run starts anew
+                    part.unlink()  # resuming would fail again; the next run starts over
                     have = 0
                     break
             except urllib.error.URLError as error:
@@ -78,8 +78,8 @@ def _fill(part: Path, file: RemoteFile, progress: Progress) -> None:
             have = now
     if have != file.size:
         raise MIVError(
-            f"{file.url} could not be downloaded: {problem}; {have:,} of {file.size:,} bytes are here. "
-            f"Try again to go on from there, or put the file into {part.parent} by hand."
+            f"Could not download {file.url}: {problem}; got {have:,} of {file.size:,} bytes. "
+            f"Try again to resume, or put the file in {part.parent} yourself."
         )
 
 
@@ -90,13 +90,13 @@ def _ask_for_rest(part: Path, have: int, file: RemoteFile) -> None:
     with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
         resumed = answer.status == http.HTTPStatus.PARTIAL_CONTENT
         if resumed and not str(answer.headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
-            raise http.client.HTTPException("the server sent another part than asked for")
+            raise http.client.HTTPException("the server sent the wrong part of the file")
         with part.open("ab" if resumed else "wb") as out:
             _copy(answer, out, file.size - (have if resumed else 0))
 
 
 def _copy(answer: Any, out: Any, missing: int) -> None:
-    """Copy at most one byte more than is missing: a file that is too long is found without storing it all."""
+    """Copy at most one byte more than is missing: this detects a file that is too long without storing all of it."""
     missing += 1
     while missing > 0 and (block := answer.read(min(_BLOCK, missing))):
         out.write(block)
@@ -110,5 +110,5 @@ def _check_hash(part: Path, file: RemoteFile) -> None:
         part.unlink()
         raise MIVError(
             f"{file.url} is not the expected file: its sha256 is {found}, expected {file.sha256}. "
-            "It was deleted; try again, or get the file from elsewhere."
+            "It was deleted. Try again, or get the file from elsewhere."
         )

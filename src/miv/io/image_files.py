@@ -1,4 +1,4 @@
-"""Image files from outside, read with suspicion: nothing is decoded before its header has been believed."""
+"""Read untrusted image files: the header is checked before anything is decoded."""
 
 import warnings
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from miv.errors import MIVError
 
 MAX_PIXELS = 50_000_000
-"""The largest image that is decoded, in pixels (7,000 × 7,000). A bigger one is refused from its header."""
+"""Maximum number of pixels of an image (7,000 × 7,000), checked in the header."""
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"})
-"""File names that are taken for images, in lower case."""
+"""Suffixes of image files, in lower case."""
 
 Fit = Literal["stretch", "crop", "pad"]
 
-# Pillow knows many more, some of which start other programs (EPS) or are rarely tested; none is needed here.
+# Pillow supports many more; some run other programs (EPS) or are rarely tested, and none is needed here.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _EXIF_ORIENTATION = 0x0112
-_TWELVE_BITS = 4095  # a 16-bit image that never goes above holds fewer bits, and would turn almost black
+_TWELVE_BITS = 4095  # a 16-bit image below this level uses fewer bits and would turn almost black
 
 
 def read_image(
@@ -37,17 +37,17 @@ def read_image(
     """Return the pixels of an image file, ``(H, W)`` in grey or ``(H, W, 3)`` in colour.
 
     The camera's orientation (EXIF) is applied, transparent parts become white, 16-bit grey becomes 8-bit, and
-    of an animation the first picture counts. Grey levels whose white is not known (12 or 32 bits, floating point)
-    are refused.
+    only the first frame of an animation is read. An unknown white level (12 or 32 bits, floating point)
+    is an error.
 
     Args:
         path: the file.
-        size: the wanted ``(height, width)``; ``None`` keeps the file's own.
+        size: target ``(height, width)``; ``None`` keeps the original size.
         colour: three channels instead of one.
-        fit: how another shape becomes ``size``: ``stretch`` it, ``crop`` the middle, or ``pad`` with black.
+        fit: how to fit another shape to ``size``: ``stretch``, ``crop`` to the centre, or ``pad`` with black.
 
     Raises:
-        MIVError: naming the file, where it is missing, truncated, not an image, or above ``MAX_PIXELS``.
+        MIVError: if the file is missing, truncated, not an image, or above ``MAX_PIXELS``.
     """
     with _opened(Path(path)) as image:
         return image_pixels(image, size=size, colour=colour, fit=fit)
@@ -56,14 +56,14 @@ def read_image(
 def image_pixels(
     image: Image.Image, *, size: tuple[int, int] | None = None, colour: bool = False, fit: Fit = "stretch"
 ) -> NDArray[np.uint8]:
-    """Return the pixels of a Pillow image as ``read_image`` does those of a file.
+    """Return the pixels of a Pillow image, as ``read_image`` does for a file.
 
     Raises:
-        ValueError: where it is above ``MAX_PIXELS``, or what is white is not known.
+        ValueError: if it is above ``MAX_PIXELS``, or its white level is unknown.
     """
     if image.width * image.height > MAX_PIXELS:
-        raise ValueError(f"it has {image.width:,} × {image.height:,} pixels; at most {MAX_PIXELS:,} are read")
-    # Pillow calls the 16 bits of these formats "I" too; there white is 65,535 by definition.
+        raise ValueError(f"it has {image.width:,} × {image.height:,} pixels; the maximum is {MAX_PIXELS:,}")
+    # Pillow also uses mode "I" for 16-bit images in these formats; their white is 65,535 by definition.
     deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in {"PNG", "PPM"})
     upright = ImageOps.exif_transpose(image)
     picture = _to_mode(_eight_bit(upright, deep=deep), "RGB" if colour else "L")
@@ -73,10 +73,10 @@ def image_pixels(
 
 
 def image_size(path: str | PathLike[str]) -> tuple[int, int]:
-    """Return the ``(height, width)`` that ``read_image`` gives, from the header alone."""
+    """Return the ``(height, width)`` of ``read_image``, reading only the header."""
     with _opened(Path(path)) as image:
         width, height = image.size
-        # Pillow has turned the size of a TIFF already.
+        # Pillow already applies the orientation to the size of a TIFF.
         turned = (
             image.format != "TIFF"
             and "exif" in image.info
@@ -87,14 +87,14 @@ def image_size(path: str | PathLike[str]) -> tuple[int, int]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
-    """Open an image whose header is sound; whatever then goes wrong becomes one error naming the file."""
+    """Open an image with a valid header; any later failure becomes one error that names the file."""
     try:
-        if not path.is_file():  # a folder, or a pipe that would never end
+        if not path.is_file():  # a folder, or an endless pipe
             what = "is not a file" if path.exists() else "does not exist"
             raise MIVError(f"{path}: this image {what}. Give the path of an image file.")
-        # An open file, not a path: from a path Pillow maps plain TIFFs and then loses their orientation.
+        # Pass an open file: from a path, Pillow maps plain TIFFs and loses their orientation.
         with path.open("rb") as file, warnings.catch_warnings():
-            # Our limit is lower than the one Pillow warns at; odd metadata does not matter, odd pixels raise.
+            # Our limit is below Pillow's warning level; odd metadata does not matter, and odd pixels raise.
             warnings.simplefilter("ignore")
             with Image.open(file, formats=_FORMATS) as image:
                 width, height = image.size
@@ -107,25 +107,25 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         raise _too_large(path, "far too many pixels") from error
     except UnidentifiedImageError as error:
         raise MIVError(
-            f"{path}: not an image that can be read, or damaged at its beginning. "
+            f"{path}: not a readable image, or its header is damaged. "
             f"Expected one of {', '.join(_FORMATS)}; convert or remove the file."
         ) from error
     except MemoryError as error:
         raise MIVError(f"{path}: not enough memory to read this image. Make it smaller.") from error
     except Exception as error:  # Pillow's decoders raise many types on damaged files
         raise MIVError(
-            f"{path}: this image cannot be read, is truncated or damaged ({error}). Replace or remove it."
+            f"{path}: the image is unreadable, truncated or damaged ({error}). Replace or remove it."
         ) from error
 
 
 def _too_large(path: Path, what: str) -> MIVError:
-    return MIVError(f"{path}: the image has {what}; at most {MAX_PIXELS:,} are read. Make it smaller first.")
+    return MIVError(f"{path}: the image has {what}; the maximum is {MAX_PIXELS:,}. Make it smaller.")
 
 
 def _eight_bit(image: Image.Image, *, deep: bool) -> Image.Image:
-    """Make grey of more than 8 bits 8-bit, which Pillow would clip at 255; refuse a range that is a guess."""
+    """Convert grey with more than 8 bits, which Pillow would clip at 255, to 8-bit; an unknown range is an error."""
     if image.mode == "F":
-        raise ValueError("its grey levels are floating point numbers without a known range; save it as 8-bit")
+        raise ValueError("its grey levels are floating point numbers of unknown range; save it as 8-bit")
     if not image.mode.startswith("I"):
         return image
     levels = np.asarray(image)
@@ -136,7 +136,7 @@ def _eight_bit(image: Image.Image, *, deep: bool) -> Image.Image:
         return Image.fromarray(levels.astype(np.uint8))
     bits = "16-bit" if deep else "32-bit"
     raise ValueError(
-        f"its {bits} grey levels go from {lowest:,} to {highest:,}, which leaves open what is white; save it as 8-bit"
+        f"its {bits} grey levels go from {lowest:,} to {highest:,}, so its white level is unknown; save it as 8-bit"
     )
 
 

@@ -1,4 +1,4 @@
-"""One instance, or a folder of them, from files, texts and vectors as people have them; checked before believed."""
+"""Read and check instances from files, folders, texts and vectors."""
 
 from numbers import Real
 from os import PathLike
@@ -12,10 +12,10 @@ from miv.errors import MIVError
 from miv.io.image_files import IMAGE_SUFFIXES
 
 MAX_TEXT_BYTES = 1_000_000
-"""The largest text file that is read as one instance."""
+"""Maximum size of a text file read as one instance."""
 
 MAX_BAG_BYTES = 100_000_000
-"""The largest text file that is read as a bag, one instance per line."""
+"""Maximum size of a text file read as a bag, one instance per line."""
 
 InstanceKind = Literal["image", "text", "features"]
 
@@ -24,19 +24,19 @@ SUFFIXES: dict[InstanceKind, frozenset[str]] = {
     "text": frozenset({".txt"}),
     "features": frozenset({".npy"}),
 }
-"""How the names of files that hold instances end, in lower case."""
+"""Suffixes of instance files, in lower case."""
 
 
 def is_folder(path: str | PathLike[str]) -> bool:
-    """Whether there is a folder of that name; a long text is none."""
+    """Whether there is a folder of that name; false for a long text."""
     try:
         return Path(path).is_dir()
-    except (OSError, ValueError):  # too long for a name, or with a character that none may have
+    except (OSError, ValueError):  # too long for a name, or with an invalid character
         return False
 
 
 def is_file(path: str | PathLike[str]) -> bool:
-    """Whether there is a file of that name; a long text is none."""
+    """Whether there is a file of that name; false for a long text."""
     try:
         return Path(path).is_file()
     except (OSError, ValueError):
@@ -44,7 +44,7 @@ def is_file(path: str | PathLike[str]) -> bool:
 
 
 def files_in(folder: Path, kind: InstanceKind) -> list[Path]:
-    """Return the instances in a folder, by name; what is hidden or of another kind is not looked at."""
+    """Return the instances in a folder, sorted by name; hidden files and other kinds are ignored."""
     suffixes = SUFFIXES[kind]
     files = [
         entry
@@ -52,23 +52,23 @@ def files_in(folder: Path, kind: InstanceKind) -> list[Path]:
         if entry.suffix.lower() in suffixes and not entry.name.startswith(".") and entry.is_file()
     ]
     if not files:
-        hint = " If these words are meant themselves, put them in a table of instances with the column text." * (
+        hint = " If this is a text rather than a folder, put it in a table of instances with the column text." * (
             kind == "text"
         )
         raise MIVError(
-            f"The folder {folder} holds no instance for this verifier ({', '.join(sorted(suffixes))}).{hint}"
+            f"The folder {folder} contains no instances for this verifier ({', '.join(sorted(suffixes))}).{hint}"
         )
     return files
 
 
 def check_text(text: str, place: str) -> str:
-    """Return a text that has something in it and can be written as UTF-8."""
+    """Return a text that is not empty and is valid UTF-8."""
     if not text.strip():
-        raise MIVError(f"{place}: an empty text. Every instance needs some text; remove this one.")
+        raise MIVError(f"{place}: the text is empty. Every instance needs some text; remove this one.")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise MIVError(f"{place}: the text has half a character (a lone surrogate) at {error.start}.") from error
+        raise MIVError(f"{place}: the text has a lone surrogate at position {error.start}.") from error
     return text
 
 
@@ -80,15 +80,15 @@ def check_vector(numbers: Any, place: str) -> NDArray[np.float32]:
     elif isinstance(numbers, list | tuple):
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, Real):
-                raise MIVError(f"{place}: a vector must be a list of numbers; it holds {short(number)}.")
+                raise MIVError(f"{place}: a vector must be a list of numbers; it contains {short(number)}.")
     else:
-        raise MIVError(f"{place}: expected a vector, a list of numbers, found {short(numbers)}.")
+        raise MIVError(f"{place}: expected a vector (a list of numbers), got {short(numbers)}.")
     try:
         with np.errstate(over="ignore"):
-            # Adding zero turns -0.0 into 0.0, so that equal vectors are also the same bytes.
+            # Adding zero turns -0.0 into 0.0, so that equal vectors have equal bytes.
             vector = np.asarray(numbers, dtype=np.float32) + np.float32(0)
     except (ValueError, TypeError, OverflowError) as error:
-        raise MIVError(f"{place}: these are not numbers that fit a float: {error}.") from error
+        raise MIVError(f"{place}: these numbers do not fit a float: {error}.") from error
     if vector.ndim != 1 or not len(vector):
         raise MIVError(f"{place}: a vector must be one row of numbers; its shape is {vector.shape}.")
     finite = np.isfinite(vector)
@@ -101,8 +101,8 @@ def check_vector(numbers: Any, place: str) -> NDArray[np.float32]:
 
 
 def read_text_file(path: Path) -> str:
-    """Return a text file as one instance, without the white space around it."""
-    too_long = "one instance is one short text. Cut it up first."
+    """Return a text file as one instance, with surrounding white space removed."""
+    too_long = "an instance must be a short text. Split it first."
     return check_text(_decoded(path, _read_bytes(path, MAX_TEXT_BYTES, too_long)).strip(), str(path))
 
 
@@ -112,11 +112,11 @@ def is_text_file(path: str | PathLike[str]) -> bool:
 
 
 def read_text_lines(path: Path) -> list[str]:
-    """Return a text file as a bag, one instance per line; lines of nothing but white space are left out."""
-    content = _read_bytes(path, MAX_BAG_BYTES, "which is much for one bag. Cut it up first.")
+    """Return a text file as a bag, one instance per line; blank lines are skipped."""
+    content = _read_bytes(path, MAX_BAG_BYTES, "too long for one bag. Split it first.")
     lines = [line.strip() for line in _decoded(path, content).split("\n")]
     if not any(lines):
-        raise MIVError(f"{path}: an empty file. Expected a bag, one text per line.")
+        raise MIVError(f"{path}: the file is empty. Expected a bag with one text per line.")
     return [line for line in lines if line]
 
 
@@ -135,19 +135,19 @@ def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
     try:
         if path.exists() and not path.is_file():  # a folder, or a pipe that would never end
             raise MIVError(f"{path}: not a file. Expected a NumPy file of features.")
-        # Mapped, so that a header that promises more numbers than the file has allocates nothing.
+        # Mapped, so that a false header cannot allocate memory.
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except MIVError:
         raise
     except FileNotFoundError as error:
-        raise MIVError(f"{path}: this file of features does not exist.") from error
+        raise MIVError(f"{path}: the features file does not exist.") from error
     except Exception as error:  # damaged headers raise many types
         raise MIVError(
             f"{path}: not a NumPy file of numbers, or damaged ({error}). Save it with numpy.save."
         ) from error
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim not in {1, 2} or not array.size:
         found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
-        raise MIVError(f"{path}: expected numbers of shape (C,) or (N, C), found {found}.")
+        raise MIVError(f"{path}: expected numbers of shape (C,) or (N, C), got {found}.")
     if array.ndim == 1:
         return [check_vector(np.array(array), str(path))]
     return [check_vector(np.array(row), f"{path}, row {number}") for number, row in enumerate(array)]
@@ -162,13 +162,13 @@ def _read_bytes(path: Path, limit: int, too_long: str) -> bytes:
     except MIVError:
         raise
     except (OSError, ValueError) as error:
-        raise MIVError(f"{path}: cannot be read ({error}).") from error
+        raise MIVError(f"Could not read {path}: {error}.") from error
     if len(content) > limit:
         raise MIVError(f"{path}: longer than {limit:,} bytes; {too_long}")
     return content
 
 
 def short(value: Any) -> str:
-    """Show a value in a message, cut where it is long."""
+    """Format a value for a message, truncated if long."""
     shown = repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,4 +1,4 @@
-"""Lines from outside, of JSON most of all: none too long, and errors that name the file and the line."""
+"""Read untrusted lines, mostly JSON, with a maximum length and errors that name the file and line."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 from miv.errors import MIVError
 
 MAX_LINE_BYTES = 64_000_000
-"""The longest line that is read."""
+"""Maximum length of a line."""
 
 
 def bad_line(source: str | Path, line: int, problem: str) -> MIVError:
@@ -17,7 +17,7 @@ def bad_line(source: str | Path, line: int, problem: str) -> MIVError:
 
 
 def parse_json(text: str, place: str) -> Any:
-    """Return what a piece of JSON says; numbers that JSON does not have (NaN, Infinity) are refused.
+    """Parse JSON; NaN and Infinity are errors.
 
     >>> parse_json('{"claim": "Snow', "claims.jsonl, line 7")
     Traceback (most recent call last):
@@ -33,8 +33,8 @@ def parse_json(text: str, place: str) -> Any:
         raise MIVError(f"{place}: broken JSON at character {error.pos + 1}: {error.msg}.") from error
     except MIVError:
         raise
-    except (ValueError, RecursionError) as error:  # thousands of digits, or of brackets
-        raise MIVError(f"{place}: JSON that cannot be read ({error}).") from error
+    except (ValueError, RecursionError) as error:  # thousands of digits or brackets
+        raise MIVError(f"{place}: could not read the JSON ({error}).") from error
 
 
 def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any]:
@@ -44,28 +44,28 @@ def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any
     {'claim': 'Snow is white.'}
     """
     try:
-        # Told that it is UTF-8, json does not guess at UTF-16 in bytes that happen to hold zeros.
+        # Decode as UTF-8 first, or json guesses UTF-16 for bytes with zeros.
         text = content.decode("utf-8-sig" if line == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise bad_line(source, line, _not_utf8(content, error)) from error
     row = parse_json(text, f"{source}, line {line}")
     if not isinstance(row, dict):
-        raise bad_line(source, line, f"expected one JSON object {{...}} a line, found {type(row).__name__}.")
+        raise bad_line(source, line, f"expected one JSON object {{...}} per line, got {type(row).__name__}.")
     return row
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Go through the objects of a file with their line numbers; empty lines are skipped."""
+    """Yield the objects of a file with their line numbers; empty lines are skipped."""
     try:
         for number, content in _raw_lines(path):
             if content.strip():
                 yield number, parse_object(content, path, number)
     except OSError as error:
-        raise MIVError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Go through the lines of a UTF-8 file, with their numbers from 1."""
+    """Yield the lines of a UTF-8 file with their numbers from 1."""
     for number, content in _raw_lines(path):
         try:
             yield number, content.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -88,7 +88,7 @@ def _not_utf8(content: bytes, error: UnicodeDecodeError) -> str:
 
 
 def text_field(row: dict[str, Any], field: str, source: str | Path, line: int) -> str:
-    """The text in a field, which must be there and hold something that can be stored as UTF-8."""
+    """The text in a field, which must exist, be non-empty and be valid UTF-8."""
     if field not in row:
         known = ", ".join(sorted(row)) or "none"
         raise bad_line(source, line, f"there is no field {field!r}; the fields are: {known}.")
@@ -96,11 +96,11 @@ def text_field(row: dict[str, Any], field: str, source: str | Path, line: int) -
 
 
 def checked_text(value: Any, what: str, source: str | Path, line: int) -> str:
-    """``value`` if it is a text with something in it; ``what`` names it in the error."""
+    """Return ``value`` if it is a non-empty text; ``what`` names it in the error."""
     if not isinstance(value, str) or not value.strip():
-        raise bad_line(source, line, f"{what} must be a text, found {str(value)[:60]!r}.")
+        raise bad_line(source, line, f"{what} must be a text, got {str(value)[:60]!r}.")
     try:
         value.encode("utf-8")
-    except UnicodeEncodeError as error:  # JSON may spell half a character, such as "\ud800"
-        raise bad_line(source, line, f"{what} holds half of a Unicode surrogate pair.") from error
+    except UnicodeEncodeError as error:  # JSON can encode a lone surrogate, such as "\ud800"
+        raise bad_line(source, line, f"{what} contains a lone Unicode surrogate.") from error
     return value

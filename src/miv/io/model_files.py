@@ -1,4 +1,4 @@
-"""Reading a verifier's ``config.json`` and ``model.safetensors`` without believing them unchecked."""
+"""Read and validate a verifier's ``config.json`` and ``model.safetensors``."""
 
 import hashlib
 from collections.abc import Mapping
@@ -23,32 +23,34 @@ _MOST_UNSAVED_BYTES = 100_000_000
 
 
 def find_verifier(folder: Path) -> Path:
-    """The folder of the verifier that a folder means: the final one of a run of ``miv train``, or itself."""
+    """The verifier folder: the final verifier of a ``miv train`` run, or the folder itself."""
     if not (folder / RUN_NAME).is_file():
         return folder
     if not (folder / VERIFIER_NAME).is_dir():
         raise MIVError(
-            f"{folder} is a run that is not done, and has no {VERIFIER_NAME}/ yet. Go on with it "
-            "(miv train … --resume), or load the best so far: checkpoints/<stage>/best in it."
+            f"{folder} is an unfinished run without {VERIFIER_NAME}/. Resume it "
+            "(miv train … --resume), or load its best verifier so far from checkpoints/<stage>/best."
         )
     return folder / VERIFIER_NAME
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read and check a verifier's configuration, less the two keys that say what kind of file it is."""
+    """Read and check a verifier's configuration, without the two keys for the file format."""
     config = read_json_object(
         path, f"Expected a folder made by Verifier.save_pretrained, with {CONFIG_NAME} and {WEIGHTS_NAME}."
     )
     if config.pop("format", None) != FORMAT:
-        raise MIVError(f'{path} has no "format": "{FORMAT}". It belongs to some other kind of model.')
+        raise MIVError(f'{path} has no "format": "{FORMAT}". It belongs to another kind of model.')
     version = config.pop("format_version", None)
     if version != FORMAT_VERSION:
-        raise MIVError(f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}; update miv for a later one.")
-    return {"start": "paper", **config}  # verifiers from before there was another one do not name it
+        raise MIVError(
+            f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}. Update miv to read later versions."
+        )
+    return {"start": "paper", **config}  # older verifiers do not store it
 
 
 def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
-    """Return the weights of a safetensors file that fits ``outline``, made on the meta device, exactly."""
+    """Return the weights of a safetensors file that exactly matches ``outline``, a module on the meta device."""
     if not path.is_file():
         raise MIVError(
             f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files such as "
@@ -57,17 +59,17 @@ def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
     weights = load_weights(path)
     _check_fit(path, weights, outline.state_dict())
     _check_unsaved(path, weights, outline)
-    # Copied to memory of torch's own, which is aligned as a file's is not: otherwise sums differ in their last bit.
+    # Copy to torch's own memory, which is aligned, unlike the file's: otherwise sums differ in the last bit.
     return {name: tensor.clone() for name, tensor in weights.items()}
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """All that a safetensors file holds."""
+    """All tensors of a safetensors file."""
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise MIVError(
-            f"{path} is not a whole safetensors file ({error}). It is damaged or cut off; copy it anew."
+            f"{path} is not a complete safetensors file ({error}). It is damaged or truncated. Copy it again."
         ) from error
 
 
@@ -89,8 +91,8 @@ def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tenso
     missing, surplus = sorted(expected.keys() - weights.keys()), sorted(weights.keys() - expected.keys())
     if missing or surplus:
         raise MIVError(
-            f"{path} does not fit {CONFIG_NAME}: it lacks {missing[:3] or 'nothing'} and has the unexpected "
-            f"{surplus[:3] or 'nothing'}. The two files must come from one save."
+            f"{path} does not match {CONFIG_NAME}: missing {missing[:3] or 'nothing'}, unexpected "
+            f"{surplus[:3] or 'nothing'}. Both files must come from the same save."
         )
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if len(dtypes) != 1 or not dtypes <= _FLOATS:
@@ -104,11 +106,13 @@ def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tenso
                 f"Expected {wanted.dtype} {tuple(wanted.shape)}, as {CONFIG_NAME} says."
             )
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise MIVError(f"{path}: {name} has values that are NaN or infinite. The training went wrong.")
+            raise MIVError(f"{path}: {name} has NaN or infinite values. Training failed; train again.")
 
 
 def _check_unsaved(path: Path, weights: dict[str, Tensor], outline: nn.Module) -> None:
-    """Refuse buffers that are not in the file and yet would need far more memory than all that is."""
+    """Raise an error if buffers that are not in the file need far more memory than the file."""
     unsaved = sum(buffer.nbytes for name, buffer in outline.named_buffers() if name not in weights)
     if unsaved > sum(tensor.nbytes for tensor in weights.values()) + _MOST_UNSAVED_BYTES:
-        raise MIVError(f"{path}: {CONFIG_NAME} asks for {unsaved:,} bytes beside the weights. It cannot be meant so.")
+        raise MIVError(
+            f"{path}: {CONFIG_NAME} needs {unsaved:,} bytes besides the weights. The file is probably damaged."
+        )

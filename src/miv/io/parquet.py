@@ -1,7 +1,7 @@
-"""The library of Parquet files, imported in one place: where it is missing, the error says what to install.
+"""Import pyarrow in one place; if it is missing, the error says what to install.
 
-Reading text tables, images and verifiers does without it, so whoever imports this module does so inside a function,
-or is itself imported only where a Parquet file is read or written.
+Reading text tables, images and verifiers does not need it, so import this module inside a function,
+or in a module that is imported only to read or write Parquet files.
 """
 
 from miv.errors import needs_extra

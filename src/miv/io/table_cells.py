@@ -1,4 +1,4 @@
-"""What the cells of a table mean: lists, labels, witnesses, ids, and what kind of instance a cell is."""
+"""Parse table cells: lists, labels, witnesses, ids, and kinds of instances."""
 
 from typing import Any
 
@@ -8,11 +8,13 @@ from miv.io.instance_files import InstanceKind, short
 from miv.io.json_lines import parse_json
 
 SEPARATOR = "|"
-_TWO_FORMS = "Numbers are positions from 0, each given once; flags are one true or false a member, as in [true, false]."
+_TWO_FORMS = (
+    "Numbers are positions from 0, each given once; flags are one true or false per member, as in [true, false]."
+)
 
 
 def parse_list(cell: Any, what: str, place: str) -> list[Any]:
-    """Return a list: as it is, or from a string that is a JSON list or has its parts separated by ``|``.
+    """Return a list unchanged, or parse a JSON list or a string with parts separated by ``|``.
 
     >>> parse_list("a.png | b.png", "bag", "line 2"), parse_list('["a|b", "c"]', "bag", "line 2")
     (['a.png', 'b.png'], ['a|b', 'c'])
@@ -28,34 +30,34 @@ def parse_list(cell: Any, what: str, place: str) -> list[Any]:
     if isinstance(cell, tuple):
         return list(cell)
     if not isinstance(cell, list):
-        raise MIVError(f"{place}: the {what} must be a list, or a string such as 'a|b'; found {short(cell)}.")
+        raise MIVError(f"{place}: the {what} must be a list, or a string such as 'a|b'; got {short(cell)}.")
     return cell
 
 
 def separator_hint(cell: str) -> str:
-    """What to say of a cell that names nothing, where it looks like a list with another separator; else "".
+    """A hint for an unknown cell that looks like a list with another separator; else "".
 
     >>> separator_hint("a.png;b.png"), separator_hint("a.png")
-    (" The parts of a list are separated by '|', or it is a JSON list.", '')
+    (" Separate the parts of a list with '|', or use a JSON list.", '')
     """
-    return f" The parts of a list are separated by {SEPARATOR!r}, or it is a JSON list." * bool(set(cell) & set(";,"))
+    return f" Separate the parts of a list with {SEPARATOR!r}, or use a JSON list." * bool(set(cell) & set(";,"))
 
 
 def is_label(cell: Any) -> bool:
     """Whether a cell is 0 or 1."""
     text = cell.strip() if isinstance(cell, str) else cell
-    return text in (0, 1, "0", "1")  # True, False and 1.0 are equal to these too
+    return text in (0, 1, "0", "1")  # also equal to True, False and 1.0
 
 
 def parse_label(cell: Any, place: str) -> int:
     """Return 0 or 1."""
     if is_label(cell):
         return int(cell)
-    raise MIVError(f"{place}: the label is {short(cell)}; expected 0 (not in the bag) or 1 (in the bag).")
+    raise MIVError(f"{place}: the label is {short(cell)}. Expected 0 (not in the bag) or 1 (in the bag).")
 
 
 def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
-    """Return which of ``size`` bag members are witnesses. Numbers are positions, true and false are flags, always.
+    """Return which of ``size`` bag members are witnesses. Numbers are always positions; true and false are flags.
 
     >>> parse_witnesses("0|2", 3, "line 2"), parse_witnesses([False, True], 2, "line 2")
     ([True, False, True], [False, True])
@@ -65,15 +67,15 @@ def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
     given = [] if cell is None else parse_list(cell, "witnesses", place)
     if given and all(isinstance(entry, bool) for entry in given):
         if len(given) != size:
-            raise MIVError(f"{place}: {len(given)} times true or false as witnesses of a bag of {size}.")
+            raise MIVError(f"{place}: got {len(given)} true or false values as witnesses for a bag of {size}.")
         return given
     flags = [False] * size
     for entry in given:
         position = _position(entry)
         if position is None or not 0 <= position < size:
             raise MIVError(
-                f"{place}: the witness {short(entry)} is no position in the bag; expected 0 to {size - 1}, "
-                "or as many true and false as the bag has instances."
+                f"{place}: the witness {short(entry)} is not a position in the bag. Expected 0 to {size - 1}, "
+                "or one true or false per instance."
             )
         if flags[position]:
             raise MIVError(f"{place}: the witness {position} is given twice. {_TWO_FORMS}")
@@ -82,16 +84,16 @@ def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
 
 
 def parse_id(cell: Any, place: str) -> str:
-    """Return an id, which may be a text or a whole number."""
+    """Return an id: a text or a whole number."""
     if isinstance(cell, int) and not isinstance(cell, bool):
         return str(cell)
     if isinstance(cell, str) and cell.strip():
         return cell.strip()
-    raise MIVError(f"{place}: an id must be a text or a whole number; found {short(cell)}.")
+    raise MIVError(f"{place}: an id must be a text or a whole number; got {short(cell)}.")
 
 
 def guess_kind(cell: Any) -> InstanceKind:
-    """What an instance is, from the first cell that holds one: numbers, the name of an image, or else a text.
+    """Infer the kind of instance from the first cell: numbers, an image file name, or else a text.
 
     >>> [guess_kind(cell) for cell in ([0.5, 1.0], "[0.5, 1.0]", "faces/anna.jpg", "v.npy", "Anna sings.")]
     ['features', 'features', 'image', 'features', 'text']
@@ -111,5 +113,5 @@ def _position(entry: Any) -> int | None:
 
 
 def is_blank(cell: Any) -> bool:
-    """Whether a cell says nothing."""
+    """Whether a cell is empty."""
     return cell is None or (isinstance(cell, str) and not cell.strip())

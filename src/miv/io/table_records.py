@@ -1,4 +1,4 @@
-"""Rows of a table from outside, one by one, each with the place it came from: CSV, JSON lines, Parquet."""
+"""Read rows of untrusted tables one by one, each with its place in the file: CSV, JSON lines, Parquet."""
 
 import csv
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,23 +15,23 @@ Record = tuple[str, dict[str, Any]]
 
 
 def read_records(path: Path, required: Sequence[str]) -> Iterator[Record]:
-    """Yield the rows of a table; the file's name says what it is (.csv, .tsv, .jsonl, .ndjson, .parquet).
+    """Yield the rows of a table; the suffix determines the format (.csv, .tsv, .jsonl, .ndjson, .parquet).
 
-    A column of ``required`` that is missing is an error of the header, or of the row where each names its own.
+    A missing ``required`` column is an error in the header, or in the row for formats without a header.
     """
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise MIVError(f"{path}: not a table that can be read. Expected a name ending in {', '.join(_READERS)}.")
+        raise MIVError(f"{path}: unknown table format. Expected a name ending in {', '.join(_READERS)}.")
     try:
         if not path.is_file():
-            raise MIVError(f"{path}: this table {'is not a file' if path.exists() else 'does not exist'}.")
+            raise MIVError(f"{path}: the table {'is not a file' if path.exists() else 'does not exist'}.")
         yield from reader(path, required)
     except OSError as error:
-        raise MIVError(f"{path}: cannot be read ({error}).") from error
+        raise MIVError(f"Could not read {path}: {error}.") from error
 
 
 def _read_csv(path: Path, required: Sequence[str]) -> Iterator[Record]:
-    csv.field_size_limit(MAX_LINE_BYTES)  # a bag of texts is longer than what the module expects of a cell
+    csv.field_size_limit(MAX_LINE_BYTES)  # a bag of texts exceeds the module's default limit
     delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(path)
     reader = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)
     columns: list[str] | None = None
@@ -39,7 +39,7 @@ def _read_csv(path: Path, required: Sequence[str]) -> Iterator[Record]:
     try:
         for cells in reader:
             place = f"{path}, line {line}"
-            line = reader.line_num + 1  # a quoted cell may go over several lines; a row is where it begins
+            line = reader.line_num + 1  # first line of the row; a quoted cell may span several lines
             if not cells:
                 continue
             if columns is None:
@@ -48,7 +48,7 @@ def _read_csv(path: Path, required: Sequence[str]) -> Iterator[Record]:
             if len(cells) != len(columns):
                 raise MIVError(
                     f"{place}: {len(cells)} cells, but the header has {len(columns)} columns. "
-                    f"Put quotes around cells that hold {_NAMES[delimiter]} or line breaks."
+                    f"Put quotes around cells that contain {_NAMES[delimiter]} or line breaks."
                 )
             yield place, dict(zip(columns, cells, strict=True))
     except csv.Error as error:
@@ -56,7 +56,7 @@ def _read_csv(path: Path, required: Sequence[str]) -> Iterator[Record]:
 
 
 def _delimiter(path: Path) -> str:
-    """What separates the cells; spreadsheets in many languages write semicolons, and the header shows it."""
+    """The cell separator, from the header; spreadsheets in many locales write semicolons."""
     header = next((line for _, line in read_lines(path) if line.strip()), "")
     return ";" if ";" in header and "," not in header else ","
 
@@ -70,7 +70,7 @@ def _check_header(columns: list[str], required: Sequence[str], place: str) -> li
 
 
 def _require(columns: Collection[str], required: Sequence[str], place: str) -> None:
-    """Name the nearest column where one is missing."""
+    """Raise an error for a missing column, with the nearest name as a suggestion."""
     for column in required:
         if column not in columns:
             near = get_close_matches(column, columns, n=1, cutoff=0.5)
@@ -86,7 +86,7 @@ def _read_json_lines(path: Path, required: Sequence[str]) -> Iterator[Record]:
 
 
 def require_parquet() -> None:
-    """Refuse to go on where the library of Parquet files is missing."""
+    """Raise an error if pyarrow is missing."""
     import miv.io.parquet  # noqa: F401
 
 
@@ -118,4 +118,4 @@ _READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[Record]]] = {
 }
 
 TABLE_SUFFIXES = frozenset(_READERS)
-"""How the names of tables that can be read end, in lower case."""
+"""Suffixes of readable tables, in lower case."""

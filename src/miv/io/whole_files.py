@@ -1,4 +1,4 @@
-"""Writing whole or not at all: to a temporary sibling first, then one rename."""
+"""Atomic writes: to a temporary sibling first, then one rename."""
 
 import hashlib
 import os
@@ -11,25 +11,25 @@ from pathlib import Path
 
 from miv.errors import MIVError
 
-SAVING = ".saving-"  # how temporary folders within one that is written to begin
-_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # all that numpy says of a full disk
+SAVING = ".saving-"  # prefix of temporary folders
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # numpy's only message for a full disk
 
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Give an empty temporary folder to fill; when the block ends well it takes the place of ``folder``.
+    """Yield an empty temporary folder to fill; if the block succeeds, it replaces ``folder``.
 
-    Whatever goes wrong in the block (a full disk, Ctrl-C), the temporary folder is removed and what was at
-    ``folder`` stays as it was. An older folder is moved aside, and removed only when the new one is in place;
-    whether it may be replaced is for the caller to decide beforehand.
+    If anything fails in the block (a full disk, Ctrl-C), the temporary folder is removed and the old
+    ``folder`` stays unchanged. An older folder is moved aside and removed only when the new one is in place;
+    the caller decides beforehand whether it may be replaced.
     """
     with said_plainly(folder):
         refuse_current_folder(folder)
-        folder = _resolved(folder)  # a path by way of the folder itself ends when that is moved aside
+        folder = _resolved(folder)  # a path through the folder itself breaks when it is moved
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
         try:
-            make_ordinary(temporary)  # mkdtemp makes it private
+            make_ordinary(temporary)  # mkdtemp creates it private
             yield temporary
             _flush_tree(temporary)
             _put_in_place(temporary, folder)
@@ -39,13 +39,13 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 
 def make_ordinary(path: Path) -> None:
-    """Let others read what a library wrote for its owner only, as far as the user's own habit (umask) goes."""
+    """Make files that a library created as private readable by others, as far as the umask allows."""
     path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary name to write to; when the block ends well the file takes the place of ``path``."""
+    """Yield a temporary name to write to; if the block succeeds, the file replaces ``path``."""
     with said_plainly(path):
         path = _resolved(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,16 +62,16 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
-    """Refuse, before the work, to write where something lies already, unless it may be replaced."""
+    """Raise an error before the work if the output exists and may not be overwritten."""
     with said_plainly(path):
         if path.is_dir():
-            raise MIVError(f"{path} is a folder. Expected the name of a file to write.")
+            raise MIVError(f"{path} is a folder. Expected a file name.")
         if path.exists() and not overwrite:
-            raise MIVError(f"{path} is there already. Choose another name, or replace it with --overwrite.")
+            raise MIVError(f"{path} already exists. Choose another name, or use --overwrite.")
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed process had begun to write in a folder; nobody else may be writing there."""
+    """Remove partial files of a killed process from a folder; no other process may be writing there."""
     found = [path for pattern in (".*.part", ".*.old", f"{SAVING}*") for path in folder.rglob(pattern)]
     for path in found:
         if path.is_dir():
@@ -87,35 +87,35 @@ def sha256_of(path: Path) -> str:
 
 
 def refuse_current_folder(folder: Path) -> None:
-    """Refuse to replace the folder that the program runs in, or one that holds it."""
+    """Raise an error for the current folder or one that contains it."""
     try:
         here = Path.cwd()
-    except FileNotFoundError:  # it was removed meanwhile
+    except FileNotFoundError:  # it was removed in the meantime
         return
     if here.is_relative_to(_resolved(folder)):
         raise MIVError(
-            f"{folder} is the current folder, or holds it, and a set takes the place of a whole folder. "
-            "Give a new name, such as sets/digits, or go to another folder first."
+            f"{folder} is the current folder or contains it, and saving a set replaces the whole folder. "
+            "Choose a new name, such as sets/digits, or change to another folder first."
         )
 
 
 @contextmanager
 def said_plainly(path: Path) -> Iterator[None]:
-    """Turn what the disk says while ``path`` is written into one error for people."""
+    """Turn disk errors while writing ``path`` into one readable error."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno is None and _SHORT_WRITE.fullmatch(reason):
-            reason = "the disk is full, or a quota is used up"
+            reason = "the disk is full, or a quota is exceeded"
         raise MIVError(
-            f"Could not write {path}: {reason}. What was there before is untouched; "
-            "see that the disk has room and the folder may be written to, then try again."
+            f"Could not write {path}: {reason}. Existing files are unchanged; "
+            "check free disk space and write permission, then try again."
         ) from error
 
 
 def _resolved(path: Path) -> Path:
-    return Path(os.path.realpath(path))  # Path.resolve meets a loop of links with a RuntimeError
+    return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for a loop of links
 
 
 def _put_in_place(new: Path, folder: Path) -> None:
@@ -145,7 +145,7 @@ def _flush_tree(folder: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    if os.name == "nt":  # a folder cannot be opened there, and a file only for writing
+    if os.name == "nt":  # Windows cannot open folders, and files only for writing
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -155,6 +155,6 @@ def _flush(path: Path) -> None:
 
 
 def _umask() -> int:
-    current = os.umask(0o022)  # there is no way to read it but to set it
+    current = os.umask(0o022)  # the umask can only be read by setting it
     os.umask(current)
     return current

@@ -1,1 +1,1 @@
-"""What the process runs on and how it reports: cores, processes, memory, progress."""
+"""Runtime environment and progress: cores, processes, memory, progress bars."""

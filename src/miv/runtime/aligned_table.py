@@ -1,14 +1,14 @@
-"""Tables for people, as plain text that looks the same in a terminal, a log file and a mail."""
+"""Plain-text tables that look the same in a terminal, a log file and an email."""
 
 from collections.abc import Collection, Iterable, Sequence
 from io import StringIO
 from typing import Any
 
-_NEVER_CUT = 100_000  # columns: a row that is wider than the terminal goes on in its next line
+_NEVER_CUT = 100_000  # columns: a row wider than the terminal wraps
 
 
 def aligned_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:
-    """Align the cells in columns: those at the places ``left`` to the left, the others to the right.
+    """Align cells in columns: columns in ``left`` to the left, the others to the right.
 
     >>> print(aligned_table(["group", "exemplars"], [["3", "1,200"], ["all", "17"]]))
     group  exemplars
@@ -25,7 +25,7 @@ def aligned_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: 
     for place, heading in enumerate(headings):
         table.add_column(Text(heading), justify="left" if place in left else "right", no_wrap=True)
     for row in rows:
-        # As text, not markup: a cell may hold brackets. Rich counts a tab as one letter, and would cut the cell.
+        # As text, not markup: a cell may contain brackets. Rich counts a tab as one letter and would cut the cell.
         table.add_row(*(Text(cell.expandtabs()) for cell in row))
     page = StringIO()
     console = Console(file=page, width=_NEVER_CUT, color_system=None, force_jupyter=False, legacy_windows=False)
@@ -34,7 +34,7 @@ def aligned_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: 
 
 
 def table_of(rows: Sequence[dict[str, Any]]) -> str:
-    """Align rows under their names, all to the left; a name that a row lacks is a dash.
+    """Align rows under their column names, all to the left; a missing value is a dash.
 
     >>> print(table_of([{"run": "a", "auroc": 0.5}, {"run": "b"}]))
     run  auroc
@@ -47,7 +47,7 @@ def table_of(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """Write a number with four digits after the point, nothing as a dash, all else as it is."""
+    """Format a number with four decimals, a missing value as a dash, and anything else unchanged."""
     if value is None:
         return "–"
     return f"{value:.4f}" if isinstance(value, float) else str(value)

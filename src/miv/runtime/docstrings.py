@@ -1,4 +1,4 @@
-"""What docstrings say of arguments, for the help of flags."""
+"""Read argument descriptions from docstrings, for the help of flags."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,11 +6,11 @@ from inspect import cleandoc
 
 
 def as_sentence(text: str, literals: Sequence[str] = ()) -> str:
-    """Begin a help text with a capital, unless it begins with a word that must be typed as it stands.
+    """Capitalise a help text, unless it starts with a literal word to type.
 
     Args:
-        text: what a docstring says of an argument.
-        literals: words to be typed; one that has ``_`` or ``:`` in it is known as such.
+        text: description of an argument in a docstring.
+        literals: literal words; words with ``_`` or ``:`` count as literal anyway.
 
     >>> as_sentence("exemplars in a step."), as_sentence("compact_cnn, features or hf:<name>.")
     ('Exemplars in a step.', 'compact_cnn, features or hf:<name>.')
@@ -22,7 +22,7 @@ def as_sentence(text: str, literals: Sequence[str] = ()) -> str:
 
 
 def argument_lines(docstring: str) -> Mapping[str, str]:
-    """Read ``name: text`` from the ``Args:`` part of a docstring; a deeper line goes on with the text.
+    """Read ``name: text`` from the ``Args:`` part of a docstring; deeper lines continue the text.
 
     >>> argument_lines('''Coins.
     ...

@@ -1,4 +1,4 @@
-"""Training mode and evaluation mode of a module."""
+"""Training and evaluation mode of a module."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from torch import nn
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module in evaluation mode; when the block ends, well or not, each part is in its own mode again.
+    """Put a module in evaluation mode; restore the mode of each part when the block ends, even on error.
 
     >>> network = nn.Sequential(nn.Dropout(), nn.Dropout().eval())
     >>> with evaluating(network):

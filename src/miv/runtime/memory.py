@@ -1,4 +1,4 @@
-"""Telling the C library to keep memory that will be needed again at the next step."""
+"""Make the C library keep memory for reuse in the next step."""
 
 import ctypes
 import sys
@@ -7,9 +7,9 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # of mallopt(3)
 
 
 def keep_memory() -> None:
-    """Let glibc reuse large blocks instead of giving each back; makes training on a CPU 1.2 to 1.6 times as fast.
+    """Let glibc reuse large blocks instead of releasing them; makes CPU training 1.2 to 1.6 times as fast.
 
-    For a whole process, so it is for commands to call, not for a library. Elsewhere than on Linux it does nothing.
+    Affects the whole process, so only commands call it, not the library. Does nothing except on Linux.
     """
     if not sys.platform.startswith("linux"):
         return

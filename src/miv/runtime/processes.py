@@ -1,4 +1,4 @@
-"""What one of several processes has to do, and how their parts become a whole."""
+"""Divide work among processes and combine their results."""
 
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -23,17 +23,17 @@ class ProcessShare:
 
     @classmethod
     def of_this_process(cls) -> "ProcessShare":
-        """The share of this process: all, unless several were started together."""
+        """The share of this process: everything, unless several were started together."""
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return cls()
         return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
 
     def part(self, rows: NDArray[Number]) -> NDArray[Number]:
-        """The rows of this process: neighbours, so that what they have in common is embedded once."""
+        """The rows of this process: neighbours, so that shared instances are embedded once."""
         return np.array_split(rows, self.world)[self.rank]
 
     def sum(self, values: Any) -> NDArray[Any]:
-        """Add up the arrays of all processes; each of them gets the sum."""
+        """Sum the arrays of all processes; each process gets the sum."""
         if self.world == 1:
             return np.asarray(values)
         total = torch.from_numpy(np.array(values))

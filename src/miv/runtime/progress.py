@@ -1,4 +1,4 @@
-"""How long work tells how far it is: silently in the library, with bars on standard error in the command."""
+"""Progress of long work: silent in the library, bars on standard error in commands."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,7 +8,7 @@ Advance = Callable[[int], None]
 
 
 class Progress(Protocol):
-    """Something that is told of the steps of a long piece of work.
+    """Receives the progress of long work.
 
     >>> progress: Progress = SilentProgress()
     >>> with progress.step("Reading digits", total=3) as advance:
@@ -17,7 +17,7 @@ class Progress(Protocol):
     """
 
     def step(self, text: str, total: int | None = None) -> AbstractContextManager[Advance]:
-        """Begin a step of ``total`` units (``None``: not known); call what it gives with units done."""
+        """Start a step of ``total`` units (``None``: unknown); call the returned function with the units done."""
         ...
 
 
@@ -26,16 +26,16 @@ class SilentProgress:
 
     @contextmanager
     def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
-        """Begin a step that nobody watches."""
+        """Start a step without output."""
         yield lambda units: None
 
 
 class RichProgress:
-    """One bar a step on standard error; where that is no terminal, nothing but the finished steps."""
+    """One bar per step on standard error; without a terminal, only finished steps."""
 
     @contextmanager
     def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
-        """Show a bar for the step until it ends."""
+        """Show a bar until the step ends."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars

@@ -1,4 +1,4 @@
-"""Checks of options, for all tasks alike."""
+"""Checks of options shared by all tasks."""
 
 import math
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ _MOST_IMAGE_BYTES = 8 << 30
 
 
 def check_whole(least: int, most: int | None = None, /, **options: int | None) -> None:
-    """Refuse options that are not whole numbers within bounds; ``None`` is an option that was not given.
+    """Check that options are whole numbers within bounds; ``None`` means not given.
 
     >>> check_whole(2, 9, writers=2, copies=None)
     >>> check_whole(2, 9, writers=1)
@@ -24,13 +24,13 @@ def check_whole(least: int, most: int | None = None, /, **options: int | None) -
 
 
 def check_word(what: str, given: str, known: Iterable[str]) -> None:
-    """Refuse a word that is not one of the known, with the nearest as a suggestion."""
+    """Check that a word is known; the error suggests the nearest one."""
     if given not in known:
         raise unknown_name(what, str(given), known)
 
 
 def check_difficulty(difficulty: float) -> None:
-    """Refuse a difficulty outside 0 to 5.
+    """Check that the difficulty is from 0 to 5.
 
     >>> check_difficulty(-1.0)
     Traceback (most recent call last):
@@ -41,15 +41,15 @@ def check_difficulty(difficulty: float) -> None:
 
 
 def check_room(images: int, height: int, width: int) -> None:
-    """Refuse to make more images of a size than the memory of a usual machine holds.
+    """Raise an error if the images do not fit in the memory of a typical machine.
 
     >>> check_room(50_000_000, 28, 28)
     Traceback (most recent call last):
-    miv.errors.MIVError: 50,000,000 images of 28 × 28 pixels are asked for, 36.5 GiB. Expected at most 8; ask for fewer.
+    miv.errors.MIVError: 50,000,000 images of 28 × 28 pixels need 36.5 GiB. Expected at most 8; use fewer images.
     """
     size = images * height * width
     if size > _MOST_IMAGE_BYTES:
         raise MIVError(
-            f"{images:,} images of {height} × {width} pixels are asked for, {size / 2**30:,.1f} GiB. "
-            f"Expected at most {_MOST_IMAGE_BYTES >> 30}; ask for fewer."
+            f"{images:,} images of {height} × {width} pixels need {size / 2**30:,.1f} GiB. "
+            f"Expected at most {_MOST_IMAGE_BYTES >> 30}; use fewer images."
         )

@@ -10,9 +10,9 @@ A task is one file in ``miv/tasks`` with one frozen dataclass:
         '''Tosses of a coin.
 
         Args:
-            tosses: how many tosses a bag holds.
-            seed: start of the random numbers.
-            round: which draw of the data; rounds share no random numbers.
+            tosses: number of tosses per bag.
+            seed: random seed.
+            round: index of the random draw; draws are independent.
         '''
 
         tosses: int = 5
@@ -22,7 +22,7 @@ A task is one file in ``miv/tasks`` with one frozen dataclass:
         def build(self, progress: Progress) -> dict[str, ExemplarSet]: ...
 
 Every field needs a type, a default and its line under ``Args:``; they become the options of
-``miv data build coins``. There is no list to add the file to: every module of the folder is looked at.
+``miv data build coins``. There is no list to update: every module of the folder is found automatically.
 """
 
 import dataclasses
@@ -40,20 +40,20 @@ from miv.runtime.progress import Progress
 
 
 class Task(Protocol):
-    """What a registered dataclass of options must have."""
+    """Interface of a registered dataclass of options."""
 
     @property
     def seed(self) -> int:
-        """Start of the random numbers."""
+        """Random seed."""
         ...
 
     @property
     def round(self) -> int:
-        """Which draw of the data."""
+        """Index of the random draw."""
         ...
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
-        """Make the sets, by split: ``train``, ``validation``, ``test``."""
+        """Build the sets by split: ``train``, ``validation``, ``test``."""
         ...
 
 
@@ -68,7 +68,7 @@ class TaskOption:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that a ``Literal`` option takes; none where it is not one."""
+        """The values of a ``Literal`` option; empty for other options."""
         return get_args(self.type) if get_origin(self.type) is Literal else ()
 
 
@@ -78,10 +78,10 @@ _Options = TypeVar("_Options", bound=type[Any])
 
 
 def register_task(name: str, *, help: str) -> Callable[[_Options], _Options]:  # noqa: A002 - as in Typer
-    """Give a dataclass of options a name that ``create_task`` and the command line know."""
+    """Register a dataclass of options under a name for ``create_task`` and the command line."""
 
     def register(options: _Options) -> _Options:
-        _read_options(options)  # refuses an option without a default or a line of help
+        _read_options(options)  # raises if an option has no default or help
         _helps[name] = help
         return _tasks.register(name)(options)
 
@@ -95,19 +95,19 @@ def list_tasks() -> list[str]:
 
 
 def task_help(name: str) -> str:
-    """What the task is, in a line."""
+    """One-line description of the task."""
     _import_tasks()
     return _helps[_tasks[name].name]
 
 
 def task_options(name: str) -> list[TaskOption]:
-    """The options of a task, in their order."""
+    """The options of a task, in order."""
     _import_tasks()
     return _read_options(_tasks[name].make)
 
 
 def create_task(name: str, **options: Any) -> Task:
-    """Make a task ready to ``build``; a wrong name or option is refused with the nearest one."""
+    """Create a task ready to ``build``; the error for an unknown name or option suggests the nearest one."""
     for option in task_options(name):
         if option.choices and option.name in options and options[option.name] not in option.choices:
             raise unknown_name(f"{option.name} of {name}", str(options[option.name]), option.choices)

@@ -1,4 +1,4 @@
-"""Building the sets of a task on the way to something else, once."""
+"""Build the sets of a task once and cache them."""
 
 import dataclasses
 import hashlib
@@ -14,9 +14,9 @@ from miv.tasks.task_base import create_task
 
 
 def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Progress) -> Path:
-    """Build the sets of a task into a folder within ``folder``, unless the same were built there before.
+    """Build the sets of a task in a subfolder of ``folder``, unless they already exist.
 
-    The folder's name holds the task's name and a hash of all its options, of its raw files and of the version of miv.
+    The folder name contains the task's name and a hash of its options, its raw files and the version of miv.
     """
     task = create_task(name, **options)
     values = dataclasses.asdict(task)  # type: ignore[call-overload]
@@ -25,14 +25,14 @@ def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Pr
     path = folder / _name(name, chosen, raw)
     if not path.is_dir():
         sets = task.build(progress)
-        path = folder / _name(name, chosen, raw)  # a task may have fetched its raw files just now
+        path = folder / _name(name, chosen, raw)  # the task may have just downloaded its raw files
         if not path.is_dir():
             save_splits(sets, path, builder=name, options=chosen, seed=task.seed)
     return path
 
 
 def _name(task: str, options: dict[str, Any], raw: list[Path]) -> str:
-    """Name, size and time of every raw file stand for its content, which may be gigabytes."""
+    """Name, size and time of every raw file represent its content, which may be gigabytes."""
     files = [
         [str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns]
         for folder in raw

@@ -1,1 +1,1 @@
-"""Training: two stages on Lightning, each instance embedded once, and runs that can be stopped and gone on with."""
+"""Training: two stages on Lightning, each instance embedded once, and runs that can be stopped and resumed."""

@@ -1,4 +1,4 @@
-"""A stage that teaches a linear map of the features of a frozen backbone to tell a query's bag from other bags."""
+"""A stage that trains a linear map of frozen backbone features to tell a query's bag from other bags."""
 
 from typing import cast
 
@@ -19,20 +19,20 @@ from miv.training.stage_module import SplitFeatures, independent
 from miv.training.stage_state import EpochMetrics
 
 CLEAR_AUROC = "validation_clear_auroc"
-_ERRORS = 1.0  # standard errors; a map that gains less may cost witnesses, which nothing here can see
+_ERRORS = 1.0  # standard errors; a map that gains less may make witnesses worse, which is not measured here
 _TOGETHER = 8_192  # instances
 
 
 class AlignModule(ContrastModule):
-    """Trains the map of the pooling's norm by the contrast loss; the epoch by which the nearest answers best is kept.
+    """Trains the map of the pooling's norm with the contrast loss; keeps the epoch with the best nearest target.
 
-    The map starts as the identity, and another is kept only where it is better by more than a standard error: less is
-    paid for with witnesses, whose ranks get worse before the verdicts do.
+    The map starts as the identity and is replaced only if another is better by more than a standard error: smaller
+    gains cost witnesses, because their ranks get worse before the verdicts do.
     """
 
     @property
     def norm(self) -> AlignedNorm:
-        return cast(AlignedNorm, self.verifier.pooling.norm)  # the settings allow the stage with no other
+        return cast(AlignedNorm, self.verifier.pooling.norm)  # the settings allow this stage only with an AlignedNorm
 
     def configure_optimizers(self) -> Optimizer:
         learning = [weight for weight in self.verifier.parameters() if weight.requires_grad]
@@ -40,7 +40,7 @@ class AlignModule(ContrastModule):
             weight.requires_grad_(False)
         self.norm.map.requires_grad_(True)
         optimiser = create_optimiser(self.config, self.verifier, independent(self.sets["train"]))
-        for weight in learning:  # none of them is in the optimiser
+        for weight in learning:  # the optimiser has none of them
             weight.requires_grad_(True)
         return optimiser
 
@@ -48,7 +48,7 @@ class AlignModule(ContrastModule):
         self.norm.map.requires_grad_(False)
 
     def figures(self, answers: Predictions) -> EpochMetrics:
-        """Also the AUROC less a margin of chance: what a map must have above the start's to be kept."""
+        """Also return the AUROC minus a margin for chance, which must exceed that of the start for a map to be kept."""
         row = super().figures(answers)
         if self.state.start_logit is None:
             self.state.start_logit = answers.logit.tolist()

@@ -1,4 +1,4 @@
-"""Small random changes of images, with nothing but torch."""
+"""Small random changes of images, in plain torch."""
 
 import math
 
@@ -15,7 +15,7 @@ DRAWS = 5  # random numbers for one image
 def affine(images: Tensor, draws: Tensor) -> Tensor:
     """Shift, turn and scale images ``(U, channels, H, W)`` by ``draws`` ``(U, 5)``, uniform in 0 to 1.
 
-    All zero would be one corner of what is possible; 0.5 changes nothing.
+    0.5 changes nothing; 0 and 1 are the extremes.
     """
     turn, wide, high, right, down = ((draws.to(images) - 0.5) * 2).unbind(1)
     cosine, sine = (turn * TURN).cos(), (turn * TURN).sin()

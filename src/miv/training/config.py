@@ -1,4 +1,4 @@
-"""What a training is told: one dataclass, from a preset, a file and flags, each overruling the one before."""
+"""Training settings: one dataclass, from a preset, a file and flags, each overriding the one before."""
 
 import json
 import math
@@ -12,57 +12,57 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from miv.errors import MIVError, unknown_name
 from miv.io.json_files import read_json_object
 
-# From which epoch (counted from 0) which learning rate holds.
+# Pairs of a first epoch (counted from 0) and its learning rate.
 LearningRates = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The settings of a training.
+    """Training settings.
 
     Args:
-        pooling: a name from `miv poolings`.
-        pooling_options: what that pooling takes, such as heads; --pooling-options heads=4,norm=post.
-        start: similar (features of one length and a similarity that starts as a cosine, fitted to the train bags; the
-            start is a candidate for the best epoch), or paper (the authors' LayerNorm and weights of random signs).
-        heads: the heads of a pooling that has any, unless its options say otherwise.
-        backbone: compact_cnn, hog, features, hf:<name or folder> or timm:<name>; by default what fits the instances.
-        backbone_options: what that backbone takes, such as size=large.
-        batch_size: exemplars in a step, over all processes together.
-        grouping: how many exemplars that share instances are drawn together; 1 draws each on its own.
+        pooling: pooling name, see `miv poolings`.
+        pooling_options: options of the pooling, such as --pooling-options heads=4,norm=post.
+        start: similar (normalised features and a similarity that starts as a cosine, fitted to the train bags; the
+            start is a candidate for the best epoch), or paper (the authors' LayerNorm and weights with random signs).
+        heads: number of attention heads, unless pooling_options sets it.
+        backbone: compact_cnn, hog, features, hf:<name or folder> or timm:<name>; default: chosen for the instances.
+        backbone_options: options of the backbone, such as size=large.
+        batch_size: number of exemplars per step, over all processes.
+        grouping: number of exemplars with shared instances to draw together; 1 draws each separately.
         optimiser: rmsprop (as in Keras), or adamw.
-        weight_decay: of adamw, for matrices and convolutions.
-        pull: how strongly adamw pulls what learns toward where it started, for 1,000 exemplars that share no instance;
+        weight_decay: weight decay of adamw, for matrices and convolutions.
+        pull: how strongly adamw pulls weights toward their start, for 1,000 exemplars that share no instance;
             four times as strongly for half as many.
-        learning_rates: one rate, or from which epoch of a stage which rate holds; --learning-rates 0:1e-4,5:5e-5.
-        frozen_learning_rates: the same for the first stage, where it differs.
+        learning_rates: one rate, or pairs of first epoch and rate, such as --learning-rates 0:1e-4,5:5e-5.
+        frozen_learning_rates: learning rates of the frozen stage, if different.
         backbone_learning_rate: highest learning rate of the backbone, in the stages contrast and all; it follows the
             same schedule as the rest. "same" uses one rate for everything; "auto" uses 2e-5 for a pretrained encoder
             (hf: and timm:) and one rate for everything otherwise.
-        trainable_layers: number of last layers of a transformer encoder (hf:) that are trained; by default all.
+        trainable_layers: number of last layers of a transformer encoder (hf:) to train; default: all.
         schedule: steps (as learning_rates says), or one_cycle (up to the first rate and down to 0 over max_epochs).
         warmup: with the schedule steps, number of epochs over which the rates rise at the start of a stage that trains
             the backbone; 0.5 is half an epoch. one_cycle rises anyway.
-        max_epochs: the most epochs of a stage.
-        select_by: the epoch of the best validation accuracy is kept (as in the paper), or of the best auroc, which
+        max_epochs: maximum number of epochs per stage.
+        select_by: keep the epoch with the best validation accuracy (as in the paper) or the best auroc, which
             does not depend on how well a threshold of 0.5 fits before `miv calibrate`.
-        patience: a stage ends after so many epochs without a better one.
-        frozen_stage: whether a first stage trains all but the backbone.
-        frozen_patience: the patience of that stage.
-        frozen_max_epochs: the most epochs of that stage, where it differs from max_epochs.
-        contrast_epochs: epochs of a stage before these that teaches the backbone to tell a query's bag from other
-            bags, see miv.training.contrast; 0 leaves it out.
-        contrast_batch_size: positive exemplars in a step of that stage.
-        contrast_learning_rates: the learning rates of that stage, where they differ.
-        contrast_temperature: how sharply that stage tells near from far; lower is sharper.
-        align_epochs: epochs of a stage that teaches a linear map of the features of a frozen backbone in the same way,
-            in seconds; it is kept where the nearest target answers better with it. 0 leaves it out.
-        align_learning_rate: of that map, for 128 channels; half as much for twice as many.
-        full_stage: whether a last stage trains everything; without it the first is the only one.
+        patience: number of epochs without improvement after which a stage ends.
+        frozen_stage: whether to train everything but the backbone first.
+        frozen_patience: patience of the frozen stage.
+        frozen_max_epochs: maximum number of epochs of the frozen stage, if different from max_epochs.
+        contrast_epochs: number of epochs of an earlier stage that trains the backbone to tell a query's bag from other
+            bags, see miv.training.contrast; 0 skips it.
+        contrast_batch_size: number of positive exemplars per step of the contrast stage.
+        contrast_learning_rates: learning rates of the contrast stage, if different.
+        contrast_temperature: temperature of the contrast loss; lower is sharper.
+        align_epochs: number of epochs of a stage that trains a linear map of frozen features in the same way,
+            which takes seconds; the map is kept if it improves the nearest-target verdicts. 0 skips it.
+        align_learning_rate: learning rate of that map for 128 channels; half as much for twice as many.
+        full_stage: whether to train everything in a last stage.
         augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
-        precision: what the backbone computes in, float32 or bfloat16.
-        bucket: the instances of a batch are filled up to a multiple of this before the backbone.
-        seed: start of the random numbers.
+        precision: number format of the backbone, float32 or bfloat16.
+        bucket: pad the instances of a batch to a multiple of this before the backbone.
+        seed: random seed.
     """
 
     pooling: str = "cap_dba_l2"
@@ -105,7 +105,7 @@ class TrainingConfig:
         for one in fields(self):
             value = _checked(one.name, getattr(self, one.name), types[one.name])
             object.__setattr__(self, one.name, value)
-        if self.backbone_learning_rate == "same":  # what a flag or a file can say; None is the one form inside
+        if self.backbone_learning_rate == "same":  # the spelling in flags and files; None internally
             object.__setattr__(self, "backbone_learning_rate", None)
         counts = (
             "heads",
@@ -140,7 +140,7 @@ class TrainingConfig:
                 _check_rates(name, getattr(self, name))
 
     def changed(self, changes: dict[str, Any], where: str = "") -> "TrainingConfig":
-        """Return the settings with some changed; an unknown name is refused with the nearest one."""
+        """Return the settings with some changed; the error for an unknown name suggests the nearest one."""
         known = [one.name for one in fields(self)]
         for name in changes:
             if name not in known:
@@ -152,16 +152,16 @@ class TrainingConfig:
 
     @property
     def criterion(self) -> str:
-        """The metric of an epoch by which the best is chosen."""
+        """The metric that selects the best epoch."""
         return f"validation_{self.select_by}"
 
     def document(self) -> dict[str, Any]:
-        """The settings as JSON holds them."""
+        """The settings as plain JSON values."""
         rates = ("learning_rates", "frozen_learning_rates", "contrast_learning_rates")
         return {**asdict(self), **{name: [list(pair) for pair in getattr(self, name)] for name in rates}}
 
     def for_stage(self, name: str) -> "TrainingConfig":
-        """The settings with the learning rates, the most epochs and the batches of a stage."""
+        """The settings with the learning rates, maximum epochs and batches of a stage."""
         if name == "frozen":
             rates, epochs = self.frozen_learning_rates or self.learning_rates, self.frozen_max_epochs or self.max_epochs
             head = replace(self, backbone_learning_rate=None, warmup=0.0)
@@ -173,7 +173,7 @@ class TrainingConfig:
             return replace(head, learning_rates=rates, max_epochs=epochs, batch_size=size, schedule="one_cycle")
         if name == "contrast":
             rates = self.contrast_learning_rates or self.learning_rates
-            if isinstance(self.backbone_learning_rate, float):  # nothing but the backbone learns here
+            if isinstance(self.backbone_learning_rate, float):  # only the backbone learns here
                 factor = self.backbone_learning_rate / rates[0][1]
                 rates = tuple((epoch, rate * factor) for epoch, rate in rates)
             size = self.contrast_batch_size
@@ -185,7 +185,7 @@ class TrainingConfig:
 def read_settings(path: Path) -> dict[str, Any]:
     """Read settings from a ``.toml`` file, or from the ``config.json`` of a run.
 
-    In a ``.toml`` file a name may be spelt as the flag is, ``max-epochs``, and a value as text, ``"0:1e-4,5:5e-5"``.
+    In a ``.toml`` file a name may be spelled like the flag, ``max-epochs``, and a value as text, ``"0:1e-4,5:5e-5"``.
     """
     if path.suffix == ".json":
         return read_json_object(path, "Expected the config.json of a run, or a .toml file of settings.")
@@ -200,7 +200,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def parse_setting(name: str, text: str) -> Any:
-    """Read the text of a flag as what the setting holds.
+    """Convert the text of a flag to the type of the setting.
 
     >>> parse_setting("learning_rates", "0:1e-3,5:5e-4")
     ((0, 0.001), (5, 0.0005))
@@ -211,7 +211,7 @@ def parse_setting(name: str, text: str) -> Any:
         try:
             return float(text)
         except ValueError:
-            return text  # a word, which the settings check
+            return text  # a word; the settings check it
     if name.endswith("learning_rates"):
         try:
             pairs = [pair.split(":") if ":" in pair else ["0", pair] for pair in text.split(",")]
@@ -229,7 +229,7 @@ def _split(text: str) -> list[str]:
 
 
 def parse_options(texts: list[str], where: str) -> dict[str, Any]:
-    """Read ``key=value`` texts; a value is a number, true or false where it looks like one.
+    """Read ``key=value`` texts; values that look like numbers, true or false are converted.
 
     >>> parse_options(["size=large", "heads=4"], "an option")
     {'size': 'large', 'heads': 4}
@@ -250,18 +250,18 @@ def _check_rates(name: str, given: LearningRates) -> None:
     epochs = [epoch for epoch, _ in given]
     if not epochs or epochs[0] != 0 or epochs != sorted(set(epochs)) or not all(0 < rate < 10 for _, rate in given):
         raise MIVError(
-            f"{name} is {given}. Expected pairs of an epoch and a rate above 0, the epochs rising from 0, such as "
+            f"{name} is {given}. Expected pairs of an epoch and a rate above 0, with epochs increasing from 0, such as "
             "0:1e-4,5:5e-5."
         )
 
 
 def _checked(name: str, value: Any, wanted: Any) -> Any:
-    """Return the value as the setting holds it, or say what was expected."""
+    """Convert the value to the type of the setting, or raise an error that says what was expected."""
     if get_origin(wanted) in (Union, UnionType):
         if value is None:
             return None
         parts = [part for part in get_args(wanted) if part is not type(None)]
-        words = [word for part in parts[1:] for word in get_args(part)]  # beside a number
+        words = [word for part in parts[1:] for word in get_args(part)]  # allowed besides a number
         if isinstance(value, str) and words:
             if value not in words:
                 raise MIVError(f"{name} is {value!r}. Expected {_WORDS[parts[0]]}, or {' or '.join(words)}.")
@@ -290,13 +290,13 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
 
 
 def _as_json(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Options as ``config.json`` will hold them, so that a run knows its own settings again: tuples are lists."""
+    """Options as stored in ``config.json``, with tuples as lists, so that a run recognises its own settings."""
     try:
         as_written: dict[str, Any] = json.loads(json.dumps(options, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise MIVError(f"{name} is {options!r}. Expected numbers, texts, true, false and lists of these.") from error
+        raise MIVError(f"{name} is {options!r}. Expected numbers, strings, true, false and lists of these.") from error
     return as_written
 
 
 _GREATEST_SEED = 2**63 - 1
-_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", dict: "key = value pairs"}
+_WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", dict: "key = value pairs"}

@@ -1,4 +1,4 @@
-"""A stage before the others that teaches the backbone to tell a query's bag from other bags, with bag labels only."""
+"""A first stage that trains the backbone to tell a query's bag from other bags, with bag labels only."""
 
 import numpy as np
 import torch
@@ -20,8 +20,8 @@ def contrast_losses(batch: Batch, temperature: float) -> Tensor:
 
     .. math:: \ell_b = -\log \frac{\sum_{n \in b} \exp\{\cos(q_b, t_n) / \tau\}}{\sum_n \exp\{\cos(q_b, t_n) / \tau\}}
 
-    All exemplars of the batch are positive: one target of the own bag at least is of the query's class, and the
-    quotient rises most easily through it. A target that stands in several bags counts once.
+    All exemplars of the batch are positive: at least one target in a query's bag is of its class, and the
+    quotient rises most easily through it. A target in several bags counts once.
 
     Args:
         batch: exemplars over features ``(U, C)``.
@@ -32,13 +32,13 @@ def contrast_losses(batch: Batch, temperature: float) -> Tensor:
     owner = torch.repeat_interleave(torch.arange(len(batch), device=batch.ptr.device), batch.ptr.diff())  # (T,)
     own = torch.zeros_like(similarity, dtype=torch.bool).index_put((owner, batch.bag), torch.tensor(True))  # (B, U)
     in_no_bag = ~own.any(dim=0)  # (U,), queries
-    nothing = torch.finfo(similarity.dtype).min  # not -inf, of which the gradient is NaN where a whole row has it
+    nothing = torch.finfo(similarity.dtype).min  # not -inf: a row of -inf has NaN gradients
     among_all = similarity.masked_fill(in_no_bag, nothing).logsumexp(dim=1)
     return among_all - similarity.masked_fill(~own, nothing).logsumexp(dim=1)
 
 
 class ContrastModule(StageModule):
-    """Steps over batches of positive exemplars of one group, so that what tells bags apart is not the group."""
+    """Steps over batches of positive exemplars of one group, so that the group does not tell bags apart."""
 
     def count_drawn(self) -> tuple[int, int]:
         batches = self.draw_batches(np.random.default_rng(0))
@@ -51,10 +51,10 @@ class ContrastModule(StageModule):
         return contrast_losses(batch, self.config.contrast_temperature)
 
     def answer(self, exemplars: ExemplarSet) -> Predictions:
-        """Answer by the target nearest to the query, yes for that half of the bags in which it is nearest."""
+        """Predict by the target nearest to the query: yes for the half of the bags with the nearest targets."""
         nearest = cosines(exemplars, self.directions(exemplars)).nearest
         return Predictions.of(exemplars, (nearest - np.median(nearest)) / self.config.contrast_temperature, None)
 
     def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
-        """``(P, C)`` of the pool, of which the length does not matter."""
+        """Features ``(P, C)`` of the pool; their lengths do not matter."""
         return embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)

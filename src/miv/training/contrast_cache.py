@@ -1,4 +1,4 @@
-"""A contrast stage knows nothing of the pooling: runs that differ in their pooling only share one."""
+"""Share the contrast stage, which does not depend on the pooling, among runs that differ only in pooling."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from miv.training.config import TrainingConfig
 from miv.training.keeper import LAST
 from miv.training.stages import read_state
 
-# The settings that do not reach this stage; all others are part of the key, also those that are still to come.
+# Settings that do not affect this stage; all others, including future ones, are part of the key.
 _ELSEWHERE = (
     *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
     *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
@@ -37,10 +37,10 @@ def contrast_once(
     sets: dict[str, ExemplarSet],
     progress: Progress,
 ) -> Iterator[None]:
-    """Put a finished stage from the cache into ``folder`` before the block, or into the cache from there after it.
+    """Copy a finished stage from the cache to ``folder`` before the block, or from there to the cache after it.
 
-    One that was begun in ``folder`` gives way to a finished one, and one that is over stays: later stages rest on it.
-    A process that needs a stage on which another is at work says so, and waits for it.
+    A finished stage replaces an unfinished one in ``folder`` but not a finished one, which later stages depend on.
+    A process that needs a stage another process is computing prints a message and waits.
     """
     kept = cache / "contrast" / _key(config, backbone, sets)
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def contrast_once(
         if kept.is_dir() and not _is_over(folder, config):
             with whole_folder(folder) as temporary:
                 shutil.copytree(kept, temporary, dirs_exist_ok=True)
-            with progress.step(f"Taking the contrast stage, which a run before this one computed, from {kept}"):
+            with progress.step(f"Reusing the contrast stage of an earlier run from {kept}"):
                 pass
         yield
         if not kept.is_dir():
@@ -58,11 +58,11 @@ def contrast_once(
 
 @contextmanager
 def _waiting_for(path: Path, progress: Progress) -> Iterator[None]:
-    lock = FileLock(path)  # ends with the process, however it ends
+    lock = FileLock(path)  # released when the process ends for any reason
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        with progress.step(f"Waiting for the contrast stage that another process computes ({path})"):
+        with progress.step(f"Waiting for another process to finish the contrast stage ({path})"):
             lock.acquire()
     try:
         yield

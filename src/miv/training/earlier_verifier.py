@@ -1,4 +1,4 @@
-"""A training that starts from the weights of an earlier verifier."""
+"""Start training from the weights of an earlier verifier."""
 
 import json
 from collections.abc import Mapping
@@ -16,20 +16,20 @@ from miv.models.verifier import Verifier
 from miv.poolings.pooling_base import POOLINGS
 from miv.training.config import TrainingConfig
 
-# What decides on the form of a verifier; with a start all of it comes from there.
+# Settings that define a verifier's architecture; with a start, all of them come from it.
 _MODEL_SETTINGS = ("pooling", "pooling_options", "heads", "backbone", "backbone_options")
-# What a saved backbone says of itself only because its weights are in the verifier's file.
+# Options that a saved backbone has only because its weights are in the verifier's file.
 _WITHOUT_WEIGHTS = ("config", "pretrained")
 
 
 @dataclass(frozen=True)
 class EarlierVerifier:
-    """The verifier from which a training starts.
+    """The verifier that training starts from.
 
     Args:
-        name: what it was given as.
-        verifier: with its weights.
-        weights: their hash, so that a run is not gone on with from another start.
+        name: the name given by the user.
+        verifier: the verifier with its weights.
+        weights: hash of the weights, so that a run cannot resume from another start.
     """
 
     name: str
@@ -38,25 +38,25 @@ class EarlierVerifier:
 
     @classmethod
     def read(cls, name: str | Path) -> "EarlierVerifier":
-        """Load it: the folder of a run or of a verifier, a name on the hub, or one that comes with the package."""
+        """Load a run, a verifier folder, a name on the hub, or a verifier that ships with the package."""
         verifier = Verifier.from_pretrained(name).float()
-        verifier.operating_point = OperatingPoint.default()  # was calibrated for other weights
+        verifier.operating_point = OperatingPoint.default()  # the old one was calibrated for other weights
         return cls(str(name), verifier, hash_of_weights(verifier.state_dict()))
 
     def copy(self) -> Verifier:
-        """Return a verifier of the same weights, ready to learn."""
+        """Return a verifier with the same weights, ready to train."""
         return deepcopy(self.verifier).train()
 
     def document(self) -> dict[str, str]:
-        """What ``run.json`` holds of it."""
+        """What ``run.json`` records about it."""
         return {"name": self.name, "weights": self.weights}
 
     def adopted(self, config: TrainingConfig, given: Mapping[str, Any] | None = None) -> TrainingConfig:
-        """Return the settings with pooling, backbone and their options of this verifier.
+        """Return the settings with the pooling, backbone and options of this verifier.
 
         Args:
             config: the settings.
-            given: those that were asked for, which must agree with the verifier; by default all that are not at
+            given: settings chosen by the user, which must match the verifier; by default all that differ from
                 their default.
         """
         own = self.verifier.configuration
@@ -80,25 +80,25 @@ class EarlierVerifier:
         model = {"pooling": own["pooling"], "pooling_options": pooling_options, "backbone": own["backbone"]}
         model["backbone_options"] = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
         model |= {"heads": heads} if "heads" in known else {}
-        # A verifier with the paper's LayerNorm has no map that could be learned.
+        # A verifier with the paper's LayerNorm has no map to learn.
         model |= {"start": own["start"], "align_epochs": config.align_epochs if own["start"] == "similar" else 0}
         return config.changed(model)
 
     def _compare(self, name: str, given: Any, own: Any) -> None:
         if given is not None and json.dumps(given, sort_keys=True) != json.dumps(own, sort_keys=True):
             raise MIVError(
-                f"{name} is {given!r}, but the training starts from {self.name}, which has {own!r}. Leave {name} out, "
+                f"{name} is {given!r}, but training starts from {self.name}, which has {own!r}. Remove {name}, "
                 "or start from another verifier."
             )
 
     def check(self, pool: InstancePool) -> None:
-        """Refuse instances that the verifier was not made for."""
+        """Raise an error for instances of the wrong form for the verifier."""
         self.verifier.backbone.check(pool)
         form, own = InstanceForm.of(pool), self.verifier.instances
         if form is not None and own is not None and form != own:
             raise MIVError(
-                f"The images are {_words(form)}, but the training starts from {self.name}, which was trained on images "
-                f"of {_words(own)}. Build the data with images of that form, or start from another verifier."
+                f"The images are {_words(form)}, but training starts from {self.name}, which was trained on images "
+                f"of {_words(own)}. Build the data with such images, or start from another verifier."
             )
 
 

@@ -1,4 +1,4 @@
-"""How far a training is, on standard error: bars in a terminal, one line an epoch elsewhere."""
+"""Training progress on standard error: bars in a terminal, one line per epoch elsewhere."""
 
 import sys
 import time
@@ -12,12 +12,12 @@ from miv.training.stage_state import EpochMetrics
 
 
 class EpochProgress(Callback):
-    """A bar over the steps of the whole stage, with the time that is left at most, and a line for each epoch.
+    """A bar over the steps of the whole stage, with the maximum time left, and one line per epoch.
 
     Args:
-        stage: its name.
-        epochs_before: those of the stages before, as epochs are counted over the whole run.
-        best_before: the criterion of the best epoch of the stages before.
+        stage: name of the stage.
+        epochs_before: number of epochs in earlier stages; epochs are counted over the whole run.
+        best_before: criterion of the best epoch of earlier stages.
     """
 
     def __init__(self, stage: str, epochs_before: int, best_before: float) -> None:
@@ -29,7 +29,7 @@ class EpochProgress(Callback):
         self._began = time.monotonic()
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
-        """Show the bar, from where the stage is."""
+        """Show the bar, starting at the current step of the stage."""
         self._began = time.monotonic()
         if self._console.is_terminal and trainer.is_global_zero:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -40,7 +40,7 @@ class EpochProgress(Callback):
             self._bars.start()
 
     def on_train_epoch_start(self, trainer: Trainer, module: Any) -> None:
-        """Say how good the start is, which is measured when a stage begins."""
+        """Print the metrics of the start, measured when a stage begins."""
         state = module.state
         if state.start is not None and not state.epoch and not state.step and trainer.is_global_zero:
             is_best = self.stage not in BY_NEAREST and state.start[state.criterion] > self._best_before
@@ -52,11 +52,11 @@ class EpochProgress(Callback):
             self._bars.advance(self._bars.task_ids[0])
 
     def report(self, module: Any) -> None:
-        """Say how the epoch went."""
+        """Print the metrics of the epoch."""
         row, state = module.state.history[-1], module.state
         seconds, self._began = time.monotonic() - self._began, time.monotonic()
         is_verifier = self.stage not in BY_NEAREST
-        is_verifier = is_verifier and not state.keeps_last  # where a trial chose the epochs, none is better than others
+        is_verifier = is_verifier and not state.keeps_last  # if a trial chose the epochs, none is marked as best
         is_best = is_verifier and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
         self._say(
             f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
@@ -70,13 +70,13 @@ class EpochProgress(Callback):
             print(line, file=sys.stderr, flush=True)
 
     def teardown(self, trainer: Trainer, module: Any, stage: str) -> None:
-        """Take the bar away, however the training ended."""
+        """Remove the bar, whether training succeeded or failed."""
         if self._bars is not None:
             self._bars.stop()
             self._bars = None
 
 
-BY_NEAREST = ("contrast", "align")  # stages without a verdict yet, which answer by the nearest target
+BY_NEAREST = ("contrast", "align")  # stages without a head yet, which predict by the nearest target
 
 
 def _figures(row: EpochMetrics, stage: str) -> str:

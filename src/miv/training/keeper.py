@@ -1,4 +1,4 @@
-"""Keeps a run: its best weights, a checkpoint to go on from, its metrics; and ends a stage when it is over."""
+"""Saves the best weights, a checkpoint to resume from and the metrics of a run, and ends finished stages."""
 
 import csv
 import signal
@@ -18,14 +18,14 @@ from miv.training.stage_state import StageState
 
 LAST, BEST = "last.ckpt", "best"
 SAVED = "; everything is saved"
-SAVE_SECONDS = 300.0  # a long epoch is saved on the way at this interval
+SAVE_SECONDS = 300.0  # interval between saves within a long epoch
 
 
 class Keeper(Checkpoint):
-    """Saves at the end of each epoch, now and then within a long one, and when asked to stop.
+    """Saves at the end of each epoch, at intervals within a long one, and on a request to stop.
 
-    Best weights, checkpoint and the decision to stop are one thing here, not three callbacks of Lightning: all
-    follow from the state in ``last.ckpt``, which is replaced in one step, so a kill at any moment leaves them in
+    Best weights, checkpoint and early stopping are handled here, not in three Lightning callbacks: all
+    follow from the state in ``last.ckpt``, which is replaced atomically, so a kill at any moment leaves them in
     agreement.
     """
 
@@ -38,15 +38,15 @@ class Keeper(Checkpoint):
         self._saved = time.monotonic()
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
-        """Keep the start, where it is a candidate for the best."""
+        """Save the start if it is a candidate for the best epoch."""
         if module.measure_start() and trainer.is_global_zero:
             module.verifier.save_pretrained(self.folder / BEST)
 
     def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
-        """Save between two steps where that is due."""
+        """Save between two steps when due."""
         due = time.monotonic() - self._saved > SAVE_SECONDS and trainer.is_global_zero
         asked, save = ProcessShare.of_this_process().sum(np.array([self._asked, self._asked or due], np.int64))
-        if save:  # on one process is on all
+        if save:  # all processes agree
             module.settle()
             self._save(trainer)
         if asked:
@@ -70,26 +70,26 @@ class Keeper(Checkpoint):
             with whole_file(path) as temporary:
                 trainer.save_checkpoint(temporary)
         else:
-            trainer.save_checkpoint(path)  # the others only wait for the first process
+            trainer.save_checkpoint(path)  # only the first process writes; the others wait
         self._saved = time.monotonic()
 
     def stop_if_asked(self) -> None:
-        """Stop where everything is saved already; a wish on one process is one on all."""
+        """Stop at a point where everything is saved; a request on one process stops all."""
         if ProcessShare.of_this_process().sum(np.array(self._asked, np.int64)):
             raise Stopped(SAVED)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the first Ctrl-C as a wish to stop after the step under way; a second one stops at once."""
+        """Stop after the current step on the first Ctrl-C, and immediately on the second."""
 
         def ask(number: int, frame: FrameType | None) -> None:
             if self._asked:
-                raise Stopped(", at once; what was done since the last save is done again")
+                raise Stopped("; steps since the last save will be repeated")
             self._asked = True
 
         try:
             before = signal.signal(signal.SIGINT, ask)
-        except ValueError:  # not the main thread: the owner of the process decides
+        except ValueError:  # not the main thread: signals are up to the caller
             yield
             return
         try:
@@ -99,15 +99,15 @@ class Keeper(Checkpoint):
 
 
 class Stopped(BaseException):
-    """Leaves the training loop on a wish to stop, and says what was saved.
+    """Leaves the training loop on a request to stop, and says what was saved.
 
-    Not a ``KeyboardInterrupt``, at which Lightning ends the process with code 1; and not an ``Exception``, as it may
-    come up anywhere and no library shall take it for an error of its own.
+    Not a ``KeyboardInterrupt``, on which Lightning exits with code 1, and not an ``Exception``, because it may
+    be raised anywhere and no library may catch it as its own error.
     """
 
 
 def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the metrics of all epochs as CSV, whole."""
+    """Write the metrics of all epochs as CSV, atomically."""
     with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()

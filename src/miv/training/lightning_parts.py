@@ -1,4 +1,4 @@
-"""What training takes from Lightning, imported in one place: where it is missing, the error says what to install."""
+"""The parts of Lightning used for training, imported in one place; if it is missing, the error says what to install."""
 
 from miv.errors import needs_extra
 
@@ -12,7 +12,7 @@ with needs_extra("train", "Training", "Lightning"):
     from lightning.pytorch.loggers import Logger, TensorBoardLogger
     from lightning.pytorch.strategies import DDPStrategy
 
-with needs_extra("train", "Training", "TensorBoard"):  # the logger asks for it, which is too late: a run has begun
+with needs_extra("train", "Training", "TensorBoard"):  # the logger would fail only after the run has begun
     import tensorboard as tensorboard
 
 __all__ = [

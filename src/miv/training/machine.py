@@ -1,4 +1,4 @@
-"""What a training runs on: processes, devices and threads. None of it changes what is learnt."""
+"""Hardware for training: processes, devices and threads. It does not affect what is learned."""
 
 import logging
 import os
@@ -23,15 +23,15 @@ from miv.training.lightning_parts import (
 
 @dataclass(frozen=True)
 class Machine:
-    """What a training runs on; it does not change what is learnt.
+    """Hardware for training; it does not affect what is learned.
 
     Args:
-        devices: processes on this machine.
-        nodes: machines.
+        devices: number of processes on this machine.
+        nodes: number of machines.
         accelerator: cpu, gpu, or auto.
-        workers: extra processes that prepare batches.
+        workers: number of extra processes that prepare batches.
         cache: folder of the feature cache.
-        quiet: say nothing of the epochs on standard error.
+        quiet: print no epochs on standard error.
     """
 
     cache: Path
@@ -43,15 +43,15 @@ class Machine:
 
     @property
     def processes(self) -> int:
-        """How many, over all machines."""
+        """Number of processes over all machines."""
         return self.devices * self.nodes
 
     def find_device(self) -> torch.device:
-        """The device of this process, or an error where there is none such."""
+        """The device of this process; an error if it is not available."""
         return self.trainer([], None).strategy.root_device
 
     def trainer(self, callbacks: list[Callback], logger: Logger | None) -> Trainer:
-        """Make what runs the steps of a stage."""
+        """Create the trainer of a stage."""
         known = {"auto", "gpu", *AcceleratorRegistry.available_accelerators()}
         if self.accelerator not in known:
             raise unknown_name("accelerator", self.accelerator, known)
@@ -76,24 +76,24 @@ class Machine:
             reason = str(error).strip().splitlines()[0].rstrip(".")
             raise MIVError(
                 f"The accelerator {self.accelerator!r} with {self.devices} devices cannot be used here: {reason}. "
-                "--accelerator cpu works everywhere."
+                "Try --accelerator cpu."
             ) from error
 
     @property
     def backend(self) -> str | None:
-        """How processes talk: with GPUs, sums of numpy arrays still go through main memory."""
+        """Communication between processes; with GPUs, sums of numpy arrays still go through main memory."""
         return "cpu:gloo,cuda:nccl" if self.accelerator != "cpu" and torch.cuda.is_available() else None
 
 
 def set_threads(threads: int, processes: int) -> None:
-    """Let this process use so many threads; 0 shares the cores among the processes of the machine."""
+    """Set the number of threads of this process; 0 divides the cores among the processes of the machine."""
     if threads or processes > 1:
         threads = threads or max(1, available_cores() // processes)
         torch.set_num_threads(threads)
-        os.environ["OMP_NUM_THREADS"] = str(threads)  # without it Lightning has an opinion of its own
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # otherwise Lightning chooses its own value
 
 
 def is_first_process() -> bool:
-    """Whether this process is not one of those that share the work of a first, however they were started."""
+    """Whether this is the first process, however the processes were started."""
     rank: int = getattr(rank_zero_only, "rank", 0)
     return rank == 0 and LightningEnvironment().node_rank() == 0

@@ -1,4 +1,4 @@
-"""The optimisers, and the learning rate at each moment."""
+"""Optimisers and learning rate schedules."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -12,11 +12,11 @@ from miv.training.config import TrainingConfig
 
 
 class KerasRMSprop(Optimizer):
-    r"""RMSprop as the paper's authors used it, that of Keras 2.11 and later.
+    r"""RMSprop as used by the paper's authors, from Keras 2.11 and later.
 
     .. math:: v \leftarrow \rho v + (1 - \rho) g^2, \qquad w \leftarrow w - \eta \, g / \sqrt{v + \epsilon}
 
-    PyTorch divides by :math:`\sqrt v + \epsilon` instead. With :math:`\epsilon = 10^{-7}` that is another
+    PyTorch divides by :math:`\sqrt v + \epsilon` instead. With :math:`\epsilon = 10^{-7}` that is a different
     optimiser wherever gradients are below :math:`3 \cdot 10^{-4}`: there Keras takes smaller steps.
     """
 
@@ -25,7 +25,7 @@ class KerasRMSprop(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take one step; ``closure`` computes the gradients first, as Lightning asks."""
+        """Take one step; ``closure`` computes the gradients first, as Lightning requires."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -59,7 +59,7 @@ class PulledAdamW(AdamW):
         super().__init__(groups, lr=lr, fused=False)
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Also bring the start to the device of the weights, which is not that of a checkpoint."""
+        """Also move the start to the device of the weights, which may differ from the checkpoint's."""
         super().load_state_dict(state_dict)
         for group in self.param_groups:
             group["start"] = [start.to(weight) for start, weight in zip(group["start"], group["params"], strict=True)]
@@ -75,12 +75,12 @@ class PulledAdamW(AdamW):
 
 
 def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float = 1_000) -> Optimizer:
-    """Make the optimiser of everything in the model that learns; a group's ``factor`` is of the scheduled rate.
+    """Create the optimiser of all trainable weights; a group's ``factor`` multiplies the scheduled rate.
 
     Args:
         config: the settings.
         model: a verifier, or a part of one.
-        exemplars: how many independent ones there are to learn from; with few, weights are pulled more to their start.
+        exemplars: number of independent exemplars; with few, weights are pulled more strongly to their start.
     """
     if config.start == "similar" and config.optimiser == "adamw":
         return _similar_optimiser(config, model, exemplars)
@@ -91,7 +91,7 @@ def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float 
             continue
         matrices, vectors = [w for w in weights if w.ndim > 1], [w for w in weights if w.ndim <= 1]
         groups.append({"params": matrices, "factor": factor, "weight_decay": config.weight_decay})
-        # Offsets, scales and the similarity's vector have no reason to be near 0.
+        # Offsets, scales and the similarity vector need not be near 0.
         groups.append({"params": vectors, "factor": factor, "weight_decay": 0.0})
     groups = [group for group in groups if group["params"]]
     rate = config.learning_rates[0][1]
@@ -101,10 +101,10 @@ def create_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float 
 
 
 def _similar_optimiser(config: TrainingConfig, model: nn.Module, exemplars: float) -> Optimizer:
-    """The head's weights are pulled to their start, and rates of its matrices fall with their inputs.
+    """Pull the head's weights to their start, and lower the rates of its matrices with their number of inputs.
 
-    A step of Adam changes all inputs of a row together, so what a matrix gives changes by rate × inputs (Yang et al.
-    2022): with one rate for all widths, 1e-3 is careful at 64 channels and wild at 900.
+    A step of Adam changes all inputs of a row together, so a matrix's output changes by rate × inputs (Yang et al.
+    2022): with one rate for all widths, 1e-3 is cautious at 64 channels and unstable at 900.
     """
     pull = config.pull * (1_000 / exemplars) ** 2
     backbone_rate = config.backbone_learning_rate
@@ -125,7 +125,7 @@ def _similar_optimiser(config: TrainingConfig, model: nn.Module, exemplars: floa
 
 
 def _joined(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Weights that are treated alike in one group, which steps faster."""
+    """Merge weights with equal settings into one group, which makes steps faster."""
     joined: dict[tuple[Any, ...], dict[str, Any]] = {}
     for group in groups:
         key = tuple(value for name, value in group.items() if name != "params")
@@ -134,7 +134,7 @@ def _joined(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _parts(config: TrainingConfig, model: nn.Module) -> list[tuple[list[nn.Parameter], float]]:
-    """What learns, and by what factor of the scheduled rate: all alike, or the head and then the backbone."""
+    """Trainable weights and their factor of the scheduled rate: all together, or the head and then the backbone."""
     learning = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
     if not isinstance(config.backbone_learning_rate, float):
         return [([weight for _, weight in learning], 1.0)]
@@ -146,16 +146,16 @@ def _parts(config: TrainingConfig, model: nn.Module) -> list[tuple[list[nn.Param
 def set_rates(optimiser: Optimizer, rate: float) -> None:
     """Set the scheduled rate; each group keeps its own factor of it."""
     for group in optimiser.param_groups:
-        group["lr"] = rate * group.get("factor", 1.0)  # a checkpoint from before factors has none
+        group["lr"] = rate * group.get("factor", 1.0)  # older checkpoints have no factor
 
 
 def learning_rate(config: TrainingConfig, epoch: int, done: float) -> float:
-    """The rate at a moment of a stage.
+    """The learning rate at a point of a stage.
 
     Args:
         config: the settings.
         epoch: the epoch, counted from 0.
-        done: the share of ``max_epochs`` that is over, 0 to 1.
+        done: completed share of ``max_epochs``, 0 to 1.
 
     >>> settings = TrainingConfig(learning_rates=((0, 1e-4), (5, 5e-5)))
     >>> [learning_rate(settings, epoch, 0.0) for epoch in (0, 4, 5, 9)]
@@ -172,9 +172,9 @@ def learning_rate(config: TrainingConfig, epoch: int, done: float) -> float:
 
 
 def _rise(share: float) -> float:
-    """Rise linearly, but not from 0: the first step shall count."""
+    """Rise linearly, but not from 0, so that the first step counts."""
     return 0.04 + 0.96 * share
 
 
-WIDTH = 128  # inputs of a matrix up to which it learns at the whole rate
-_RISING = 0.2  # the share of one cycle in which the rate rises
+WIDTH = 128  # matrices with at most this many inputs learn at the full rate
+_RISING = 0.2  # share of one cycle in which the rate rises

@@ -1,4 +1,4 @@
-"""Where validation is tiny, a trial on halves of train decides for how many epochs a stage trains."""
+"""If validation is tiny, a trial on halves of train chooses the number of epochs of a stage."""
 
 from typing import Any
 
@@ -8,24 +8,24 @@ from numpy.typing import NDArray
 from miv.data import ExemplarSet, InstancePool
 from miv.training.stage_module import SplitFeatures
 
-ENOUGH = 200  # exemplars of validation; with fewer, the AUROC of two epochs differs by chance
+ENOUGH = 200  # validation exemplars; with fewer, the AUROC of two epochs differs by chance
 
 
 def halves(
     sets: dict[str, ExemplarSet], features: SplitFeatures, seed: int
 ) -> tuple[dict[str, ExemplarSet], SplitFeatures]:
-    """Train of one half of train; validation of the other half together with what there is of validation.
+    """Train on one half of train; validate on the other half plus validation.
 
-    Where nothing is held out, so that ``validation`` is ``train`` itself, the other half is alone: the trial must not
-    be judged by what it was trained on.
+    If nothing is held out, so that ``validation`` is ``train`` itself, use the other half alone: the trial must not
+    be validated on the data it was trained on.
 
-    All exemplars of one query are in the same half, and so are all queries of one class where classes are known: new
+    All exemplars of one query are in the same half, and so are all queries of one class if classes are known: new
     classes are harder than new bags, and validation has new ones.
 
     Args:
         sets: the exemplars by split.
         features: ``(P, C)`` of the pools of ``train`` and ``validation``.
-        seed: of the division.
+        seed: random seed of the division.
     """
     train, validation = sets["train"], sets["validation"]
     key = _kept_together(train)
@@ -40,18 +40,18 @@ def halves(
 
 
 def can_divide(train: ExemplarSet) -> bool:
-    """Whether each half can have queries."""
+    """Whether each half can get queries."""
     return len(np.unique(_kept_together(train))) >= 2
 
 
 def _kept_together(train: ExemplarSet) -> NDArray[Any]:
-    """``(E,)`` what is not divided: the class of the query, or the query itself."""
+    """``(E,)`` the unit that is not divided: the class of the query, or the query itself."""
     classes = train.pool.classes
     return train.query if classes is None else classes[train.query]
 
 
 def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> ExemplarSet:
-    """The exemplars of both over the features of both pools, one pool after the other."""
+    """The exemplars of both over the concatenated features of both pools."""
     after = len(first.pool)
     return ExemplarSet(
         InstancePool("features", np.asarray(features, np.float32)),

@@ -1,11 +1,11 @@
-"""The presets: the paper's settings for its three tasks, and ours for QMNIST. `auto` is in a file of its own."""
+"""The presets: the paper's settings for its three tasks, and ours for QMNIST. `auto` is in its own module."""
 
 from typing import Any
 
 from miv.errors import unknown_name
 from miv.training.config import TrainingConfig
 
-# Handwritten digits from nothing: a small network that keeps where things are, taught by contrast before all else.
+# Handwritten digits from scratch: a small network that keeps positions, first trained by contrast.
 CONTRAST_START: dict[str, Any] = {
     "backbone": "compact_cnn",
     "backbone_options": {"size": "small", "grid": 4, "features": 128},
@@ -42,8 +42,8 @@ PRESETS: dict[str, TrainingConfig] = {
     ),
 }
 
-# Short trainings on small machines from the paper's start: what the tier `cpu` of the experiments is made of. One cycle
-# over a fixed number of epochs: nothing is gained by stopping before the rate has come down.
+# Short training on small machines from the paper's start, for the tier `cpu` of the experiments. One cycle
+# over a fixed number of epochs: stopping before the rate has decayed gains nothing.
 ONE_CYCLE = TrainingConfig(
     heads=2,
     batch_size=128,
@@ -58,7 +58,7 @@ ONE_CYCLE = TrainingConfig(
     frozen_patience=20,
 )
 
-# Our own for QMNIST, found on its validation split; docs/results says what helped and what did not.
+# Ours for QMNIST, chosen on its validation split; docs/results says what helped and what did not.
 PRESETS["best"] = ONE_CYCLE.changed(
     CONTRAST_START
     | {
@@ -77,9 +77,9 @@ PRESETS["best"] = ONE_CYCLE.changed(
     }
 )
 
-AUTO = "auto"  # chosen for the data at hand, see miv.training.auto
+AUTO = "auto"  # chosen for the data, see miv.training.auto
 
-# The authors' code waits longer for these two poolings on QMNIST.
+# The authors' code uses more patience for these two poolings on QMNIST.
 _PATIENCE = {("qmnist", "pma"): 50, ("qmnist", "msa"): 50}
 
 

@@ -1,4 +1,4 @@
-"""A whole training: its stages one after the other, and what is kept of it."""
+"""A complete training run: its stages in order, and the files it saves."""
 
 import sys
 from contextlib import nullcontext
@@ -64,30 +64,30 @@ def train(
         config: the settings.
         out: the folder of the run; see ``miv.training.run_folder``.
         machine: what to run on.
-        data: what the data are called, for the record.
-        data_options: what they were built with, where ``data`` is a task.
-        start_from: a verifier whose weights the training starts from: the folder of a run or of a verifier, a name on
-            the hub, or one of the package such as ``miv/digits``. Pooling, backbone and their options are then those
-            of this verifier. Without it the weights are random, or those of a pretrained backbone.
-        resume: go on with the run in ``out``, or begin it if there is none yet.
-        progress: is told of embedding.
+        data: name of the data, for the record.
+        data_options: options the data were built with, if ``data`` is a task.
+        start_from: verifier to start from: a run, a verifier folder, a name on the hub, or one that ships with the
+            package such as ``miv/digits``. Pooling, backbone and their options then come
+            from this verifier. By default weights are random, or those of a pretrained backbone.
+        resume: resume the run in ``out``, or start it if there is none.
+        progress: receives the progress of embedding.
     """
     for split in ("train", "validation"):
         if split not in sets:
-            raise MIVError(f"There is no split {split!r}. A training needs train and validation.")
+            raise MIVError(f"The split {split!r} is missing. Training needs train and validation.")
         label = sets[split].label
-        # A small validation does not choose anything: a trial on halves of train does.
+        # If validation is small, a trial on halves of train chooses the epochs instead.
         chooses = split == "train" or len(label) >= ENOUGH
         if config.start == "similar" and chooses and label.min() == label.max():
             raise MIVError(
-                f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. A training needs bags that "
-                "hold something of the query's class, and bags that do not."
+                f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. Training needs bags that "
+                "contain something of the query's class, and bags that do not."
             )
     for name in ("contrast_epochs", "align_epochs"):
         if getattr(config, name) and machine.processes > 1:
             raise MIVError(
                 f"{name} is {getattr(config, name)} with {machine.processes} processes. That stage compares all "
-                f"exemplars of a batch, so it needs one process: leave out --devices and --nodes, or set {name} to 0."
+                f"exemplars of a batch, so it needs one process: remove --devices and --nodes, or set {name} to 0."
             )
     device = machine.find_device()
     start = EarlierVerifier.read(start_from) if isinstance(start_from, str | Path) else start_from
@@ -103,9 +103,9 @@ def train(
     verifier.backbone.train_only_last(config.trainable_layers)
     for exemplars in sets.values():
         (verifier.backbone if start is None else start).check(exemplars.pool)
-    if is_first_process():  # features may come from the cache, and a stage that embeds in batches never counts
+    if is_first_process():  # features may come from the cache, and a stage that embeds in batches does not report them
         warn_of_cut_texts(verifier.backbone, [exemplars.pool for exemplars in sets.values()])
-    if is_first_process():  # only now: settings that make no verifier leave nothing behind
+    if is_first_process():  # not earlier: invalid settings must leave no files behind
         run.begin_or_go_on(config, sets, data, data_options or {}, started)
     progress = progress or SilentProgress()
     if run.is_done():
@@ -114,10 +114,10 @@ def train(
     states = _run_stages(
         _planned(config, verifier, sets, run, machine, progress), verifier, config, sets, run, machine, progress
     )
-    # The earlier one of equals. The stages before these make features, not a verifier.
+    # Ties go to the earlier stage. Stages before these make features, not a verifier.
     best = max((name for name in states if name in _HEADS), key=lambda name: states[name].best_value)
     verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
-    # The backbone of the first stage is the one that the cache has, or may have from another training.
+    # The cache may already have the features of the first stage's backbone, from another run.
     evaluations = _evaluate(verifier, sets, run, progress, machine.cache if best == FROZEN else None)
     if ProcessShare.of_this_process().rank == 0:
         with whole_folder(run.verifier) as temporary:
@@ -139,7 +139,7 @@ def _run_stages(
     progress: Progress,
     known: SplitFeatures | None = None,
 ) -> dict[str, StageState]:
-    """Train one stage after the other; ``known`` are the features of a frozen backbone, else they are embedded here."""
+    """Train the stages in order; ``known`` are the features of a frozen backbone, otherwise computed here."""
     device = verifier.device
     states: dict[str, StageState] = {}
     for stage in stages:
@@ -164,7 +164,7 @@ def _run_stages(
 
 
 def _only_scale(verifier: Verifier, states: dict[str, StageState]) -> bool:
-    """Whether the rest of the start is fitted already, or is not to be: `nearest` is the plain cosine."""
+    """Whether the rest of the start is already fitted or needs no fit: `nearest` is the plain cosine."""
     return ALIGN in states or not verifier.pooling.learns
 
 
@@ -176,13 +176,13 @@ def _planned(
     machine: Machine,
     progress: Progress,
 ) -> list[Stage]:
-    """The stages; where validation is too small to choose epochs by, a trial on halves of train has chosen them."""
+    """The stages; if validation is too small to choose epochs, a trial on halves of train chooses them."""
     stages = stages_of(config, verifier)
     nothing_held_out = sets["validation"] is sets["train"]
-    # After a contrast stage, which has seen all of train, no half of it is unseen any more.
+    # After a contrast stage, which has seen all of train, no half is unseen.
     if config.start == "paper" or not all(stage.frozen for stage in stages):
         return stages
-    # Without anything unseen to choose by, the start is what can be trusted.
+    # Without unseen data to choose by, keep the start.
     without_trial = [replace(stage, take=0) for stage in stages] if nothing_held_out else stages
     few = nothing_held_out or len(sets["validation"]) < ENOUGH
     if not few or not can_divide(sets["train"]):
@@ -190,17 +190,17 @@ def _planned(
     is_told = is_first_process() and not machine.quiet
     if is_told:
         why = "Nothing is held out" if nothing_held_out else f"Validation has only {len(sets['validation'])} exemplars"
-        print(f"{why}. A trial on halves of train chooses the epochs.", file=sys.stderr, flush=True)
+        print(f"{why}. Choosing the number of epochs in a trial on halves of train.", file=sys.stderr, flush=True)
     features = _embed(verifier, sets, machine.cache, progress)
     divided, known = halves(sets, features, config.seed)
     if any(half.label.min() == half.label.max() for half in divided.values()):
-        return without_trial  # too few to try anything on
+        return without_trial  # too few for a trial
     trial = deepcopy(verifier)
     states = _run_stages(stages, trial, config, divided, run.pilot, machine, progress, known)
     planned = [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
     if is_told:
         chosen = ", ".join(f"{stage.take} of {stage.name}" for stage in planned)
-        print(f"The trial chose epochs: {chosen}. Now with all of train.", file=sys.stderr, flush=True)
+        print(f"Epochs chosen by the trial: {chosen}. Training on all of train.", file=sys.stderr, flush=True)
     return planned
 
 
@@ -213,7 +213,7 @@ def _embed(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path, progre
 def _evaluate(
     verifier: Verifier, sets: dict[str, ExemplarSet], run: RunFolder, progress: Progress, cache: Path | None = None
 ) -> dict[str, Evaluation]:
-    """Answer every split but ``train``, and keep answers and metrics; with a cache, features come from there."""
+    """Predict every split but ``train``, and save predictions and metrics; with a cache, reuse its features."""
     evaluations = {}
     for split in [split for split in sets if split != "train"]:
         known = None if cache is None else embed_pool(verifier.backbone, sets[split].pool, cache, progress)
@@ -227,12 +227,12 @@ def _evaluate(
 
 
 def complete(config: TrainingConfig, pool: InstancePool) -> TrainingConfig:
-    """Fill in the backbone where the settings leave it to the data."""
+    """Choose the backbone for the data if the settings do not name one."""
     return config.changed({"backbone": _backbone(config, pool)})
 
 
 def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
-    """Make the verifier that is to be trained, its first weights drawn from the seed."""
+    """Create the verifier to train, with weights initialised from the seed."""
     torch.manual_seed(config.seed)
     backbone = _backbone(config, pool)
     has_heads = "heads" in POOLINGS[config.pooling].options
@@ -252,12 +252,12 @@ def _backbone(config: TrainingConfig, pool: InstancePool) -> str:
     if config.backbone is not None:
         return config.backbone
     if pool.kind not in DEFAULT_BACKBONES:
-        raise MIVError(f"The instances are of kind {pool.kind!r}. Say which backbone: --backbone hf:<name or folder>.")
+        raise MIVError(f"Instances of kind {pool.kind!r} need a backbone. Add --backbone hf:<name or folder>.")
     return DEFAULT_BACKBONES[pool.kind]
 
 
 def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
-    """The stages: where the backbone has nothing to learn, or is not to, the last is as patient as all would be."""
+    """The stages; if the backbone is not trained, the last stage uses the patience of the full stage."""
     learns = any(True for _ in verifier.backbone.parameters())
     first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if learns and config.contrast_epochs else []
     if config.align_epochs and not first and verifier.pooling.learns:

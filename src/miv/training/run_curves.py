@@ -6,14 +6,14 @@ from miv.errors import needs_extra
 from miv.evaluation import Predictions, write_curves, write_learning_curves
 from miv.training.run_folder import RunFolder
 
-with needs_extra("train", "Drawing curves", "matplotlib"):  # said before the training, not after it
+with needs_extra("train", "Drawing curves", "matplotlib"):  # fail before training, not after it
     import matplotlib as matplotlib
 
 
 def draw_run(run: RunFolder) -> list[Path]:
-    """Draw metrics by epoch, ROC and precision-recall into ``curves/``, and return the paths.
+    """Plot metrics by epoch, ROC and precision-recall in ``curves/``, and return the paths.
 
-    A split whose labels are all the same has no ROC.
+    A split with only one label has no ROC.
     """
     drawn = write_learning_curves(run.metrics, run.curves)
     answers = {split: Predictions.load(run.predictions(split)) for split in run.read_evaluation()}

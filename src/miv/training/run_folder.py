@@ -1,13 +1,13 @@
-"""The folder of a run: what was asked for, what came out, and where to go on.
+"""The folder of a run: its settings, its results, and its checkpoints.
 
-- ``config.json``: the settings; ``miv train --config`` takes it.
+- ``config.json``: the settings; ``miv train --config`` accepts it.
 - ``run.json``: versions, seed, data and the verifier it started from with their hashes, and whether the run is done.
 - ``metrics.csv``: the metrics by epoch. ``tensorboard/``: the same for TensorBoard.
-- ``checkpoints/<stage>/``: ``last.ckpt`` to go on from, ``best/`` the verifier of the best epoch.
-- ``verifier/``: the final verifier, of the best epoch of all.
-- ``predictions/<split>.parquet`` and ``evaluation.json``: its answers and their metrics.
-- ``reference.json``: what plain methods reach on the same features, which ``miv train`` scores.
-- ``curves/``: metrics by epoch, ROC and precision-recall as pictures, which ``miv train`` draws.
+- ``checkpoints/<stage>/``: ``last.ckpt`` to resume from, ``best/`` the verifier of the best epoch.
+- ``verifier/``: the final verifier, from the best epoch overall.
+- ``predictions/<split>.parquet`` and ``evaluation.json``: its predictions and metrics.
+- ``reference.json``: scores of simple methods on the same features, from ``miv train``.
+- ``curves/``: plots of metrics by epoch, ROC and precision-recall, from ``miv train``.
 """
 
 import json
@@ -27,13 +27,13 @@ from miv.io.whole_files import remove_unfinished
 from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"
-_DAMAGED = "The run is damaged; train again with another --out."
+_DAMAGED = "The run is damaged. Train again with another --out."
 _LIBRARIES = ("torch", "lightning", "numpy", "transformers", "timm")
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Names within the folder of a run."""
+    """Paths within the folder of a run."""
 
     path: Path
 
@@ -70,18 +70,18 @@ class RunFolder:
 
     @property
     def pilot(self) -> "RunFolder":
-        """Where a trial on halves of train keeps what it needs to go on."""
+        """Folder where a trial on halves of train saves its state."""
         return RunFolder(self.path / "checkpoints" / "pilot")
 
     def predictions(self, split: str) -> Path:
         return self.path / "predictions" / f"{split}.parquet"
 
     def exists(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether this folder holds a run."""
         return self.about.is_file()
 
     def is_done(self) -> bool:
-        """Whether a run was begun here and came to its end."""
+        """Whether this folder holds a finished run."""
         return self.exists() and self.read()["done"] is True
 
     def begin_or_go_on(
@@ -92,7 +92,7 @@ class RunFolder:
         options: dict[str, Any],
         start: dict[str, str] | None = None,
     ) -> None:
-        """Write what the run is, or clear away what a killed process had begun to write."""
+        """Write the description of the run, or remove partial files left by a killed process."""
         if self.exists():
             remove_unfinished(self.path)
             return
@@ -121,41 +121,45 @@ class RunFolder:
         *,
         resume: bool,
     ) -> None:
-        """See that a run can begin here, or that the one that is here is the same."""
+        """Check that a new run can start here, or that the existing run has the same settings."""
         if not self.exists():
             if self.path.exists() and any(self.path.iterdir()) and not resume:
-                raise MIVError(f"{self.path} is not empty, and not a run. Choose another folder for --out.")
+                raise MIVError(f"{self.path} is not empty and is not a run. Choose another folder for --out.")
             return
         if not resume:
-            raise MIVError(f"{self.path} holds a run. Go on with it by --resume, or choose another folder for --out.")
+            raise MIVError(
+                f"{self.path} already contains a run. Resume it with --resume, or choose another folder for --out."
+            )
         about = self.read()
         self._check_start(about.get("start"), start)
-        before = {**TrainingConfig().document(), **self.read_config()}  # a setting that is younger than the run
+        before = {**TrainingConfig().document(), **self.read_config()}  # older runs lack newer settings
         for name, value in config.document().items():
             if before[name] != value:
                 raise MIVError(
-                    f"{self.path} was begun with {name} = {before[name]!r}, and now it is {value!r}. Go on with "
+                    f"{self.path} was started with {name} = {before[name]!r}, but got {value!r}. Resume with "
                     "the same settings, or choose another folder for --out."
                 )
         if about["data"]["fingerprints"] != _fingerprints(sets):
-            raise MIVError(f"{self.path} was begun with other data than {data}. Choose another folder for --out.")
+            raise MIVError(f"{self.path} was started with other data than {data}. Choose another folder for --out.")
 
     def _check_start(self, before: dict[str, str] | None, now: dict[str, str] | None) -> None:
         if (before or {}).get("weights") == (now or {}).get("weights"):
             return
         was = "without --from" if before is None else f"with --from {before['name']}"
         same = before is not None and now is not None and before["name"] == now["name"]
-        given = "it is not given" if now is None else f"it is {now['name']}{', with other weights' if same else ''}"
+        given = (
+            "--from is not given" if now is None else f"--from is {now['name']}{', with other weights' if same else ''}"
+        )
         raise MIVError(
-            f"{self.path} was begun {was}, and now {given}. Go on from the same start, or choose another folder for "
+            f"{self.path} was started {was}, but now {given}. Resume from the same start, or choose another folder for "
             "--out."
         )
 
     def read(self) -> dict[str, Any]:
-        """What ``run.json`` says."""
+        """The content of ``run.json``."""
         about = read_json_object(self.about, _DAMAGED)
         if about.get("format") != FORMAT:
-            raise MIVError(f"{self.about} is not of a run: its format is not {FORMAT!r}.")
+            raise MIVError(f"{self.about} is not the file of a run: its format is not {FORMAT!r}.")
         lacking = [name for name in ("data", "seed", "done") if name not in about]
         if lacking:
             raise MIVError(f"{self.about} lacks {', '.join(lacking)}. {_DAMAGED}")
@@ -170,7 +174,7 @@ class RunFolder:
         return read_json_object(self.evaluation, _DAMAGED)
 
     def command(self) -> list[str]:
-        """The words of ``miv train`` with the data of the run, for the folder in which it was begun."""
+        """The ``miv train`` arguments for the data of the run, valid in the folder where it was started."""
         data = self.read()["data"]
         words = ["miv", "train", str(data["name"])]
         for name, value in data.get("options", {}).items():
@@ -179,13 +183,13 @@ class RunFolder:
         return words
 
     def command_to_resume(self) -> str:
-        """The command that goes on with the run."""
+        """The command that resumes the run."""
         start = self.read().get("start")
         words = [*self.command(), *([] if start is None else ["--from", start["name"]])]
         return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
 
     def finish(self, seconds: dict[str, float], best: dict[str, Any]) -> None:
-        """Mark the run as done, after so many seconds in each stage."""
+        """Mark the run as done, with the seconds spent in each stage."""
         took = {
             "seconds": round(sum(seconds.values()), 1),
             "stage_seconds": {stage: round(one, 1) for stage, one in seconds.items()},
@@ -194,10 +198,10 @@ class RunFolder:
 
 
 def refuse_unfinished(path: Path) -> None:
-    """Where a path is a run that has no final verifier yet, say with which command it gets one."""
+    """Raise an error for an unfinished run, with the command that resumes it."""
     run = RunFolder(path)
     if run.exists() and not run.verifier.is_dir():
-        raise MIVError(f"The run {path} is not done. Go on with it: {run.command_to_resume()}")
+        raise MIVError(f"The run {path} is not finished. Resume it: {run.command_to_resume()}")
 
 
 def _fingerprints(sets: dict[str, ExemplarSet]) -> dict[str, str]:

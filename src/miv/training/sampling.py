@@ -1,4 +1,4 @@
-"""Which exemplars make up the batches of an epoch: a pure function of seed, stage and epoch."""
+"""The exemplars in each batch of an epoch: a pure function of seed, stage and epoch."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ Batches = list[NDArray[np.int64]]  # the exemplars of each batch of an epoch
 
 
 class BatchSampler(Sampler[Part]):
-    """The batches of the epoch at which a stage is, from the step at which it is; each process gets its part.
+    """The remaining batches of the current epoch, from the current step; each process gets its part.
 
     The loss of a batch is the mean over its exemplars. With several processes the gradients of the processes are
     averaged, so a part's sum of losses is multiplied by ``processes / exemplars in the batch``.
@@ -39,12 +39,12 @@ class BatchSampler(Sampler[Part]):
         batches = self.draw(np.random.default_rng([*self.seed, self.state.epoch]))
         for batch in batches[self.state.step :]:
             mine = share.part(batch)
-            # A process without an exemplar still has to take part in the step.
+            # A process without exemplars must still take part in the step.
             yield (mine, share.world / len(batch)) if len(mine) else (batch[:1], 0.0)
 
 
 def draw_batches(exemplars: ExemplarSet, size: int, grouping: int, random: np.random.Generator) -> Batches:
-    """Batches of ``size`` that hold every exemplar once; the last may be smaller."""
+    """Batches of ``size`` with every exemplar once; the last may be smaller."""
     order = draw_order(exemplars, grouping, random)
     return [order[start : start + size] for start in range(0, len(order), size)]
 
@@ -60,7 +60,7 @@ def draw_positives(exemplars: ExemplarSet, size: int, random: np.random.Generato
 
 
 def draw_order(exemplars: ExemplarSet, grouping: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """A random order of all exemplars; with ``grouping`` of more than 1, clumps of so many share instances."""
+    """A random order of all exemplars; with ``grouping`` above 1, clumps of that size share instances."""
     order = random.permutation(len(exemplars))
     if grouping == 1:
         return order
@@ -69,15 +69,15 @@ def draw_order(exemplars: ExemplarSet, grouping: int, random: np.random.Generato
 
 
 def _clumps(exemplars: ExemplarSet, order: list[int], size: int) -> list[list[int]]:
-    """Grow clumps: a first exemplar, then again and again the one of which the greatest share is there already.
+    """Grow clumps: take an exemplar, then repeatedly add the one with the largest share of instances already present.
 
-    Every instance that joins a clump raises the share of the exemplars that hold it; a heap keeps their shares, the
-    outdated ones among them being skipped when they come up.
+    Every instance that joins a clump raises the share of the exemplars that contain it; a heap keeps their shares, and
+    outdated entries are skipped when popped.
     """
     members = [[*bag, query] for bag, query in zip(_bags(exemplars), exemplars.query.tolist(), strict=True)]
     holders = _holders(exemplars)
     free = [True] * len(members)
-    rank = np.argsort(order).tolist()  # ties go to the exemplar that was drawn first
+    rank = np.argsort(order).tolist()  # ties go to the exemplar drawn first
     clumps = []
     for first in order:
         if not free[first]:
@@ -111,7 +111,7 @@ def _bags(exemplars: ExemplarSet) -> list[list[int]]:
 
 
 def _holders(exemplars: ExemplarSet) -> list[list[int]]:
-    """For each instance the exemplars that hold it, as their query or in their bag."""
+    """For each instance, the exemplars that contain it as the query or in the bag."""
     instance = np.concatenate([exemplars.bag_index, exemplars.query])
     exemplar = np.concatenate([exemplars.owner, np.arange(len(exemplars))])
     by_instance = np.argsort(instance, kind="stable")

@@ -18,21 +18,21 @@ from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime.evaluation_mode import evaluating
 
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
-MOST_EXEMPLARS = 1_500  # three numbers need no more, and some poolings are slow
+MOST_EXEMPLARS = 1_500  # enough to fit three numbers; some poolings are slow
 _TOGETHER = 512  # exemplars
-_ROUNDING = 1e-6  # products that differ by less are equal but for rounding
+_ROUNDING = 1e-6  # smaller differences between products are rounding errors
 
 
 @dataclass(frozen=True, eq=False)
 class StartFit:
-    """What was fitted.
+    """The fitted start.
 
     Args:
-        centre: ``(C,)`` what is subtracted from the features; zeros, or the mean of those of train.
-        sharpness: ``(h,)`` of the attention of each head, where the pooling is CAP.
+        centre: ``(C,)`` subtracted from the features; zeros, or the mean of the train features.
+        sharpness: ``(h,)`` sharpness of each head's attention, if the pooling is CAP.
         scale: of the cosine.
         intercept: of the logit.
-        losses: ``(E,)`` cross-entropy of the train bags that it was fitted to, times their weights.
+        losses: ``(E,)`` weighted cross-entropy of the train bags used for the fit.
         auroc: of these bags.
     """
 
@@ -59,31 +59,31 @@ def fit_start(
     validation_features: NDArray[np.float32] | None = None,
     only_scale: bool = False,
 ) -> StartFit | None:
-    r"""Fit the start of a verifier whose similarity is a scaled cosine; ``None`` where it is the paper's.
+    r"""Fit the start of a verifier with a scaled cosine similarity; return ``None`` for the paper's similarity.
 
     For each centre (none, or the mean of the train features) and each sharpness of the attention, a logistic regression
     of one variable gives scale and intercept,
 
     .. math:: P(y = 1) = \sigma\Big(\frac{s}{C} \sum_i w_i \, v^Q_i v^P_i + b\Big),
 
-    and the sharpness of the least cross-entropy is kept. A centre is kept where it lowers the cross-entropy by more
-    than a standard error of the difference: on a few hundred bags, less is chance. In the same way a verifier that was
-    trained before keeps the centre and the sharpness that it has learned, unless others are clearly better. Neither the
-    weights of the pooling nor the map of its norm are touched.
+    and the sharpness with the lowest cross-entropy is kept. A centre is kept if it lowers the cross-entropy by more
+    than a standard error of the difference: on a few hundred bags, less is chance. Likewise, a previously
+    trained verifier keeps its learned centre and sharpness unless others are clearly better. The
+    weights of the pooling and the map of its norm do not change.
 
-    With ``validation``, the mean of the AUROC on train and on validation decides instead, each counting the same. Where
-    train has few classes, soft attention may suit just these: on six digits it had 0.924 on train and 0.800 on
+    With ``validation``, the unweighted mean of the AUROC on train and on validation decides instead. If
+    train has few classes, soft attention may fit only these: on six digits it had 0.924 on train and 0.800 on
     validation, where the nearest target had 0.882 and 0.897.
 
     Args:
-        verifier: it is changed.
-        train: the exemplars; where all have one label there is nothing to fit, and ``None`` is returned.
-        features: ``(P, C)`` of the pool of ``train``, as the backbone gives them.
-        seed: of the choice among many exemplars.
-        validation: exemplars that the start is checked on.
+        verifier: changed in place.
+        train: the exemplars; if all have the same label, nothing is fitted and ``None`` is returned.
+        features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
+        seed: random seed for sampling from many exemplars.
+        validation: exemplars to check the start on.
         validation_features: ``(P, C)`` of their pool.
-        only_scale: leave centre and sharpness as they are. A map that was learned on these very bags makes witnesses
-            look nearer than those of new bags will, so that too little sharpness would seem enough.
+        only_scale: keep centre and sharpness. A map learned on these same bags makes witnesses
+            look nearer than in new bags, so that too little sharpness would seem enough.
     """
     pooling = verifier.pooling
     if not isinstance(pooling.norm, AlignedNorm) or not isinstance(pooling.similarity, ScaledProduct):
@@ -125,7 +125,7 @@ def _set(pooling: Pooling, centre: Tensor, sharpness: Tensor | None) -> None:
 
 
 def _some(exemplars: ExemplarSet, seed: int) -> ExemplarSet | None:
-    """Enough of them for a few numbers; ``None`` where they have one label only."""
+    """A sample large enough to fit a few numbers; ``None`` if it has only one label."""
     chosen = np.random.default_rng([seed, 11]).permutation(len(exemplars))[:MOST_EXEMPLARS]
     some = exemplars.subset(np.sort(chosen))
     return None if some.label.min() == some.label.max() else some
@@ -134,7 +134,7 @@ def _some(exemplars: ExemplarSet, seed: int) -> ExemplarSet | None:
 def _agreed(
     pooling: Pooling, rivals: list[list[StartFit]], validation: ExemplarSet, features: NDArray[np.float32]
 ) -> StartFit:
-    """The fit of the highest mean AUROC over train and validation; of equals, the later one, which is sharper."""
+    """The fit with the highest mean AUROC over train and validation; ties go to the later, sharper one."""
     on_validation = [
         weighted_auroc(validation.label, product, validation.weight)
         for tried in rivals
@@ -156,9 +156,11 @@ def _is_clearly_better(one: StartFit, other: StartFit) -> bool:
 
 
 def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor:
-    """``(C,)`` the mean of the features that train uses, each of length 1."""
+    """``(C,)`` the mean of the features that train uses, each scaled to length 1."""
     used = torch.from_numpy(np.asarray(features[train.used]))
-    used = used / used.abs().amax(dim=1, keepdim=True).clamp(min=torch.finfo(used.dtype).tiny)  # no square overflows
+    used = used / used.abs().amax(dim=1, keepdim=True).clamp(
+        min=torch.finfo(used.dtype).tiny
+    )  # so that squares do not overflow
     return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
 
 
@@ -190,7 +192,7 @@ def _fit(
         model = LogisticRegression(C=1.0).fit((product[:, None] - mean) / spread, label, weight)
         slope = float(model.coef_[0, 0]) / spread
         intercept = float(model.intercept_[0]) - slope * mean
-    if slope <= 0:  # the sign is what is known beforehand
+    if slope <= 0:  # the sign is known in advance
         share = float(np.clip(np.average(label, weights=weight), 1e-3, 1 - 1e-3))
         slope, intercept = 1.0, float(np.log(share / (1 - share)) - mean)
     sign = 1 - 2 * label.astype(np.float64)  # -1 where the label is 1
@@ -205,7 +207,7 @@ def _products(
     centre: Tensor,
     sharps: list[None] | list[Tensor] | list[Tensor | None],
 ) -> list[NDArray[np.float64]]:
-    """For each sharpness ``(E,)`` what scale and intercept are applied to."""
+    """For each sharpness, the values ``(E,)`` that scale and intercept apply to."""
     weight = pooling.similarity.weight
     lookup = embedded(features, weight.dtype)
     parts: list[list[NDArray[np.float64]]] = [[] for _ in sharps]
@@ -213,7 +215,7 @@ def _products(
         rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
         query, bags = make_batch(exemplars, rows, lookup).to(weight.device).queries_and_bags()
         _set(pooling, centre, None)
-        query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # alike for every sharpness
+        query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # the same for every sharpness
         for part, sharp in zip(parts, sharps, strict=True):
             _set(pooling, centre, sharp)
             twins = pooling.forward(query, bags)  # after the norm

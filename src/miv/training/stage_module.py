@@ -1,4 +1,4 @@
-"""One stage of a training as Lightning sees it: a module, and the data it steps over."""
+"""One training stage as Lightning sees it: a module and its data."""
 
 import time
 from typing import Any
@@ -30,10 +30,10 @@ SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen b
 
 
 class StageModule(LightningModule):
-    """Trains a verifier, or all of it but the backbone, on ``train`` and measures it on ``validation``.
+    """Trains a verifier, with or without its backbone, on ``train`` and evaluates it on ``validation``.
 
-    Every random number follows from the seed, the stage, the epoch and the step, so that a run that was stopped
-    goes on as if it had not been.
+    Every random number follows from the seed, the stage, the epoch and the step, so that a resumed run
+    continues as if it had never stopped.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class StageModule(LightningModule):
         self._began = time.monotonic()
 
     def count_drawn(self) -> tuple[int, int]:
-        """How many exemplars and batches an epoch has."""
+        """Number of exemplars and batches per epoch."""
         drawn = len(self.sets["train"])
         return drawn, -(-drawn // self.config.batch_size)
 
     def draw_batches(self, random: np.random.Generator) -> Batches:
-        """The exemplars of each batch of an epoch, always as many batches."""
+        """The exemplars of each batch of an epoch; the number of batches is constant."""
         return draw_batches(self.sets["train"], self.config.batch_size, self.config.grouping, random)
 
     def configure_optimizers(self) -> Optimizer:
@@ -75,7 +75,7 @@ class StageModule(LightningModule):
         epoch, step = self.state.epoch, self.state.step
         done = (epoch * self.steps + step) / (self.config.max_epochs * self.steps)
         set_rates(self.trainer.optimizers[0], learning_rate(self.config, epoch, done))
-        rank = ProcessShare.of_this_process().rank  # poolings that draw random numbers shall not draw the same ones
+        rank = ProcessShare.of_this_process().rank  # so that poolings draw different random numbers per process
         torch.manual_seed(_one_number(self.config.seed, self.stage, epoch, step, rank))
 
     def training_step(self, step: tuple[Batch, float], batch_idx: int) -> Tensor:
@@ -94,10 +94,10 @@ class StageModule(LightningModule):
         return functional.binary_cross_entropy_with_logits(answer.logit, batch.label, reduction="none")
 
     def _embed(self, batch: Batch) -> Tensor:
-        """``(U, C)``; in bfloat16 only the backbone is worth it, the pooling stays exact."""
+        """``(U, C)``; only the backbone uses bfloat16; the pooling stays exact."""
         instances = batch.instances
         if self.config.augmentation == "affine" and instances.ndim == 4:
-            # Drawn for the whole pool, so that an instance is changed alike however processes share the batch.
+            # Drawn for the whole pool, so that an instance changes the same way however processes share the batch.
             seed = _one_number(self.config.seed, self.stage, self.state.epoch, self.state.step)
             generator = torch.Generator().manual_seed(seed)
             draws = torch.rand(len(self.sets["train"].pool), DRAWS, generator=generator)
@@ -110,7 +110,7 @@ class StageModule(LightningModule):
         self.state.step += 1
 
     def on_train_epoch_end(self) -> None:
-        """Measure on ``validation`` and end the epoch."""
+        """Evaluate on ``validation`` and end the epoch."""
         self.settle()
         rate = self.trainer.optimizers[0].param_groups[0]["lr"]
         row = {"learning_rate": rate, "train_loss": self.state.loss_sum / self.drawn, **self.measure()}
@@ -119,7 +119,7 @@ class StageModule(LightningModule):
         self._loss_sum = 0.0
 
     def measure(self) -> EpochMetrics:
-        """How well ``validation`` is answered now."""
+        """Current metrics on ``validation``."""
         return self.figures(self.answer(self.sets["validation"]))
 
     def figures(self, answers: Predictions) -> EpochMetrics:
@@ -139,7 +139,7 @@ class StageModule(LightningModule):
         }
 
     def measure_start(self) -> bool:
-        """Measure before the first step, where the start is a candidate; whether that was done just now."""
+        """Evaluate before the first step if the start is a candidate; return whether that was done now."""
         state = self.state
         if self.config.start == "paper" or state.keeps_last or state.start is not None or state.epoch or state.step:
             return False
@@ -147,18 +147,18 @@ class StageModule(LightningModule):
         return True
 
     def answer(self, exemplars: ExemplarSet) -> Predictions:
-        """The answers for ``validation``."""
+        """The predictions for ``validation``."""
         return predict(self.verifier, exemplars, None if self.features is None else self.features["validation"])
 
     def settle(self) -> None:
-        """Bring the sum of losses and the time, which are counted elsewhere, into the state."""
+        """Copy the sum of losses and the elapsed time, which are counted elsewhere, into the state."""
         self.state.loss_sum = float(ProcessShare.of_this_process().sum(np.float64(self._loss_sum)))
         self.state.seconds = time.monotonic() - self._began
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["stage"] = self.state.document()
-        # Where to go on is for the state to say. Lightning's own counters would repeat or leave out batches, as
-        # it makes the first iterator before it knows the epoch.
+        # The state says where to resume. Lightning's own counters would repeat or skip batches, because
+        # it creates the first iterator before it knows the epoch.
         del checkpoint["loops"]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -166,7 +166,7 @@ class StageModule(LightningModule):
 
 
 class StageData(LightningDataModule):
-    """The training batches of a stage, each distinct instance once."""
+    """The training batches of a stage, with each distinct instance once."""
 
     def __init__(self, module: StageModule, workers: int) -> None:
         super().__init__()
@@ -194,10 +194,10 @@ class _Batches(Dataset[tuple[Batch, float]]):
 
 
 def independent(exemplars: ExemplarSet) -> float:
-    """How many exemplars the instances suffice for without being used twice: what there is to learn from."""
+    """Number of exemplars the instances allow without reuse: the effective sample size."""
     return min(len(exemplars), len(exemplars.used) / (1 + float(exemplars.bag_sizes.mean())))
 
 
 def _one_number(*numbers: int) -> int:
-    """One seed of several."""
+    """Derive one seed from several numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)

@@ -1,4 +1,4 @@
-"""One stage of a training, from where it is to its end."""
+"""Run one training stage to its end, resuming where it stopped."""
 
 import pickle
 import warnings
@@ -28,18 +28,18 @@ CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a training.
+    """A training stage.
 
     ``contrast`` trains the backbone, ``align`` a map of its features, ``frozen`` all but the backbone, and ``all``
     everything.
 
     Args:
-        name: one of these.
-        number: tells the random numbers of the stages apart.
-        frozen: whether the backbone stays as it is.
-        patience: epochs without a gain after which the stage ends.
-        take: exactly so many epochs, of which the last is kept; ``None`` chooses the best by ``validation``.
-        fits_start: whether scale, intercept and sharpness are fitted to the train bags before it.
+        name: name of the stage.
+        number: gives each stage its own random numbers.
+        frozen: whether the backbone is frozen.
+        patience: number of epochs without improvement after which the stage ends.
+        take: exact number of epochs, keeping the last; ``None`` chooses the best on ``validation``.
+        fits_start: whether scale, intercept and sharpness are first fitted to the train bags.
     """
 
     name: str
@@ -50,17 +50,17 @@ class Stage:
     fits_start: bool = False
 
     def epochs(self, config: TrainingConfig) -> int:
-        """The most epochs, for the settings of the stage."""
+        """Maximum number of epochs for the settings of the stage."""
         return config.max_epochs if self.take is None else self.take
 
     def criterion(self, config: TrainingConfig) -> str:
-        """The metric by which epochs are chosen, for the settings of the stage."""
+        """The metric that selects the best epoch, for the settings of the stage."""
         return CLEAR_AUROC if self.name == ALIGN else config.criterion
 
     @property
     def keeps_last(self) -> bool:
-        """Whether there is nothing to choose among the epochs."""
-        return self.name == CONTRAST or self.take is not None  # contrast has no verdict whose accuracy could choose
+        """Whether the last epoch is kept without choosing."""
+        return self.name == CONTRAST or self.take is not None  # contrast has no verdicts to choose by
 
 
 def run_stage(
@@ -73,9 +73,9 @@ def run_stage(
     before: dict[str, StageState],
     features: SplitFeatures | None,
 ) -> StageState:
-    """Train to the end of the stage, leave its best weights in the verifier, and return how it went.
+    """Train to the end of the stage, load its best weights into the verifier, and return the final state.
 
-    A stage that is over already is not run again; ``before`` holds the stages before this one, ``features`` those of
+    A finished stage is not run again; ``before`` holds the earlier stages, ``features`` the features of
     a frozen backbone.
     """
     config = config.for_stage(stage.name)
@@ -86,9 +86,11 @@ def run_stage(
     elif not state.is_over(stage.epochs(config), stage.patience):
         state = _go_on(stage, _module(stage, verifier, config, sets, features), run, machine, before)
     if ProcessShare.of_this_process().rank == 0:
-        record_metrics(run, {**before, stage.name: state})  # a kill may have come between checkpoint and metrics
+        record_metrics(
+            run, {**before, stage.name: state}
+        )  # the process may have been killed between checkpoint and metrics
     best = Verifier.from_pretrained(folder / BEST)
-    if stage.name == CONTRAST:  # perhaps that of a run with another pooling
+    if stage.name == CONTRAST:  # may come from a run with another pooling
         verifier.backbone.load_state_dict(best.backbone.state_dict())
     else:
         verifier.load_state_dict(best.state_dict())
@@ -118,25 +120,25 @@ def _go_on(
     torch.manual_seed(config.seed)
     try:
         with keeper.listening(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="lightning")  # advice for other ways of training
+            warnings.filterwarnings("ignore", module="lightning")  # irrelevant advice
             trainer.fit(
                 module,
                 StageData(module, machine.workers),
                 ckpt_path=last if last.is_file() else None,
                 weights_only=True,
             )
-            keeper.stop_if_asked()  # in the last epoch there is no next step that would ask
+            keeper.stop_if_asked()  # after the last epoch no further step checks for a request to stop
     except Stopped as stopped:
         raise StoppedByUser(
             f"Stopped in stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}{stopped}. "
-            "Go on with the same command and --resume."
+            "Resume with the same command and --resume."
         ) from None
     trainer.strategy.barrier()
     return module.state
 
 
 def _keep_start(module: StageModule, folder: Path) -> StageState:
-    """Keep the verifier as it is: a stage of no epochs."""
+    """Save the verifier unchanged: a stage without epochs."""
     module.state.start = module.measure()
     if ProcessShare.of_this_process().rank == 0:
         module.verifier.save_pretrained(folder / BEST)
@@ -165,7 +167,7 @@ def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
     """Write the metrics of all epochs, counted from 1 over all stages."""
     rows = [(name, row) for name, state in states.items() for row in state.history]
     numbered = [{"stage": name, "epoch": number, **_shown(row)} for number, (name, row) in enumerate(rows, start=1)]
-    # Where nothing was trained, as the start is best, that is what there is to show.
+    # If the start is best, nothing was trained: show the start.
     starts = [
         {"stage": name, "epoch": 0, "learning_rate": "", "train_loss": "", **_shown(state.start)}
         for name, state in states.items()
@@ -176,12 +178,12 @@ def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:
 
 
 def _shown(row: EpochMetrics) -> EpochMetrics:
-    """What all stages measure."""
+    """The metrics of all stages."""
     return {name: value for name, value in row.items() if name != CLEAR_AUROC}
 
 
 def read_state(path: Path, criterion: str, *, keeps_last: bool = False) -> StageState | None:
-    """How far the stage of a checkpoint is; ``None`` where there is no checkpoint yet."""
+    """The state of a stage from its checkpoint; ``None`` if there is no checkpoint yet."""
     if not path.is_file():
         return None
     state = StageState(criterion=criterion, keeps_last=keeps_last)
@@ -191,6 +193,6 @@ def read_state(path: Path, criterion: str, *, keeps_last: bool = False) -> Stage
     except (OSError, EOFError, KeyError, TypeError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise MIVError(
-            f"{path} is damaged ({reason}), so the run cannot go on. Copy it anew, or train again with another --out."
+            f"{path} is damaged ({reason}), so the run cannot resume. Copy it again, or train again with another --out."
         ) from error
     return state

@@ -1,4 +1,4 @@
-"""What a person should be told when a training came to its end: it stayed at chance, or it memorised the train bags."""
+"""Warnings at the end of training: the verifier is at chance, or it memorised the train bags."""
 
 import math
 import warnings
@@ -10,20 +10,20 @@ from miv.evaluation import Evaluation
 from miv.evaluation.classification import auroc_within_chance
 from miv.training.stage_state import START, StageState
 
-# A verifier that answers everything alike, with the share of yes, has a loss of the labels' entropy. One that never
-# gets further below it than this has found nothing in validation.
+# A verifier that always predicts the share of positives has a loss equal to the labels' entropy. One that never
+# gets further below it than this has learned nothing that holds on validation.
 _NO_GAIN = 0.98
-_REFERENCE = "`miv reference` shows what plain methods reach on your data."
-_WHAT_TO_TRY = f"Try more exemplars, another backbone, or the pooling nearest, which has nothing to learn; {_REFERENCE}"
+_REFERENCE = "`miv reference` scores simple methods on your data."
+_WHAT_TO_TRY = f"Try more exemplars, another backbone, or the pooling nearest, which needs no training; {_REFERENCE}"
 _WITHOUT_LEARNING = f"Try another backbone; {_REFERENCE}"
 
 
 def warn_of_run(states: Mapping[str, StageState], evaluation: Evaluation, validation: ExemplarSet) -> None:
-    """Warn where the verifier is at chance, and where it memorised and gained nothing.
+    """Warn if the verifier is at chance, or if it memorised the train bags and gained nothing.
 
     Args:
-        states: of the stages that end with a verifier, in their order.
-        evaluation: of the final verifier on ``validation``.
+        states: states of the stages that end with a verifier, in order.
+        evaluation: evaluation of the final verifier on ``validation``.
         validation: the exemplars.
     """
     what_to_try = _WHAT_TO_TRY if any(state.history for state in states.values()) else _WITHOUT_LEARNING
@@ -37,16 +37,16 @@ def _at_chance(auroc: float, validation: ExemplarSet, what_to_try: str) -> str |
     if not 0 < yes < count:
         return None  # there is no AUROC
     reach = auroc_within_chance(validation.label)
-    if auroc > reach or reach >= 1:  # so few exemplars tell nothing
+    if auroc > reach or reach >= 1:  # too few exemplars to tell
         return None
     return (
-        f"The verifier cannot be told from chance: its AUROC on the {count:,} exemplars of validation is {auroc:.3f}, "
+        f"The verifier is no better than chance: its AUROC on the {count:,} exemplars of validation is {auroc:.3f}, "
         f"and random answers reach up to {reach:.3f}. {what_to_try}"
     )
 
 
 def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str | None:
-    """The train loss went far below that of validation, and no epoch of any stage gained anything on validation."""
+    """The train loss fell far below the validation loss, and no epoch of any stage improved validation."""
     trained = [state for state in states.values() if state.history]
     if not trained or any(_gained(state, float(validation.label.mean())) for state in trained):
         return None
@@ -54,11 +54,11 @@ def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str
     if last["train_loss"] >= last["validation_loss"] / 2:
         return None
     if start is not None and last["validation_loss"] <= 1.05 * start["validation_loss"]:
-        return None  # the start was as far off: nothing has become worse
-    kept = ", and no epoch was better than the start, which was kept" if start is not None else ""
+        return None  # the start was as far off: nothing got worse
+    kept = ", and no epoch beat the start, which was kept" if start is not None else ""
     on_train, on_validation = last["train_loss"], last["validation_loss"]
     return (
-        f"The training memorised the train bags: after the last epoch its loss is {on_train:.4f} on train and "
+        f"Training memorised the train bags: after the last epoch its loss is {on_train:.4f} on train and "
         f"{on_validation:.2f} on validation{kept}. {_WHAT_TO_TRY} A lower learning rate memorises more slowly."
     )
 
@@ -66,7 +66,7 @@ def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str
 def _gained(state: StageState, share: float) -> bool:
     if state.start is not None:
         return state.best != START
-    if state.keeps_last:  # a trial on halves has found that so many epochs pay
+    if state.keeps_last:  # a trial on halves found that this many epochs help
         return True
     entropy = -sum(one * math.log(one) for one in (share, 1 - share) if one > 0)
     return min(row["validation_loss"] for row in state.history) < _NO_GAIN * entropy

@@ -51,12 +51,12 @@ def test_images_come_as_pillow_or_as_numbers(form: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ({"train": ROWS}, r"the splits or columns train\. Give one split"),
+        ({"train": ROWS}, r"the splits or columns train\. Pass one split"),
         (["query"], "Row 0 is a str. Expected a dict"),
         ([{"query": "a", "bags": ["b"], "label": 1}], "Row 0: There is no column 'bag'. Did you mean 'bags'"),
         ([{**ROWS[0], "label": 2}], "Row 0: the label is 2"),
         ([ROWS[0], {**ROWS[1], "group": None}], "Row 1: the column 'group' is empty in some rows"),
-        ([{**ROWS[0], "witnesses": [5]}], "Row 0: the witness 5 is no position"),
+        ([{**ROWS[0], "witnesses": [5]}], "Row 0: the witness 5 is not a position"),
         ([{**ROWS[0], "bag": []}], "Bag 0 is empty"),
         ([], "no exemplar"),
         ([{**ROWS[0], "query_class": "a", "bag_classes": ["b"]}], "1 bag_classes for a bag of 2"),

@@ -44,7 +44,7 @@ def test_a_folder_as_one_set_as_a_split_and_as_splits(tmp_path: Path) -> None:
     assert list(splits) == ["train", "validation", "test"]
     assert ExemplarSet.from_folder(root, split="test", **few).fingerprint == splits["test"].fingerprint
     make_vectors(tmp_path / "given", {f"{split}/{name}": 6 for split in ("train", "test") for name in "abc"})
-    with pytest.raises(MIVError, match=r"holds the splits train, test\. Say which one"):
+    with pytest.raises(MIVError, match=r"contains the splits train, test\. Choose one"):
         ExemplarSet.from_folder(tmp_path / "given", **few)
 
 

@@ -1,4 +1,4 @@
-"""Your own data as exemplars: from a folder per class, a table, arrays, or a dataset of Hugging Face."""
+"""Your own data as exemplars: from one folder per class, a table, arrays, or a Hugging Face dataset."""
 
 from miv.data.sources.drawing import Drawing
 from miv.data.sources.exemplars_from_arrays import from_arrays

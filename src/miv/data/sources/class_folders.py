@@ -1,4 +1,4 @@
-"""The folders of classes that people have: ``root/<class>/``, with splits or parents above them where there are any."""
+"""Class folders: ``root/<class>/``, with optional folders for splits or parents above them."""
 
 import logging
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ class ClassFolder:
     """The files of one class.
 
     Args:
-        name: the class; below a parent ``<parent>/<class>``, as two parents may have folders of one name.
-        files: in the order of their names.
-        split: the split whose folder it is in; empty where splits are not given.
-        parent: the folder above it; empty where there is none.
+        name: the class; below a parent ``<parent>/<class>``, because two parents may have classes of the same name.
+        files: the files, sorted by name.
+        split: the split that contains it; empty if there are no split folders.
+        parent: the folder above it; empty if there is none.
     """
 
     name: str
@@ -43,14 +43,14 @@ class ClassFolder:
 
 
 def find_class_folders(root: Path, *, below_parents: bool) -> list[ClassFolder]:
-    """Find the classes, all of one kind of instance.
+    """Find the classes; all must have the same kind of instance.
 
     Args:
-        root: holds class folders, or ``train``, ``validation`` and ``test`` (or some of them) that do.
+        root: contains class folders, or some of ``train``, ``validation`` and ``test`` that do.
         below_parents: whether there is one more level: ``<parent>/<class>`` instead of ``<class>``.
     """
     if not root.is_dir():
-        raise MIVError(f"{root} is not a folder. Give the folder that holds one folder for each class.")
+        raise MIVError(f"{root} is not a folder. Expected a folder with one subfolder per class.")
     below = _folders(root, "<class>/<instance>.png")
     if all(folder.name.lower() in _SPLIT_NAMES for folder in below):
         found = [
@@ -61,12 +61,12 @@ def find_class_folders(root: Path, *, below_parents: bool) -> list[ClassFolder]:
     kinds = {kind_of(path): path for one in found for path in one.files}
     if len(kinds) > 1:
         examples = ", ".join(f"{kind}: {path}" for kind, path in sorted(kinds.items()))
-        raise MIVError(f"{root} holds instances of several kinds ({examples}). Keep one kind.")
+        raise MIVError(f"{root} contains several kinds of instances ({examples}). Keep one kind.")
     return found
 
 
 def kind_of(path: Path) -> InstanceKind:
-    """What a file holds, by the end of its name."""
+    """The kind of instance in a file, from its suffix."""
     return KIND_OF_SUFFIX[path.suffix.lower()]
 
 
@@ -99,7 +99,7 @@ def _class_folder(folder: Path, name: str, split: str, parent: str) -> ClassFold
 def _folders(root: Path, expected: str) -> list[Path]:
     folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not _hidden(entry)]
     if not folders:
-        raise MIVError(f"{root} holds no folders. Expected {root}/{expected}.")
+        raise MIVError(f"{root} contains no folders. Expected {root}/{expected}.")
     return folders
 
 
@@ -108,18 +108,18 @@ def _instance_files(folder: Path) -> list[Path]:
     files = [entry for entry in entries if entry.is_file() and entry.suffix.lower() in KIND_OF_SUFFIX]
     if not files:
         inside = (
-            " It holds folders. If these are the classes, use --split-by parent."
+            " It contains folders. If these are the classes, use --split-by parent."
             if any(entry.is_dir() for entry in entries)
             else ""
         )
         raise MIVError(
-            f"The class folder {folder} holds no instance. Expected .txt or .npy files, or images "
-            f"({', '.join(sorted(IMAGE_SUFFIXES))}); fill it or remove it.{inside}"
+            f"The class folder {folder} contains no instances. Expected .txt or .npy files, or images "
+            f"({', '.join(sorted(IMAGE_SUFFIXES))}). Fill it or remove it.{inside}"
         )
     if len(files) < len(entries):
         other = next(entry for entry in entries if entry not in files)
         logger.warning(
-            "%s: ignored %d entries that are no instances, such as %s.",
+            "%s: ignored %d entries that are not instances, such as %s.",
             folder,
             len(entries) - len(files),
             other.name,

@@ -1,4 +1,4 @@
-"""Exemplars drawn from classes of instances: for every query a bag with its class and a bag without."""
+"""Draw exemplars from classes of instances: for every query, one bag with its class and one without."""
 
 import logging
 import math
@@ -21,21 +21,21 @@ logger = logging.getLogger(__name__)
 class Drawing:
     """How exemplars are drawn.
 
-    Every query gives two exemplars, so that a query says nothing of its label: a positive one, whose bag
-    holds witnesses (other instances of the query's class) among distractors (instances of other classes),
-    and a negative one with distractors only. A query is never in its own bag, and no instance is twice in
+    Every query gives two exemplars, so that a query does not reveal its label: a positive one, with a bag that
+    contains witnesses (other instances of the query's class) among distractors (instances of other classes),
+    and a negative one with distractors only. A query is never in its own bag, and no instance appears twice in
     a bag.
 
     Args:
-        exemplars: how many in all; the splits get shares in proportion to their classes.
-        bag_mean: mean size of a bag.
-        bag_min: smallest size of a bag; where it is not said, half the mean.
-        bag_max: largest size of a bag; where it is not said, twice the mean.
-        witness_rate: share of a positive bag that is witnesses; there is always at least one.
-        witnesses: exactly so many witnesses in every positive bag, instead of a rate.
-        hard_negatives: share of the distractors that comes from the classes most like the query's, in
+        exemplars: total number; splits get shares in proportion to their classes.
+        bag_mean: mean bag size.
+        bag_min: minimum bag size; default: half the mean.
+        bag_max: maximum bag size; default: twice the mean.
+        witness_rate: share of witnesses in a positive bag; there is always at least one.
+        witnesses: exact number of witnesses per positive bag, instead of a rate.
+        hard_negatives: share of the distractors drawn from the classes most like the query's, in
             positive and negative bags alike.
-        hard_classes: how many classes count as most like the query's.
+        hard_classes: number of classes to draw hard negatives from.
     """
 
     exemplars: int = 1000
@@ -49,30 +49,30 @@ class Drawing:
 
     def __post_init__(self) -> None:
         if self.exemplars < 2:
-            raise MIVError(f"{self.exemplars} exemplars cannot be drawn; ask for at least 2.")
+            raise MIVError(f"The number of exemplars is {self.exemplars}. Expected at least 2.")
         if not 1 <= self.bag_mean <= 1_000_000:
             raise MIVError(f"The mean bag size is {self.bag_mean:g}. Expected at least 1.")
         smallest, largest = self.bag_range
         if not 1 <= smallest <= self.bag_mean <= largest:
             raise MIVError(
                 "Bag sizes must satisfy 1 ≤ min ≤ mean ≤ max; "
-                f"these are: min {smallest}, mean {self.bag_mean:g}, max {largest}."
+                f"got min {smallest}, mean {self.bag_mean:g}, max {largest}."
             )
         if not 0 < self.witness_rate <= 1:
-            raise MIVError(f"The witness rate must be above 0 and at most 1, not {self.witness_rate:g}.")
+            raise MIVError(f"The witness rate is {self.witness_rate:g}. Expected a number above 0 and at most 1.")
         if self.witnesses is not None and not 1 <= self.witnesses <= smallest:
             raise MIVError(
-                f"Every positive bag cannot hold {self.witnesses} witnesses: give a number from 1 to the "
-                f"smallest bag size, {smallest}, or raise that size."
+                f"The number of witnesses is {self.witnesses}. Expected a number from 1 to the "
+                f"minimum bag size, {smallest}; use fewer, or raise that size."
             )
         if not 0 <= self.hard_negatives <= 1:
-            raise MIVError(f"The share of hard negatives must be from 0 to 1, not {self.hard_negatives:g}.")
+            raise MIVError(f"The share of hard negatives is {self.hard_negatives:g}. Expected a number from 0 to 1.")
         if self.hard_classes < 1:
-            raise MIVError(f"At least 1 class must count as most like the query's, not {self.hard_classes}.")
+            raise MIVError(f"The number of hard classes is {self.hard_classes}. Expected at least 1.")
 
     @property
     def bag_range(self) -> tuple[int, int]:
-        """The smallest and the largest size of a bag."""
+        """The minimum and maximum bag size."""
         smallest = max(1, int(self.bag_mean / 2)) if self.bag_min is None else self.bag_min
         return smallest, math.ceil(2 * self.bag_mean) if self.bag_max is None else self.bag_max
 
@@ -85,18 +85,18 @@ class Drawing:
         progress: Progress,
         split: str,
     ) -> ExemplarSet:
-        """Draw ``exemplars`` exemplars over the classes of one split.
+        """Draw ``exemplars`` exemplars from the classes of one split.
 
         Args:
             pool: the instances.
-            members: for each class of the split the indices of its instances in the pool.
-            exemplars: how many.
-            rng: where chance comes from.
-            progress: told of every exemplar.
-            split: the name of the split, for messages.
+            members: for each class of the split, the indices of its instances in the pool.
+            exemplars: number of exemplars.
+            rng: random generator.
+            progress: advances once per exemplar.
+            split: name of the split, for messages.
         """
         if not members:
-            raise MIVError(f"The split {split} has no instances left. Give more, or another seed.")
+            raise MIVError(f"The split {split} has no instances left. Add instances, or use another seed.")
         classes = _Classes(pool, members, self)
         self._check_enough(classes, split)
         queries: list[int] = []
@@ -111,7 +111,7 @@ class Drawing:
                         wanted = self._witness_count(size, rng) if positive else 0
                         shown = classes.witnesses(place, wanted, rng)
                         bag = np.concatenate([shown, classes.distractors(place, size - len(shown), rng)])
-                        order = rng.permutation(len(bag))  # a witness's position must tell nothing
+                        order = rng.permutation(len(bag))  # the position of a witness must not reveal it
                         queries.append(int(classes.flat[place]))
                         bags.append(bag[order])
                         witness.append(order < len(shown))
@@ -119,7 +119,7 @@ class Drawing:
                         advance(1)
         if too_few:
             logger.warning(
-                "%s: %d of %d positive bags hold fewer witnesses than asked, because their class has too few "
+                "%s: %d of %d positive bags contain fewer witnesses than requested, because their class has too few "
                 "instances; distractors fill the bag.",
                 split,
                 too_few,
@@ -135,7 +135,7 @@ class Drawing:
         )
 
     def _bag_size(self, rng: np.random.Generator) -> int:
-        """A size with exactly the wanted mean that never leaves the range: min plus a binomial draw."""
+        """A size within the range and with exactly the wanted mean: min plus a binomial draw."""
         smallest, largest = self.bag_range
         span = largest - smallest
         share = (self.bag_mean - smallest) / span if span else 0.0
@@ -149,21 +149,21 @@ class Drawing:
     def _check_enough(self, classes: "_Classes", split: str) -> None:
         if not len(classes.query_places):
             raise MIVError(
-                f"The split {split} has no class with two different instances, so no query could have a "
-                "witness. Give more instances a class, or another seed."
+                f"The split {split} has no class with two different instances, so no query can have a "
+                "witness. Add instances per class, or use another seed."
             )
         others = len(classes.flat) - classes.largest
         largest_bag = self.bag_range[1]
         if others < largest_bag:
             raise MIVError(
-                f"The split {split} has {classes.count} classes with {len(classes.flat)} instances; beside "
-                f"its largest class {others} are left, too few for a bag of {largest_bag}. Lower --bag-max, "
-                "give more instances, or give this split a larger share of the classes."
+                f"The split {split} has {classes.count} classes with {len(classes.flat)} instances; outside "
+                f"its largest class there are {others}, too few for a bag of {largest_bag}. Lower --bag-max, "
+                "add instances, or give this split a larger share of the classes."
             )
 
 
 class _Classes:
-    """The instances of a split, class after class: all other classes are then two stretches of one array."""
+    """The instances of a split, sorted by class: all other classes are then two slices of one array."""
 
     def __init__(self, pool: InstancePool, members: Mapping[str, NDArray[np.int64]], drawing: Drawing) -> None:
         groups: Sequence[NDArray[np.int64]] = list(members.values())
@@ -176,7 +176,7 @@ class _Classes:
         self._class_of = csr.owners(ptr)  # (n,)
         self.query_places = np.flatnonzero(sizes[self._class_of] >= 2)
         self._hard_share = drawing.hard_negatives
-        self._near: list[NDArray[np.int64]] = []  # for each class the pool indices of the classes like it
+        self._near: list[NDArray[np.int64]] = []  # for each class, the pool indices of similar classes
         if drawing.hard_negatives:
             for others in nearest_classes(pool, groups, drawing.hard_classes):
                 self._near.append(np.concatenate([groups[other] for other in others]))
@@ -209,5 +209,5 @@ class _Classes:
 
 
 def _round_at_random(value: float, rng: np.random.Generator) -> int:
-    """Round up or down so that the mean of many draws is ``value`` itself."""
+    """Round up or down at random so that the mean is ``value``."""
     return int(np.floor(value + rng.random()))

@@ -1,4 +1,4 @@
-"""Exemplars from arrays in Python."""
+"""Create exemplars from arrays in Python."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,15 +18,15 @@ def from_arrays(
     witnesses: Sequence[Sequence[bool]] | None = None,
     groups: Sequence[str] | None = None,
 ) -> ExemplarSet:
-    """Make a set of ``E`` exemplars from instances themselves; equal instances are stored once.
+    """Create a set of ``E`` exemplars from arrays; equal instances are stored once.
 
     Args:
         queries: features ``(E, C)``, images ``(E, H, W)`` or ``(E, H, W, 3)`` uint8, or ``E`` texts.
         bags: ``E`` bags of the same kind: each features ``(N, C)``, ``N`` images of the same shape, or
             ``N`` texts.
-        labels: ``E`` times 0 or 1.
-        witnesses: for each bag ``N`` times True or False, where known.
-        groups: ``E`` strings to break results down by.
+        labels: ``E`` labels, 0 or 1.
+        witnesses: for each bag, ``N`` values True or False, if known.
+        groups: ``E`` strings to group results by.
 
     >>> exemplars = ExemplarSet.from_arrays(
     ...     queries=[[1.0, 0.0], [0.0, 1.0]],
@@ -38,24 +38,24 @@ def from_arrays(
     (2, 3, [1, 2])
     """
     if len(queries) != len(bags):
-        raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags; each query needs its bag.")
+        raise MIVError(f"Got {len(queries)} queries and {len(bags)} bags. Expected one bag per query.")
     builder, query_index, bag_index = collected(zip(queries, bags, strict=True))
     return ExemplarSet.from_lists(builder.pool(), query_index, bag_index, labels, witnesses, groups)
 
 
 def collected(exemplars: Iterable[tuple[Any, Any]]) -> tuple[PoolBuilder, list[int], list[list[int]]]:
-    """Put the instances of ``(query, bag)`` pairs into one pool; also return their indices: queries, and bags."""
+    """Put the instances of ``(query, bag)`` pairs into one pool; also return the indices of queries and bags."""
     builder: PoolBuilder | None = None
     query_index: list[int] = []
     bag_index: list[list[int]] = []
     for number, (query, bag) in enumerate(exemplars):
         if isinstance(bag, str) or not len(bag):
-            raise MIVError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}; expected a list.")
+            raise MIVError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}. Expected a list.")
         builder = builder or PoolBuilder(_kind_of(query))
         query_index.append(_added(builder, query, f"query {number}"))
         bag_index.append([_added(builder, value, f"bag {number}, instance {place}") for place, value in enumerate(bag)])
     if builder is None:
-        raise MIVError("There is no exemplar. Expected at least one query and its bag.")
+        raise MIVError("There are no exemplars. Expected at least one query and its bag.")
     return builder, query_index, bag_index
 
 
@@ -77,10 +77,12 @@ def _kind_of(first: Any) -> InstanceKind:
 def _checked(kind: InstanceKind, value: Any, place: str) -> Any:
     if kind == "text":
         if not isinstance(value, str):
-            raise MIVError(f"{place}: expected a text like the first query, found {type(value).__name__}.")
+            raise MIVError(f"{place}: expected a text like the first query, got {type(value).__name__}.")
         return check_text(value, place)
     if isinstance(value, str):
-        raise MIVError(f"{place}: a text among {'images' if kind == 'image' else 'features'}.")
+        raise MIVError(
+            f"{place}: got a text. Expected {'an image' if kind == 'image' else 'features'} like the first query."
+        )
     if kind == "features":
         return check_vector(value, place)
     image = np.asarray(value)

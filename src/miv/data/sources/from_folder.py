@@ -1,4 +1,4 @@
-"""Exemplars from a folder per class: ``root/<class>/`` with images, texts or feature vectors."""
+"""Exemplars from one folder per class: ``root/<class>/`` with images, texts or feature vectors."""
 
 import logging
 from collections.abc import Sequence
@@ -26,21 +26,21 @@ SplitFoldersBy = Literal["class", "parent"]
 
 @dataclass(frozen=True)
 class FromFolder:
-    """Exemplars from a folder that has one folder for each class.
+    """Exemplars from a folder with one subfolder per class.
 
     Every file is one instance; a ``.npy`` file of shape ``(N, C)`` is ``N`` of them. Equal instances of one
-    class count once; an instance that is in several classes is left out. Both are told on standard error.
+    class count once; an instance in several classes is left out. Both print a warning.
 
     Args:
-        root: the folder; ``root/<class>/`` holds images, ``.txt`` or ``.npy`` files, all of one kind. Where ``root``
-            holds ``train``, ``validation`` and ``test`` (or some of them), each of these holds the class folders of
-            that split; if there is no ``validation``, some classes of ``train`` become it.
-        images: what every image becomes.
+        root: the folder; ``root/<class>/`` holds images, ``.txt`` or ``.npy`` files, all of one kind. If ``root``
+            contains ``train``, ``validation`` and ``test`` (or some of them), each contains the class folders of
+            that split; without ``validation``, some classes of ``train`` are used for it.
+        images: target form of all images.
         drawing: how exemplars are drawn.
-        shares: the shares of the classes for validation and test; no class is in two splits.
-        seed: start of the random numbers.
-        round: which draw of the data; rounds share no random numbers.
-        split_by: what is never in two splits: a ``class``, or a ``parent``, the folder above the classes in
+        shares: shares of the classes for validation and test; no class is in two splits.
+        seed: random seed.
+        round: index of the random draw; draws are independent.
+        split_by: what to keep within one split: each ``class``, or each ``parent``, the folder above the classes in
             ``root/<parent>/<class>/``.
     """
 
@@ -54,14 +54,14 @@ class FromFolder:
 
     def __post_init__(self) -> None:
         if self.split_by not in get_args(SplitFoldersBy):
-            raise unknown_name("way to split by", self.split_by, get_args(SplitFoldersBy))
+            raise unknown_name("split_by value", self.split_by, get_args(SplitFoldersBy))
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
-        """Make the sets, by split."""
+        """Build the sets by split."""
         try:
             folders = find_class_folders(self.root, below_parents=self.split_by == "parent")
         except OSError as error:
-            raise MIVError(f"{self.root}: this folder cannot be read ({error}).") from error
+            raise MIVError(f"Could not read the folder {self.root}: {error}.") from error
         dealt = self._deal_out(folders)
         pool, owner = _read_instances(folders, self.images, progress)
         members = {
@@ -80,7 +80,7 @@ class FromFolder:
         return sets
 
     def _deal_out(self, folders: list[ClassFolder]) -> dict[str, list[int]]:
-        """For each split the numbers of its folders."""
+        """The folder numbers of each split."""
         if not folders[0].split:
             return self._drawn(list(range(len(folders))), folders, self.shares)
         given = {split: [n for n, one in enumerate(folders) if one.split == split] for split in SPLITS}
@@ -88,13 +88,12 @@ class FromFolder:
         in_several = _in_several([{folders[n].name for n in numbers} for numbers in given.values()])
         if in_several:
             logger.warning(
-                "%d classes are in more than one split, such as %s. Nothing then shows how the verifier answers for "
-                "new classes.",
+                "%d classes are in more than one split, such as %s. Results then say nothing about new classes.",
                 len(in_several),
                 min(in_several),
             )
         if "train" in given and "validation" not in given and self.shares.validation:
-            logger.warning("There is no validation folder. Some classes of train become validation.")
+            logger.warning("There is no validation folder. Using some classes of train for validation.")
             dealt = self._drawn(given.pop("train"), folders, Shares(self.shares.validation, 0.0))
             given = {**dealt, **given}
         return given
@@ -113,9 +112,9 @@ class FromFolder:
 def _read_instances(
     folders: list[ClassFolder], form: ImageForm, progress: Progress
 ) -> tuple[InstancePool, NDArray[np.int64]]:
-    """Read all files into one pool, in which an instance is once and of one class; and the folder of each ``(P,)``."""
+    """Read all files into one pool, each instance once and in one class; also return the folder ``(P,)`` of each."""
     builder = PoolBuilder(kind_of(folders[0].files[0]))
-    seen: list[tuple[int, Path]] = []  # of each distinct instance the folder and file where it came first
+    seen: list[tuple[int, Path]] = []  # folder and file of the first copy of each instance
     ambiguous: dict[int, Path] = {}
     repeated = in_other_split = 0
     with progress.step("Reading instances", total=sum(len(one.files) for one in folders)) as advance:
@@ -135,7 +134,7 @@ def _read_instances(
                         repeated += 1
                 advance(1)
     if repeated:
-        logger.warning("%d instances are copies of others of their class and count once.", repeated)
+        logger.warning("%d instances are duplicates within their class and count once.", repeated)
     if in_other_split:
         logger.warning("%d instances are in more than one split and are used only in the first.", in_other_split)
     pool = builder.pool([folders[number].name for number, _ in seen])
@@ -151,12 +150,12 @@ def _read_instances(
     )
     kept = np.setdiff1d(np.arange(len(pool)), list(ambiguous))
     if not len(kept):
-        raise MIVError("Every instance is in more than one class. Each class needs instances of its own.")
+        raise MIVError("Every instance is in more than one class. Each class needs its own instances.")
     return pool.take(kept), owner[kept]
 
 
 def _in_several(sets: list[set[str]]) -> set[str]:
-    """What is in more than one of the sets."""
+    """Items in more than one of the sets."""
     return {name for place, one in enumerate(sets) for other in sets[place + 1 :] for name in one & other}
 
 

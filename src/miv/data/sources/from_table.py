@@ -1,4 +1,4 @@
-"""Exemplars from a table: one row an exemplar, with its query, bag and label."""
+"""Exemplars from a table with one row per exemplar: query, bag and label."""
 
 import logging
 from dataclasses import astuple, dataclass, field
@@ -25,22 +25,22 @@ SplitBy = Literal["instances", "query", "group"]
 
 @dataclass(frozen=True)
 class FromTable:
-    """Exemplars from a CSV, JSON lines or Parquet file with one exemplar a row.
+    """Exemplars from a CSV, JSON lines or Parquet file with one exemplar per row.
 
     Args:
         table: the file. ``query`` is an instance, ``bag`` a list of them, ``label`` 0 or 1. ``witnesses`` are
-            positions in the bag from 0, or as many true and false as it has instances; ``split`` is train,
-            validation or test; ``group`` is what results are broken down by; exemplars with the same
-            ``query_id`` are never dealt out to different splits.
-        instances: a second table with ``id``, one of ``path``, ``text`` or ``vector``, and perhaps ``class``;
-            queries and bags then hold ids.
-        kind: what an instance is; where it is not said, the first one decides.
-        images: what every image becomes.
+            positions in the bag from 0, or one true or false per instance; ``split`` is train,
+            validation or test; ``group`` is used to group results; exemplars with the same
+            ``query_id`` are never assigned to different splits.
+        instances: a second table with ``id``, one of ``path``, ``text`` or ``vector``, and optionally ``class``;
+            queries and bags then contain ids.
+        kind: kind of instance; inferred from the first one by default.
+        images: target form of all images.
         columns: the names of the columns.
-        shares: the shares of validation and test where the table has no column ``split``.
-        split_by: what is never in two splits where the table has no column ``split``: an instance (and a
+        shares: shares of validation and test if the table has no column ``split``.
+        split_by: what to keep within one split if the table has no column ``split``: an instance (and a
             query id), a query (its id, else its class, else the instance itself), or a group.
-        seed: start of the random numbers that deal out the splits.
+        seed: random seed for assigning the splits.
     """
 
     table: Path
@@ -56,17 +56,17 @@ class FromTable:
         if self.kind is not None and self.kind not in get_args(InstanceKind):
             raise unknown_name("kind of instance", self.kind, get_args(InstanceKind))
         if self.split_by not in get_args(SplitBy):
-            raise unknown_name("way to split by", self.split_by, get_args(SplitBy))
+            raise unknown_name("split_by value", self.split_by, get_args(SplitBy))
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
-        """Make the sets, by split."""
+        """Build the sets by split."""
         exemplars, rows = self.read(progress)
         numbers = rows.splits() or self._deal_out(exemplars, rows)
         filled = {split: chosen for split, chosen in numbers.items() if len(chosen)}
         return {split: exemplars.subset(chosen).compact() for split, chosen in filled.items()}
 
     def read(self, progress: Progress) -> tuple[ExemplarSet, Rows]:
-        """Read all rows as one set, whatever their split; and what else the rows say."""
+        """Read the rows of all splits as one set; also return the other columns."""
         source: CellInstances | InstanceTable = CellInstances(self.table.parent, self.kind, self.images)
         if self.instances is not None:
             with progress.step("Reading instances") as advance:
@@ -84,9 +84,9 @@ class FromTable:
         empty = [split for split, chosen in numbers.items() if not len(chosen)]
         if empty:
             raise MIVError(
-                f"{self.table}: without a column {self.columns.split!r} the exemplars could not be split by "
-                f"{self.split_by}: {', '.join(empty)} would be empty, as too many exemplars share the same. "
-                "Add that column, split by something else (--split-by query or group), or leave splits out "
+                f"{self.table}: without a column {self.columns.split!r}, the exemplars cannot be split by "
+                f"{self.split_by}: {', '.join(empty)} would be empty, because too many exemplars share the same value. "
+                "Add that column, split by something else (--split-by query or group), or disable splits "
                 "(--validation 0 --test 0)."
             )
         sizes = ", ".join(f"{len(chosen)} {split}" for split, chosen in numbers.items())
@@ -98,10 +98,10 @@ class FromTable:
         return numbers
 
     def _clusters(self, exemplars: ExemplarSet, rows: Rows) -> Any:
-        """``(E,)`` a number for each exemplar; those with the same must stay together."""
+        """``(E,)`` a number per exemplar; exemplars with equal numbers must stay together."""
         if self.split_by == "group":
             if exemplars.group is None:
-                raise MIVError(f"{self.table}: no column {self.columns.group!r} to split by.")
+                raise MIVError(f"{self.table}: there is no column {self.columns.group!r} to split by.")
             return np.unique(exemplars.group.astype(str), return_inverse=True)[1]
         names = rows.query_ids
         if self.split_by == "query":
@@ -110,7 +110,7 @@ class FromTable:
             return exemplars.query if names is None else np.unique(names, return_inverse=True)[1]
         links = [np.append(exemplars.bag(row), exemplars.query[row]) for row in range(len(exemplars))]
         nodes = len(exemplars.pool)
-        if names is not None:  # a query id is one more node that its exemplars share
+        if names is not None:  # a query id is an extra node shared by its exemplars
             ids, numbers = np.unique(names, return_inverse=True)
             links = [np.append(link, nodes + number) for link, number in zip(links, numbers, strict=True)]
             nodes += len(ids)

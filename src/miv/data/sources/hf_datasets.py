@@ -1,4 +1,4 @@
-"""Exemplars as a dataset of Hugging Face ``datasets``, and back."""
+"""Convert exemplars from and to Hugging Face ``datasets``."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
@@ -24,18 +24,18 @@ def from_dataset(
     witnesses_column: str = "witnesses",
     group_column: str = "group",
 ) -> ExemplarSet:
-    """Make a set from a ``datasets.Dataset``, or from any rows that are dicts; equal instances are stored once.
+    """Create a set from a ``datasets.Dataset`` or any rows that are dicts; equal instances are stored once.
 
     Args:
         dataset: one row per exemplar. An instance is an image (Pillow, or an array of whole numbers from 0 to 255), a
-            text, or a vector. ``query_class`` and ``bag_classes``, which ``to_dataset`` writes, are read where they
-            are there.
+            text, or a vector. ``query_class`` and ``bag_classes``, which ``to_dataset`` writes, are read if they
+            exist.
         query_column: column with the query.
         bag_column: column with the bag, a list of instances.
         label_column: column with the label, 0 or 1.
         witnesses_column: column with one true or false per instance of the bag, or with the positions of witnesses
-            from 0; may be missing.
-        group_column: column to break results down by; may be missing.
+            from 0; optional.
+        group_column: column to group results by; optional.
 
     >>> rows = [{"query": "sky?", "bag": ["The sky is blue.", "Grass is green."], "label": 1, "witnesses": [0]}]
     >>> exemplars = ExemplarSet.from_dataset(rows)
@@ -44,7 +44,7 @@ def from_dataset(
     """
     if isinstance(dataset, Mapping):
         names = ", ".join(map(str, dataset))
-        raise MIVError(f"The dataset has the splits or columns {names}. Give one split, such as dataset['train'].")
+        raise MIVError(f"The dataset has the splits or columns {names}. Pass one split, such as dataset['train'].")
     labels: list[int] = []
     optional: dict[str, list[Any]] = {name: [] for name in (witnesses_column, group_column, _QUERY_CLASS, _BAG_CLASSES)}
 
@@ -78,8 +78,8 @@ def from_dataset(
 def to_dataset(exemplars: ExemplarSet) -> Any:
     """Return a ``datasets.Dataset`` with one row per exemplar.
 
-    The columns are ``query``, ``bag``, ``label`` and, where known, ``witnesses`` (one true or false per instance of the
-    bag), ``group``, ``query_class`` and ``bag_classes``. An instance that is in many bags is written in each of them.
+    The columns are ``query``, ``bag``, ``label`` and, if known, ``witnesses`` (one true or false per instance of the
+    bag), ``group``, ``query_class`` and ``bag_classes``. An instance in several bags is written in each.
     """
     with needs_extra("datasets", "A Hugging Face dataset", "datasets"):
         import datasets
@@ -109,7 +109,7 @@ _QUERY_CLASS, _BAG_CLASSES = "query_class", "bag_classes"
 
 
 def _plain(value: Any) -> Any:
-    """An instance as ``from_arrays`` takes one."""
+    """Convert an instance to the form that ``from_arrays`` takes."""
     if isinstance(value, str):
         return value
     if isinstance(value, Image.Image):
@@ -124,17 +124,21 @@ def _plain(value: Any) -> Any:
 def _classes(
     count: int, queries: list[int], bags: list[list[int]], of_queries: list[Any], of_bags: list[Any]
 ) -> list[str] | None:
-    """The class of each instance of the pool, where the rows have both columns."""
+    """The class of each instance of the pool, if the rows have both columns."""
     if not of_queries or not of_bags:
         return None
     found: list[str] = [""] * count
     for number, (query, bag) in enumerate(zip(queries, bags, strict=True)):
         named = list(of_bags[number])
         if len(named) != len(bag):
-            raise MIVError(f"Row {number}: {len(named)} bag_classes for a bag of {len(bag)}. Expected one each.")
+            raise MIVError(
+                f"Row {number}: {len(named)} bag_classes for a bag of {len(bag)}. Expected one per instance."
+            )
         for index, name in zip([query, *bag], [of_queries[number], *named], strict=True):
             if found[index] not in ("", str(name)):
-                raise MIVError(f"Row {number}: an instance has the class {name!r}, and {found[index]!r} before.")
+                raise MIVError(
+                    f"Row {number}: an instance has the class {name!r}, but {found[index]!r} in an earlier row."
+                )
             found[index] = str(name)
     return found
 
@@ -144,7 +148,7 @@ def _each_bag(exemplars: ExemplarSet) -> list[NDArray[np.int64]]:
 
 
 def _cells(pool: InstancePool, used: NDArray[np.int64]) -> dict[int, Any]:
-    """The instances as ``datasets`` holds them, each made once."""
+    """The instances as ``datasets`` stores them, each converted once."""
     return {index: _cell(pool.kind, pool.values[index]) for index in used.tolist()}
 
 

@@ -1,4 +1,4 @@
-"""The instances that the cells of a table point at: given in place, or by the ids of a second table."""
+"""The instances in the cells of a table: given directly, or by ids of a second table."""
 
 from collections.abc import Hashable
 from difflib import get_close_matches
@@ -21,7 +21,7 @@ _WORDS: dict[InstanceKind, str] = {
     "text": "a text",
     "features": "a vector (a list of numbers, or the path of a .npy file)",
 }
-# A path may be one of an image or of a vector; its name says which.
+# A path may point to an image or a vector; its suffix decides.
 _KIND_OF_COLUMN: dict[str, InstanceKind | None] = {"path": None, "text": "text", "vector": "features"}
 
 
@@ -29,9 +29,9 @@ class CellInstances:
     """Reads instances from cells: paths relative to the table, texts, or vectors; each file once.
 
     Args:
-        folder: where relative paths begin.
-        kind: what the cells hold; ``None`` lets the first cell say.
-        form: what every image becomes.
+        folder: base folder of relative paths.
+        kind: kind of instance; ``None`` infers it from the first cell.
+        form: target form of all images.
     """
 
     def __init__(self, folder: Path, kind: InstanceKind | None, form: ImageForm) -> None:
@@ -47,7 +47,7 @@ class CellInstances:
         kind = self._builder.kind
         if not isinstance(cell, str):
             if kind != "features":
-                raise MIVError(f"{place}: expected {_WORDS[kind]}, found {short(cell)}.")
+                raise MIVError(f"{place}: expected {_WORDS[kind]}, got {short(cell)}.")
             return self._builder.add(check_vector(cell, place), place)
         index = self._known.get(cell)
         if index is None:
@@ -57,7 +57,7 @@ class CellInstances:
     def pool(self) -> InstancePool:
         """All instances so far."""
         if self._builder is None:
-            raise MIVError("There is no instance. Expected at least one.")
+            raise MIVError("There are no instances. Expected at least one.")
         return self._builder.pool()
 
     def _read(self, kind: InstanceKind, cell: str, place: str) -> Any:
@@ -65,7 +65,7 @@ class CellInstances:
             return check_text(cell, place)
         text = cell.strip()
         if not text:
-            raise MIVError(f"{place}: an empty cell; expected {_WORDS[kind]}.")
+            raise MIVError(f"{place}: the cell is empty. Expected {_WORDS[kind]}.")
         if kind == "features" and text.startswith("["):
             return check_vector(parse_json(text, place), place)
         path = self._folder / text
@@ -73,10 +73,10 @@ class CellInstances:
             if kind == "image":
                 return read_image_file(path, self._form)
             if not text.lower().endswith(".npy"):
-                raise MIVError(f"expected {_WORDS[kind]}, found {short(text)}.")
+                raise MIVError(f"expected {_WORDS[kind]}, got {short(text)}.")
             vectors = read_vectors_file(path)
             if len(vectors) != 1:
-                raise MIVError(f"{path} holds {len(vectors)} vectors; a cell is one instance.")
+                raise MIVError(f"{path} contains {len(vectors)} vectors. Expected one instance per cell.")
         except MIVError as error:
             hint = "" if is_file(path) else separator_hint(text)
             raise MIVError(f"{place}: {error}{hint}") from error
@@ -84,26 +84,26 @@ class CellInstances:
 
 
 class InstanceTable:
-    """Instances by their ids in a table of their own.
+    """Instances by id from a separate table.
 
-    The table has the columns ``id``, one of ``path``, ``text`` or ``vector``, and perhaps ``class``.
+    The table has the columns ``id``, one of ``path``, ``text`` or ``vector``, and optionally ``class``.
     """
 
     def __init__(self, path: Path, kind: InstanceKind | None, form: ImageForm, advance: Advance) -> None:
         self._path = path
         self._index: dict[str, int] = {}
-        self._classes: dict[int, tuple[str, str]] = {}  # of a pool index the class, and where it was said
+        self._classes: dict[int, tuple[str, str]] = {}  # class of each pool index, and where it was given
         self._cells: CellInstances | None = None
         first_place: dict[str, str] = {}
         for place, record in read_records(path, required=["id"]):
             name = parse_id(record["id"], place)
             if name in first_place:
-                raise MIVError(f"{place}: the id {name!r} is already in {first_place[name]}. Each id once, please.")
+                raise MIVError(f"{place}: the id {name!r} is already in {first_place[name]}. Use each id once.")
             first_place[name] = place
             self._index[name] = self._read(record, kind, form, place)
             advance(1)
         if self._cells is None:
-            raise MIVError(f"{path}: no rows. Expected an id and a path, text or vector in each.")
+            raise MIVError(f"{path}: no rows. Expected an id and a path, text or vector per row.")
         self._pool: InstancePool = self._with_classes(self._cells.pool())
 
     def index(self, cell: Any, place: str) -> int:
@@ -124,7 +124,9 @@ class InstanceTable:
         columns = [column for column in _KIND_OF_COLUMN if not is_blank(record.get(column))]
         if len(columns) != 1:
             found = ", ".join(map(str, record))
-            raise MIVError(f"{place}: expected exactly one of path, text and vector beside the id; found {found}.")
+            raise MIVError(
+                f"{place}: expected exactly one of path, text and vector in addition to the id; got {found}."
+            )
         if self._cells is None:
             self._cells = CellInstances(self._path.parent, _KIND_OF_COLUMN[columns[0]] or kind, form)
         index = self._cells.index(record[columns[0]], place)
@@ -133,7 +135,7 @@ class InstanceTable:
             known, known_place = self._classes.setdefault(index, (name, place))
             if known != name:
                 raise MIVError(
-                    f"{place}: the class is {name!r}, but {known_place} says {known!r} of the same instance. "
+                    f"{place}: the class is {name!r}, but {known_place} says {known!r} for the same instance. "
                     "Give it one class, or remove one of the rows."
                 )
         return index
@@ -142,6 +144,6 @@ class InstanceTable:
         if not self._classes:
             return pool
         if len(self._classes) < len(pool):
-            raise MIVError(f"{self._path}: some instances have a class and some have none. Give all of them one.")
+            raise MIVError(f"{self._path}: some instances have a class and some do not. Give a class for all or none.")
         classes = np.array([self._classes[index][0] for index in range(len(pool))], dtype=object)
         return InstancePool(pool.kind, pool.values, classes)

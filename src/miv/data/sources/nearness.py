@@ -1,4 +1,4 @@
-"""Which classes look alike before any learning: the source of hard negatives."""
+"""Find similar classes without learning, as a source of hard negatives."""
 
 import zlib
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ _IMAGE_SIDE = 16
 
 
 def nearest_classes(pool: InstancePool, members: Sequence[NDArray[np.int64]], count: int) -> list[NDArray[np.int64]]:
-    """For each class the ``count`` others with the nearest mean instance, nearest first.
+    """For each class, the ``count`` other classes with the nearest mean instance, nearest first.
 
-    Images are compared by their pixels (16 × 16 grey), texts by the runs of three characters they are made
-    of, features by their direction after each channel is brought to mean 0 and deviation 1.
+    Images are compared by their pixels (16 × 16 grey), texts by their three-character
+    sequences, features by their direction after each channel is standardised to mean 0 and deviation 1.
 
     Args:
         pool: the instances.
-        members: for each of ``K`` classes the indices of its instances in the pool.
-        count: how many neighbours of each class; fewer where there are fewer classes.
+        members: for each of ``K`` classes, the indices of its instances in the pool.
+        count: number of neighbours per class; fewer if there are fewer classes.
     """
     centres = np.stack([np.mean([_describe(pool, int(i)) for i in indices], axis=0) for indices in members])
     centres -= centres.mean(axis=0)

@@ -39,26 +39,26 @@ def folder_source(
     seed: int = 0,
     round: int = 0,  # noqa: A002 - the name of the option
 ) -> FromFolder:
-    """Say how exemplars are drawn from a folder per class; ``build`` draws them, and returns them by split.
+    """Describe how to draw exemplars from one folder per class; ``build`` draws them and returns them by split.
 
     Args:
-        root: holds one folder for each class; or ``train``, ``validation`` and ``test`` folders that do.
-        exemplars: number of exemplars, all splits together.
-        bag_mean: mean size of a bag.
-        bag_min: smallest bag; by default half the mean.
-        bag_max: largest bag; by default twice the mean.
-        witness_rate: share of a positive bag that shows the query's class; at least one does.
-        witness_count: exactly this many witnesses in a positive bag, instead of a rate.
-        hard_negatives: share of the other instances that comes from the classes most like the query's.
-        hard_classes: how many classes count as most like it.
-        validation: share of validation; 0 leaves it out.
-        test: share of test; 0 leaves it out.
-        split_by: what must never be in two splits: a ``class``, or the ``parent`` in ``root/<parent>/<class>/``.
-        size: height and width of all images, or one number for both. Without it all must have one size.
-        colour: keep colours instead of making images grey.
-        resize: how an image of another shape becomes that size: ``stretch``, ``crop`` or ``pad``.
-        seed: start of the random numbers.
-        round: which draw; rounds are independent.
+        root: folder with one subfolder per class, or with ``train``, ``validation`` and ``test`` above them.
+        exemplars: total number of exemplars over all splits.
+        bag_mean: mean bag size.
+        bag_min: minimum bag size; default: half the mean.
+        bag_max: maximum bag size; default: twice the mean.
+        witness_rate: share of witnesses in a positive bag; there is always at least one.
+        witness_count: exact number of witnesses per positive bag, instead of a rate.
+        hard_negatives: share of the other instances drawn from the classes most like the query's.
+        hard_classes: number of classes to draw hard negatives from.
+        validation: share for validation; 0 for no validation split.
+        test: share for test; 0 for no test split.
+        split_by: what to keep within one split: each ``class``, or each ``parent`` in ``root/<parent>/<class>/``.
+        size: height and width of all images, or one number for both. Without it, all must have the same size.
+        colour: keep colours instead of converting images to grey.
+        resize: how to fit images of another shape: ``stretch``, ``crop`` or ``pad``.
+        seed: random seed.
+        round: index of the random draw; draws are independent.
     """
     drawing = Drawing(exemplars, bag_mean, bag_min, bag_max, witness_rate, witness_count, hard_negatives, hard_classes)
     images, shares = ImageForm(_both(size), colour, resize), Shares(validation, test)
@@ -85,26 +85,26 @@ def table_source(
     resize: Fit = "stretch",
     seed: int = 0,
 ) -> FromTable:
-    """Say how exemplars are read from a table with one per row; ``build`` reads them, and returns them by split.
+    """Describe how to read exemplars from a table with one per row; ``build`` reads them and returns them by split.
 
     Args:
         table: a file ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet``.
-        instances: a table with ``id`` and one of ``path``, ``text`` and ``vector``; queries and bags then hold ids.
-        kind: what an instance is; by default what the first one looks like.
+        instances: a table with ``id`` and one of ``path``, ``text`` and ``vector``; queries and bags then contain ids.
+        kind: kind of instance; inferred from the first one by default.
         query_column: column with the query.
         bag_column: column with the bag.
         label_column: column with the label, 0 or 1.
-        witnesses_column: column with the positions of witnesses in the bag, from 0; may be missing.
-        split_column: column with train, validation or test; may be missing.
-        group_column: column to break results down by; may be missing.
-        query_id_column: column that says which queries ask for the same; may be missing.
-        split_by: without a split column, what must never be in two splits: ``instances``, ``query`` or ``group``.
-        validation: share of validation; 0 leaves it out.
-        test: share of test; 0 leaves it out.
-        size: height and width of all images, or one number for both. Without it all must have one size.
-        colour: keep colours instead of making images grey.
-        resize: how an image of another shape becomes that size: ``stretch``, ``crop`` or ``pad``.
-        seed: start of the random numbers.
+        witnesses_column: column with the positions of witnesses in the bag, from 0; optional.
+        split_column: column with train, validation or test; optional.
+        group_column: column to group results by; optional.
+        query_id_column: column with an id shared by equivalent queries; optional.
+        split_by: without a split column, what to keep within one split: ``instances``, ``query`` or ``group``.
+        validation: share for validation; 0 for no validation split.
+        test: share for test; 0 for no test split.
+        size: height and width of all images, or one number for both. Without it, all must have the same size.
+        colour: keep colours instead of converting images to grey.
+        resize: how to fit images of another shape: ``stretch``, ``crop`` or ``pad``.
+        seed: random seed.
     """
     columns = Columns(
         query_column, bag_column, label_column, witnesses_column, split_column, group_column, query_id_column
@@ -122,22 +122,22 @@ def table_source(
 
 
 def splits_from_folder(root: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
-    """Draw exemplars from a folder per class, by split; the options are those of ``folder_source``."""
+    """Draw exemplars from one folder per class, by split; same options as ``folder_source``."""
     return folder_source(root, **options).build(SilentProgress())
 
 
 def splits_from_table(table: str | PathLike[str], **options: Any) -> dict[str, ExemplarSet]:
-    """Read exemplars from a table, by split; the options are those of ``table_source``."""
+    """Read exemplars from a table, by split; same options as ``table_source``."""
     return table_source(table, **options).build(SilentProgress())
 
 
 def set_from_folder(root: str | PathLike[str], split: str | None, **options: Any) -> ExemplarSet:
-    """Draw one set, from all classes or from those of a split."""
+    """Draw one set from all classes or from those of a split."""
     if split is not None:
         return _one_of(splits_from_folder(root, **options), split)
     sets = splits_from_folder(root, **options | {"validation": 0.0, "test": 0.0})
     if len(sets) > 1:
-        raise MIVError(f"{os.fspath(root)} holds the splits {', '.join(sets)}. Say which one: split='train'.")
+        raise MIVError(f"{os.fspath(root)} contains the splits {', '.join(sets)}. Choose one, such as split='train'.")
     return next(iter(sets.values()))
 
 
@@ -154,5 +154,5 @@ def _one_of(sets: dict[str, ExemplarSet], split: str) -> ExemplarSet:
 
 
 def _both(size: Size) -> tuple[int, int] | None:
-    """Height and width, of one number for both."""
+    """Height and width; one number means both."""
     return (size, size) if isinstance(size, int) else size

@@ -1,4 +1,4 @@
-"""The pool that is built of instances as people have them, each distinct one kept once."""
+"""Build a pool from instances in many forms, with each distinct one stored once."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from miv.io.image_files import Fit, read_image
 
 @dataclass(frozen=True)
 class ImageForm:
-    """What every image becomes: ``(height, width)``, grey or colour, and how another shape is made to fit."""
+    """Target form of all images: ``(height, width)``, grey or colour, and how to fit other shapes."""
 
     size: tuple[int, int] | None = None
     colour: bool = False
@@ -25,15 +25,15 @@ class ImageForm:
     def __post_init__(self) -> None:
         if self.size is not None and not all(1 <= side <= 10_000 for side in self.size):
             height, width = self.size
-            raise MIVError(f"Images cannot be {height} × {width} pixels; give sides from 1 to 10,000.")
+            raise MIVError(f"The image size is {height} × {width} pixels. Expected sides from 1 to 10,000.")
         if self.fit not in {"stretch", "crop", "pad"}:
-            raise MIVError(f"There is no fit {self.fit!r}; use stretch, crop or pad.")
+            raise MIVError(f"Unknown fit {self.fit!r}. Expected stretch, crop or pad.")
 
 
 class PoolBuilder:
     """Collects instances and gives each distinct one a number.
 
-    All instances must be of one shape; the error of the first that is not names both places.
+    All instances must have the same shape; otherwise the error names both places.
     """
 
     def __init__(self, kind: InstanceKind) -> None:
@@ -43,11 +43,11 @@ class PoolBuilder:
         self._first: tuple[tuple[int, ...], str] | None = None
 
     def add(self, value: Any, place: str) -> int:
-        """Return the number of an instance that was read at ``place`` (for errors); new ones are kept."""
+        """Return the number of an instance read at ``place`` (for errors); new ones are added."""
         if self.kind != "text":
             self._check_shape(value.shape, place)
         content = value.encode() if self.kind == "text" else value.tobytes()
-        # A digest, not the content: the keys of a million images would cost as much as the images.
+        # A digest, because full contents as keys would double the memory.
         key = hashlib.blake2b(content, digest_size=16).digest()
         index = self._index.setdefault(key, len(self._values))
         if index == len(self._values):
@@ -55,7 +55,7 @@ class PoolBuilder:
         return index
 
     def pool(self, classes: Sequence[str] | None = None) -> InstancePool:
-        """The distinct instances in the order in which they came, with their classes where known."""
+        """The distinct instances in order of arrival, with their classes if known."""
         if self.kind == "text":
             values = np.empty(len(self._values), dtype=object)
             values[:] = self._values
@@ -73,7 +73,7 @@ class PoolBuilder:
         if shape == expected:
             return
         if self.kind == "image":
-            remedy = "Give one size for all, such as --size 64x64 (height x width)."
+            remedy = "Resize all images, such as --size 64x64 (height x width)."
         else:
             remedy = "All vectors must have the same length."
         found, wanted = (_describe(self.kind, some) for some in (shape, expected))

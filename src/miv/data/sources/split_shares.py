@@ -1,4 +1,4 @@
-"""Shares of classes or of whole clusters of exemplars for train, validation and test."""
+"""Divide classes or whole clusters of exemplars among train, validation and test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from miv.errors import MIVError
 
 @dataclass(frozen=True)
 class Shares:
-    """The share of validation and of test; train has the rest. A split with the share 0 is left out."""
+    """The shares of validation and test; train gets the rest. A split with share 0 is left out."""
 
     validation: float = 0.1
     test: float = 0.1
@@ -26,26 +26,26 @@ class Shares:
             )
 
     def by_split(self) -> dict[str, float]:
-        """The split names that are wanted, with their shares."""
+        """The wanted splits with their shares."""
         shares = dict(zip(SPLITS, (1 - self.validation - self.test, self.validation, self.test), strict=True))
         return {split: share for split, share in shares.items() if share > 0}
 
 
 def split_classes(names: Sequence[str], shares: Shares, rng: np.random.Generator) -> dict[str, list[str]]:
-    """Deal classes out to the splits; each gets at least two, as a bag needs more than the query's class."""
+    """Assign classes to the splits; each gets at least two, because a bag needs more than the query's class."""
     return split_names(names, shares, rng, "classes")
 
 
 def split_names(
     names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Literal["classes", "parents"]
 ) -> dict[str, list[str]]:
-    """Deal classes out to the splits, at least two to each, or whole parents of classes, at least one to each."""
+    """Assign classes to the splits, at least two to each, or whole parents, at least one to each."""
     least = 2 if what == "classes" else 1
     wanted = shares.by_split()
     if len(names) < least * len(wanted):
         raise MIVError(
             f"{len(names)} {what} cannot be split into {', '.join(wanted)}: each needs at least "
-            f"{'two' if least == 2 else 'one'} of its own. Give more {what}, or leave a split out (--validation 0, "
+            f"{'two' if least == 2 else 'one'} of its own. Add {what}, or drop a split (--validation 0, "
             "--test 0)."
         )
     counts = {split: max(least, round(share * len(names))) for split, share in wanted.items() if split != "train"}
@@ -62,17 +62,17 @@ def split_names(
 def split_clusters(
     cluster: NDArray[np.int64], shares: Shares, rng: np.random.Generator
 ) -> dict[str, NDArray[np.int64]]:
-    """Deal exemplars out to the splits, those of one cluster to the same.
+    """Assign exemplars to the splits, with each cluster in a single split.
 
-    Large clusters go first, each to the split that lacks most, so that the shares are met as well as can be.
+    Large clusters go first, each to the split that lacks most, to match the shares as well as possible.
 
     Args:
         cluster: ``(E,)`` the cluster of each exemplar.
         shares: the wanted shares.
-        rng: breaks the ties between clusters of one size.
+        rng: breaks ties between clusters of equal size.
 
     Returns:
-        For each split the rising numbers of its exemplars; a split may be empty where clusters are too few.
+        For each split, the increasing numbers of its exemplars; a split may be empty if there are too few clusters.
     """
     names, numbers, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
     shuffled = rng.permutation(len(names))

@@ -1,4 +1,4 @@
-"""The rows of a table of exemplars, read and checked one by one."""
+"""Read and check the rows of a table of exemplars one by one."""
 
 import logging
 from dataclasses import astuple, dataclass
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns; the last four may be missing from the table if they have these names."""
+    """Column names; the last four columns are optional unless renamed."""
 
     query: str = "query"
     bag: str = "bag"
@@ -30,7 +30,7 @@ class Columns:
 
 
 class Rows:
-    """The exemplars read so far, as indices into the pool, with what else their rows say."""
+    """The exemplars read so far, as indices into the pool, with the other columns."""
 
     def __init__(self, table: Path, columns: Columns) -> None:
         self._table = table
@@ -41,7 +41,7 @@ class Rows:
         self._witnesses: list[list[bool]] = []
         self._knows_witnesses = False
         self._optional: dict[str, list[str]] = {columns.split: [], columns.group: [], columns.query_id: []}
-        self._not_seen = set(astuple(columns)) - set(astuple(Columns()))  # named by the user, so they must be there
+        self._not_seen = set(astuple(columns)) - set(astuple(Columns()))  # named by the user, so they must exist
         self._seen: dict[str, None] = {}
         self._contradictions: list[str] = []
         self._own_queries: list[str] = []
@@ -59,7 +59,7 @@ class Rows:
         query_index = source.index(query, f"{place}, query")
         members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
         if not members:
-            raise MIVError(f"{place}: the bag is empty. Expected at least one instance; else remove the row.")
+            raise MIVError(f"{place}: the bag is empty. Expected at least one instance; otherwise remove the row.")
         self._queries.append(query_index)
         self._bags.append(members)
         if query_index in members:
@@ -70,24 +70,24 @@ class Rows:
 
     @property
     def query_ids(self) -> list[str] | None:
-        """The id of each query, where the table has that column."""
+        """The id of each query, if the table has that column."""
         return self._optional[self._columns.query_id] or None
 
     def splits(self) -> dict[str, Any] | None:
-        """The numbers of the exemplars of each split, where the table has that column."""
+        """The exemplar numbers of each split, if the table has that column."""
         given = self._optional[self._columns.split]
         return {split: np.flatnonzero(np.array(given) == split) for split in SPLITS} if given else None
 
     def exemplars(self, source: CellInstances | InstanceTable) -> ExemplarSet:
         """All rows as one set."""
         if not self._queries:
-            raise MIVError(f"{self._table}: no rows. Expected one exemplar a row.")
+            raise MIVError(f"{self._table}: no rows. Expected one exemplar per row.")
         for name in sorted(self._not_seen):
             raise MIVError(f"{self._table}: {unknown_name('column', name, self._seen)}")
         if self._knows_witnesses and self._contradictions:
-            _warn_of("rows whose label contradicts their witnesses", self._contradictions)
+            _warn_of("rows have a label that contradicts their witnesses", self._contradictions)
         if self._own_queries:
-            _warn_of("rows whose query is in its own bag", self._own_queries)
+            _warn_of("rows have their query in their own bag", self._own_queries)
         return ExemplarSet.from_lists(
             source.pool(),
             self._queries,
@@ -105,10 +105,10 @@ class Rows:
             self._contradictions.append(place)
 
     def _read_optional(self, name: str, cell: Any, values: list[str], place: str) -> None:
-        # `values` has an entry for every row before, or none.
+        # `values` has an entry for every earlier row, or none.
         if len(self._queries) > 1 and is_blank(cell) == bool(values):
-            which = "is empty here, but not in the rows before" if values else "is empty in the rows before"
-            raise MIVError(f"{place}: the column {name!r} {which}. Fill it in every row, or leave it out.")
+            which = "is empty here, but not in earlier rows" if values else "is empty in earlier rows"
+            raise MIVError(f"{place}: the column {name!r} {which}. Fill it in every row, or remove it.")
         if is_blank(cell):
             return
         value = parse_id(cell, f"{place}, {name}")

@@ -1,4 +1,4 @@
-"""Claims from JSON lines: do the retrieved sentences support the claim? Fits Fool Me Twice as it is."""
+"""Claims from JSON lines: do the retrieved sentences support the claim? Reads Fool Me Twice unchanged."""
 
 import logging
 from dataclasses import dataclass
@@ -16,38 +16,38 @@ from miv.tasks.fever.sentence_bags import ClaimBag, Sentence, claim_exemplars
 from miv.tasks.options import check_whole, check_word
 from miv.tasks.task_base import register_task
 
-_VALIDATION = 1  # the number of the split whose random numbers divide the pages
+_VALIDATION = 1  # index of the split with the random numbers that divide the pages
 
 logger = logging.getLogger(__name__)
 
 
-@register_task("claims", help="Claims with evidence sentences from JSON lines (fits Fool Me Twice).")
+@register_task("claims", help="Claims with evidence sentences from JSON lines, such as Fool Me Twice.")
 @dataclass(frozen=True)
 class Claims:
-    """Claims with evidence sentences from JSON lines, one claim a line.
+    """Claims with evidence sentences from JSON lines, one claim per line.
 
     Args:
-        raw: the folder of the files.
-        train_file: the file of train claims.
-        validation_file: the file of validation claims; empty to take a share of the train pages.
-        test_file: the file of test claims.
-        validation_share: which share of the train pages becomes validation where there is no file of its own.
-        claim_field: the field of the claim, a text.
-        evidence_field: the field of the bag: a list of sentences, or of objects with a sentence_field.
-        gold_field: the field of the sentences that decide the claim, in the same form.
-        sentence_field: the field of the text in a sentence that is an object.
-        label_field: the field of the label.
-        page_field: the field of the page, or topic, that claim and sentences are from; splits share none.
-            Empty where there is none: only claims that share a sentence are then kept together.
-        group_field: a field to break results down by; empty for none.
-        supports: the label of a supported claim.
-        refutes: the label of a claim that is not; claims of any other label are left out.
-        missing_gold: what to do with a claim that has no gold sentence among its evidence: 'drop' it, or
+        raw: folder of the files.
+        train_file: file with train claims.
+        validation_file: file with validation claims; empty to use a share of the train pages.
+        test_file: file with test claims.
+        validation_share: share of the train pages to use for validation if there is no validation file.
+        claim_field: field with the claim, a text.
+        evidence_field: field with the bag: a list of sentences, or of objects with a sentence_field.
+        gold_field: field with the sentences that decide the claim, in the same form.
+        sentence_field: field with the text of a sentence that is an object.
+        label_field: field with the label.
+        page_field: field with the page or topic of the claim and sentences; splits share no pages.
+            If empty, only claims that share a sentence are kept together.
+        group_field: field to group results by; empty for none.
+        supports: label of a supported claim.
+        refutes: label of a refuted claim; claims with any other label are left out.
+        missing_gold: how to treat a claim without a gold sentence in its evidence: 'drop' it, or
             'add' its gold sentences to the bag.
-        shared_pages: what to do with a claim that shares a page or sentence with a later split: 'drop' or
+        shared_pages: how to treat a claim that shares a page or sentence with a later split: 'drop' or
             'keep' it.
-        round: which division into train and validation.
-        seed: start of the random numbers.
+        round: index of the random division into train and validation.
+        seed: random seed.
     """
 
     raw: Path = Path("data/fm2")
@@ -70,8 +70,8 @@ class Claims:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_word("way with missing gold", self.missing_gold, ("drop", "add"))
-        check_word("way with shared pages", self.shared_pages, ("drop", "keep"))
+        check_word("missing_gold value", self.missing_gold, ("drop", "add"))
+        check_word("shared_pages value", self.shared_pages, ("drop", "keep"))
         for option in ("train_file", "test_file"):
             if not getattr(self, option):
                 raise MIVError(f"{option} is empty. Expected the name of a file in {self.raw}, such as train.jsonl.")
@@ -80,7 +80,7 @@ class Claims:
         check_whole(0, round=self.round, seed=self.seed)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
-        """Read the files and make the sets ``train``, ``validation`` and ``test``."""
+        """Read the files and build the sets ``train``, ``validation`` and ``test``."""
         names = {"train": self.train_file, "validation": self.validation_file, "test": self.test_file}
         names = {split: name for split, name in names.items() if name}
         bags = {}
@@ -96,7 +96,7 @@ class Claims:
             bags["train"], bags["validation"] = self._divide(bags["train"])
         for split in SPLITS:
             if not bags[split]:
-                raise MIVError(f"No claim is left for {split}. Check files, labels and fields of {self.raw}.")
+                raise MIVError(f"No claims are left for {split}. Check the files, labels and fields in {self.raw}.")
         return {split: claim_exemplars(bags[split]) for split in SPLITS}
 
     def _find(self, name: str) -> Path:
@@ -104,8 +104,8 @@ class Claims:
         if not path.is_file():
             here = ", ".join(sorted(one.name for one in Path(self.raw).glob("*.jsonl"))) or "no .jsonl file"
             raise MIVError(
-                f"There is no file {path}. {Path(self.raw).absolute()} has: {here}. "
-                "Name the files with --train-file, --validation-file and --test-file (in Python train_file and so on)."
+                f"There is no file {path}. {Path(self.raw).absolute()} contains: {here}. "
+                "Name the files with --train-file, --validation-file and --test-file (train_file etc. in Python)."
             )
         return path
 
@@ -136,7 +136,7 @@ class Claims:
         claim = text_field(row, self.claim_field, path, line)
         page = text_field(row, self.page_field, path, line) if self.page_field else ""
         group = text_field(row, self.group_field, path, line) if self.group_field else ""
-        # A sentence that was retrieved twice is one instance and stands in the bag once.
+        # A sentence retrieved twice is one instance and appears in the bag once.
         distinct = dict.fromkeys(evidence)
         sentences = [Sentence((page, text), text, page, text in gold) for text in distinct if text != claim]
         return ClaimBag(claim, page, supported, sentences, group)
@@ -150,7 +150,7 @@ class Claims:
         return [checked_text(text, f"a sentence in {field!r}", path, line) for text in texts]
 
     def _apart(self, bags: list[ClaimBag], name: str, held: list[ClaimBag], held_name: str) -> list[ClaimBag]:
-        """The bags that share no page and no sentence with the held ones."""
+        """The bags that share no page or sentence with the held-out ones."""
         taken = {key for bag in held for key in _keys(bag)}
         apart = [bag for bag in bags if taken.isdisjoint(_keys(bag))]
         shared = len(bags) - len(apart)
@@ -160,7 +160,7 @@ class Claims:
         return apart if self.shared_pages == "drop" else bags
 
     def _divide(self, bags: list[ClaimBag]) -> tuple[list[ClaimBag], list[ClaimBag]]:
-        """Train and validation, which share no page and no sentence."""
+        """Train and validation, which share no page or sentence."""
         family = _families(bags)
         names = np.unique(family)
         count = round(self.validation_share * len(names))
@@ -176,13 +176,13 @@ class Claims:
 
 
 def _keys(bag: ClaimBag) -> set[tuple[str, str]]:
-    """What a claim must not share with one of another split: its page, its text and its sentences."""
+    """What claims of different splits must not share: page, text and sentences."""
     keys = {("text", bag.claim)} | {("text", sentence.text) for sentence in bag.sentences}
     return keys | {("page", bag.page)} if bag.page else keys
 
 
 def _families(bags: list[ClaimBag]) -> list[int]:
-    """A number for each bag, the same for bags that are connected through pages or sentences."""
+    """One number per bag, equal for bags connected by pages or sentences."""
     numbers: dict[tuple[str, str], int] = {}
     links = [[numbers.setdefault(key, len(numbers)) for key in sorted(_keys(bag))] for bag in bags]
     return connected(links, len(numbers)).tolist()

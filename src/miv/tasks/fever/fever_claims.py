@@ -1,4 +1,4 @@
-"""The claims files of FEVER: a claim, its label, and the sentences of wiki pages that decide it."""
+"""The claims files of FEVER: claims, labels, and the wiki sentences that decide them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ class FeverClaim:
 
 
 def read_claims(path: Path) -> list[FeverClaim]:
-    """Read a claims file; claims of the label NOT ENOUGH INFO name no evidence and are left out."""
+    """Read a claims file; claims labelled NOT ENOUGH INFO have no evidence and are left out."""
     claims = []
     for line, row in read_json_lines(path):
         label = text_field(row, "label", path, line)
@@ -34,7 +34,7 @@ def read_claims(path: Path) -> list[FeverClaim]:
 
 
 def _evidence(groups: Any, path: Path, line: int) -> dict[str, set[int]]:
-    """Join the groups of ``[annotation, evidence, page, sentence]`` to the sentence numbers of each page."""
+    """Convert groups of ``[annotation, evidence, page, sentence]`` to the sentence numbers of each page."""
     evidence: dict[str, set[int]] = {}
     try:
         named = [(entry[2], entry[3]) for group in groups for entry in group]
@@ -44,6 +44,6 @@ def _evidence(groups: Any, path: Path, line: int) -> dict[str, set[int]]:
     for page, sentence in named:
         title = checked_text(page, "a page in 'evidence'", path, line)
         if isinstance(sentence, bool) or not isinstance(sentence, int):
-            raise bad_line(path, line, f"a sentence in 'evidence' must be a number, found {str(sentence)[:60]!r}.")
+            raise bad_line(path, line, f"a sentence in 'evidence' must be a number, got {str(sentence)[:60]!r}.")
         evidence.setdefault(title, set()).add(sentence)
     return evidence

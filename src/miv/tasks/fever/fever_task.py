@@ -26,25 +26,25 @@ _SITE = "https://fever.ai/download/fever/"
 logger = logging.getLogger(__name__)
 
 
-@register_task("fever", help="Claims and the sentences of wiki pages: is one a support of the claim?")
+@register_task("fever", help="Claims and wiki sentences: does a sentence support the claim?")
 @dataclass(frozen=True)
 class Fever:
     """Fact extraction and verification (FEVER).
 
     Args:
-        raw: the folder of train.jsonl, paper_dev.jsonl, paper_test.jsonl and the dump: wiki-pages.zip, or its
+        raw: folder with train.jsonl, paper_dev.jsonl, paper_test.jsonl and the dump: wiki-pages.zip, or its
             unpacked folder wiki-pages.
-        train_per_label: how many train claims of each label a round draws; 0 for all.
-        max_bag: the most sentences of a bag; longer ones are truncated.
-        truncate: what truncating keeps: 'evidence' keeps the evidence and fills up in the order of the pages,
+        train_per_label: number of train claims per label and round; 0 for all.
+        max_bag: maximum number of sentences per bag; longer bags are truncated.
+        truncate: what to keep: 'evidence' keeps the evidence and fills up in page order,
             so that a label stays true; 'first' takes the first sentences and may lose the evidence, as the
             released code does.
-        normalise_titles: whether pages are found whatever the Unicode form of their title; false for byte by
+        normalise_titles: whether titles match in any Unicode form; if false, they must match byte by
             byte, as the released code does.
-        shared_pages: what to do with train claims that share a page with a validation or test claim: 'keep'
+        shared_pages: how to treat train claims that share a page with a validation or test claim: 'keep'
             them, as in the official split, or 'drop' them.
-        round: which draw of the train claims; validation and test are whole in each.
-        seed: start of the random numbers.
+        round: index of the random draw of train claims; validation and test are always complete.
+        seed: random seed.
     """
 
     raw: Path = Path("data/fever")
@@ -57,13 +57,13 @@ class Fever:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_word("way to truncate", self.truncate, get_args(Truncate))
-        check_word("way with shared pages", self.shared_pages, ("keep", "drop"))
+        check_word("truncate value", self.truncate, get_args(Truncate))
+        check_word("shared_pages value", self.shared_pages, ("keep", "drop"))
         check_whole(0, train_per_label=self.train_per_label, round=self.round, seed=self.seed)
         check_whole(1, max_bag=self.max_bag)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
-        """Read claims and pages and make the sets ``train``, ``validation`` and ``test``."""
+        """Read claims and pages and build the sets ``train``, ``validation`` and ``test``."""
         raw = Path(self.raw)
         dump = _find_dump(raw)
         with progress.step("Reading claims (files)", total=len(_FILES)) as advance:
@@ -77,7 +77,7 @@ class Fever:
         claims["train"] = self._draw_train(self._without_shared_pages(claims))
         for split, rows in claims.items():
             if not rows:
-                raise MIVError(f"{raw / _FILES[split]}: no claim has its pages in {dump}. Do they belong together?")
+                raise MIVError(f"{raw / _FILES[split]}: no claim has its pages in {dump}. Check that they match.")
         sets = {}
         with progress.step("Making bags (sets)", total=len(claims)) as advance:
             for split, rows in claims.items():
@@ -86,7 +86,7 @@ class Fever:
         return sets
 
     def _without_shared_pages(self, claims: dict[str, list[FeverClaim]]) -> list[FeverClaim]:
-        """Train, without the claims on pages of the other splits if that is asked for."""
+        """Train, optionally without the claims on pages of other splits."""
         held = {page for split in ("validation", "test") for claim in claims[split] for page in claim.evidence}
         apart = [claim for claim in claims["train"] if held.isdisjoint(claim.evidence)]
         shared = len(claims["train"]) - len(apart)
@@ -104,14 +104,14 @@ class Fever:
             count = self.train_per_label or len(rows)
             if count > len(rows):
                 raise MIVError(
-                    f"train_per_label is {count}, but there are {len(rows)} train claims that are "
-                    f"{'supported' if supported else 'refuted'} with pages. Ask for fewer, or 0 for all."
+                    f"train_per_label is {count}, but only {len(rows)} train claims are "
+                    f"{'supported' if supported else 'refuted'} with pages. Use fewer, or 0 for all."
                 )
             chosen += rng.permutation(rows)[:count].tolist()
         return [claims[row] for row in rng.permutation(chosen)]
 
     def _bags(self, split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> Iterator[ClaimBag]:
-        """Make the bags, one at a time; at the end say how many were truncated."""
+        """Build the bags one at a time, then log how many were truncated."""
         counts: Counter[str] = Counter()
         for claim in claims:
             sentences = [
@@ -121,7 +121,7 @@ class Fever:
             ]
             kept = self._truncated(sentences)
             counts["are truncated"] += len(kept) < len(sentences)
-            counts["lose all of their evidence by that"] += not any(one.is_evidence for one in kept)
+            counts["lose all of their evidence by truncation"] += not any(one.is_evidence for one in kept)
             yield ClaimBag(claim.text, next(iter(claim.evidence)), claim.supported, kept)
         _report(split, len(claims), counts)
 
@@ -134,14 +134,14 @@ class Fever:
 
 
 def _with_evidence(split: str, claims: list[FeverClaim], pages: dict[str, Page]) -> list[FeverClaim]:
-    """The claims that have a sentence of their evidence in the dump; says how many have not."""
+    """The claims with some evidence in the dump; logs how many have none."""
     found = []
     counts: Counter[str] = Counter()
     for claim in claims:
-        counts["name a page that the dump lacks"] += any(page not in pages for page in claim.evidence)
+        counts["name a page that is missing from the dump"] += any(page not in pages for page in claim.evidence)
         if any(not numbers.isdisjoint(pages.get(page, ())) for page, numbers in claim.evidence.items()):
             found.append(claim)
-    counts["are left out, as none of their evidence is in the dump"] = len(claims) - len(found)
+    counts["are left out because none of their evidence is in the dump"] = len(claims) - len(found)
     _report(split, len(claims), counts)
     return found
 
@@ -153,7 +153,7 @@ def _report(split: str, claims: int, counts: Counter[str]) -> None:
 
 
 def _find_dump(raw: Path) -> Path:
-    """The dump in the raw folder; says what is missing and where to get it."""
+    """The dump in the raw folder; the error says what is missing and where to get it."""
     names = [name for name in _FILES.values() if not (raw / name).is_file()]
     dump = next((path for path in (raw / "wiki-pages", raw / "wiki-pages.zip") if path.exists()), None)
     if names or dump is None:

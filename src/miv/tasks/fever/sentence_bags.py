@@ -1,4 +1,4 @@
-"""Exemplars of texts: a claim asked of a bag of sentences. What ``fever`` and ``claims`` share."""
+"""Exemplars of a claim and a bag of sentences, shared by ``fever`` and ``claims``."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from miv.data import ExemplarSet, InstancePool
 
 
 class Sentence(NamedTuple):
-    """A sentence of a bag; a tuple, as a build makes millions.
+    """A sentence of a bag; a tuple, because a build creates millions.
 
     Args:
-        key: tells the same sentence in two bags, which is stored once.
+        key: identifies the same sentence in several bags, which is stored once.
         text: what it says.
-        page: where it stands.
-        is_evidence: whether people named it as what decides the claim.
+        page: its page.
+        is_evidence: whether annotators marked it as evidence for the claim.
     """
 
     key: Hashable
@@ -27,7 +27,7 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True)
 class ClaimBag:
-    """A claim, the sentences it is asked of, and whether they support it."""
+    """A claim, its sentences, and whether they support it."""
 
     claim: str
     page: str
@@ -39,8 +39,8 @@ class ClaimBag:
 def claim_exemplars(bags: Iterable[ClaimBag]) -> ExemplarSet:
     """Turn claims into exemplars: the claim is the query, a witness is an evidence sentence that supports it.
 
-    Evidence that refutes a claim is no witness: nothing in that bag is of the query's class. The class of a
-    sentence and of a claim is its page, where pages are known.
+    Evidence that refutes a claim is not a witness: nothing in that bag is of the query's class. The class of a
+    sentence and of a claim is its page, if known.
     """
     place: dict[Hashable, int] = {}
     texts: list[str] = []

@@ -1,8 +1,8 @@
-r"""The wiki dump of FEVER: one streaming pass that keeps only the pages asked for.
+r"""The wiki dump of FEVER: one streaming pass that keeps only the requested pages.
 
 A line of the dump is a page, ``{"id": "Title", "text": "...", "lines": "0\tFirst sentence.\tlink\n1\t..."}``.
 There are 5.4 million of them and a build needs a few thousand, so the title is cut out of the raw bytes, and
-only a page that is wanted is parsed.
+only requested pages are parsed.
 """
 
 import logging
@@ -24,7 +24,7 @@ Page = dict[int, str]
 """The non-empty sentences of a page by their number in it."""
 
 _BLOCK = 1 << 22
-_LONGEST_LINE = 1 << 26  # the longest page of the dump has less than a hundredth of it
+_LONGEST_LINE = 1 << 26  # more than 100 times the longest page of the dump
 _START = b'{"id": "'
 _TITLE = re.compile(rb'\{"id": ("(?:[^"\\]|\\.)*")')
 _SENTENCE = re.compile(r"([0-9]{1,9})\t([^\t]*)")
@@ -52,7 +52,7 @@ def normal_title(title: str) -> str:
 
 
 def plain_text(sentence: str) -> str:
-    """Give a sentence its brackets and colons back.
+    """Restore the brackets and colons of a sentence.
 
     >>> plain_text("Gandhi -LRB- film -RRB- is a film .")
     'Gandhi ( film ) is a film .'
@@ -61,12 +61,12 @@ def plain_text(sentence: str) -> str:
 
 
 def parse_sentences(lines: str) -> Page:
-    r"""Read the field ``lines`` of a page: number, tab, sentence, then links that are of no use here.
+    r"""Read the field ``lines`` of a page: number, tab, sentence, then links, which are ignored.
 
     >>> parse_sentences("0\tSnow -LRB- white -RRB- falls .\tSnow\n1\t\n2\tIt melts .")
     {0: 'Snow ( white ) falls .', 2: 'It melts .'}
 
-    A row without a number is the rest of a sentence that held a line break; the paper skips it, as does this.
+    A row without a number is the rest of a sentence with a line break; it is skipped, as in the paper.
     """
     found = (_SENTENCE.match(row) for row in lines.split("\n"))
     sentences = ((int(row[1]), plain_text(row[2])) for row in found if row)
@@ -79,11 +79,11 @@ def read_pages(dump: Path, titles: Collection[str], progress: Progress, *, norma
     Args:
         dump: a folder of ``wiki-*.jsonl``, or ``wiki-pages.zip``.
         titles: the pages to keep; memory grows with these and not with the dump.
-        progress: is told of the bytes read.
+        progress: receives the number of bytes read.
         normalise: whether titles match in any Unicode form, or only byte for byte.
 
     Returns:
-        The pages found, under the title as it was asked for. A page without a sentence counts as not found.
+        The pages found, by requested title. A page without sentences counts as not found.
     """
     spell = normal_title if normalise else str
     asked: dict[bytes, list[str]] = {}
@@ -147,11 +147,11 @@ def _parts(dump: Path) -> list[_Part]:
 def _wanted_pages(
     part: _Part, asked: Collection[bytes], advance: Advance, normalise: bool
 ) -> Iterator[tuple[int, bytes, Page]]:
-    """Go through the wanted pages of one file: line number, title, sentences."""
+    """Yield the requested pages of one file: line number, title, sentences."""
     for first, lines in _blocks_of_lines(part, advance):
         for line, text in enumerate(lines, start=first):
-            # A line that has the dump's layout is not parsed unless it is wanted. Any other is parsed to see
-            # whether it is sound: that finds a file that was cut off, or is something else.
+            # A line in the dump's layout is parsed only if requested. Any other line is parsed to check
+            # that it is valid: this detects truncated and wrong files.
             if text.startswith(_START) and text.endswith(b"}"):
                 title = text[len(_START) : text.find(b'"', len(_START))]
                 if b"\\" in title:
@@ -191,8 +191,8 @@ def _blocks_of_lines(part: _Part, advance: Advance) -> Iterator[tuple[int, list[
                     raise bad_line(part.name, first, f"the line is longer than {_LONGEST_LINE:,} bytes; not a dump.")
             if rest:
                 yield first, [rest]
-    except RuntimeError as error:  # encrypted, or packed in a way that Python does not know
-        raise MIVError(f"{part.name} cannot be unpacked: {error}. Unpack it into a folder by other means.") from error
+    except RuntimeError as error:  # encrypted, or an unsupported compression
+        raise MIVError(f"{part.name} cannot be unpacked: {error}. Unpack it with another tool.") from error
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise MIVError(f"{part.name} cannot be read near line {first}: {error}. Download it again.") from error
 
@@ -201,7 +201,7 @@ def _spelt_out(text: bytes, source: str, line: int) -> bytes:
     r"""The title of a line of the dump's layout where it is written with escapes such as ``\u00e9``."""
     quoted = _TITLE.match(text)
     if quoted is None:
-        raise bad_line(source, line, "the title has no end: this is not JSON. Mend or delete the line.")
+        raise bad_line(source, line, "the title has no end: this is not JSON. Fix or delete the line.")
     return _title_of(parse_object(b'{"id": ' + quoted[1] + b"}", source, line), source, line)
 
 

@@ -13,14 +13,14 @@ from miv.errors import MIVError
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP = b"\x1f\x8b"
-_LARGEST = 512 << 20  # bytes; the largest official file has a tenth of it
+_LARGEST = 512 << 20  # bytes; 10 times the largest official file
 _MOST_AXES = 32  # numpy's own limit; the official files have two or three
 
 
 def read_idx(path: Path) -> NDArray[Any]:
     """Read an IDX file, compressed with gzip or not, as an array of the type and shape that it states.
 
-    The header is not believed: a file with fewer or more bytes than it states is refused.
+    The header is checked: a file with fewer or more bytes than it states is an error.
     """
     try:
         with path.open("rb") as raw:
@@ -31,7 +31,7 @@ def read_idx(path: Path) -> NDArray[Any]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise MIVError(f"{path} is a damaged gzip file ({error}). Download it again.") from error
     except OSError as error:
-        raise MIVError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
 
 
 def _read(stream: IO[bytes], path: Path) -> NDArray[Any]:
@@ -45,12 +45,12 @@ def _read(stream: IO[bytes], path: Path) -> NDArray[Any]:
     dtype = np.dtype(_TYPES[magic[2]])
     expected = math.prod(shape) * dtype.itemsize
     if expected > _LARGEST:
-        raise MIVError(f"{path} states a shape of {shape}, more than the {_LARGEST:,} bytes that are read.")
+        raise MIVError(f"{path} states a shape of {shape}, more than the maximum of {_LARGEST:,} bytes.")
     content = stream.read(expected + 1)
     if len(content) != expected:
         found = "more" if len(content) > expected else f"{len(content):,}"
         raise MIVError(
-            f"{path} states {shape} of {dtype.itemsize} bytes, {expected:,} in all, but holds {found}. "
+            f"{path} states {shape} of {dtype.itemsize} bytes, {expected:,} in total, but contains {found}. "
             "Download it again."
         )
     return np.frombuffer(content, dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)

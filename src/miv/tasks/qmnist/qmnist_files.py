@@ -1,4 +1,4 @@
-"""The raw files of QMNIST: which they are, where they come from, and what they hold."""
+"""The raw files of QMNIST: names, sources and contents."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ IMAGES = {
 }
 LABELS = {"train": "qmnist-train-labels-idx2-int", "test": "qmnist-test-labels-idx2-int"}
 
-# MNIST's images are downloaded rather than QMNIST's: the same digits in the same order, in fewer bytes.
+# Download MNIST's images instead of QMNIST's: the same digits in the same order, in fewer bytes.
 DOWNLOADS = {
     "train-images-idx3-ubyte": RemoteFile(
         _MNIST + "train-images-idx3-ubyte.gz",
@@ -69,8 +69,8 @@ def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digit
 
     Args:
         raw: a folder of QMNIST's label files and either QMNIST's or MNIST's image files, each ``.gz`` or not.
-        progress: is told of files read.
-        download: whether to download what is missing.
+        progress: receives the number of files read.
+        download: whether to download missing files.
     """
     paths = _find_files(raw, progress, download=download)
     with progress.step("Reading digits (files)", total=4) as advance:
@@ -81,7 +81,7 @@ def read_digits(raw: Path, progress: Progress, *, download: bool) -> tuple[Digit
     shared = np.intersect1d(train.writer, test.writer)
     if len(shared):
         raise MIVError(
-            f"Writer {shared[0]} is in the train and the test labels of {raw}. The official files share none."
+            f"Writer {shared[0]} is in the train and the test labels of {raw}. The official files share no writers."
         )
     return train, test
 
@@ -122,7 +122,7 @@ def _read_pair(images_path: Path, labels_path: Path, first: int | None) -> Digit
     labels = read_idx(labels_path)
     if labels.ndim != 2 or labels.shape[1] < 3 or labels.dtype.kind != "i":
         raise MIVError(
-            f"{labels_path} holds {labels.dtype} {labels.shape}. "
+            f"{labels_path} is {labels.dtype} {labels.shape}. "
             "Expected QMNIST's extended labels, int32 (N, 8): digit, series, writer, ..."
         )
     if first is not None:

@@ -37,15 +37,15 @@ class Qmnist:
     """Handwriting verification on QMNIST.
 
     Args:
-        raw: the folder of the raw files; see docs/tasks.md for their names.
-        download: whether to download missing files into that folder.
-        draw: how many digits a writer lends to a bag: 'geometric', which gives the paper's figures, or
+        raw: folder with the raw files; see docs/tasks.md for their names.
+        download: whether to download missing files to that folder.
+        draw: distribution of digits per writer in a bag: 'geometric', which matches the paper's statistics, or
             'uniform' from 1 to 5, as in the released code.
-        mean_bag: mean bag size of the train set, for the size study (10, 20 or 50 in the paper); without
-            it the main set, whose mean is 6.9.
-        exemplars: how many train exemplars; without it all of the main set, or 24,000 of the size study.
-        round: which draw of the data; rounds share no random numbers, but the same writers.
-        seed: start of the random numbers.
+        mean_bag: mean bag size of the train set, for the size study (10, 20 or 50 in the paper); default:
+            the main set, with mean 6.9.
+        exemplars: number of train exemplars; default: all of the main set, or 24,000 of the size study.
+        round: index of the random draw; draws are independent but use the same writers.
+        seed: random seed.
     """
 
     raw: Path = Path("data/qmnist")
@@ -77,7 +77,7 @@ class Qmnist:
         return np.random.default_rng([self.seed, self.round, split])
 
     def _split_by_writer(self, test: Digits) -> tuple[Digits, Digits]:
-        """Half of the writers each, the same in all rounds: in the paper these have the same sizes."""
+        """Half of the writers each, the same in all rounds: their sizes match the paper's."""
         rng = np.random.default_rng([self.seed, 0, SPLIT_DRAW])
         writers = rng.permutation(np.unique(test.writer))
         half = (len(writers) + 1) // 2
@@ -94,7 +94,7 @@ class Qmnist:
         if wanted > len(plan):
             raise MIVError(
                 f"exemplars is {wanted}, but the main train set has {len(plan)}. "
-                "Ask for fewer, or give mean_bag: the size study has any number."
+                "Use fewer, or set mean_bag: the size study has any number."
             )
         return _exemplar_set(digits, *_draw_parts(rng, [(stock, plan.take(rng.permutation(len(plan))[:wanted]))]))
 
@@ -102,7 +102,7 @@ class Qmnist:
 def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count: int) -> ExemplarSet:
     """Draw ``count`` exemplars of binomial bag sizes, without replacement, from the pool of the size study.
 
-    Where the pool has too few exemplars of a size, it is drawn again, with other queries, and added.
+    If the pool has too few exemplars of a size, more are drawn with other queries.
     """
     sizes = np.maximum(rng.binomial(np.rint(mean_bag / _SHARE_KEPT), _SHARE_KEPT, count), _SMALLEST_BAG)
     size, wanted = np.unique(sizes, return_counts=True)
@@ -117,8 +117,8 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
             available += (plan.bag_sizes == size[:, None]).sum(axis=1)
         if (available == 0).any():
             raise MIVError(
-                f"mean_bag is {mean_bag}, which asks for bags of {size[available == 0].max()}; "
-                "the digits give none of that size. Ask for a smaller mean."
+                f"mean_bag is {mean_bag}, which needs bags of {size[available == 0].max()}; "
+                "there are none of that size. Use a smaller mean."
             )
     all_sizes = np.concatenate([plan.bag_sizes for _, plan in parts])
     chosen = np.zeros(len(all_sizes), bool)
@@ -154,7 +154,7 @@ def _exemplar_set(
     bag_sizes: NDArray[np.int64],
     bag_index: NDArray[np.int64],
 ) -> ExemplarSet:
-    """The exemplars on a pool of all digits; a witness is a digit by the query's writer."""
+    """The exemplars with a pool of all digits; a witness is a digit by the query's writer."""
     pool = InstancePool("image", digits.images, digits.writer.astype(str))
     bag_ptr = csr.borders(bag_sizes)
     witness = digits.writer[bag_index] == csr.to_rows(digits.writer[query], bag_ptr)

@@ -1,6 +1,6 @@
 """Bags of one digit by several writers, all drawn with arrays.
 
-A *cell* is what one writer has of one digit. Some of each cell are held out as queries and leave the pool, so
+A *cell* is one writer's instances of one digit. Some of each cell are held out as queries and leave the pool, so
 a query is never in a bag. Each query then gets bags to which a few writers lend some instances of its digit:
 with its own writer among them the exemplar is positive, without it is negative.
 """
@@ -29,11 +29,11 @@ class Recipe:
     """How exemplars are made.
 
     Args:
-        queries: how many instances of each cell are held out as queries.
-        fewest: the fewest writers of a bag.
-        most: the most writers of a bag.
-        lent: the most instances that one writer lends.
-        draw: how many a writer lends: ``uniform`` from 1 to the most, or ``geometric``, cut off there.
+        queries: number of instances per cell held out as queries.
+        fewest: minimum number of writers per bag.
+        most: maximum number of writers per bag.
+        lent: maximum number of instances per writer.
+        draw: distribution of instances per writer: ``uniform`` from 1 to the maximum, or truncated ``geometric``.
     """
 
     queries: int
@@ -66,7 +66,7 @@ class Stock:
 
 @dataclass(frozen=True, eq=False)
 class ExemplarPlan:
-    """Exemplars for which it is settled who lends how many, but not yet which instances.
+    """Exemplars with the number of instances per lender, before the instances are drawn.
 
     Args:
         query: ``(E,)`` the query.
@@ -95,7 +95,7 @@ class ExemplarPlan:
 
 
 def hold_out(rng: np.random.Generator, writer: Integers, digit: Integers, queries: int) -> Stock:
-    """Hold ``queries`` instances of every cell out, at random; of a smaller cell, all of it."""
+    """Hold out ``queries`` random instances of every cell, or all of a smaller cell."""
     cells, cell = np.unique(writer * 10 + digit, return_inverse=True)
     shuffled = rng.permutation(len(cell))
     in_cells = shuffled[np.argsort(cell[shuffled], kind="stable")]
@@ -107,7 +107,7 @@ def hold_out(rng: np.random.Generator, writer: Integers, digit: Integers, querie
 
 
 def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> ExemplarPlan:
-    """Settle for every query a positive, where its writer has something left, and a negative exemplar."""
+    """Plan a negative exemplar for every query, and a positive one if its writer has instances left."""
     plans = []
     for digit in np.unique(stock.digit):
         rows = np.flatnonzero(stock.digit[stock.query_cell] == digit)
@@ -115,7 +115,7 @@ def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> Ex
         if len(lenders) <= recipe.most:
             raise MIVError(
                 f"Digit {digit}: {len(lenders)} writers have more than the {recipe.queries} held "
-                f"out as queries, but a bag may need {recipe.most} beside the query's own writer."
+                f"out as queries, but a bag may need {recipe.most} besides the query's own writer."
             )
         matched = rows[stock.left[stock.query_cell[rows]] > 0]
         plans.append(_plan(rng, stock, recipe, matched, lenders, positive=True))
@@ -132,10 +132,10 @@ def _plan(
     *,
     positive: bool,
 ) -> ExemplarPlan:
-    """ExemplarPlan one exemplar for each of the queries at ``rows``, all of one digit."""
+    """Plan one exemplar for each of the queries at ``rows``, all of one digit."""
     own = stock.query_cell[rows]
     most = recipe.most - positive  # others than the query's writer
-    # Those with the smallest of independent random numbers are a draw without replacement.
+    # Taking the smallest of independent random numbers draws without replacement.
     chance = rng.random((len(rows), len(lenders)), dtype=np.float32)  # (E, W)
     chance[lenders == own[:, None]] = np.inf
     smallest = np.argpartition(chance, most - 1, axis=1)[:, :most]
@@ -159,7 +159,7 @@ def _plan(
 
 
 def join_plans(plans: list[ExemplarPlan]) -> ExemplarPlan:
-    """One plan after the other; a narrow one is widened with nobody."""
+    """Concatenate plans; narrow ones are padded with -1."""
     width = max(plan.lender.shape[1] for plan in plans)
 
     def widened(array: Integers, filling: int) -> Integers:
@@ -176,8 +176,8 @@ def join_plans(plans: list[ExemplarPlan]) -> ExemplarPlan:
 def draw_bags(rng: np.random.Generator, stock: Stock, plan: ExemplarPlan) -> tuple[Integers, Integers]:
     """Draw the instances, without replacement; return ``bag_ptr`` ``(E + 1,)`` and ``bag_index`` ``(T,)``.
 
-    A bag is in random order. By the numbers of its instances it would tell who lent what: in QMNIST those of
-    one writer lie together.
+    A bag is in random order. Sorted by instance, it would reveal the writers: in QMNIST those of
+    one writer are adjacent.
     """
     exemplar, column = np.nonzero(plan.lends)
     cell, count = plan.lender[exemplar, column], plan.lends[exemplar, column]

@@ -1,4 +1,4 @@
-"""Exemplars of signatures: is the query by the hand of somebody whose anchors are in the bag?"""
+"""Exemplars of signatures: was the query written by a writer with anchors in the bag?"""
 
 from dataclasses import dataclass, field
 
@@ -8,14 +8,14 @@ from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
 
 _TWICE = 0.2  # how often a writer lends a second anchor
-_FORGED = 0.9  # share of the negatives whose query is a forgery
+_FORGED = 0.9  # share of negatives with a forged query
 _FEWEST, _MOST = 2, 5  # other writers in a bag
 _LARGEST_BAG = 8
 
 
 @dataclass(frozen=True)
 class Writer:
-    """The images of a writer, as places in the pool.
+    """The images of a writer, as positions in the pool.
 
     Args:
         script: the kind of writing, such as ``dutch``; bags hold more of the query's than of others.
@@ -43,16 +43,16 @@ def draw_exemplars(
     Args:
         pool: the images.
         writers: whose images they are.
-        anchors_per_query: how many anchors, drawn at random, meet each query; 0 for all.
-        rng: source of all choices.
+        anchors_per_query: number of random anchors per query; 0 for all.
+        rng: random generator.
 
     Returns:
-        The exemplars, the witnesses marked, the script of the writer as the group.
+        The exemplars with known witnesses, grouped by the writer's script.
     """
     if len(writers) <= _FEWEST or not any(len(writer.genuine) > 1 for writer in writers):
         raise MIVError(
-            f"There are signatures of {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them "
-            "with two genuine ones: a bag holds anchors of the query's writer and of others."
+            f"Got signatures of {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them "
+            "with two genuine ones: a bag contains anchors of the query's writer and of others."
         )
     queries, bags, labels, witnesses, groups = [], [], [], [], []
     for writer in writers:

@@ -28,7 +28,7 @@ class SignatureFile:
 def find_signatures(folder: Path) -> list[SignatureFile]:
     """Find the signatures below a folder, in the order of their paths.
 
-    Two layouts are understood, whatever the case of letters, and whatever folders lie above:
+    Two layouts are supported, ignoring case and any folders above:
 
     - SigComp2011, offline, as its archives unpack: a folder of the path has ``Dutch`` or ``Chinese`` in its
       name, and below it are ``Offline Genuine`` and ``Offline Forgeries`` (files ``001_02.PNG``: writer,
@@ -45,12 +45,12 @@ def find_signatures(folder: Path) -> list[SignatureFile]:
         )
     found = [_understand(path, folder) for path in sorted(_images(folder))]
     if not found:
-        raise MIVError(f"{folder} has no image in it or below. Expected PNG or other image files.")
+        raise MIVError(f"{folder} contains no images. Expected PNG or other image files.")
     have_genuine = {(file.script, file.writer) for file in found if not file.forged}
     for file in found:
         if (file.script, file.writer) not in have_genuine:
             raise MIVError(
-                f"{file.path}: a forgery of writer {file.writer!r}, of whom there is no genuine signature. "
+                f"{file.path}: a forgery of writer {file.writer!r}, who has no genuine signature. "
                 "Add genuine ones, or remove the writer."
             )
     return found
@@ -67,7 +67,7 @@ def _understand(path: Path, folder: Path) -> SignatureFile:
     parents = [part.lower() for part in path.relative_to(folder).parts[:-1]]
     if parents and parents[-1] in _GENUINE | _FORGED:
         if len(parents) < 2:
-            raise MIVError(f"{path}: no folder of a writer is above. Expected writer/{parents[-1]}/{path.name}.")
+            raise MIVError(f"{path}: there is no writer folder above. Expected writer/{parents[-1]}/{path.name}.")
         writer = path.parent.parent.name
         return SignatureFile(path, "/".join(parents[:-2]), writer, forged=parents[-1] in _FORGED)
     return _understand_sigcomp(path, [part.lower() for part in folder.resolve().parts] + parents)
@@ -86,10 +86,10 @@ def _understand_sigcomp(path: Path, parents: list[str]) -> SignatureFile:
     in_writers_folder = re.fullmatch(r"\d{3}", parents[-1]) is not None
     identity = max(second, first, key=len) if in_writers_folder else max(first, second, key=len)
     if len(identity) < 3:
-        raise MIVError(f"{path}: expected the three digits of the writer, but found {identity!r}. Rename it.")
+        raise MIVError(f"{path}: expected the three digits of the writer, got {identity!r}. Rename it.")
     forged = len(identity) > 3
     above = " ".join(parents[-2:])
     if (forged and re.search(r"genuine|\bref", above)) or (not forged and "forger" in above):
         said = "forged" if forged else "genuine"
-        raise MIVError(f"{path}: its name is that of a {said} signature, its folder's is not. Move or remove it.")
+        raise MIVError(f"{path}: its name says it is a {said} signature, but its folder does not. Move or remove it.")
     return SignatureFile(path, script, identity[-3:], forged)

@@ -28,14 +28,14 @@ class Signature:
     """Signature verification on SigComp2011, or on any folder writer/genuine and writer/forged.
 
     Args:
-        raw: the folder with the images; see docs/tasks.md for its layout.
-        width: of the images in pixels.
-        height: of the images in pixels.
+        raw: folder with the images; see docs/tasks.md for its layout.
+        width: image width in pixels.
+        height: image height in pixels.
         held_out: share of the writers of each script for validation, and again for test.
-        anchors_per_query: how many anchors, drawn at random, meet each query; 0 for all, as in the paper.
-        exemplars: how many train exemplars, drawn at random; None for all, about 82,000 of SigComp2011.
-        round: which draw of the data; rounds share no random numbers.
-        seed: start of the random numbers.
+        anchors_per_query: number of random anchors per query; 0 for all, as in the paper.
+        exemplars: number of random train exemplars; default: all, about 82,000 for SigComp2011.
+        round: index of the random draw; draws are independent.
+        seed: random seed.
     """
 
     raw: Path = Path("data/sigcomp2011")
@@ -76,7 +76,7 @@ class Signature:
         return sets
 
     def _split(self, files: list[SignatureFile]) -> dict[str, list[SignatureFile]]:
-        """Give every writer to one split, each script on its own."""
+        """Assign every writer to one split, separately for each script."""
         rng = np.random.default_rng([self.seed, self.round, SPLIT_DRAW])
         split_of: dict[tuple[str, str], str] = {}
         for script in sorted({file.script for file in files}):

@@ -1,4 +1,4 @@
-"""The twins: each task of the paper with invented data, made on the spot."""
+"""The twins: each task of the paper with synthetic data, generated on demand."""
 
 from miv.tasks.synthetic.synthetic_claims import SyntheticClaims
 from miv.tasks.synthetic.synthetic_digits import SyntheticDigits

@@ -49,13 +49,13 @@ class SyntheticClaims:
     times those of another one too; the witnesses of a supported claim are the sentences that state the fact.
 
     Args:
-        pages: how many pages the train split has.
-        held_out_pages: how many other pages validation and test have, each.
-        claims: how many claims a page gets; half of them are refuted.
-        difficulty: how often pages word a fact otherwise than claims do, and the false value of a refuted
-            claim stands elsewhere in the page; 0 is easy, 1 the default, 4 the most.
-        seed: start of the random numbers.
-        round: which draw of the data; rounds share no random numbers.
+        pages: number of pages in the train split.
+        held_out_pages: number of other pages in each of validation and test.
+        claims: number of claims per page; half of them are refuted.
+        difficulty: how often pages word a fact differently from claims, and the false value of a refuted
+            claim appears elsewhere in the page; 0 is easy, 1 is the default, 4 is the hardest.
+        seed: random seed.
+        round: index of the random draw; draws are independent.
     """
 
     pages: int = 400
@@ -74,7 +74,7 @@ class SyntheticClaims:
             held_out = min(self.held_out_pages, 100)
             raise MIVError(
                 f"pages is {self.pages} and held_out_pages {self.held_out_pages}, which is needed twice. Expected at "
-                f"most {_MOST_PAGES:,} in all, since names run out; with held_out_pages {held_out} the largest "
+                f"most {_MOST_PAGES:,} in total, because names run out; with held_out_pages {held_out} the largest "
                 f"pages is {_MOST_PAGES - 2 * held_out:,}."
             )
 
@@ -100,7 +100,7 @@ class SyntheticClaims:
             if page is not None:
                 taken.update([page.title, *page.sentences])
                 return page
-        raise MIVError(f"The words for new pages ran out after {len(taken):,} titles and sentences. Ask for fewer.")
+        raise MIVError(f"The words for new pages ran out after {len(taken):,} titles and sentences. Use fewer pages.")
 
     def _draft_page(self, taken: set[str], rng: np.random.Generator) -> _Page | None:
         """Draft a page; ``None`` where no title or no sentence was found that is not taken."""

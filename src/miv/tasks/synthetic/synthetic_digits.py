@@ -1,4 +1,4 @@
-"""The handwriting twin: the QMNIST task with digits by invented writers, made on the spot."""
+"""The handwriting twin: the QMNIST task with digits by invented writers, generated on demand."""
 
 from dataclasses import dataclass
 
@@ -18,12 +18,12 @@ class SyntheticDigits:
     """Handwritten digits by invented writers; no writer is in two splits.
 
     Args:
-        writers: how many writers the train split has.
-        held_out_writers: how many other writers validation and test have, each.
-        copies: how often a writer writes each of the ten digits.
+        writers: number of writers in the train split.
+        held_out_writers: number of other writers in each of validation and test.
+        copies: number of times a writer writes each of the ten digits.
         difficulty: variation within a writer; 0 repeats the same image, 1 varies as much as QMNIST.
-        seed: start of the random numbers.
-        round: which draw of the data; rounds share no random numbers.
+        seed: random seed.
+        round: index of the random draw; draws are independent.
     """
 
     writers: int = 120
@@ -50,7 +50,7 @@ class SyntheticDigits:
                 writer = np.repeat(np.arange(writers), 10 * self.copies)
                 digit = np.tile(np.repeat(np.arange(10), self.copies), writers)
                 images = Hands.draw(writers, rng).write(writer, digit, self.difficulty, rng)
-                # As in QMNIST: two queries a writer and digit in train, one elsewhere.
+                # As in QMNIST: two queries per writer and digit in train, one elsewhere.
                 queries = min(2, self.copies - 1) if split == "train" else 1
                 stock = hold_out(rng, writer, digit, queries)
                 plan = plan_exemplars(rng, stock, Recipe(queries, fewest=3, most=5, lent=5, draw="geometric"))

@@ -1,4 +1,4 @@
-"""The signature twin: the signature task with invented signers and forgers, made on the spot."""
+"""The signature twin: the signature task with invented signers and forgers, generated on demand."""
 
 from dataclasses import dataclass
 
@@ -21,15 +21,15 @@ class SyntheticSignatures:
     """Signatures of invented writers, genuine and forged; no writer is in two splits.
 
     Args:
-        writers: how many writers the train split has.
-        held_out_writers: how many other writers validation and test have, each.
-        genuine: how often a writer signs.
-        forged: how often others imitate each writer.
-        anchors_per_query: how many anchors, drawn at random, meet each query; 0 for all.
-        height: of the images in pixels; they are twice as wide.
+        writers: number of writers in the train split.
+        held_out_writers: number of other writers in each of validation and test.
+        genuine: number of genuine signatures per writer.
+        forged: number of forgeries per writer.
+        anchors_per_query: number of random anchors per query; 0 for all.
+        height: image height in pixels; images are twice as wide.
         difficulty: variation within a writer; 0 repeats the same image, 1 is the default, more is harder.
-        seed: start of the random numbers.
-        round: which draw of the data; rounds share no random numbers.
+        seed: random seed.
+        round: index of the random draw; draws are independent.
     """
 
     writers: int = 60
