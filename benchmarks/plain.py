@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 BOARD = Path(__file__).parents[1] / "docs" / "results" / "plain.jsonl"
 SIZES = (200, 1000, None)
@@ -44,6 +45,11 @@ def packed() -> dict[str, dict[str, Any]]:
 
 def pack(done: Path) -> None:
     """Move finished cells into the board, whose lines are sorted by name."""
+    with FileLock(f"{BOARD}.lock"):  # other processes may be packing too
+        _pack(done)
+
+
+def _pack(done: Path) -> None:
     files = sorted(done.glob("*.json"))
     cells = packed() | {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
     temporary = BOARD.with_suffix(".part")
@@ -51,7 +57,7 @@ def pack(done: Path) -> None:
     temporary.write_text("".join(lines), encoding="utf-8")
     temporary.replace(BOARD)
     for path in files:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def compute(name: str, size: int | None, seed: int, data: Path, cache: Path) -> None:
@@ -84,7 +90,7 @@ def compute(name: str, size: int | None, seed: int, data: Path, cache: Path) -> 
         "miv": ours,
         "validation_auroc": said["validation"]["classification"]["auroc"],
         "reference": said["reference"]["splits"],
-        "chosen": next(line for line in told.stderr.splitlines() if line.startswith("Chosen for")),
+        "chosen": next((line for line in told.stderr.splitlines() if line.startswith("Chosen for")), ""),
         "best": about["best"],
         "backbone": settings["backbone"],
         "fingerprints": about["data"]["fingerprints"],
@@ -203,7 +209,6 @@ def main() -> None:
                             print(f"{name} {size or 'all'} {seed}: done", file=sys.stderr, flush=True)
                         finally:
                             claim.unlink(missing_ok=True)
-    if any(done.glob("*.json")):
         pack(done)
     table = report()
     if asked.page:

@@ -80,7 +80,7 @@ def embed_instances(
     backbone.check(pool)
     warn_of_cut_texts(backbone, [pool])
     features = np.zeros((len(pool), backbone.channels), np.float32)
-    device = next((weight.device for weight in backbone.parameters()), torch.device("cpu"))
+    device = next((one.device for one in (*backbone.parameters(), *backbone.buffers())), torch.device("cpu"))
     step = (progress or SilentProgress()).step("Embedding", total=len(chosen))
     with evaluating(backbone), torch.inference_mode(), step as advance:
         together = _rows_together(backbone, pool)

@@ -40,8 +40,9 @@ class Features(Backbone):
     def fit(self, values: NDArray[np.float32]) -> None:
         """Compute mean and deviation of each channel from vectors ``(P, C)``; a constant channel is only centred."""
         deviation = values.std(axis=0, dtype=np.float64)
+        least = np.finfo(np.float32).tiny  # what float32 can divide by
         self.mean.copy_(torch.from_numpy(values.mean(axis=0, dtype=np.float64)))
-        self.deviation.copy_(torch.from_numpy(np.where(deviation > 0, deviation, 1.0)))
+        self.deviation.copy_(torch.from_numpy(np.where(deviation > least, deviation, 1.0)))
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         if values.dtype != np.float32 or values.shape[1:] != (self.channels,):

@@ -119,7 +119,7 @@ def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
 
 def vector_length(backbone: Backbone, queries: Any) -> int:
     """Return the vector length that a backbone takes, or that of the first query if the backbone does not say."""
-    return backbone.channels if isinstance(backbone, Features) else int(np.size(queries[0]))
+    return backbone.channels if isinstance(backbone, Features) else int(np.prod(np.shape(queries[0])))
 
 
 def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:

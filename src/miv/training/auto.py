@@ -64,7 +64,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     if not is_trained and kind == "image" and backbone in FROM_NOTHING:
         settings |= _contrast(train) | {"backbone": backbone}
         words = f"images with {backbone} as given, {_told(train, settings | given)}"
-    elif backbone is not None:
+    elif backbone is not None and backbone != "features":
         settings["align_epochs"] = 12
         words = f"backbone {backbone} as given{'' if given.get('full_stage') else ', frozen'}"
     elif kind == "features":

@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 
-from miv import __version__
 from miv.backbones import Backbone
 from miv.data import ExemplarSet
 from miv.io.whole_files import whole_folder
@@ -21,6 +20,7 @@ from miv.training.keeper import LAST
 from miv.training.stages import read_state
 
 # Settings that do not affect this stage; all others, including future ones, are part of the key.
+_CONTRAST_SINCE = "0.1.0"  # the miv version whose contrast stages are still the same; raise it when one changes
 _ELSEWHERE = (
     *("pooling", "pooling_options", "heads", "backbone", "backbone_options", "batch_size", "grouping", "patience"),
     *("learning_rates", "max_epochs", "frozen_stage", "frozen_patience", "frozen_max_epochs", "frozen_learning_rates"),
@@ -86,6 +86,6 @@ def _key(config: TrainingConfig, backbone: Backbone, sets: dict[str, ExemplarSet
         "settings": settings,
         "backbone": backbone.fingerprint(),
         "sets": [sets[split].fingerprint for split in ("train", "validation")],
-        "versions": [__version__, torch.__version__],
+        "versions": [_CONTRAST_SINCE, torch.__version__],
     }
     return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()

@@ -18,6 +18,7 @@ from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime.evaluation_mode import evaluating
 
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
+ENOUGH = 200  # exemplars of validation that count as much as train
 MOST_EXEMPLARS = 1_500  # enough to fit three numbers; some poolings are slow
 _TOGETHER = 512  # exemplars
 _ROUNDING = 1e-6  # smaller differences between products are rounding errors
@@ -132,18 +133,28 @@ def _some(exemplars: ExemplarSet, seed: int) -> ExemplarSet | None:
 
 
 def _agreed(
-    pooling: Pooling, rivals: list[list[StartFit]], validation: ExemplarSet, features: NDArray[np.float32]
+    pooling: Pooling,
+    rivals: list[list[StartFit]],
+    validation: ExemplarSet,
+    features: NDArray[np.float32],
 ) -> StartFit:
-    """The fit with the highest mean AUROC over train and validation; ties go to the later, sharper one."""
-    on_validation = [
-        weighted_auroc(validation.label, product, validation.weight)
-        for tried in rivals
-        for product in _products(pooling, validation, features, tried[0].centre, [fit.sharpness for fit in tried])
-    ]
-    fits = [fit for tried in rivals for fit in tried]
-    return max(
-        zip(fits, on_validation, range(len(fits)), strict=True), key=lambda one: (one[0].auroc + one[1], one[2])
-    )[0]
+    """The fit with the highest AUROC on train and validation together; of equals, the later one, which is sharper.
+
+    Validation counts as much as train from ``ENOUGH`` exemplars on, and less if it has fewer. What a verifier learned
+    before (rivals of one fit, the first) is replaced only by a fit that is clearly better on train too.
+    """
+    weight = min(1.0, len(validation) / ENOUGH)
+    found: list[tuple[float, int, StartFit]] = []
+    for tried in rivals:
+        products = _products(pooling, validation, features, tried[0].centre, [fit.sharpness for fit in tried])
+        found += [
+            (fit.auroc + weight * weighted_auroc(validation.label, product, validation.weight), number, fit)
+            for number, (fit, product) in enumerate(zip(tried, products, strict=True), start=len(found))
+        ]
+    learned = rivals[0][0] if len(rivals[0]) == 1 and len(rivals) > 2 else None
+    if learned is not None:
+        found = [one for one in found if one[2] is learned or _is_clearly_better(one[2], learned)]
+    return max(found, key=lambda one: one[:2])[2]
 
 
 def _is_one_of(given: Tensor | None, known: tuple[Tensor, ...] | list[None] | list[Tensor]) -> bool:
