@@ -8,6 +8,7 @@ import torch
 
 from miv import Bags, Verifier
 from miv.backbones import create_backbone
+from miv.backbones.feature_cache import embed_instances
 from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.training.auto import choose
@@ -59,3 +60,18 @@ def test_verify_standardises_too() -> None:
     expected = verifier(query[None], Bags.from_list([torch.stack(targets)])).probability.item()
     assert verifier.verify(vectors[0], vectors[1:]).probability == pytest.approx(expected, abs=1e-6)
     assert expected != pytest.approx(Verifier("nearest", channels=2).verify(vectors[0], vectors[1:]).probability)
+
+
+def test_vectors_go_where_the_mean_is() -> None:
+    """A backbone without weights still has a device."""
+    backbone = create_backbone("features", channels=3, standardise=True).to("meta")
+    pool = InstancePool("features", np.ones((2, 3), np.float32))
+    with pytest.raises(NotImplementedError, match="meta"):  # it computes there, where there are no numbers to read
+        embed_instances(backbone, pool, np.arange(2))
+
+
+@pytest.mark.parametrize("preset", ["auto", "features"])
+def test_a_classifier_standardises_too(preset: str) -> None:
+    sets = {split: in_other_units(one) for split, one in tiny_sets("features").items()}
+    given = {} if preset == "auto" else {"backbone": "features"}
+    assert choose(sets, given).config.backbone_options == {"standardise": True}

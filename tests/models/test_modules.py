@@ -209,3 +209,18 @@ def test_verify_many_takes_bags_and_verify_one_of_them() -> None:
     assert verifier.verify(query[1], bags[1]).probability == pytest.approx(together.probability[1], abs=1e-6)
     with pytest.raises(MIVError, match=r"The bag is Bags\(2 bags.*Expected one bag"):
         verifier.verify(query[0], bags)
+
+
+def test_vectors_may_be_tensors() -> None:
+    class Doubled(nn.Module):
+        kind = "features"
+        channels = 3
+
+        def forward(self, vectors: Tensor) -> Tensor:
+            return 2 * vectors
+
+    verifier, vectors = Verifier("nearest", backbone=Doubled()), torch.randn(4, 3)
+    assert (
+        verifier.verify(vectors[0], vectors[1:]).probability
+        == verifier.verify(vectors[0].numpy(), vectors[1:].numpy()).probability
+    )
