@@ -132,7 +132,7 @@ def test_what_is_no_image_is_refused(tmp_path: Path, values: NDArray[Any]) -> No
     [
         ({"depths": [10**9, 1]}, "at most 1000 layers"),
         ({"hidden_sizes": [8, 10**6]}, r"Expected torch.float32 \(1000000, 8, 3, 3\)"),
-        ({"model_type": "resnot"}, "makes no encoder"),
+        ({"model_type": "resnot"}, "does not describe an encoder"),
         ({"model_type": None}, "has no model_type"),
         ({"text_config": {"model_type": "bert"}}, "has text_config"),
         ({"backbone": "someone/model"}, "has backbone"),

@@ -146,7 +146,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path, asked: list[tuple[str
         (
             "timm:net",
             {"checkpoint": str(tmp_path / "other.pth")},
-            r"lacks \['body.bias'\].* \['neck.weight'\]",
+            r"missing \['body.bias'\].* \['neck.weight'\]",
         ),
         ("timm:net", {"checkpoint": str(tmp_path / "whole.pth")}, r"not a checkpoint of weights"),
         (f"timm:local-dir:{tmp_path}/nope", {}, "there is no folder.* holds: empty"),

@@ -45,7 +45,7 @@ def test_attention_that_finds_nothing_pays_with_whole_bags_and_that_is_said() ->
     assert shares["true"] == pytest.approx(0.2)
     assert found.point.nearly_whole_sets == shares["marked"] > 0.85
     assert "Warning: witness sets hold" in found.text()
-    assert "20% of it are witnesses, so the sets say little" in found.text()
+    assert "20% of a bag are witnesses, so the sets say little" in found.text()
 
 
 @pytest.mark.parametrize(("look", "witnesses"), [("right", 1), ("even", 5)])

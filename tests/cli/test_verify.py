@@ -233,7 +233,7 @@ def test_instances_by_id(folder: Path) -> None:
         (["images", "--bags", "t.csv"], "--out is missing"),
         (["images", "--bags", "t.csv", "--out", "o.xlsx"], "Expected .parquet or .csv"),
         (["images", "--bags", "t.csv", "--out", "taken.csv"], "already exists.*--overwrite"),
-        (["images", "--bags", "t.csv", "--out", "o.csv"], "t.csv: this table does not exist"),
+        (["images", "--bags", "t.csv", "--out", "o.csv"], "t.csv: the table does not exist"),
         (["images", "--query", "nope.png", "--bag", "refs"], "nope.png: this image does not exist"),
         (["images", "--query", "query.png", "--bag", "images"], "folder images contains no instances"),
         (["images", "--query", "query.png", "--bag", "nope"], "--bag nope: there is no such folder or image"),

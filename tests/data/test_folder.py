@@ -217,11 +217,15 @@ def test_a_manifest_that_is_no_file_does_not_hang(tmp_path: Path, make: Callable
         ExemplarSet.load(tmp_path)
 
 
+POOLS: list[Any] = []  # kept, as what was allocated from one may be freed by a thread long after the test
+
+
 @contextmanager
 def counted_memory() -> Iterator[Any]:
     """Count what pyarrow allocates."""
     before = pa.default_memory_pool()
     counting = pa.proxy_memory_pool(before)
+    POOLS.append(counting)
     pa.set_memory_pool(counting)
     try:
         yield counting

@@ -81,7 +81,7 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
             "row 0: 'witness' has 1 entries, but bag_size is 2",
         ),
         ({"attention": pa.array([[0.5, None]], pa.large_list(pa.float64()))}, "1 empty cells in 'attention'"),
-        ({"bag_size": pa.array([-2])}, "does not hold predictions"),
+        ({"bag_size": pa.array([-2])}, "does not contain predictions"),
         ({"label": pa.array([3], pa.int8())}, "label of exemplar 0 is 3"),
     ):
         pq.write_table(pa.table({**right, **change}), path)

@@ -124,7 +124,7 @@ def test_undefined_bags_make_nan() -> None:
 
 
 def test_undefined_bags_are_refused() -> None:
-    with pytest.raises(MIVError, match=r"Exemplar 1 is positive.*2 such"):
+    with pytest.raises(MIVError, match=r"Exemplar 1 is positive.*2 in total"):
         witness_metrics(PTR, WITNESS, ATTENTION, LABEL, undefined="error")
 
 

@@ -224,7 +224,7 @@ def test_a_check_of_nan_is_not_a_good_one() -> None:
 def test_the_size_of_the_images_is_that_of_the_training(tmp_path: Path) -> None:
     form = {"kind": "image", "height": 9, "width": 8, "mode": "L"}
     verifier = Verifier("baseline", "compact_cnn", instances=form)
-    with pytest.raises(MIVError, match=r"to be \(8, 9\), but the verifier was trained on \(9, 8\)"):
+    with pytest.raises(MIVError, match=r"image_size is \(8, 9\), but the verifier was trained on \(9, 8\)"):
         export_onnx(verifier, tmp_path / "verifier.onnx", image_size=(8, 9))
     with pytest.raises(MIVError, match="the file takes features"):
         export_onnx(verifier, tmp_path / "verifier.onnx", image_size=(9, 8), features_only=True)

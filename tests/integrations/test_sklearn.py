@@ -396,8 +396,8 @@ def test_a_weight_of_0_is_an_exemplar_less_and_equal_weights_change_nothing() ->
     [
         ([1.0] * 11, r"sample_weight has the shape \(11,\)"),
         ([-1.0] + [1.0] * 11, "negative number, NaN or infinity"),
-        ([0.0, 1.0] * 6, "fewer than two classes"),
-        (["a"] * 12, "more than numbers"),
+        ([0.0, 1.0] * 6, "have only one class"),
+        (["a"] * 12, "not numbers"),
     ],
 )
 def test_wrong_weights_are_named(weight: Any, message: str) -> None:

@@ -169,7 +169,7 @@ def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
 def test_a_file_that_is_no_image_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(content)
-    with pytest.raises(MIVError, match=r"a\.png: not an image"):
+    with pytest.raises(MIVError, match=r"a\.png: not a readable image"):
         read_image(path)
 
 

@@ -19,7 +19,7 @@ def test_an_object_survives(tmp_path: Path) -> None:
         (b"{", r"^\S+a.json is not JSON: .* Do this.$"),
         (b"\xff", r"^\S+a.json is not JSON: .* Do this.$"),
         (b"[" * 100_000, r"^\S+a.json is not JSON: .* Do this.$"),
-        (b"[1]", r"^\S+a.json holds a list. Expected an object. Do this.$"),
+        (b"[1]", r"^\S+a.json contains a list. Expected an object. Do this.$"),
         (b" " * (MAX_BYTES + 1), r"^\S+a.json has 16777217 bytes. .* Do this.$"),
     ],
 )

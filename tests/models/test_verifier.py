@@ -136,7 +136,7 @@ DAMAGES: dict[str, Any] = {
     "never from pickle": lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"),
     "is not JSON: Expecting value": lambda f: (f / "config.json").write_text('{"format": '),
     "another kind of model": lambda f: (f / "config.json").write_text('{"architectures": ["BertModel"]}'),
-    "Expected 1; update miv": lambda f: change_config(f, format_version=2),
+    "Expected 1. Update miv": lambda f: change_config(f, format_version=2),
     "Did you mean 'cap_vema'": lambda f: change_config(f, pooling="cap_vena"),
     "does not describe a verifier": lambda f: change_config(f, surprise=1),
     "as config.json says": lambda f: change_config(f, channels=8),

@@ -211,7 +211,7 @@ def test_what_cannot_be_scored_is_refused() -> None:
     for given_sets, splits, message in (
         (sets, ("train",), "which the logistic regression is fitted on"),
         (sets, ("tset",), "Did you mean 'test'"),
-        ({"train": sets["train"]}, None, "no split but train"),
+        ({"train": sets["train"]}, None, "only split is train"),
         ({"test": sets["test"], "validation": texts()}, None, "instances of one kind"),
     ):
         with pytest.raises(MIVError, match=message):

@@ -301,7 +301,7 @@ def test_runs_are_reported_from_their_folders(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(MIVError, match="--data DIR"):
         open_runs(runs)
     save_splits(tiny_sets("features", 30), tmp_path / "others", builder="tiny", options={}, seed=0)
-    with pytest.raises(MIVError, match="is not what"):
+    with pytest.raises(MIVError, match="is not the data of"):
         open_runs(runs, data=tmp_path / "others")
     with pytest.raises(MIVError, match="split with answers"):
         open_runs(runs, split="train", data=tmp_path / "sets")

@@ -232,7 +232,7 @@ def test_a_wrong_field_lists_the_fields_there_are(raw: Path) -> None:
 
 
 def test_a_missing_file_lists_what_is_there(raw: Path) -> None:
-    with pytest.raises(MIVError, match=r"dev.jsonl.*has: test.jsonl, train.jsonl.*--train-file"):
+    with pytest.raises(MIVError, match=r"dev.jsonl.*contains: test.jsonl, train.jsonl.*--train-file"):
         build(raw, train_file="dev.jsonl")
 
 

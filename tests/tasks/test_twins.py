@@ -143,9 +143,9 @@ def test_forgeries_are_nearer_than_strangers_and_farther_than_the_genuine() -> N
 
 
 def test_claims_about_more_pages_than_there_are_names_are_refused() -> None:
-    with pytest.raises(MIVError, match=r"pages is 12000 .*at most 8,000 in all.* the largest pages is 7,800"):
+    with pytest.raises(MIVError, match=r"pages is 12000 .*at most 8,000 in total.* the largest pages is 7,800"):
         create_task("claims-twin", pages=12_000)
-    with pytest.raises(MIVError, match=r"held_out_pages 4000.*at most 8,000 in all"):
+    with pytest.raises(MIVError, match=r"held_out_pages 4000.*at most 8,000 in total"):
         create_task("claims-twin", held_out_pages=4000)
     create_task("claims-twin", pages=7800)
 

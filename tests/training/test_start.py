@@ -91,7 +91,7 @@ def test_what_is_given_must_agree_with_the_verifier(earlier: Path, tmp_path: Pat
 
 
 def test_instances_that_do_not_fit_are_refused_before_any_work(earlier: Path, tmp_path: Path) -> None:
-    with pytest.raises(MIVError, match="instances are feature vectors, and the backbone takes images"):
+    with pytest.raises(MIVError, match="instances are feature vectors, but the backbone takes images"):
         go(tmp_path / "run", earlier, kind="features")
     pool = InstancePool("image", np.zeros((4, 9, 8), np.uint8))
     larger = ExemplarSet.from_lists(pool, [0, 1], [[2], [3]], labels=[1, 0])

@@ -51,6 +51,7 @@ def reference(
         cache: folder of the feature cache; by default that of ``miv train``.
         progress: reports the progress of embedding.
 
+    >>> import numpy as np
     >>> from miv.data import InstancePool
     >>> pool = InstancePool("features", np.eye(3, dtype=np.float32))
     >>> sets = {"validation": ExemplarSet.from_lists(pool, [0, 0], [[0, 1], [1, 2]], labels=[1, 0])}
