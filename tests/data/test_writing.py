@@ -171,7 +171,7 @@ def test_never_replaces_what_is_not_a_set(tmp_path: Path) -> None:
     holiday.write_bytes(b"sun")
     with pytest.raises(MIVError, match=r"contains 'train/holiday.jpg', which is not part of a set"):
         save_splits({"train": example_set("text")}, tmp_path / "home", **ORIGIN, overwrite=True)
-    with pytest.raises(MIVError, match="holds 'train', which is not part of a set"):
+    with pytest.raises(MIVError, match="contains 'train', which is not part of a set"):
         example_set("text").save(tmp_path / "home", **ORIGIN, overwrite=True)
     with pytest.raises(MIVError, match="is not a folder"):
         example_set("text").save(holiday, **ORIGIN, overwrite=True)
