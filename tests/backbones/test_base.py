@@ -113,7 +113,7 @@ def test_a_damaged_backbone_is_never_fetched_when_a_verifier_is_loaded(tmp_path:
     whole = config.read_text()
     for spec in ("hf:someone/model", "timm:resnet18"):
         config.write_text(whole.replace('"features"', f'"{spec}"').replace('"channels": 4', '"channels": null'))
-        with pytest.raises(MIVError, match="does not describe a verifier: backbone_options (lacks|has)"):
+        with pytest.raises(MIVError, match=r"does not describe a verifier: backbone_options (lacks|has)"):
             Verifier.from_pretrained(tmp_path)
 
 
