@@ -13,7 +13,7 @@ from miv.poolings.msa import EncoderLayer, SelfAttentionPooling
 
 
 def attention_rollout(pooling: Pooling, query: Tensor, bags: Bags) -> Tensor:
-    r"""The share ``(T,)`` of the twins that comes from each target; sums to 1 in each bag.
+    r"""The share ``(T,)`` of the bag vector that comes from each target; sums to 1 in each bag.
 
     With the attention :math:`W_l` of layer ``l``, the mean over its heads, and as much from the residual connection:
 

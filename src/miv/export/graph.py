@@ -29,9 +29,9 @@ class VerifierGraph(nn.Module):
             instances = instances[:, None].float() / 255
         features = instances if self.backbone is None else self.backbone(instances)
         normed = self.pooling.norm(features)  # (1 + N, C)
-        twins = self.pooling.forward(normed[:1], OneBag(normed[1:]))
-        logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)[0]
-        return (logit,) if twins.attention is None else (logit, twins.attention.mean(dim=1))
+        pooled = self.pooling.forward(normed[:1], OneBag(normed[1:]))
+        logit = self.pooling.similarity(pooled.query_vector, pooled.bag_vector)[0]
+        return (logit,) if pooled.attention is None else (logit, pooled.attention.mean(dim=1))
 
 
 def standardises(verifier: Verifier) -> bool:

@@ -17,8 +17,8 @@ class Verification:
             calibrated probability.
         attention: ``(T,)``, the mean over heads, sums to 1 in each bag; ``None`` if the pooling has no attention.
         attention_by_head: ``(T, h)``, or ``None``.
-        query_vector: ``(B, C)``, the query's side of the twins.
-        bag_vector: ``(B, C)``, the bag's side.
+        query_vector: ``(B, C)``, the query as the pooling compares it.
+        bag_vector: ``(B, C)``, the bag as the pooling compares it.
         ptr: ``(B + 1,)``, the borders between the bags.
     """
 

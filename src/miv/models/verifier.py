@@ -154,15 +154,15 @@ class Verifier(
     def verify_features(self, query: Tensor, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
         """Verify features that are already embedded: queries ``(B, C)`` and bags of values ``(T, C)``."""
         bags = as_bags(bags, mask)
-        twins = self.pooling(query, bags)
-        logit = self.pooling.similarity(twins.query_vector, twins.bag_vector)  # (B,)
+        pooled = self.pooling(query, bags)
+        logit = self.pooling.similarity(pooled.query_vector, pooled.bag_vector)  # (B,)
         return Verification(
             logit=logit,
             probability=logit.sigmoid(),
-            attention=None if twins.attention is None else twins.attention.mean(dim=1),
-            attention_by_head=twins.attention,
-            query_vector=twins.query_vector,
-            bag_vector=twins.bag_vector,
+            attention=None if pooled.attention is None else pooled.attention.mean(dim=1),
+            attention_by_head=pooled.attention,
+            query_vector=pooled.query_vector,
+            bag_vector=pooled.bag_vector,
             ptr=bags.ptr,
         )
 

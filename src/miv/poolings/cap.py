@@ -22,7 +22,7 @@ class CrossAttentionPooling(Pooling):
                  LN_j\big(v^{target} W_j \odot MHCE_j(v^{query})\big) \\
         O^Q_j &= LN_j\big(v^{query} W_j \odot MHCE_j(v^{query})\big)
 
-    and the twins are the concatenated outputs of the heads. A subclass defines :math:`as`.
+    and query and bag vector are the concatenated outputs of the heads. A subclass defines :math:`as`.
 
     Args:
         channels: ``C``.

@@ -33,7 +33,7 @@ class PoolingOutput:
 
 
 class WeightedProduct(nn.Module):
-    r"""Similarity of the twins, the paper's equation 7.
+    r"""Similarity of query and bag vector, the paper's equation 7.
 
     .. math:: sim = \sum_{i=1}^C \alpha_i \, v^Q_i \, v^P_i
     """

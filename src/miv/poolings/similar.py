@@ -50,7 +50,7 @@ class AlignedNorm(nn.Module):
 
 
 class ScaledProduct(nn.Module):
-    r"""Similarity of the twins that starts as a scaled cosine.
+    r"""Similarity of query and bag vector that starts as a scaled cosine.
 
     .. math:: sim = \frac{s}{C} \sum_{i=1}^C w_i \, v^Q_i \, v^P_i + b
 

@@ -229,7 +229,7 @@ def _products(
         query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # the same for every sharpness
         for part, sharp in zip(parts, sharps, strict=True):
             _set(pooling, centre, sharp)
-            twins = pooling.forward(query, bags)  # after the norm
-            product = (twins.query_vector * twins.bag_vector) @ weight / pooling.channels  # (B,)
+            pooled = pooling.forward(query, bags)  # after the norm
+            product = (pooled.query_vector * pooled.bag_vector) @ weight / pooling.channels  # (B,)
             part.append(product.double().cpu().numpy())
     return [np.concatenate(part) for part in parts]
