@@ -83,6 +83,8 @@ def to_dataset(exemplars: ExemplarSet) -> Any:
     """
     with needs_extra("datasets", "A Hugging Face dataset", "datasets"):
         import datasets
+    if exemplars.weight is not None:
+        raise MIVError("The exemplars have weights, which a dataset does not hold. Save them as a folder instead.")
     pool = exemplars.pool
     instance = {"image": datasets.Image(), "text": datasets.Value("string")}.get(
         pool.kind, datasets.Sequence(datasets.Value("float32"))
