@@ -82,6 +82,7 @@ def test_a_blank_image_has_features() -> None:
     assert bool(backbone(backbone.prepare(np.zeros((1, 20, 20), np.uint8))).isfinite().all())
 
 
+@pytest.mark.slow
 def test_a_verifier_with_it_is_saved_loaded_and_exported(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="needs onnxruntime (pip install 'miv[onnx]')")
     torch.manual_seed(0)

@@ -12,6 +12,8 @@ from miv.errors import MIVError
 from miv.evaluation import Predictions
 from tests.cli.running import run_command
 
+pytestmark = pytest.mark.slow  # real trainings; test_runner.py runs cells that are smaller
+
 FLAGS = "--tier smoke --rounds 1 --models baseline,cap_dba_l2"
 COMMANDS = f"""
 miv reproduce --list

@@ -312,6 +312,7 @@ def test_variants_are_equivalent_within_a_margin(tmp_path: Path, right: float, j
     assert judged(evidence, "layernorm") == {"the place of the LayerNorm matters little": "cannot be told"}
 
 
+@pytest.mark.slow
 def test_the_size_study(tmp_path: Path) -> None:
     table = EXPERIMENTS["qmnist"]["size_study"]
     shares: dict[Setup, tuple[float, float | None]] = {}

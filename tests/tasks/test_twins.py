@@ -35,6 +35,7 @@ def test_a_nearest_neighbour_is_better_than_chance_and_far_from_perfect(name: st
     assert 0.6 < inside < 0.995
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_difficulty_makes_it_harder(name: str) -> None:
     options = {
