@@ -1,5 +1,6 @@
 """What version 0.1 wrote is still read: a run folder, its exemplars, its answers, and cached features."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -37,7 +38,11 @@ def test_a_finished_run_is_listed_and_gone_on_with(tmp_path: Path, monkeypatch: 
     again = ["train", data, "--out", run, "--resume", "--max-epochs", "2", "--align-epochs", "2", "--cache", "cache"]
     done = CliRunner().invoke(app, again)
     assert done.exit_code == 0, done.output
-    assert Path(run, "metrics.csv").read_bytes() == (FOLDER / "run" / "metrics.csv").read_bytes()
+    now, before = (json.loads((one / "evaluation.json").read_text()) for one in (Path(run), FOLDER / "run"))
+    assert Path(run, "evaluation.json").stat().st_mtime > (FOLDER / "run" / "evaluation.json").stat().st_mtime
+    for split in ("validation", "test"):  # measured again, with what the run saved
+        assert now[split]["classification"] == pytest.approx(before[split]["classification"], abs=1e-6)
+        assert now[split]["witnesses"]["i_ap"] == pytest.approx(before[split]["witnesses"]["i_ap"], abs=1e-6)
 
 
 def test_cached_features_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ from miv.poolings import Pooling
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime.evaluation_mode import evaluating
+from miv.training.pilot import ENOUGH
 
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
-ENOUGH = 200  # exemplars of validation that count as much as train
 MOST_EXEMPLARS = 1_500  # enough to fit three numbers; some poolings are slow
 _TOGETHER = 512  # exemplars
 _ROUNDING = 1e-6  # smaller differences between products are rounding errors
