@@ -44,11 +44,12 @@ def first_norm(w: Weights, x: Array) -> Array:
 
 
 def similarity(w: Weights, query: Array, bag: Array) -> float:
-    """Equation 7, or with ``start="similar"`` its mean over the channels, scaled, with an intercept."""
+    """Equation 7, or with ``start="similar"`` less the distances, as a mean over the channels, with an intercept."""
     product = float(sum(w["similarity.weight"] * query * bag))
     if "similarity.scale" not in w:
         return product
-    return float(w["similarity.scale"]) * product / len(query) + float(w["similarity.intercept"])
+    distance = float(sum(w["similarity.distance"] * abs(query - bag)))
+    return float(w["similarity.scale"]) * (product - distance) / len(query) + float(w["similarity.intercept"])
 
 
 def softmax(scores: list[float]) -> list[float]:

@@ -12,6 +12,7 @@ from miv import Verifier
 from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.inference.prediction import predict
+from miv.training.head_fit import fit_head
 from miv.training.run import Machine, train
 from miv.training.similar_start import fit_start
 from miv.training.stage_state import START, StageState
@@ -51,6 +52,7 @@ def test_a_training_on_chance_cannot_end_below_its_start(tmp_path: Path, pooling
             validation=validation,
             validation_features=validation.pool.values,
         )
+        fit_head(fresh, sets["train"], sets["train"].pool.values)
         final = predict(Verifier.from_pretrained(tmp_path / "run"), sets["test"])
         np.testing.assert_array_equal(final.logit, predict(fresh, sets["test"]).logit)
 

@@ -57,10 +57,20 @@ def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
             "pytorch_model.bin."
         )
     weights = load_weights(path)
+    weights |= _added_later(weights, outline)
     _check_fit(path, weights, outline.state_dict())
     _check_unsaved(path, weights, outline)
     # Copy to torch's own memory, which is aligned, unlike the file's: otherwise sums differ in the last bit.
     return {name: tensor.clone() for name, tensor in weights.items()}
+
+
+def _added_later(weights: dict[str, Tensor], outline: nn.Module) -> dict[str, Tensor]:
+    """Zeros for weights that a file lacks because an older version wrote it: a module's ``added_later`` names them."""
+    names = [
+        f"{name}.{added}" for name, module in outline.named_modules() for added in getattr(module, "added_later", ())
+    ]
+    expected, dtype = outline.state_dict(), next((one.dtype for one in weights.values()), None)
+    return {name: torch.zeros(expected[name].shape, dtype=dtype) for name in names if name not in weights}
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:

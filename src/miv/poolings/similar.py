@@ -52,26 +52,32 @@ class AlignedNorm(nn.Module):
 class ScaledProduct(nn.Module):
     r"""Similarity of query and bag vector that starts as a scaled cosine.
 
-    .. math:: sim = \frac{s}{C} \sum_{i=1}^C w_i \, v^Q_i \, v^P_i + b
+    .. math:: sim = \frac{s}{C} \sum_{i=1}^C \Big(w_i \, v^Q_i \, v^P_i - d_i \, |v^Q_i - v^P_i|\Big) + b
 
-    This is the paper's equation 7 with :math:`\alpha = s w / C` and an intercept. All :math:`w_i` start at 1, so that
-    one rate suits any number of channels; scale :math:`s` and intercept :math:`b` are fitted to the train bags first.
+    The products are the paper's equation 7 with :math:`\alpha = s w / C` and an intercept. The distances are those of
+    Koch et al. (2015), which equation 6 allows as well: they tell apart what a product cannot, a large difference from
+    two small values. All :math:`w_i` start at 1 and all :math:`d_i` at 0, so that one rate suits any number of
+    channels; ``miv.training`` fits scale :math:`s`, intercept :math:`b`, :math:`w` and :math:`d` to the train bags.
 
     Args:
         channels: ``C``.
-        learned: whether to learn the weights :math:`w`, which start at 1.
+        learned: whether to learn the weights :math:`w` and :math:`d`.
     """
+
+    added_later = ("distance",)  # older files do not have it; there it is 0
 
     def __init__(self, channels: int, learned: bool = True) -> None:
         super().__init__()
         self.channels = channels
         self.weight = nn.Parameter(torch.ones(channels), requires_grad=learned)  # w
+        self.distance = nn.Parameter(torch.zeros(channels), requires_grad=learned)  # d
         self.scale = nn.Parameter(torch.tensor(SCALE))  # s
         self.intercept = nn.Parameter(torch.tensor(INTERCEPT))  # b
 
     def forward(self, query: Tensor, targets: Tensor) -> Tensor:
         """Compare row by row: ``(B, C)`` and ``(B, C)`` to ``(B,)``."""
-        return ((query * targets) @ self.weight) * (self.scale / self.channels) + self.intercept
+        near = (query * targets) @ self.weight - (query - targets).abs() @ self.distance  # (B,)
+        return near * (self.scale / self.channels) + self.intercept
 
 
 def _unit(x: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ def halves(
         seed: random seed of the division.
     """
     train, validation = sets["train"], sets["validation"]
-    key = _kept_together(train)
+    key = kept_together(train)
     keys = np.random.default_rng([seed, 13]).permutation(np.unique(key))
     is_first = np.isin(key, keys[: len(keys) // 2])
     if validation is train:
@@ -41,10 +41,10 @@ def halves(
 
 def can_divide(train: ExemplarSet) -> bool:
     """Whether each half can get queries."""
-    return len(np.unique(_kept_together(train))) >= 2
+    return len(np.unique(kept_together(train))) >= 2
 
 
-def _kept_together(train: ExemplarSet) -> NDArray[Any]:
+def kept_together(train: ExemplarSet) -> NDArray[Any]:
     """``(E,)`` the unit that is not divided: the class of the query, or the query itself."""
     classes = train.pool.classes
     return train.query if classes is None else classes[train.query]

@@ -29,6 +29,7 @@ from miv.training.config import TrainingConfig
 from miv.training.contrast_cache import contrast_once
 from miv.training.earlier_verifier import EarlierVerifier
 from miv.training.fine_tuning import settle_backbone_rate
+from miv.training.head_fit import fit_head
 from miv.training.keeper import BEST, LAST
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.pilot import ENOUGH, can_divide, halves
@@ -156,6 +157,8 @@ def _run_stages(
                 validation_features=fitted["validation"],
                 only_scale=_only_scale(verifier, states),
             )
+            if stage.name in _HEADS:
+                fit_head(verifier, sets["train"], fitted["train"], config.seed)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)

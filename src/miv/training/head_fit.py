@@ -1,0 +1,165 @@
+"""Fits the weights of the similarity to the train bags in closed form, before any other weight learns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from miv.data import ExemplarSet
+from miv.data.batches import embedded, make_batch
+from miv.io.checked_values import Floats
+from miv.models.verifier import Verifier
+from miv.poolings.similar import ScaledProduct
+from miv.runtime.evaluation_mode import evaluating
+from miv.training.pilot import kept_together
+
+STRENGTHS = (4.0, 1.3)  # of the pull to the start, per input; more would leave nothing to fit, less memorises
+FOLDS = 5
+MOST_EXEMPLARS = 20_000  # for the fit: the inputs are in memory
+_MOST_FOR_CHOOSING = 4_000  # exemplars: more would not help to choose between two strengths
+_TOGETHER = 512  # exemplars
+_STEPS = 100
+_SMALLEST_SPREAD = 0.1  # of the median: a channel that hardly varies in train would get an enormous weight
+
+
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """What the regression of ``E`` exemplars sees.
+
+    Args:
+        offset: ``(E,)`` logits of the start.
+        scaled: ``(E, 2 C)`` products and distances, each with mean 0 and deviation 1 on train.
+        label: ``(E,)``.
+        weight: ``(E,)`` of the exemplars, 1 on average.
+    """
+
+    offset: Floats
+    scaled: Floats
+    label: NDArray[np.int8]
+    weight: Floats
+
+    def take(self, rows: NDArray[np.int64]) -> "_Inputs":
+        return _Inputs(self.offset[rows], self.scaled[rows], self.label[rows], self.weight[rows])
+
+    def losses(self, solution: Floats) -> Floats:
+        """``(E,)`` cross-entropy after adding weights ``(2 C,)`` to the start."""
+        logit = self.offset + self.scaled @ solution
+        return np.logaddexp(0, (1 - 2 * self.label.astype(np.float64)) * logit) * self.weight
+
+
+def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32], seed: int = 0) -> float | None:
+    r"""Fit the weights of a similarity that starts as a scaled cosine, and return the strength of the pull.
+
+    The bag vectors stay those of the start. A logistic regression on the products :math:`v^Q \odot v^P` and the
+    distances :math:`|v^Q - v^P|`, each scaled to deviation 1, changes the logit :math:`\ell` of the start:
+
+    .. math:: \min_\delta \sum_e L\big(y_e,\; \ell_e + \delta^\top x_e\big) + \frac{\lambda}{2} \|\delta\|^2,
+        \qquad \lambda = 2 C k
+
+    The problem is convex, so nothing depends on rates or epochs. Cross-validation over the queries of train (over
+    their classes, if known) chooses :math:`k`. The start is kept (``None``) unless the regression lowers the
+    cross-entropy of held-out bags by more than a standard error. Attention, and so the ranking of the witnesses, does
+    not change, except with the ``baseline``, which attends by its similarity.
+
+    Args:
+        verifier: changed in place.
+        train: the exemplars.
+        features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
+        seed: random seed for folds and samples.
+    """
+    similarity = verifier.pooling.similarity
+    if not isinstance(similarity, ScaledProduct) or not similarity.weight.requires_grad:
+        return None
+    random = np.random.default_rng([seed, 17])
+    chosen = np.sort(random.permutation(len(train))[:MOST_EXEMPLARS])
+    if len(chosen) < len(train):
+        train = train.subset(chosen)
+    raw, offset = _products_and_distances(verifier, train, features)
+    mean, spread = raw.mean(axis=0), raw.std(axis=0)
+    spread = np.maximum(spread, max(_SMALLEST_SPREAD * float(np.median(spread)), np.finfo(np.float32).tiny))
+    weight = np.ones(len(train)) if train.weight is None else train.weight / train.weight.mean()
+    inputs = _Inputs(offset, (raw - mean) / spread, train.label, weight)
+    strength = _choose(inputs, kept_together(train), random)
+    if strength is None:
+        return None
+    solution = _solve(inputs, strength)
+    change = solution / spread
+    before = {name: tensor.clone() for name, tensor in similarity.state_dict().items()}
+    _apply(similarity, change, -float(change @ mean))
+    _, logit = _products_and_distances(
+        verifier, train, features
+    )  # the baseline attends by its similarity: measure again
+    nothing = np.zeros_like(solution)
+    if _Inputs(logit, inputs.scaled, train.label, weight).losses(nothing).mean() >= inputs.losses(nothing).mean():
+        similarity.load_state_dict(before)
+        return None
+    return strength
+
+
+def _products_and_distances(
+    verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32]
+) -> tuple[Floats, Floats]:
+    """``(E, 2 C)`` products and distances of query and bag vector, and ``(E,)`` logits."""
+    pooling = verifier.pooling
+    lookup = embedded(features, verifier.dtype)
+    rows, logits = [], []
+    with evaluating(verifier), torch.no_grad():
+        for first in range(0, len(exemplars), _TOGETHER):
+            chosen = np.arange(first, min(first + _TOGETHER, len(exemplars)))
+            pooled = pooling(*make_batch(exemplars, chosen, lookup).to(verifier.device).queries_and_bags())
+            query, bag = pooled.query_vector, pooled.bag_vector
+            rows.append(torch.cat([query * bag, (query - bag).abs()], dim=1).double().cpu().numpy())
+            logits.append(pooling.similarity(query, bag).double().cpu().numpy())
+    return np.concatenate(rows), np.concatenate(logits)
+
+
+def _choose(inputs: _Inputs, together: NDArray[np.generic], random: np.random.Generator) -> float | None:
+    """The strength with the lowest cross-entropy of held-out bags; ``None`` if no strength beats the start."""
+    names, places = np.unique(together, return_inverse=True)
+    folds = min(FOLDS, len(names))
+    if folds < 2:
+        return None
+    part = random.permutation(len(names))[places] % folds  # (E,)
+    part[random.permutation(len(part))[_MOST_FOR_CHOOSING:]] = -1
+    held_out = [np.flatnonzero(part == number) for number in range(folds)]
+    fitting = [np.flatnonzero((part != number) & (part >= 0)) for number in range(folds)]
+    if any(len(np.unique(inputs.label[rows])) < 2 for rows in fitting):
+        return None
+    nothing = np.zeros(inputs.scaled.shape[1])
+    best, losses = None, np.concatenate([inputs.take(rows).losses(nothing) for rows in held_out])
+    for strength in STRENGTHS:
+        solutions = [_solve(inputs.take(rows), strength) for rows in fitting]
+        parts = [inputs.take(rows).losses(found) for rows, found in zip(held_out, solutions, strict=True)]
+        gain = losses - np.concatenate(parts)  # (E,)
+        # The strongest pull changes so little that any gain will do; a weaker one may memorise.
+        if gain.mean() > (0 if best is None and strength == STRENGTHS[0] else gain.std() / np.sqrt(len(gain))):
+            best, losses = strength, np.concatenate(parts)
+    return best
+
+
+def _solve(inputs: _Inputs, strength: float) -> Floats:
+    """``(2 C,)`` the change of the weights."""
+    count = inputs.scaled.shape[1]
+    pull = strength * count
+    sign = 1 - 2 * inputs.label.astype(np.float64)
+
+    def objective(solution: Floats) -> tuple[float, Floats]:
+        logit = inputs.offset + inputs.scaled @ solution
+        slope = sign * expit(sign * logit) * inputs.weight
+        value = float((np.logaddexp(0, sign * logit) * inputs.weight).sum() + pull / 2 * solution @ solution)
+        return value, inputs.scaled.T @ slope + pull * solution
+
+    found = minimize(objective, np.zeros(count), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+    return np.asarray(found.x, np.float64)
+
+
+def _apply(similarity: ScaledProduct, change: Floats, intercept: float) -> None:
+    channels = similarity.channels
+    with torch.no_grad():
+        per_weight = torch.from_numpy(change).to(similarity.weight) * (channels / similarity.scale)
+        similarity.weight += per_weight[:channels]
+        similarity.distance -= per_weight[channels:]
+        similarity.intercept += intercept

@@ -1,0 +1,114 @@
+"""The weights of the similarity, fitted to the train bags before anything else learns."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+
+from miv import ExemplarSet, InstancePool, Verifier
+from miv.evaluation import auroc
+from miv.inference.prediction import predict
+from miv.io.model_files import WEIGHTS_NAME, load_weights
+from miv.training.head_fit import STRENGTHS, fit_head
+from miv.training.similar_start import fit_start
+
+CHANNELS = 8
+
+
+def exemplars_where(label: NDArray[np.int8], query: NDArray[np.float32], target: NDArray[np.float32]) -> ExemplarSet:
+    """Bags of one target, so that its vector is the bag vector."""
+    count = len(label)
+    pool = InstancePool("features", np.concatenate([query, target]).astype(np.float32))
+    return ExemplarSet(pool, np.arange(count), np.arange(count + 1), np.arange(count, 2 * count), label)
+
+
+def told_by_one_channel(count: int, seed: int) -> ExemplarSet:
+    """Query and target agree in the first channel if the label is 1; the other channels say nothing."""
+    random = np.random.default_rng(seed)
+    label = (np.arange(count) % 2).astype(np.int8)
+    query, target = random.choice([-1.0, 1.0], (count, CHANNELS)), random.choice([-1.0, 1.0], (count, CHANNELS))
+    target[:, 0] = np.where(label == 1, query[:, 0], -query[:, 0])
+    return exemplars_where(label, query, target)
+
+
+def fitted(train: ExemplarSet, pooling: str = "cap_dba_l2") -> tuple[Verifier, float | None]:
+    options = {"heads": 1} if pooling.startswith("cap") else {}
+    verifier = Verifier(pooling, channels=CHANNELS, pooling_options=options)
+    fit_start(verifier, train, train.pool.values)
+    return verifier, fit_head(verifier, train, train.pool.values)
+
+
+@pytest.mark.parametrize("pooling", ["cap_dba_l2", "baseline"])
+def test_finds_the_channel_that_tells(pooling: str) -> None:
+    verifier, strength = fitted(told_by_one_channel(200, 0), pooling)
+    test = told_by_one_channel(200, 1)
+    plain = Verifier("nearest", channels=CHANNELS)
+    assert strength in STRENGTHS
+    weight = verifier.pooling.similarity.weight
+    assert weight.argmax() == 0
+    assert auroc(test.label, predict(plain, test).logit) < 0.85
+    assert auroc(test.label, predict(verifier, test).logit) > 0.95
+
+
+def test_distances_tell_what_products_cannot() -> None:
+    """The label says whether two positive values are near each other; their product says how large they are."""
+    random = np.random.default_rng(0)
+    label = (np.arange(400) % 2).astype(np.int8)
+    query = random.uniform(1, 3, (400, CHANNELS))
+    target = random.uniform(1, 3, (400, CHANNELS))
+    target[:, 0] = np.where(label == 1, query[:, 0], (query[:, 0] + 1) % 2 + 1)
+    verifier, strength = fitted(exemplars_where(label, query, target))
+    assert strength is not None
+    assert verifier.pooling.similarity.distance.argmax() == 0
+
+
+def test_exemplars_of_weight_zero_do_not_count() -> None:
+    good, bad = told_by_one_channel(200, 0), told_by_one_channel(100, 2)
+    both = ExemplarSet(
+        InstancePool("features", np.concatenate([good.pool.values, bad.pool.values])),
+        np.concatenate([good.query, bad.query + len(good.pool)]),
+        np.arange(301),
+        np.concatenate([good.bag_index, bad.bag_index + len(good.pool)]),
+        np.concatenate([good.label, 1 - bad.label]),  # wrong
+        weight=np.concatenate([np.ones(200), np.full(100, 1e-9)]),
+    )
+    verifier, _ = fitted(both)
+    assert verifier.pooling.similarity.weight.argmax() == 0
+
+
+def test_the_witnesses_stay_as_they_were() -> None:
+    train = told_by_one_channel(200, 0)
+    verifier = Verifier("cap_vema", channels=CHANNELS, pooling_options={"heads": 1})
+    fit_start(verifier, train, train.pool.values)
+    before = predict(verifier, train).attention
+    assert fit_head(verifier, train, train.pool.values) is not None
+    np.testing.assert_array_equal(predict(verifier, train).attention, before)
+
+
+def test_what_learns_nothing_stays() -> None:
+    train = told_by_one_channel(100, 0)
+    assert fitted(train, "nearest")[1] is None
+    assert fit_head(Verifier("cap_vema", channels=CHANNELS, start="paper"), train, train.pool.values) is None
+
+
+def test_one_query_class_is_too_few_to_choose_by() -> None:
+    train = told_by_one_channel(50, 0)
+    classes = np.array(["only"] * len(train.pool), dtype=object)
+    train = ExemplarSet(
+        InstancePool("features", train.pool.values, classes), train.query, train.bag_ptr, train.bag_index, train.label
+    )
+    assert fitted(train)[1] is None
+
+
+def test_files_without_distances_still_load(tmp_path: Path) -> None:
+    verifier = Verifier("cap_dba_l2", channels=CHANNELS)
+    verifier.save_pretrained(tmp_path)
+    weights = load_weights(tmp_path / WEIGHTS_NAME)
+    save_file(
+        {name: one for name, one in weights.items() if name != "pooling.similarity.distance"}, tmp_path / WEIGHTS_NAME
+    )
+    again = Verifier.from_pretrained(tmp_path)
+    assert torch.equal(again.pooling.similarity.distance, torch.zeros(CHANNELS))
