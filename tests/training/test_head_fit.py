@@ -12,13 +12,14 @@ from miv import ExemplarSet, InstancePool, Verifier
 from miv.evaluation import auroc
 from miv.inference.prediction import predict
 from miv.io.model_files import WEIGHTS_NAME, load_weights
+from miv.poolings import ScaledProduct
 from miv.training.head_fit import STRENGTHS, fit_head
 from miv.training.similar_start import fit_start
 
 CHANNELS = 8
 
 
-def exemplars_where(label: NDArray[np.int8], query: NDArray[np.float32], target: NDArray[np.float32]) -> ExemplarSet:
+def exemplars_where(label: NDArray[np.int8], query: NDArray[np.float64], target: NDArray[np.float64]) -> ExemplarSet:
     """Bags of one target, so that its vector is the bag vector."""
     count = len(label)
     pool = InstancePool("features", np.concatenate([query, target]).astype(np.float32))
@@ -41,14 +42,18 @@ def fitted(train: ExemplarSet, pooling: str = "cap_dba_l2") -> tuple[Verifier, f
     return verifier, fit_head(verifier, train, train.pool.values)
 
 
+def similarity_of(verifier: Verifier) -> ScaledProduct:
+    assert isinstance(verifier.pooling.similarity, ScaledProduct)
+    return verifier.pooling.similarity
+
+
 @pytest.mark.parametrize("pooling", ["cap_dba_l2", "baseline"])
 def test_finds_the_channel_that_tells(pooling: str) -> None:
     verifier, strength = fitted(told_by_one_channel(200, 0), pooling)
     test = told_by_one_channel(200, 1)
     plain = Verifier("nearest", channels=CHANNELS)
     assert strength in STRENGTHS
-    weight = verifier.pooling.similarity.weight
-    assert weight.argmax() == 0
+    assert similarity_of(verifier).weight.argmax() == 0
     assert auroc(test.label, predict(plain, test).logit) < 0.85
     assert auroc(test.label, predict(verifier, test).logit) > 0.95
 
@@ -62,7 +67,7 @@ def test_distances_tell_what_products_cannot() -> None:
     target[:, 0] = np.where(label == 1, query[:, 0], (query[:, 0] + 1) % 2 + 1)
     verifier, strength = fitted(exemplars_where(label, query, target))
     assert strength is not None
-    assert verifier.pooling.similarity.distance.argmax() == 0
+    assert similarity_of(verifier).distance.argmax() == 0
 
 
 def test_exemplars_of_weight_zero_do_not_count() -> None:
@@ -76,7 +81,7 @@ def test_exemplars_of_weight_zero_do_not_count() -> None:
         weight=np.concatenate([np.ones(200), np.full(100, 1e-9)]),
     )
     verifier, _ = fitted(both)
-    assert verifier.pooling.similarity.weight.argmax() == 0
+    assert similarity_of(verifier).weight.argmax() == 0
 
 
 def test_the_witnesses_stay_as_they_were() -> None:
@@ -111,4 +116,4 @@ def test_files_without_distances_still_load(tmp_path: Path) -> None:
         {name: one for name, one in weights.items() if name != "pooling.similarity.distance"}, tmp_path / WEIGHTS_NAME
     )
     again = Verifier.from_pretrained(tmp_path)
-    assert torch.equal(again.pooling.similarity.distance, torch.zeros(CHANNELS))
+    assert torch.equal(similarity_of(again).distance, torch.zeros(CHANNELS))

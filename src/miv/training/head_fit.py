@@ -79,7 +79,7 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
         train = train.subset(chosen)
     raw, offset = _products_and_distances(verifier, train, features)
     mean, spread = raw.mean(axis=0), raw.std(axis=0)
-    spread = np.maximum(spread, max(_SMALLEST_SPREAD * float(np.median(spread)), np.finfo(np.float32).tiny))
+    spread = np.maximum(spread, max(_SMALLEST_SPREAD * float(np.median(spread)), float(np.finfo(np.float32).tiny)))
     weight = np.ones(len(train)) if train.weight is None else train.weight / train.weight.mean()
     inputs = _Inputs(offset, (raw - mean) / spread, train.label, weight)
     strength = _choose(inputs, kept_together(train), random)
@@ -160,6 +160,6 @@ def _apply(similarity: ScaledProduct, change: Floats, intercept: float) -> None:
     channels = similarity.channels
     with torch.no_grad():
         per_weight = torch.from_numpy(change).to(similarity.weight) * (channels / similarity.scale)
-        similarity.weight += per_weight[:channels]
-        similarity.distance -= per_weight[channels:]
-        similarity.intercept += intercept
+        similarity.weight.add_(per_weight[:channels])
+        similarity.distance.sub_(per_weight[channels:])
+        similarity.intercept.add_(intercept)
