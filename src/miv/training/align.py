@@ -10,16 +10,11 @@ from torch.optim import Optimizer
 
 from miv.data import ExemplarSet
 from miv.data.batches import Batch
-from miv.evaluation import Predictions
-from miv.evaluation.influence import auroc_error
 from miv.poolings.similar import AlignedNorm
 from miv.training.contrast import ContrastModule, contrast_losses
 from miv.training.optimisers import create_optimiser
 from miv.training.stage_module import SplitFeatures, independent
-from miv.training.stage_state import EpochMetrics
 
-CLEAR_AUROC = "validation_clear_auroc"
-_ERRORS = 1.0  # standard errors; a map that gains less may make witnesses worse, which is not measured here
 _TOGETHER = 8_192  # instances
 
 
@@ -46,14 +41,6 @@ class AlignModule(ContrastModule):
 
     def on_train_end(self) -> None:
         self.norm.map.requires_grad_(False)
-
-    def figures(self, answers: Predictions) -> EpochMetrics:
-        """Also return the AUROC minus a margin for chance, which must exceed that of the start for a map to be kept."""
-        row = super().figures(answers)
-        if self.state.start_logit is None:
-            self.state.start_logit = answers.logit.tolist()
-        error = auroc_error(answers.label, answers.logit, np.array(self.state.start_logit))
-        return row | {CLEAR_AUROC: row["validation_auroc"] - _ERRORS * error}
 
     def losses(self, batch: Batch) -> Tensor:
         aligned = batch.with_instances(self.norm.direction(batch.instances))

@@ -199,7 +199,10 @@ def _planned(
     if any(half.label.min() == half.label.max() for half in divided.values()):
         return without_trial  # too few for a trial
     trial = deepcopy(verifier)
-    states = _run_stages(stages, trial, config, divided, run.pilot, machine, progress, known)
+    doubtful = [
+        replace(stage, must_be_clear=True) for stage in stages
+    ]  # half of train is held out, and the best of many
+    states = _run_stages(doubtful, trial, config, divided, run.pilot, machine, progress, known)
     planned = [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
     if is_told:
         chosen = ", ".join(f"{stage.take} of {stage.name}" for stage in planned)
@@ -264,7 +267,8 @@ def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
     learns = any(True for _ in verifier.backbone.parameters())
     first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if learns and config.contrast_epochs else []
     if config.align_epochs and not first and verifier.pooling.learns:
-        first = [Stage(ALIGN, 3, True, config.align_epochs, fits_start=True)]
+        # Small gains of a map cost witnesses, because their ranks get worse before the verdicts do.
+        first = [Stage(ALIGN, 3, True, config.align_epochs, fits_start=True, must_be_clear=True)]
     take = None if verifier.pooling.learns else 0
     if not learns or not config.full_stage:
         return [*first, Stage(FROZEN, 0, True, config.patience, take, fits_start=True)]

@@ -15,6 +15,7 @@ from miv.backbones.embedding import embed, prepared
 from miv.data import ExemplarSet
 from miv.data.batches import Batch, InstanceLookup, embedded, make_batch
 from miv.evaluation import Predictions
+from miv.evaluation.influence import auroc_error
 from miv.evaluation.weighted_auroc import weighted_auroc
 from miv.inference.prediction import predict
 from miv.models.verifier import Verifier
@@ -24,7 +25,7 @@ from miv.training.config import TrainingConfig
 from miv.training.lightning_parts import LightningDataModule, LightningModule
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
-from miv.training.stage_state import EpochMetrics, StageState
+from miv.training.stage_state import CLEAR_AUROC, EpochMetrics, StageState
 
 SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
 
@@ -132,11 +133,17 @@ class StageModule(LightningModule):
         else:
             losses = functional.binary_cross_entropy_with_logits(logit, label, reduction="none").numpy()
             loss, accuracy = np.average(losses, weights=weight), np.average(right, weights=weight)
-        return {
+        row = {
             "validation_loss": float(loss),
             "validation_accuracy": float(accuracy),
             "validation_auroc": weighted_auroc(answers.label, answers.logit, weight),
         }
+        if self.state.criterion == CLEAR_AUROC:
+            if self.state.start_logit is None:
+                self.state.start_logit = answers.logit.tolist()
+            error = auroc_error(answers.label, answers.logit, np.array(self.state.start_logit))
+            row[CLEAR_AUROC] = row["validation_auroc"] - error
+        return row
 
     def measure_start(self) -> bool:
         """Evaluate before the first step if the start is a candidate; return whether that was done now."""

@@ -7,6 +7,8 @@ EpochMetrics = dict[str, float]
 
 _SAVED = ("history", "step", "loss_sum", "seconds", "start", "start_logit")
 _YOUNGEST = ("start", "start_logit")  # missing in older checkpoints
+# AUROC less a standard error of its difference to the start, which an epoch must exceed to be kept.
+CLEAR_AUROC = "validation_clear_auroc"
 START = -1  # stands for the start among the epochs of a stage
 
 

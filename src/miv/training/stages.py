@@ -12,7 +12,7 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError, StoppedByUser
 from miv.models.verifier import Verifier
 from miv.runtime.processes import ProcessShare
-from miv.training.align import CLEAR_AUROC, AlignModule
+from miv.training.align import AlignModule
 from miv.training.config import TrainingConfig
 from miv.training.contrast import ContrastModule
 from miv.training.epoch_progress import BY_NEAREST, EpochProgress
@@ -21,7 +21,7 @@ from miv.training.lightning_parts import TensorBoardLogger
 from miv.training.machine import Machine
 from miv.training.run_folder import RunFolder
 from miv.training.stage_module import SplitFeatures, StageData, StageModule
-from miv.training.stage_state import EpochMetrics, StageState
+from miv.training.stage_state import CLEAR_AUROC, EpochMetrics, StageState
 
 CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
 
@@ -39,6 +39,7 @@ class Stage:
         frozen: whether the backbone is frozen.
         patience: number of epochs without improvement after which the stage ends.
         take: exact number of epochs, keeping the last; ``None`` chooses the best on ``validation``.
+        must_be_clear: whether an epoch must beat the start by a standard error of the AUROC to be kept.
         fits_start: whether scale, intercept and sharpness are first fitted to the train bags.
     """
 
@@ -48,6 +49,7 @@ class Stage:
     patience: int
     take: int | None = None
     fits_start: bool = False
+    must_be_clear: bool = False
 
     def epochs(self, config: TrainingConfig) -> int:
         """Maximum number of epochs for the settings of the stage."""
@@ -55,7 +57,7 @@ class Stage:
 
     def criterion(self, config: TrainingConfig) -> str:
         """The metric that selects the best epoch, for the settings of the stage."""
-        return CLEAR_AUROC if self.name == ALIGN else config.criterion
+        return CLEAR_AUROC if self.must_be_clear else config.criterion
 
     @property
     def keeps_last(self) -> bool:
