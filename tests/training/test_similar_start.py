@@ -12,7 +12,7 @@ from miv.inference.prediction import predict
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.similar import ScaledProduct
-from miv.training.similar_start import SHARPNESS, fit_start
+from miv.training.similar_start import SHARPER, SHARPNESS, fit_start
 
 PROMISED = ["baseline", "cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest"]
 CHANNELS = 32
@@ -75,7 +75,7 @@ def test_what_was_fitted_is_in_the_verifier_and_nothing_else_was_touched() -> No
     assert after["pooling.similarity.intercept"].item() == pytest.approx(fit.intercept)
     assert fit.sharpness is not None
     assert torch.equal(after["pooling.sharpness"], fit.sharpness)
-    assert any(float(fit.sharpness) == pytest.approx(sharp) for sharp in SHARPNESS)
+    assert any(float(fit.sharpness) == pytest.approx(sharp) for sharp in SHARPNESS + SHARPER)
     assert bool(fit.centre.any()) == bool(after["pooling.norm.centre"].any())
     answers = predict(verifier, train)
     loss = torch.nn.functional.binary_cross_entropy_with_logits(

@@ -239,7 +239,7 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given = {
             "pooling": self.pooling,
             "heads": self.heads,
-            "pooling_options": self.pooling_options or {},
+            "pooling_options": self.pooling_options or None,
             "backbone": "features",
             "max_epochs": self.max_epochs,
             "batch_size": self.batch_size,

@@ -3,19 +3,20 @@
 from dataclasses import dataclass
 from typing import Any
 
-from miv.backbones.features import unlike_scales
 from miv.backbones.hf_names import installed_sentence_encoder
 from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.poolings import POOLINGS
+from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime.cores import available_cores
 from miv.training.config import TrainingConfig
+from miv.training.standardising import gains_by_standardising
 
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map. On Omniglot
 # (6,000) and the twins (3,000 to 5,000), the descriptor was better, and took minutes instead of an hour.
 ENOUGH_TO_LEARN_FROM = 10_000
 FROM_NOTHING = ("hog_cnn", "compact_cnn")  # networks that start with random weights
-UNLIKE_SCALES = 10.0  # embeddings and descriptors reach 1 to 5, tables of measurements 100 and more
+FEW_CHANNELS = 64  # with fewer, a LayerNorm of each target loses too much of what tells them apart
 _LONGEST_MINUTES = 40.0  # of a contrast stage
 _IMAGES_A_SECOND = 900  # 28 × 28 images per second that one core can train on
 
@@ -70,10 +71,9 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     elif kind == "features":
         settings["align_epochs"] = 12
         words = "vectors unchanged"
-        times = unlike_scales(train.pool.values[train.used])
-        if times > UNLIKE_SCALES and "backbone_options" not in given:
+        if "backbone_options" not in given and gains_by_standardising(train):
             settings["backbone_options"] = {"standardise": True}
-            words = f"vectors, standardised because one channel varies {times:,.0f} times as much as the median one"
+            words = "vectors, standardised because the nearest target then tells the train bags apart better"
     elif kind == "text":
         settings |= {"backbone": _sentence_encoder(), "align_epochs": 12}
         words = f"texts with the frozen sentence encoder {settings['backbone']}"
@@ -86,6 +86,8 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     else:
         settings |= _contrast(train)
         words = f"images with a small network and a fixed descriptor (hog_cnn), {_told(train, settings | given)}"
+    if _wants_no_norm(train, given):
+        settings["pooling_options"] = {"norm": "none"}
     if given.get("start") == "paper":
         settings["align_epochs"] = 0  # the paper's norm has no map
     config = TrainingConfig().changed(settings | {"pooling": given.get("pooling", TrainingConfig.pooling)})
@@ -96,6 +98,12 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
             "nearest target; the cap poolings and baseline can."
         )
     return Choice(config, reason)
+
+
+def _wants_no_norm(train: ExemplarSet, given: dict[str, Any]) -> bool:
+    has_few = train.pool.kind == "features" and train.pool.values.shape[1] < FEW_CHANNELS
+    is_cap = issubclass(POOLINGS[given.get("pooling", TrainingConfig.pooling)].make, CrossAttentionPooling)
+    return has_few and is_cap and given.get("start") != "paper" and "norm" not in given.get("pooling_options", {})
 
 
 def _by_size(exemplars: int) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from miv.runtime.evaluation_mode import evaluating
 from miv.training.pilot import ENOUGH
 
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
+SHARPER = (64.0, 256.0, 1024.0)  # for fewer channels than this, whose scores lie close together
+_CHANNELS = 128
 MOST_EXEMPLARS = 1_500  # enough to fit three numbers; some poolings are slow
 _TOGETHER = 512  # exemplars
 _ROUNDING = 1e-6  # smaller differences between products are rounding errors
@@ -94,7 +96,8 @@ def fit_start(
         return None
     own, own_sharpness = pooling.norm.centre.clone(), _sharpness(pooling)
     centres = (torch.zeros_like(own), _mean_direction(train, features).to(own))
-    sharps = [None] if own_sharpness is None else [torch.full_like(own_sharpness, sharp) for sharp in SHARPNESS]
+    grid = SHARPNESS if pooling.channels >= _CHANNELS else SHARPNESS + SHARPER
+    sharps = [None] if own_sharpness is None else [torch.full_like(own_sharpness, sharp) for sharp in grid]
     with evaluating(verifier), torch.no_grad():
         rivals = [] if only_scale else [_fits(pooling, some, features, centre, sharps) for centre in centres]
         if only_scale or not (_is_one_of(own, centres) and _is_one_of(own_sharpness, sharps)):
