@@ -19,7 +19,7 @@ import numpy as np
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import NAME, FileEntry, Manifest
 from miv.errors import MIVError
-from miv.io.whole_files import refuse_current_folder, said_plainly, sha256_of, whole_folder
+from miv.io.whole_files import bring_back, refuse_current_folder, said_plainly, sha256_of, whole_folder
 
 if TYPE_CHECKING:
     from miv.data.exemplar_set import ExemplarSet
@@ -88,6 +88,7 @@ def load_set(make: type["ExemplarSet"], folder: Path, *, verify: bool = False) -
     """Open and check a saved set; with ``verify``, also check every value of a mapped pool."""
     from miv.data import parquet_columns  # imported only here because it needs pyarrow
 
+    bring_back(folder)
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected a folder written by `miv data` or ExemplarSet.save.")
     manifest = Manifest.read(folder)
@@ -113,12 +114,14 @@ def load_set(make: type["ExemplarSet"], folder: Path, *, verify: bool = False) -
 
 def is_set(folder: Path) -> bool:
     """Whether a folder looks like a saved set."""
+    bring_back(folder)
     return (folder / NAME).is_file()
 
 
 def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] = ()) -> None:
     """Raise an error if the folder contains anything but a set, or a set without ``overwrite``."""
     with said_plainly(folder):
+        bring_back(folder)
         _refuse_to_destroy(folder, overwrite=overwrite, splits=splits)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from miv.data.exemplar_set import ExemplarSet
 from miv.data.set_folder import is_set, refuse_to_destroy, write_set
 from miv.errors import MIVError, unknown_name
-from miv.io.whole_files import whole_folder
+from miv.io.whole_files import bring_back, whole_folder
 
 SPLITS = ("train", "validation", "test")
 
@@ -49,6 +49,7 @@ def save_splits(
 def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
     """Open the existing splits of a folder, in the order train, validation, test."""
     folder = Path(folder)
+    bring_back(folder)
     found = [split for split in SPLITS if (folder / split).is_dir()]
     if not found:
         if is_set(folder):

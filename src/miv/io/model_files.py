@@ -11,7 +11,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from miv.errors import MIVError
+from miv.io.files_together import finish_replacing
 from miv.io.json_files import read_json_object
+from miv.io.whole_files import bring_back
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
@@ -23,14 +25,20 @@ _MOST_UNSAVED_BYTES = 100_000_000
 
 
 def find_verifier(folder: Path) -> Path:
-    """The verifier folder: the final verifier of a ``miv train`` run, or the folder itself."""
+    """The verifier folder: the final verifier of a ``miv train`` run, or the folder itself.
+
+    If a process was killed while it replaced the verifier, this finishes its work, or brings the older verifier back.
+    """
     if not (folder / RUN_NAME).is_file():
+        finish_replacing(folder)
         return folder
+    bring_back(folder / VERIFIER_NAME)
     if not (folder / VERIFIER_NAME).is_dir():
         raise MIVError(
             f"{folder} is an unfinished run without {VERIFIER_NAME}/. Resume it "
             "(miv train … --resume), or load its best verifier so far from checkpoints/<stage>/best."
         )
+    finish_replacing(folder / VERIFIER_NAME)
     return folder / VERIFIER_NAME
 
 

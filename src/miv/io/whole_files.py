@@ -3,15 +3,14 @@
 import hashlib
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from miv.errors import MIVError
+from miv.io.exchange import exchange
+from miv.io.temporary_names import OLD, PART, name_beneath, new_file, new_folder, remove_tree, siblings, with_ending
 
-SAVING = ".saving-"  # prefix of temporary folders
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # numpy's only message for a full disk
 
 
@@ -20,27 +19,54 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty temporary folder to fill; if the block succeeds, it replaces ``folder``.
 
     If anything fails in the block (a full disk, Ctrl-C), the temporary folder is removed and the old
-    ``folder`` stays unchanged. An older folder is moved aside and removed only when the new one is in place;
-    the caller decides beforehand whether it may be replaced.
+    ``folder`` stays unchanged. An older folder is exchanged for the new one in one step, then removed; the caller
+    decides beforehand whether it may be replaced. If the system cannot exchange folders, the older one is moved aside
+    first; after a kill between the two renames, ``bring_back`` returns it.
     """
     with said_plainly(folder):
         refuse_current_folder(folder)
         folder = _resolved(folder)  # a path through the folder itself breaks when it is moved
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+        temporary = new_folder(folder)
         try:
-            make_ordinary(temporary)  # mkdtemp creates it private
             yield temporary
-            _flush_tree(temporary)
+            flush_tree(temporary)
             _put_in_place(temporary, folder)
         except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
+            remove_tree(temporary)
             raise
 
 
-def make_ordinary(path: Path) -> None:
-    """Make files that a library created as private readable by others, as far as the umask allows."""
-    path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
+def bring_back(folder: Path) -> None:
+    """Return an older folder that a killed process moved aside and did not replace; otherwise do nothing."""
+    try:
+        folder = _resolved(folder)
+    except (OSError, ValueError):  # not a valid path
+        return
+    if os.path.lexists(folder):
+        return
+    for aside in siblings(folder, OLD):
+        # Without the new folder, the replacement was complete, and someone removed the folder later.
+        if with_ending(aside, PART).is_dir() and (aside / folder.name).is_dir():
+            with suppress(OSError):  # another process brought it back, or the disk is read-only
+                (aside / folder.name).rename(folder)
+                aside.rmdir()
+            return
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a killed process left incomplete below a folder; no other process may be writing there.
+
+    Only names that ``whole_folder``, ``whole_file`` and ``files_together`` make are removed.
+    """
+    for parent, folders, files in os.walk(folder):  # does not follow links
+        for name in [name for name in folders if name_beneath(name, OLD)]:
+            bring_back(Path(parent) / str(name_beneath(name, OLD)))
+        for name in [name for name in folders if name_beneath(name, OLD) or name_beneath(name, PART)]:
+            folders.remove(name)
+            remove_tree(Path(parent) / name)
+        for name in [name for name in files if name_beneath(name, PART)]:
+            (Path(parent) / name).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -49,12 +75,12 @@ def whole_file(path: Path) -> Iterator[Path]:
     with said_plainly(path):
         path = _resolved(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+        temporary = new_file(path)
         try:
             yield temporary
-            _flush(temporary)
+            flush(temporary)
             temporary.replace(path)
-            _flush(path.parent)
+            flush(path.parent)
         except BaseException:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
@@ -70,14 +96,13 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
             raise MIVError(f"{path} already exists. Choose another name, or use --overwrite.")
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove partial files of a killed process from a folder; no other process may be writing there."""
-    found = [path for pattern in (".*.part", ".*.old", f"{SAVING}*") for path in folder.rglob(pattern)]
-    for path in found:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+def refuse_existing_in(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
+    """Raise an error before the work if a folder for output is a file, or has one of these files already."""
+    with said_plainly(folder):
+        if folder.exists() and not folder.is_dir():
+            raise MIVError(f"{folder} is a file. Expected a folder.")
+    for name in names:
+        refuse_existing(folder / name, overwrite=overwrite)
 
 
 def sha256_of(path: Path) -> str:
@@ -121,30 +146,39 @@ def _resolved(path: Path) -> Path:
 def _put_in_place(new: Path, folder: Path) -> None:
     if not folder.exists():
         new.rename(folder)
+    elif exchange(new, folder):
+        remove_tree(new)  # now the older one
     else:
-        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".old", dir=folder.parent))
-        older = aside / folder.name
-        try:
-            folder.rename(older)
-            new.rename(folder)
-        except BaseException:
-            if older.exists() and not folder.exists():
-                older.rename(folder)
-            raise
-        finally:
-            if folder.exists():
-                shutil.rmtree(aside, ignore_errors=True)
-    _flush(folder.parent)
+        _rename_twice(new, folder)
+    flush(folder.parent)
 
 
-def _flush_tree(folder: Path) -> None:
+def _rename_twice(new: Path, folder: Path) -> None:
+    aside = with_ending(new, OLD)
+    aside.mkdir()
+    older = aside / folder.name
+    try:
+        folder.rename(older)
+        new.rename(folder)
+    except BaseException:
+        if older.exists() and not folder.exists():
+            older.rename(folder)
+        with suppress(OSError):  # it stays if it still holds the older folder
+            aside.rmdir()
+        raise
+    remove_tree(aside)
+
+
+def flush_tree(folder: Path) -> None:
+    """Write everything in a folder to the disk."""
     for parent, _, names in os.walk(folder):
         for name in names:
-            _flush(Path(parent) / name)
-        _flush(Path(parent))
+            flush(Path(parent) / name)
+        flush(Path(parent))
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
     if os.name == "nt":  # Windows cannot open folders, and files only for writing
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -152,9 +186,3 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _umask() -> int:
-    current = os.umask(0o022)  # the umask can only be read by setting it
-    os.umask(current)
-    return current

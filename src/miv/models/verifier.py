@@ -1,6 +1,5 @@
 """The verifier: backbone → LayerNorm → pooling → similarity → logit."""
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from miv.errors import MIVError
 from miv.inference.given_instances import ALONE
 from miv.inference.verdict import Asked, Verdict, Verdicts
 from miv.inference.verifying import verify_many
+from miv.io.files_together import files_together
 from miv.io.image_files import Fit
 from miv.io.model_files import (
     CONFIG_NAME,
@@ -26,7 +26,7 @@ from miv.io.model_files import (
     read_config,
     read_weights,
 )
-from miv.io.whole_files import SAVING, make_ordinary
+from miv.io.temporary_names import make_ordinary
 from miv.models.devices import checked_device
 from miv.models.hub import download, download_if_there, is_folder
 from miv.models.shipped import shipped_folder
@@ -210,21 +210,19 @@ class Verifier(
         return verify_many(self, queries, bags, resize, witnesses, progress)
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
-        """Save ``config.json``, ``model.safetensors`` and the files of the backbone to a folder, each atomically."""
+        """Save ``config.json``, ``model.safetensors`` and the files of the backbone to a folder, all or none of them.
+
+        Other files in the folder stay, also a model card (``README.md``).
+        """
         folder = Path(save_directory)
         if folder.exists() and not folder.is_dir():
             raise MIVError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
         check_can_be_saved(self.backbone, self.pooling, self.configuration)
-        folder.mkdir(parents=True, exist_ok=True)
         if options.get("push_to_hub"):
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
-        with tempfile.TemporaryDirectory(dir=folder, prefix=SAVING) as temporary:
+        # An existing operating point belongs to the previous verifier.
+        with files_together(folder, keep=["README.md"], remove=[OPERATING_POINT_NAME]) as temporary:
             result: str | None = super().save_pretrained(temporary, **options)
-            if self.operating_point.is_default:  # an existing file belongs to the previous verifier
-                (folder / OPERATING_POINT_NAME).unlink(missing_ok=True)
-            for file in Path(temporary).iterdir():
-                if file.name != "README.md" or not (folder / "README.md").exists():  # keep an existing card
-                    file.replace(folder / file.name)
         return result
 
     def _save_pretrained(self, save_directory: Path) -> None:

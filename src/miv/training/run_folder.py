@@ -23,7 +23,7 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.io.json_files import read_json_object, write_json
 from miv.io.model_files import RUN_NAME, VERIFIER_NAME
-from miv.io.whole_files import remove_unfinished
+from miv.io.whole_files import bring_back, remove_unfinished
 from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"
@@ -200,6 +200,8 @@ class RunFolder:
 def refuse_unfinished(path: Path) -> None:
     """Raise an error for an unfinished run, with the command that resumes it."""
     run = RunFolder(path)
+    if run.exists():
+        bring_back(run.verifier)
     if run.exists() and not run.verifier.is_dir():
         raise MIVError(f"The run {path} is not finished. Resume it: {run.command_to_resume()}")
 

@@ -8,6 +8,7 @@ from typing import Any
 from miv.data import SPLITS, ExemplarSet, load_split, load_splits
 from miv.data.holding_out import hold_out
 from miv.errors import MIVError, unknown_name
+from miv.io.whole_files import bring_back
 from miv.runtime.progress import Progress
 from miv.tasks import build_once, list_tasks
 
@@ -35,6 +36,8 @@ def open_splits(
         validation_fraction: share of one set that becomes ``validation``.
         seed: of what is held out.
     """
+    if isinstance(given, str | PathLike):
+        bring_back(Path(given))
     is_task = isinstance(given, str) and not Path(given).is_dir()
     if task_options and not is_task:
         named = "This is" if isinstance(given, ExemplarSet | Mapping) else f"{given} is a folder of splits,"
