@@ -14,7 +14,16 @@ class MIVWarning(UserWarning):
 
 
 class StoppedByUser(MIVError):  # noqa: N818 - nothing went wrong
-    """Ctrl-C: finished work is saved, and the same command resumes."""
+    """Ctrl-C or SIGTERM: finished work is saved, and the same command resumes.
+
+    Args:
+        message: what was saved, and how to resume.
+        exit_code: the code to exit with: 130 for Ctrl-C, 143 for SIGTERM.
+    """
+
+    def __init__(self, message: str = "", exit_code: int = 130) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 def unknown_name(what: str, given: str, known: Iterable[str]) -> MIVError:

@@ -173,7 +173,8 @@ def test_inspect_says_what_it_expected(miv: Run, tmp_path: Path, name: str) -> N
     assert "Expected a folder written by `miv data`" in err
 
 
-def test_ctrl_c_stops_without_a_trace(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_stops_without_a_trace(tmp_path: Path, number: int, code: int) -> None:
     """A real process and a real signal, half-way through writing the pool."""
     script = f"""
 import sys, time, numpy as np
@@ -200,9 +201,9 @@ main()
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "writing\n"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=20)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
 

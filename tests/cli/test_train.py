@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from miv.cli.app import app
+from miv.cli.app import app, main
 from miv.data import save_splits
 from miv.errors import MIVError
 from miv.training.config import TrainingConfig
@@ -213,14 +213,31 @@ def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) ->
     assert not Path("r").exists()
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stop_outside_the_stages_says_how_to_go_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, code: int
+) -> None:
+    flags = ["--out", "run", "--max-epochs", "1", "--align-epochs", "0", "--threads", "1"]
+    with monkeypatch.context() as patched:
+        patched.setattr("miv.training.run.evaluate", lambda *_: os.kill(os.getpid(), number))
+        patched.setattr(sys, "argv", ["miv", "train", "data", *flags])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert ended.value.code == code
+    assert "Stopped. Resume with the same command and --resume." in capsys.readouterr().err
+    assert "test: 400 exemplars" in run("train", "data", *flags, "--resume", "--no-reference")
+
+
 @pytest.mark.slow
-def test_ctrl_c_saves_and_says_how_to_go_on(folder: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_saves_and_says_how_to_go_on(folder: Path, number: int, code: int) -> None:
     command = [sys.executable, "-m", "miv", "train", "data", "--out", "run", "--batch-size", "2", "--threads", "1"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ})
     while not Path("run/checkpoints/frozen/last.ckpt").exists():
         time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, messages = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
+    assert "everything is saved" in messages
     assert "--resume" in messages
     assert "Traceback" not in messages

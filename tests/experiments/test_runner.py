@@ -86,6 +86,30 @@ def test_a_process_that_is_killed_is_a_failure(
     assert failure.reason == "ended by signal 9"
 
 
+@pytest.mark.parametrize("code", [130, 143])
+def test_a_cell_that_was_stopped_is_not_done_and_stops_the_others(
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    pretend(job_of(), places, tmp_path, monkeypatch, baseline=f"import sys; sys.exit({code})")
+    with pytest.raises(StoppedByUser, match="Run the same command to resume") as stopped:
+        run_jobs([job_of()], places, 1, print)
+    assert stopped.value.exit_code == code
+    assert find_result(job_of(), places.results) is None
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_worker_that_is_stopped_says_so_with_its_exit_code(
+    places: JobFolders, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    def stop(*_: object) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    monkeypatch.setattr(worker, "compute", stop)
+    [document] = [json.loads(worker.command(job_of(), places, 1)[-1])]
+    assert worker.main(document) == code
+
+
 def test_ctrl_c_tells_the_cells_to_save_and_stop(
     places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,13 +126,16 @@ def test_ctrl_c_tells_the_cells_to_save_and_stop(
     def stop_when_ready() -> None:
         while not (tmp_path / "ready.txt").exists():
             time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(2):  # as `timeout` sends it
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.05)
 
     thread = threading.Thread(target=stop_when_ready)
     thread.start()
-    with pytest.raises(StoppedByUser, match="Run the same command to resume"):
+    with pytest.raises(StoppedByUser, match="Run the same command to resume") as stopped:
         run_jobs([job_of()], places, 1, print)
     thread.join()
+    assert stopped.value.exit_code == 143
     assert saved.exists()
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 

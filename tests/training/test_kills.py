@@ -87,27 +87,39 @@ def test_a_run_killed_at_ten_random_moments_goes_on(images_run: Path, tmp_path: 
     assert kills == 10
 
 
-def press_ctrl_c(patched: pytest.MonkeyPatch, step: int, times: int = 1) -> None:
+def press_ctrl_c(patched: pytest.MonkeyPatch, step: int, *signals: int) -> None:
     steps = 0
     before = keeper.Keeper.on_train_batch_start
 
     def press(self: keeper.Keeper, *arguments: object) -> None:
         nonlocal steps
         steps += 1
-        for _ in range(times if steps == step else 0):
-            os.kill(os.getpid(), signal.SIGINT)
+        for number in (signals or [signal.SIGINT]) if steps == step else []:
+            os.kill(os.getpid(), number)
         before(self, *arguments)  # type: ignore[arg-type]
 
     patched.setattr(keeper.Keeper, "on_train_batch_start", press)
 
 
+@pytest.mark.parametrize(
+    ("signals", "code"),
+    [
+        ([signal.SIGINT], 130),
+        ([signal.SIGTERM], 143),
+        ([signal.SIGTERM, signal.SIGTERM], 143),  # as `timeout` sends it
+        ([signal.SIGTERM, signal.SIGINT], 143),  # to a worker of `miv reproduce`, by a scheduler and by its parent
+    ],
+)
 def test_a_stop_within_an_epoch_is_saved_and_gone_on_from(
-    images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signals: list[int], code: int
 ) -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with monkeypatch.context() as patched:
-        press_ctrl_c(patched, step=7)  # of four an epoch
-        with pytest.raises(StoppedByUser, match=r"everything is saved.*--resume"):
+        press_ctrl_c(patched, 7, *signals)  # of four steps an epoch
+        with pytest.raises(StoppedByUser, match=r"everything is saved.*--resume") as stopped:
             run_tiny("image", tmp_path / "run")
+    assert stopped.value.exit_code == code
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
     assert (len(state["history"]), state["step"]) == (1, 2)
     assert state["loss_sum"] > 0
@@ -117,7 +129,7 @@ def test_a_stop_within_an_epoch_is_saved_and_gone_on_from(
 
 def test_a_second_ctrl_c_stops_at_once(images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        press_ctrl_c(patched, step=7, times=2)
+        press_ctrl_c(patched, 7, signal.SIGINT, signal.SIGINT)
         with pytest.raises(StoppedByUser, match=r"since the last save.*--resume"):
             run_tiny("image", tmp_path / "run")
     state = torch.load(tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt", weights_only=True)["stage"]
@@ -126,15 +138,16 @@ def test_a_second_ctrl_c_stops_at_once(images_run: Path, tmp_path: Path, monkeyp
     assert_same_run(images_run, tmp_path / "run")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_at_the_end_of_a_stage_leaves_the_next_alone(
-    images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    images_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     before = keeper.Keeper.on_train_epoch_end
 
     def press(self: keeper.Keeper, trainer: Trainer, module: object) -> None:
         before(self, trainer, module)
         if trainer.should_stop:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     with monkeypatch.context() as patched:
         patched.setattr(keeper.Keeper, "on_train_epoch_end", press)

@@ -12,6 +12,7 @@ import typer
 from miv import __version__
 from miv.errors import MIVError, MIVWarning
 from miv.io.json_files import json_text
+from miv.runtime.stopping import CTRL_C, Terminated, raising_on_terminate
 
 app = typer.Typer(
     name="miv",
@@ -66,9 +67,9 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 def main() -> None:
-    """Run a command; an error becomes one message and exit code 1, Ctrl-C exit code 130."""
+    """Run a command; an error becomes one message and exit code 1, Ctrl-C exit code 130, SIGTERM 143."""
     try:
-        with _warnings_in_one_line():
+        with _warnings_in_one_line(), raising_on_terminate():
             app()
     except MIVError as error:
         print(f"Error: {error}", file=sys.stderr)
@@ -82,4 +83,7 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(CTRL_C)
+    except Terminated:
+        print("Stopped by SIGTERM.", file=sys.stderr)
+        raise

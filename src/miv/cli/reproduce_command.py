@@ -170,7 +170,7 @@ def _compute(jobs: "list[Job]", places: "JobFolders", parallel: int | None, ray:
             failures = run_on_ray(jobs, places, ray, say_on_error_stream, parallel)
     except StoppedByUser as stopped:
         typer.echo(str(stopped), err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(stopped.exit_code) from None
     if failures:
         listing = "\n".join(f"  {failure.job}: {failure.reason}\n    log: {failure.log}" for failure in failures)
         raise MIVError(f"{len(failures)} of {len(jobs)} cells failed; the others are done.\n{listing}")

@@ -58,7 +58,7 @@ def train(
     """Train a verifier and evaluate it on validation and test.
 
     DATA is a folder of splits written by `miv data`, or a task such as digits-twin or qmnist. The sets of a task are
-    built first, or read from the cache. After Ctrl-C or a kill, --resume continues the run.
+    built first, or read from the cache. After Ctrl-C, SIGTERM or a kill, --resume continues the run.
 
     Example: miv train qmnist --raw data/qmnist --pooling cap_dba_l2 --out runs/dba
 
@@ -68,7 +68,9 @@ def train(
     from miv.reference.beside import figures_of, rows_beside
     from miv.reference.reference_table import print_table
     from miv.runtime.memory import keep_memory
+    from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
     from miv.training.machine import is_first_process
+    from miv.training.run_folder import RunFolder
     from miv.workflows.train_workflow import train as train_verifier
 
     keep_memory()
@@ -92,7 +94,11 @@ def train(
         )
     except StoppedByUser as stopped:
         typer.echo(str(stopped), err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(stopped.exit_code) from None
+    except (KeyboardInterrupt, Terminated) as stopped:  # before, between or after the stages
+        if RunFolder(out).exists():
+            typer.echo("Stopped. Resume with the same command and --resume.", err=True)
+        raise typer.Exit(TERMINATED if isinstance(stopped, Terminated) else CTRL_C) from None
     if not is_first_process():
         return
     if json:

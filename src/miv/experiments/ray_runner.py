@@ -19,6 +19,7 @@ from miv.experiments.outcomes import Failure, Say, report_done, report_failure, 
 from miv.experiments.results import write_result
 from miv.runtime.memory import keep_memory
 from miv.runtime.progress import RichProgress
+from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
 from miv.training.run import set_threads
 
 LOCAL = "local"  # as an address: this machine alone
@@ -111,10 +112,11 @@ def _run(
                     failures.append(report_failure(job, reason, places.work, clock, say))
                 else:
                     report_done(job, places.results, 0.0, clock, say)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated) as stop:
         for task in tasks:
             ray.cancel(task, force=True)
-        raise StoppedByUser("Stopped; finished cells are kept. Run the same command to resume.") from None
+        code = TERMINATED if isinstance(stop, Terminated) else CTRL_C
+        raise StoppedByUser("Stopped; finished cells are kept. Run the same command to resume.", code) from None
     return failures
 
 

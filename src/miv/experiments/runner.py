@@ -16,8 +16,9 @@ from miv.experiments.clock import Clock
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.outcomes import Failure, Say, report_done, report_failure, split_jobs
 from miv.experiments.results import find_result
-from miv.experiments.worker import BUSY, DONE, STOPPED, command
+from miv.experiments.worker import BUSY, DONE, command
 from miv.runtime.cores import available_cores
+from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated, raising_on_terminate
 
 _LOOK_SECONDS = 0.2  # between looks at the processes
 _BUSY_SECONDS = 5.0  # between looks at cells that another command computes
@@ -29,10 +30,11 @@ class _Running:
     began: float
 
 
+@raising_on_terminate()
 def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -> list[Failure]:
     """Compute the missing cells, ``parallel`` at a time, and return the failures.
 
-    With Ctrl-C each training saves after the current step; the same call resumes from there, also after a kill.
+    With Ctrl-C or SIGTERM each training saves after the current step; the same call resumes from there, also after a kill.
     It waits for cells that another command computes.
     """
     done, waiting = split_jobs(jobs, places.results)
@@ -44,7 +46,6 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
     running: dict[Job, _Running] = {}
     failures: list[Failure] = []
     looked: dict[str, float] = {}  # when a busy cell was last looked at
-    signal_before = _raise_on_terminate()
     try:
         while waiting or running:
             while len(running) < parallel and (job := _next(waiting, running, places.work, looked, say)):
@@ -63,19 +64,20 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
                     waiting.append(job)
                 elif code == DONE:
                     report_done(job, places.results, seconds, clock, say)
-                elif code in (STOPPED, -signal.SIGINT):
+                elif code in (CTRL_C, -signal.SIGINT):
                     raise KeyboardInterrupt
+                elif code in (TERMINATED, -signal.SIGTERM):
+                    raise Terminated
                 else:
                     reason = _last_words(job.log(places.work), code)
                     failures.append(report_failure(job, reason, places.work, clock, say))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated) as stop:
         _stop(running, say)
-        raise StoppedByUser("Stopped; everything is saved. Run the same command to resume.") from None
+        code = TERMINATED if isinstance(stop, Terminated) else CTRL_C
+        raise StoppedByUser("Stopped; everything is saved. Run the same command to resume.", code) from None
     except BaseException:
         _stop(running, say)
         raise
-    finally:
-        signal.signal(signal.SIGTERM, signal_before)
     return failures
 
 
@@ -160,10 +162,3 @@ def _stop(running: dict[Job, _Running], say: Say) -> None:
     except KeyboardInterrupt:
         for process in processes:
             process.kill()
-
-
-def _raise_on_terminate() -> "signal._HANDLER":
-    def stop(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    return signal.signal(signal.SIGTERM, stop)

@@ -14,9 +14,10 @@ from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.results import find_result, write_result
 from miv.runtime.memory import keep_memory
 from miv.runtime.progress import RichProgress
+from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated, raising_on_terminate
 from miv.training.run import set_threads
 
-DONE, FAILED, BUSY, STOPPED = 0, 1, 75, 130  # exit codes
+DONE, FAILED, BUSY = 0, 1, 75  # exit codes, besides CTRL_C and TERMINATED
 
 
 def command(job: Job, places: JobFolders, threads: int) -> list[str]:
@@ -35,7 +36,7 @@ def main(document: dict[str, Any]) -> int:
     lock = job.lock(places.work)
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(lock, timeout=0):
+        with raising_on_terminate(), FileLock(lock, timeout=0):
             if find_result(job, places.results) is not None:
                 return DONE
             return _compute(job, places, document["threads"])
@@ -46,7 +47,9 @@ def main(document: dict[str, Any]) -> int:
         print(f"Error: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
-        return STOPPED
+        return CTRL_C
+    except Terminated:
+        return TERMINATED
 
 
 def _compute(job: Job, places: JobFolders, threads: int) -> int:
@@ -56,7 +59,7 @@ def _compute(job: Job, places: JobFolders, threads: int) -> int:
         files = compute(job, places, RichProgress())
     except StoppedByUser as stopped:
         print(stopped, file=sys.stderr)
-        return STOPPED
+        return stopped.exit_code
     write_result(job, places.results, files)
     return DONE
 

@@ -25,6 +25,7 @@ from miv.inference.verdict import Asked, Verdicts
 from miv.integrations.on_instances import OnInstances
 from miv.integrations.pairs import exemplar_set, queries_and_bags, with_weights
 from miv.models.verifier import Verifier
+from miv.runtime.stopping import interruption_of
 
 __all__ = ["MIVClassifier", "OnInstances"]
 
@@ -230,8 +231,8 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             run = Path(folder) / "run"
             try:
                 train(sets, config, run, Machine(Path(folder) / "cache", quiet=not self.verbose))
-            except StoppedByUser:  # there is no run to resume
-                raise KeyboardInterrupt from None
+            except StoppedByUser as stopped:  # there is no run to resume
+                raise interruption_of(stopped) from None
             return Verifier.from_pretrained(run)
 
     def _given(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import csv
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,9 +11,11 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from miv.io.whole_files import whole_file
 from miv.runtime.processes import ProcessShare
+from miv.runtime.stopping import CTRL_C, TERMINATED
 from miv.training.lightning_parts import Checkpoint, Trainer
 from miv.training.stage_state import StageState
 
@@ -34,23 +37,25 @@ class Keeper(Checkpoint):
         self.epochs = epochs
         self.patience = patience
         self.write_metrics = metrics
-        self._asked = False
+        self._interrupts = 0
+        self._terminated = False
         self._saved = time.monotonic()
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
         """Save the start if it is a candidate for the best epoch."""
+        self._listen_for_terminate()  # Lightning has just registered a handler that ends with code 0, without saving
         if module.measure_start() and trainer.is_global_zero:
             module.verifier.save_pretrained(self.folder / BEST)
 
     def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
         """Save between two steps when due."""
         due = time.monotonic() - self._saved > SAVE_SECONDS and trainer.is_global_zero
-        asked, save = ProcessShare.of_this_process().sum(np.array([self._asked, self._asked or due], np.int64))
-        if save:  # all processes agree
+        interrupted, terminated, is_due = self._summed(due)
+        if interrupted or terminated or is_due:  # all processes agree
             module.settle()
             self._save(trainer)
-        if asked:
-            raise Stopped(SAVED)
+        if interrupted or terminated:
+            raise Stopped(SAVED, TERMINATED if terminated else CTRL_C)
 
     def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
         """Save; Lightning calls this after the module has measured the epoch, as for every ``Checkpoint``."""
@@ -75,27 +80,40 @@ class Keeper(Checkpoint):
 
     def stop_if_asked(self) -> None:
         """Stop at a point where everything is saved; a request on one process stops all."""
-        if ProcessShare.of_this_process().sum(np.array(self._asked, np.int64)):
-            raise Stopped(SAVED)
+        interrupted, terminated, _ = self._summed(False)
+        if interrupted or terminated:
+            raise Stopped(SAVED, TERMINATED if terminated else CTRL_C)
+
+    def _summed(self, due: bool) -> NDArray[np.int64]:
+        """How many processes were interrupted and terminated, and for how many a save is due."""
+        return ProcessShare.of_this_process().sum(np.array([self._interrupts, self._terminated, due], np.int64))
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Stop after the current step on the first Ctrl-C, and immediately on the second."""
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            if self._asked:
-                raise Stopped("; steps since the last save will be repeated")
-            self._asked = True
-
-        try:
-            before = signal.signal(signal.SIGINT, ask)
-        except ValueError:  # not the main thread: signals are up to the caller
+        """Stop after the current step on SIGTERM and on the first Ctrl-C, and immediately on the second Ctrl-C."""
+        if threading.current_thread() is not threading.main_thread():  # signals are up to the caller
             yield
             return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
+            signal.signal(signal.SIGINT, self._interrupt)
+            self._listen_for_terminate()
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _listen_for_terminate(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._terminate)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._interrupts += 1
+        if self._interrupts > 1:
+            raise Stopped("; steps since the last save will be repeated", CTRL_C)
+
+    def _terminate(self, number: int, frame: FrameType | None) -> None:
+        self._terminated = True  # a second one changes nothing: `timeout` sends two, and SIGKILL follows anyway
 
 
 class Stopped(BaseException):
@@ -104,6 +122,10 @@ class Stopped(BaseException):
     Not a ``KeyboardInterrupt``, on which Lightning exits with code 1, and not an ``Exception``, because it may
     be raised anywhere and no library may catch it as its own error.
     """
+
+    def __init__(self, saved: str, exit_code: int) -> None:
+        super().__init__(saved)
+        self.exit_code = exit_code
 
 
 def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:

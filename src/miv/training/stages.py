@@ -133,7 +133,8 @@ def _go_on(
     except Stopped as stopped:
         raise StoppedByUser(
             f"Stopped in stage {stage.name!r}, epoch {epochs_before + module.state.epoch + 1}{stopped}. "
-            "Resume with the same command and --resume."
+            "Resume with the same command and --resume.",
+            stopped.exit_code,
         ) from None
     trainer.strategy.barrier()
     return module.state

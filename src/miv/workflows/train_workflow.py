@@ -16,6 +16,7 @@ from miv.io.cache_folder import cache_folder
 from miv.reference.model_card import write_card
 from miv.reference.of_run import reference_of_run
 from miv.runtime.progress import RichProgress, SilentProgress
+from miv.runtime.stopping import interruption_of
 from miv.training.auto import HEAD, choose
 from miv.training.config import TrainingConfig, read_settings
 from miv.training.earlier_verifier import EarlierVerifier
@@ -138,7 +139,7 @@ def train(
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, StoppedByUser):  # there is no run to continue
-                raise KeyboardInterrupt from None
+                raise interruption_of(error) from None
         raise
     done = TrainingRun(folder, chosen, evaluations, plain, reason)
     if out is None:
