@@ -111,6 +111,8 @@ def _run_or_die(kind: str, out: Path, die_at: str, settings: dict[str, object]) 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Keeper, "_save", die_around_checkpoint)
         patched.setattr(Verifier, "_save_pretrained", die_in_final_verifier)
+        if die_at == "begin":  # config.json is written, run.json is not
+            patched.setattr("miv.training.run_folder._versions", lambda: os._exit(KILLED))
         if die_at == "finish":
             patched.setattr(RunFolder, "finish", lambda *_: os._exit(KILLED))
         run_tiny(kind, out, **settings)

@@ -34,8 +34,8 @@ class _Running:
 def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -> list[Failure]:
     """Compute the missing cells, ``parallel`` at a time, and return the failures.
 
-    With Ctrl-C or SIGTERM each training saves after the current step; the same call resumes from there, also after a kill.
-    It waits for cells that another command computes.
+    With Ctrl-C or SIGTERM each training saves after the current step; the same call resumes from there, also after a
+    kill. It waits for cells that another command computes.
     """
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:

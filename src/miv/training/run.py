@@ -1,7 +1,7 @@
 """A complete training run: its stages in order, and the files it saves."""
 
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from miv.training.keeper import BEST, LAST
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.pilot import ENOUGH, can_divide, halves
 from miv.training.run_folder import RunFolder
+from miv.training.run_lock import locked
 from miv.training.similar_start import fit_start
 from miv.training.stage_module import SplitFeatures
 from miv.training.stage_state import START, StageState
@@ -57,6 +58,7 @@ def train(
     start_from: str | Path | EarlierVerifier | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    held: ExitStack | None = None,
 ) -> dict[str, Evaluation]:
     """Train on ``train`` and ``validation``, and evaluate the best weights on every other split and ``validation``.
 
@@ -72,7 +74,26 @@ def train(
             from this verifier. By default weights are random, or those of a pretrained backbone.
         resume: resume the run in ``out``, or start it if there is none.
         progress: receives the progress of embedding.
+        held: keeps the lock on the folder of the run; by default the lock ends with this call.
     """
+    with ExitStack() as until_return:
+        lock, progress = held or until_return, progress or SilentProgress()
+        return _train(sets, config, out, machine, lock, data, data_options or {}, start_from, resume, progress)
+
+
+def _train(
+    sets: dict[str, ExemplarSet],
+    config: TrainingConfig,
+    out: Path,
+    machine: Machine,
+    held: ExitStack,
+    data: str,
+    data_options: dict[str, Any],
+    start_from: str | Path | EarlierVerifier | None,
+    resume: bool,
+    progress: Progress,
+) -> dict[str, Evaluation]:
+    """Train; the lock on the folder of the run is entered into ``held``."""
     for split in ("train", "validation"):
         if split not in sets:
             raise MIVError(f"The split {split!r} is missing. Training needs train and validation.")
@@ -107,8 +128,9 @@ def train(
     if is_first_process():  # features may come from the cache, and a stage that embeds in batches does not report them
         warn_of_cut_texts(verifier.backbone, [exemplars.pool for exemplars in sets.values()])
     if is_first_process():  # not earlier: invalid settings must leave no files behind
-        run.begin_or_go_on(config, sets, data, data_options or {}, started)
-    progress = progress or SilentProgress()
+        held.enter_context(locked(run.path))
+        run.check(config, sets, data, started, resume=resume)  # another process may have begun in the meantime
+        run.begin_or_go_on(config, sets, data, data_options, started)
     if run.is_done():
         cache = machine.cache if run.read().get("best", {}).get("stage") == FROZEN else None
         return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)

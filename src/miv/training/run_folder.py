@@ -8,6 +8,7 @@
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its predictions and metrics.
 - ``reference.json``: scores of simple methods on the same features, from ``miv train``.
 - ``curves/``: plots of metrics by epoch, ROC and precision-recall, from ``miv train``.
+- ``.lock``: held while a training runs.
 """
 
 import json
@@ -23,10 +24,12 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.io.json_files import read_json_object, write_json
 from miv.io.model_files import RUN_NAME, VERIFIER_NAME
+from miv.io.temporary_names import PART, name_beneath
 from miv.io.whole_files import bring_back, remove_unfinished
 from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"
+LOCK_NAME = ".lock"
 _DAMAGED = "The run is damaged. Train again with another --out."
 _LIBRARIES = ("torch", "lightning", "numpy", "transformers", "timm")
 
@@ -123,8 +126,7 @@ class RunFolder:
     ) -> None:
         """Check that a new run can start here, or that the existing run has the same settings."""
         if not self.exists():
-            if self.path.exists() and any(self.path.iterdir()) and not resume:
-                raise MIVError(f"{self.path} is not empty and is not a run. Choose another folder for --out.")
+            self._refuse_foreign(config)
             return
         if not resume:
             raise MIVError(
@@ -141,6 +143,31 @@ class RunFolder:
                 )
         if about["data"]["fingerprints"] != _fingerprints(sets):
             raise MIVError(f"{self.path} was started with other data than {data}. Choose another folder for --out.")
+
+    def _refuse_foreign(self, config: TrainingConfig) -> None:
+        """Raise an error for a folder with any file that a training killed before it began did not leave there."""
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
+            raise MIVError(f"{self.path} is a file. Choose another folder for --out.")
+        foreign = sorted(
+            path.name
+            for path in self.path.iterdir()
+            if path.name != LOCK_NAME
+            and name_beneath(path.name, PART) is None
+            and not (path == self.config and self._is_begun(config))
+        )
+        if foreign:
+            raise MIVError(
+                f"{self.path} is not empty and is not a run: it contains {foreign[0]!r}. Choose another folder for "
+                "--out."
+            )
+
+    def _is_begun(self, config: TrainingConfig) -> bool:
+        try:
+            return self.read_config() == json.loads(json.dumps(config.document()))
+        except MIVError:
+            return False
 
     def _check_start(self, before: dict[str, str] | None, now: dict[str, str] | None) -> None:
         if (before or {}).get("weights") == (now or {}).get("weights"):

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,7 @@ def train(
     set_threads(threads, devices)
     machine = Machine(kept / "features", devices, nodes, accelerator, workers, quiet=not verbose)
     folder = Path(tempfile.mkdtemp(prefix="miv-train-")) if out is None else Path(out)
+    held = ExitStack()  # another process must not begin to resume before all files are written
     try:
         evaluations = run_training(
             sets,
@@ -125,6 +127,7 @@ def train(
             start_from=start,
             resume=resume,
             progress=progress,
+            held=held,
         )
         run = RunFolder(folder)
         plain = None
@@ -141,6 +144,8 @@ def train(
             if isinstance(error, StoppedByUser):  # there is no run to continue
                 raise interruption_of(error) from None
         raise
+    finally:
+        held.close()
     done = TrainingRun(folder, chosen, evaluations, plain, reason)
     if out is None:
         weakref.finalize(done, shutil.rmtree, folder, ignore_errors=True)
