@@ -80,8 +80,12 @@ def test_without_an_experiment_a_model_gets_its_row_wherever_it_can(
 
 
 def test_json_draws_the_plots_and_is_no_other_format(computed: list[Job]) -> None:
-    run("qmnist", "per_digit", "--report-only", "--json", "--plots", "pictures")
+    draw = ["qmnist", "per_digit", "--report-only", "--json", "--plots", "pictures"]
+    run(*draw)
     assert list(Path("pictures").glob("*.svg"))
+    with pytest.raises(MIVError, match=r"pictures/.*-qmnist-per_digit-digits\.png already exists.*--overwrite"):
+        run(*draw)
+    run(*draw, "--overwrite")
     with pytest.raises(MIVError, match="--json and --format html"):
         run("qmnist", "per_digit", "--report-only", "--json", "--format", "html")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from miv.calibration.calibrate import Calibration
 
+PICTURE_FILES = tuple(f"{name}.{suffix}" for name in ("roc", "det", "reliability") for suffix in ("png", "svg"))
 _SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 
 
@@ -35,7 +36,7 @@ def write_pictures(calibration: "Calibration", folder: Path | str) -> list[Path]
     with picture(folder / "reliability", panels=len(panels), size=(4.2, 4.2)) as each:
         for axes, (title, of) in zip(each, panels, strict=True):
             _draw_reliability(axes, calibration, title, of)
-    return [folder / f"{name}.{suffix}" for name in ("roc", "det", "reliability") for suffix in ("png", "svg")]
+    return [folder / name for name in PICTURE_FILES]
 
 
 def _draw_roc(axes: "Axes", calibration: "Calibration", curve: ErrorCurve) -> None:

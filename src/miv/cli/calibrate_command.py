@@ -7,6 +7,7 @@ import typer
 
 from miv.cli.app import CacheOption, JsonOption, app, print_json
 from miv.errors import MIVError
+from miv.io.whole_files import refuse_existing_in
 
 if TYPE_CHECKING:
     from miv.data import ExemplarSet
@@ -39,6 +40,7 @@ def calibrate(
         Path | None,
         typer.Option(help="Also draw ROC, DET and reliability curves into this folder.", show_default=False),
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite existing curves.")] = False,
     cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -52,6 +54,7 @@ def calibrate(
     from miv.backbones.feature_cache import embed_exemplars
     from miv.calibration import calibrate as choose
     from miv.calibration import parse_goal
+    from miv.calibration.calibration_pictures import PICTURE_FILES
     from miv.calibration.calibration_text import little_said
     from miv.data import load_split
     from miv.data.set_folder import is_set
@@ -70,6 +73,8 @@ def calibrate(
             "first: Verifier.from_pretrained(...).save_pretrained(FOLDER)."
         )
     wanted = parse_goal(goal)
+    if plots is not None:
+        refuse_existing_in(plots, PICTURE_FILES, overwrite=overwrite)
     name = data.resolve().name if is_set(data) else split
     if name in _NOT_FOR_CALIBRATION:
         raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")

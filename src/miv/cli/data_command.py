@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from miv.cli.app import JsonOption, app, print_json
+from miv.cli.app import JsonOption, OverwriteOption, app, print_json
 from miv.cli.task_commands import TaskGroup
+from miv.io.whole_files import refuse_existing
 
 data_app = typer.Typer(help="Build and inspect exemplar sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
@@ -33,6 +34,7 @@ def inspect(
     ] = None,
     exemplars: Annotated[int, typer.Option(help="Number of exemplars on the contact sheet.")] = 50,
     seed: Annotated[int, typer.Option(help="Random seed for choosing the exemplars on the sheet.", min=0)] = 0,
+    overwrite: OverwriteOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if the audit finds a leak.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -43,6 +45,8 @@ def inspect(
     """
     from miv.inspection import inspect_folder, write_contact_sheet
 
+    if sheet is not None:
+        refuse_existing(sheet, overwrite=overwrite)
     inspection = inspect_folder(folder)
     if sheet is not None:
         write_contact_sheet(inspection.sets, sheet, exemplars=exemplars, seed=seed)

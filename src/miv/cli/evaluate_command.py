@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from miv.cli.app import CacheOption, JsonOption, app, print_json
+from miv.cli.app import CacheOption, JsonOption, OverwriteOption, app, print_json
 
 
 @app.command("evaluate")
@@ -27,6 +27,7 @@ def evaluate(
             show_default="attention, if the pooling has it",
         ),
     ] = None,
+    overwrite: OverwriteOption = False,
     cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -39,7 +40,15 @@ def evaluate(
     from miv.workflows.evaluate_workflow import evaluate as evaluate_verifier
 
     found = evaluate_verifier(
-        model, data, split=split, predictions=predictions, curves=curves, witnesses=witnesses, cache=cache, verbose=True
+        model,
+        data,
+        split=split,
+        predictions=predictions,
+        curves=curves,
+        witnesses=witnesses,
+        cache=cache,
+        overwrite=overwrite,
+        verbose=True,
     )
     if predictions is not None:
         typer.echo(f"Wrote {predictions}.", err=True)

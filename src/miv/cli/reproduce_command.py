@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from miv.cli.app import JsonOption, app
+from miv.cli.app import JsonOption, OverwriteOption, app
 from miv.errors import MIVError, StoppedByUser, unknown_name
 from miv.io.cache_folder import cache_folder
+from miv.io.whole_files import refuse_existing, refuse_existing_in
 
 if TYPE_CHECKING:
     from miv.experiments.grids import Experiment
@@ -60,6 +61,7 @@ def reproduce(
         Path | None,
         typer.Option(help="Folder for figures (PNG and SVG).", show_default="no figures, except inside HTML"),
     ] = None,
+    overwrite: OverwriteOption = False,
     pack: Annotated[
         bool, typer.Option("--pack", help="Only move finished cells into one file per tier and task.")
     ] = False,
@@ -95,6 +97,7 @@ def reproduce(
 
         show_list(jobs, places, json)
         return
+    _refuse_output(chosen, tier, out, plots, overwrite=overwrite)
     if not report_only:
         everything = list(dict.fromkeys(job for some in jobs.values() for job in some))
         _compute(everything, places, parallel, ray)
@@ -107,6 +110,19 @@ def reproduce(
         write_json_report(sections, out, plots)
     else:
         write_report(sections, form, out, plots)
+
+
+def _refuse_output(
+    chosen: "list[Experiment]", tier: str, out: Path | None, plots: Path | None, *, overwrite: bool
+) -> None:
+    """Raise an error before the work if the report or a figure exists."""
+    if out is not None:
+        refuse_existing(out, overwrite=overwrite)
+    if plots is not None:
+        from miv.experiments.plots import plot_files
+
+        names = [name for one in chosen for name in plot_files(tier, one.task, one.name)]
+        refuse_existing_in(plots, names, overwrite=overwrite)
 
 
 def _pack(results: Path) -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+CURVE_FILES = tuple(f"{name}.{suffix}" for name in ("roc", "precision_recall") for suffix in ("png", "svg"))
+
+
 def write_curves(predictions: Predictions | Mapping[str, Predictions], folder: Path | str) -> list[Path]:
     """Write ``roc`` and ``precision_recall``, each as PNG and SVG, and return the paths.
 
@@ -37,7 +40,7 @@ def write_curves(predictions: Predictions | Mapping[str, Predictions], folder: P
         _draw_roc(axes, models)
     with picture(folder / "precision_recall") as [axes]:
         _draw_precision_recall(axes, models)
-    return [folder / f"{name}.{suffix}" for name in ("roc", "precision_recall") for suffix in ("png", "svg")]
+    return [folder / name for name in CURVE_FILES]
 
 
 def _draw_roc(axes: "Axes", models: dict[str, Predictions]) -> None:

@@ -16,6 +16,20 @@ def write_plots(section: Section, folder: Path) -> list[Path]:
     """Draw all pictures of an experiment into a folder and return those in SVG; none where nothing is computed."""
     if not any(verdict.ours for verdict in section.found):
         return []
+    paths = []
+    for name, draw in _drawings(section.evidence.tier_name, section.experiment.task, section.experiment.name).items():
+        draw(section, folder / name)
+        paths.append(folder / f"{name}.svg")
+    return [path for path in paths if path.is_file()]
+
+
+def plot_files(tier: str, task: str, experiment: str) -> list[str]:
+    """The names of the files that ``write_plots`` may write for an experiment."""
+    return [f"{name}.{suffix}" for name in _drawings(tier, task, experiment) for suffix in ("png", "svg")]
+
+
+def _drawings(tier: str, task: str, experiment: str) -> dict[str, Callable[[Section, Path], None]]:
+    """The pictures of an experiment: what draws them, by name."""
     drawings: dict[str, Sequence[Callable[[Section, Path], None]]] = {
         "classification": (draw_figures, draw_learning_curves),
         "key_instance": (draw_figures, draw_entropy),
@@ -25,13 +39,9 @@ def write_plots(section: Section, folder: Path) -> list[Path]:
         "headed": (draw_figures,),
         "layernorm": (draw_figures,),
     }
-    paths = []
-    for draw in drawings[section.experiment.name]:
-        names = (section.evidence.tier_name, section.experiment.task, section.experiment.name)
-        path = folder / "-".join([*names, draw.__name__.removeprefix("draw_")])
-        draw(section, path)
-        paths.append(path.with_name(f"{path.name}.svg"))
-    return [path for path in paths if path.is_file()]
+    return {
+        "-".join([tier, task, experiment, draw.__name__.removeprefix("draw_")]): draw for draw in drawings[experiment]
+    }
 
 
 def draw_figures(section: Section, path: Path) -> None:

@@ -93,7 +93,9 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
         if path.is_dir():
             raise MIVError(f"{path} is a folder. Expected a file name.")
         if path.exists() and not overwrite:
-            raise MIVError(f"{path} already exists. Choose another name, or use --overwrite.")
+            raise MIVError(
+                f"{path} already exists. Choose another name, or use --overwrite (overwrite=True in Python)."
+            )
 
 
 def refuse_existing_in(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:

@@ -8,9 +8,11 @@ from miv.backbones.feature_cache import embed_exemplars
 from miv.errors import unknown_name
 from miv.evaluation import Evaluation, write_curves
 from miv.evaluation import evaluate as measure
+from miv.evaluation.roc_curves import CURVE_FILES
 from miv.explain import METHODS
 from miv.inference.prediction import explain, predict
 from miv.io.cache_folder import feature_folder
+from miv.io.whole_files import refuse_existing, refuse_existing_in
 from miv.models.verifier import Verifier
 from miv.runtime.progress import RichProgress, SilentProgress
 from miv.training.run_folder import refuse_unfinished
@@ -27,6 +29,7 @@ def evaluate(
     curves: str | PathLike[str] | None = None,
     witnesses: str | None = None,
     cache: str | PathLike[str] | None = None,
+    overwrite: bool = False,
     verbose: bool = False,
 ) -> Evaluation:
     """Verify every exemplar of a set and measure the answers: what ``miv evaluate`` does.
@@ -40,10 +43,15 @@ def evaluate(
         witnesses: what ranks the instances for the witness metrics: ``attention``, ``alone``, ``leave_one_out``,
             ``shapley`` or ``rollout``. By default attention, where the pooling has it.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
+        overwrite: whether to replace existing predictions and curves; otherwise they are an error.
         verbose: whether to show on standard error how far it is.
     """
     if witnesses is not None and witnesses not in METHODS:
         raise unknown_name("method of explaining", witnesses, METHODS)
+    if predictions is not None:
+        refuse_existing(Path(predictions), overwrite=overwrite)
+    if curves is not None:
+        refuse_existing_in(Path(curves), CURVE_FILES, overwrite=overwrite)
     chosen = open_one(exemplars, split)
     verifier = _opened(model)
     progress = RichProgress() if verbose else SilentProgress()

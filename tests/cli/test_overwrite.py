@@ -1,0 +1,63 @@
+"""No command replaces a file unless it is told to."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import miv
+from miv.data import save_splits
+from miv.errors import MIVError
+from miv.models.verifier import Verifier
+from tests.cli.running import run_command
+from tests.training.tiny import tiny_sets
+
+REPORT = ["reproduce", "qmnist", "per_digit", "--tier", "smoke", "--report-only", "--results", "results"]
+COMMANDS = {
+    "sheet.html": ["data", "inspect", "data/test", "--exemplars", "2", "--sheet", "sheet.html"],
+    "answers.parquet": ["evaluate", "model", "data", "--predictions", "answers.parquet"],
+    "curves/precision_recall.svg": ["evaluate", "model", "data", "--curves", "curves"],
+    "plots/reliability.png": ["calibrate", "model", "data", "--plots", "plots"],
+    "report.md": [*REPORT, "--format", "markdown", "--out", "report.md"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    save_splits(tiny_sets("features", 40), tmp_path / "data", builder="test", options={}, seed=0)
+    torch.manual_seed(0)
+    Verifier("baseline", channels=8).save_pretrained("model")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_file_is_replaced_only_when_asked(folder: Path, name: str) -> None:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(MIVError, match=f"{name} already exists. Choose another name, or use --overwrite"):
+        run_command(*COMMANDS[name])
+    assert path.read_text() == "mine"
+    assert sorted(folder.rglob("*")) == before  # nor was anything else written
+    run_command(*COMMANDS[name], "--overwrite")
+    assert path.read_bytes() != b"mine"
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if "/" in name])
+def test_a_file_in_place_of_a_folder_is_named(folder: Path, name: str) -> None:
+    Path(name).parent.write_text("mine")
+    for more in ([], ["--overwrite"]):
+        with pytest.raises(MIVError, match=f"{Path(name).parent} is a file. Expected a folder"):
+            run_command(*COMMANDS[name], *more)
+
+
+def test_python_replaces_only_when_asked_too(folder: Path) -> None:
+    for _ in range(2):
+        miv.evaluate("model", "data", predictions="answers.parquet", curves="curves", overwrite=True)
+    with pytest.raises(MIVError, match=r"answers\.parquet already exists"):
+        miv.evaluate("model", "data", predictions="answers.parquet")
+    with pytest.raises(MIVError, match=r"curves/roc\.png already exists"):
+        miv.evaluate("model", "data", curves="curves")
