@@ -1,5 +1,7 @@
 """Verifiers made of somebody else's modules: used, saved and loaded, and what is said where that cannot be."""
 
+import importlib.util
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,78 @@ def test_other_code_has_another_fingerprint() -> None:
     doubled.load_state_dict(plain.state_dict())
     prints = [Verifier("nearest", backbone=one, channels=4).backbone.fingerprint() for one in (plain, plain, doubled)]
     assert prints[0] == prints[1] != prints[2]
+
+
+class Outer(nn.Module):
+    kind, channels = "features", 3
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return self.inner(vectors)
+
+
+class Scaled(nn.Module):
+    def __init__(self, factor: Any = 2.0) -> None:
+        super().__init__()
+        self.factor = factor
+        self.register_buffer("shift", torch.zeros(3), persistent=False)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return vectors * self.factor + self.shift
+
+
+def _fingerprint(inner: nn.Module) -> str:
+    return Verifier("nearest", backbone=Outer(inner)).backbone.fingerprint()
+
+
+def test_the_fingerprint_follows_inner_modules() -> None:
+    class Squared(Scaled):
+        def forward(self, vectors: Tensor) -> Tensor:
+            return super().forward(vectors) ** 2
+
+    moved = Scaled()
+    moved.shift = torch.ones(3)
+    different = [Scaled(), Scaled(3.0), Squared(), moved, Scaled(np.ones(3)), Scaled(torch.ones(3))]
+    assert len({_fingerprint(one) for one in different}) == len(different)
+    assert _fingerprint(Scaled()) == _fingerprint(Scaled().eval()) == _fingerprint(Scaled().requires_grad_(False))
+
+
+def test_the_fingerprint_follows_the_code_of_an_inner_module(tmp_path: Path) -> None:
+    found = []
+    for number, factor in enumerate((2, 2, 3)):
+        path = tmp_path / str(number) / "own_layers.py"
+        path.parent.mkdir()
+        path.write_text(
+            "from torch import nn\n\nclass Layer(nn.Module):\n    def forward(self, vectors):\n"
+            f"        return {factor} * vectors\n"
+        )
+        found.append(_fingerprint(_layer_of(path)))
+    assert found[0] == found[1] != found[2]
+
+
+def _layer_of(path: Path) -> nn.Module:
+    """A ``Layer`` of a file that is imported as ``own_layers``, wherever it is."""
+    spec = importlib.util.spec_from_file_location("own_layers", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["own_layers"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    layer: nn.Module = module.Layer()
+    return layer
+
+
+def test_an_inner_module_whose_content_is_unknown_has_its_own_fingerprint() -> None:
+    verifier = Verifier("nearest", backbone=Outer(Scaled(object())))
+    assert _fingerprint(Scaled(object())) != _fingerprint(Scaled(object()))
+    assert verifier.backbone.fingerprint() == verifier.backbone.fingerprint()
+
+
+def test_an_option_that_json_cannot_hold_has_a_fingerprint(registered: None) -> None:
+    backbones = [Verifier("nearest", Brightness(np.float32(one))).backbone for one in (1, 2)]  # type: ignore[arg-type]
+    assert backbones[0].fingerprint() != backbones[1].fingerprint()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Use any module as a backbone."""
 
-import inspect
-from hashlib import sha256
 from secrets import token_hex
 from typing import Any, Self, get_args
 
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miv.backbones.backbone_base import Backbone, check_images
+from miv.backbones.module_fingerprint import module_fingerprint
 from miv.errors import MIVError, unknown_name
 from miv.io.instance_files import InstanceKind
 from miv.registry import options_of
@@ -102,13 +101,8 @@ class ModuleBackbone(Backbone):
         return options_of(self.module) or {}
 
     def fingerprint(self) -> str:
-        """SHA-256 of weights and code; if the code cannot be read, unique to this object."""
-        try:
-            code = inspect.getsource(type(self.module))
-        except (OSError, TypeError):
-            code = self._token
-        made_of = f"{super().fingerprint()} {type(self.module).__qualname__} {self.module!r} {code}"
-        return sha256(made_of.encode()).hexdigest()
+        """SHA-256 of the code and content of all modules in it; if these cannot be read, unique to this object."""
+        return module_fingerprint(self.module, self._token)
 
     @property
     def _token(self) -> str:
