@@ -2,6 +2,7 @@
 
 import gc
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,28 @@ def test_settings_come_from_a_preset_a_file_and_names(monkeypatch: pytest.Monkey
     assert by_dict == by_file
     assert by_object == own
     assert (by_preset.contrast_epochs, by_preset.heads) == (24, 2)
+
+
+def test_a_whole_configuration_leaves_nothing_to_choose(capsys: pytest.CaptureFixture[str]) -> None:
+    own = TrainingConfig(max_epochs=1, full_stage=False)
+    run = miv.train(tiny_sets("features"), config=own, threads=1, reference=False)
+    assert run.config == own
+    assert run.reason == "All settings come from config (a TrainingConfig). Nothing is chosen for the data."
+    assert run.reason in capsys.readouterr().err
+    with pytest.raises(MIVError, match=r"preset is 'best', and config is a TrainingConfig.* Pass only one of them"):
+        miv.train(tiny_sets("features"), config=own, preset="best")
+    again = miv.train(tiny_sets("features"), config=run.folder / "config.json", reference=False, verbose=False)
+    assert replace(again.config, backbone=None) == run.config
+    assert again.reason == f"All settings come from {run.folder / 'config.json'}. Nothing is chosen for the data."
+
+
+def test_the_defaults_of_a_configuration_do_not_contradict_an_earlier_verifier() -> None:
+    Verifier("cap_vema", channels=8, start="similar").save_pretrained("earlier")
+    own = TrainingConfig(max_epochs=1, full_stage=False)
+    run = miv.train(tiny_sets("features"), config=own, start_from="earlier", reference=False, verbose=False)
+    assert (run.config.pooling, run.config.start, run.config.max_epochs) == ("cap_vema", "similar", 1)
+    with pytest.raises(MIVError, match="pooling is 'gabmil', but training starts from earlier"):
+        miv.train(tiny_sets("features"), config=replace(own, pooling="gabmil"), start_from="earlier", verbose=False)
 
 
 def test_evaluate_writes_what_the_command_writes() -> None:

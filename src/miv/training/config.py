@@ -150,6 +150,13 @@ class TrainingConfig:
         except MIVError as error:
             raise MIVError(f"{error}{f' (given{where})' if where else ''}") from error
 
+    def changes(self) -> dict[str, Any]:
+        """The settings that differ from their defaults."""
+        default = TrainingConfig()
+        return {
+            one.name: value for one in fields(self) if (value := getattr(self, one.name)) != getattr(default, one.name)
+        }
+
     @property
     def criterion(self) -> str:
         """The metric that selects the best epoch."""

@@ -7,6 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,9 @@ def train(
             splits; or the name of a task, such as ``digits-twin``, which is built first.
         out: folder of the run. Without it a temporary folder is used, and removed together with what is returned.
         preset: settings to start from: ``auto`` (chosen for the data), ``best``, ``qmnist``, ``signature``, ``fever``.
-        config: settings that overrule the preset: a dict, a ``TrainingConfig``, a ``.toml`` file, or the
-            ``config.json`` of a run.
+        config: settings that override the preset: a dict, a ``.toml`` file, or the ``config.json`` of a run. A
+            ``TrainingConfig`` is complete, so it replaces the preset: fields that you did not set keep the defaults of
+            ``TrainingConfig``, and nothing is chosen for the data.
         start_from: start from the weights of this verifier, and keep its pooling and backbone: a run, the folder of a
             verifier, a name on the hub, or ``miv/digits``.
         task_options: options of the task, such as ``{"raw": "data/qmnist"}``.
@@ -83,7 +85,15 @@ def train(
     from miv.training.run_curves import draw_run
 
     from_file, where = _as_settings(config)
+    is_complete = from_file.keys() == {one.name for one in fields(TrainingConfig)}
     given = from_file | settings
+    if isinstance(config, TrainingConfig):
+        if preset != AUTO:
+            raise MIVError(
+                f"preset is {preset!r}, and config is a TrainingConfig, which replaces every setting of a preset. Pass "
+                "only one of them, or pass the settings to change by name or as a dict."
+            )
+        given = config.changes() | settings
     first = TrainingConfig().changed(HEAD) if preset == AUTO else settings_of_preset(preset)
     settled = first.changed(from_file, where).changed(settings)  # what is wrong is refused before the data are read
     if out is None and (resume or devices * nodes > 1):
@@ -97,7 +107,10 @@ def train(
         exemplars, options, kept / "sets", progress, validation_fraction=validation_fraction, seed=settled.seed
     )
     reason = ""
-    if preset == AUTO and resume and out is not None and RunFolder(Path(out)).exists():
+    if preset == AUTO and is_complete:
+        chosen = first
+        reason = f"All settings come from {where.removeprefix(' in ')}. Nothing is chosen for the data."
+    elif preset == AUTO and resume and out is not None and RunFolder(Path(out)).exists():
         chosen = TrainingConfig().changed(RunFolder(Path(out)).read_config())  # chosen before, perhaps with more cores
     elif preset == AUTO:
         known = {} if start is None else {"backbone": start.verifier.configuration["backbone"]}
@@ -159,7 +172,7 @@ def _as_settings(
     if config is None:
         return {}, ""
     if isinstance(config, TrainingConfig):
-        return config.document(), ""
+        return config.document(), " in config (a TrainingConfig)"
     if isinstance(config, Mapping):
         return dict(config), " in config"
     return read_settings(Path(config)), f" in {os.fspath(config)}"

@@ -24,7 +24,7 @@ class TrainingRun:
         config: the settings, those that ``auto`` chose included.
         evaluations: the metrics by split, of ``validation`` and ``test``.
         reference: what plain methods reach on the same features; ``None`` where they were not scored.
-        reason: what the preset ``auto`` chose and why; empty with another preset.
+        reason: what the preset ``auto`` chose and why, or that all settings were given; empty with another preset.
     """
 
     folder: Path
