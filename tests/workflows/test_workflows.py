@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,19 +86,29 @@ def test_of_one_set_whole_classes_of_queries_are_held_out() -> None:
     assert held_out in {int(by_class[some].sum()) for some in chosen}
 
 
-def test_settings_come_from_a_preset_a_file_and_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("short.toml").write_text("batch_size = 50\nheads = 4\n")
-    settled: list[TrainingConfig] = []
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> list[TrainingConfig]:
+    """The settings of every training, which stops before it starts."""
+    found: list[TrainingConfig] = []
 
     def remember(sets: Any, config: TrainingConfig, *_: Any, **__: Any) -> None:
-        settled.append(config)
+        found.append(config)
         raise InterruptedError
 
     monkeypatch.setattr("miv.training.run.train", remember)
+    return found
+
+
+def _begin(**given: Any) -> None:
+    with pytest.raises(InterruptedError):
+        miv.train(tiny_sets("features"), **given)
+
+
+def test_settings_come_from_a_preset_a_file_and_names(settled: list[TrainingConfig]) -> None:
+    Path("short.toml").write_text("batch_size = 50\nheads = 4\n")
     own = TrainingConfig(max_epochs=1, batch_size=99)
     for given in ({"config": "short.toml"}, {"config": {"batch_size": 50}}, {"config": own}, {"preset": "best"}):
-        with pytest.raises(InterruptedError):
-            miv.train(tiny_sets("features"), heads=2, verbose=False, **given)
+        _begin(heads=2, verbose=False, **given)
     by_file, by_dict, by_object, by_preset = settled
     assert (by_file.batch_size, by_file.heads, by_file.schedule) == (50, 2, "one_cycle")
     assert by_dict == by_file
@@ -105,24 +116,25 @@ def test_settings_come_from_a_preset_a_file_and_names(monkeypatch: pytest.Monkey
     assert (by_preset.contrast_epochs, by_preset.heads) == (24, 2)
 
 
-def test_a_whole_configuration_leaves_nothing_to_choose(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_configuration_leaves_nothing_to_choose(
+    settled: list[TrainingConfig], capsys: pytest.CaptureFixture[str]
+) -> None:
     own = TrainingConfig(max_epochs=1, full_stage=False)
-    run = miv.train(tiny_sets("features"), config=own, threads=1, reference=False)
-    assert run.config == own
-    assert run.reason == "All settings come from config (a TrainingConfig). Nothing is chosen for the data."
-    assert run.reason in capsys.readouterr().err
+    Path("config.json").write_text(json.dumps(own.document()))
+    for given, where in ((own, r"config \(a TrainingConfig\)"), ("config.json", "config.json")):
+        _begin(config=given)
+        told = capsys.readouterr().err
+        assert re.fullmatch(f"All settings come from {where}. Nothing is chosen for the data.\n", told)
+    assert settled == [own, own]
     with pytest.raises(MIVError, match=r"preset is 'best', and config is a TrainingConfig.* Pass only one of them"):
         miv.train(tiny_sets("features"), config=own, preset="best")
-    again = miv.train(tiny_sets("features"), config=run.folder / "config.json", reference=False, verbose=False)
-    assert replace(again.config, backbone=None) == run.config
-    assert again.reason == f"All settings come from {run.folder / 'config.json'}. Nothing is chosen for the data."
 
 
-def test_the_defaults_of_a_configuration_do_not_contradict_an_earlier_verifier() -> None:
+def test_the_defaults_of_a_configuration_do_not_contradict_an_earlier_verifier(settled: list[TrainingConfig]) -> None:
     Verifier("cap_vema", channels=8, start="similar").save_pretrained("earlier")
     own = TrainingConfig(max_epochs=1, full_stage=False)
-    run = miv.train(tiny_sets("features"), config=own, start_from="earlier", reference=False, verbose=False)
-    assert (run.config.pooling, run.config.start, run.config.max_epochs) == ("cap_vema", "similar", 1)
+    _begin(config=own, start_from="earlier", verbose=False)
+    assert (settled[0].pooling, settled[0].start, settled[0].max_epochs) == ("cap_vema", "similar", 1)
     with pytest.raises(MIVError, match="pooling is 'gabmil', but training starts from earlier"):
         miv.train(tiny_sets("features"), config=replace(own, pooling="gabmil"), start_from="earlier", verbose=False)
 
