@@ -26,6 +26,10 @@ class StoppedByUser(MIVError):  # noqa: N818 - nothing went wrong
         self.exit_code = exit_code
 
 
+class MissingLibrary(MIVError):  # noqa: N818 - named after what is wrong
+    """A library of an extra is not installed; what was given may be all right."""
+
+
 def unknown_name(what: str, given: str, known: Iterable[str]) -> MIVError:
     """Return the error for an unknown name, with the nearest known one as a suggestion.
 
@@ -46,11 +50,11 @@ def needs_extra(extra: str, purpose: str, library: str) -> Iterator[None]:
     >>> with needs_extra("train", "Training", "Lightning"):
     ...     import a_library_that_is_not_there
     Traceback (most recent call last):
-    miv.errors.MIVError: Training needs Lightning. Run `pip install 'miv[train]'`.
+    miv.errors.MissingLibrary: Training needs Lightning. Run `pip install 'miv[train]'`.
     """
     try:
         yield
     except ImportError as error:
         # The library is installed but fails to import: show its own reason.
         reason = "" if isinstance(error, ModuleNotFoundError) else f" ({str(error).strip()})"
-        raise MIVError(f"{purpose} needs {library}{reason}. Run `pip install 'miv[{extra}]'`.") from error
+        raise MissingLibrary(f"{purpose} needs {library}{reason}. Run `pip install 'miv[{extra}]'`.") from error

@@ -12,12 +12,14 @@ from PIL import Image
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "run_0_1"
 RUN, DATA = str(GOLDEN / "run"), str(GOLDEN / "exemplars")
+RESULTS = str(Path(__file__).parents[2] / "docs" / "results")
 PARQUET = "Reading and writing Parquet files needs pyarrow. Run `pip install 'miv[train]'`."
 TRAINING = "Training needs Lightning. Run `pip install 'miv[train]'`."
 
 WORKS = {
     "verify": ["verify", "miv/digits", "--query", "query.png", "--bag", "bag", "--json"],
     "verify-table": ["verify", "miv/digits", "--bags", "table.csv", "--out", "verdicts.csv"],
+    "reproduce": ["reproduce", "signature", "classification", "--report-only"],
     "runs": ["runs", "list", str(GOLDEN)],
 }
 REFUSED = {
@@ -31,6 +33,9 @@ REFUSED = {
     "report": (["report", RUN, "--data", DATA], PARQUET),
     "evaluate": (["evaluate", RUN, DATA], PARQUET),
     "reference": (["reference", DATA], PARQUET),
+    "reproduce-cells": (["reproduce", "qmnist", "headed", "--report-only", "--results", RESULTS], PARQUET),
+    "reproduce-list": (["reproduce", "--list", "--results", RESULTS], PARQUET),
+    "reproduce-train": (["reproduce", "qmnist", "headed", "--raw", "."], TRAINING),
 }
 SCRIPT = """
 import contextlib, io, json, sys

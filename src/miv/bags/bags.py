@@ -1,14 +1,14 @@
 """Ragged bags: all instances of a batch in one tensor, and the borders between the bags."""
 
-import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import torch
 from torch import Tensor
 
 from miv.bags import kernels
 from miv.bags.bag_checks import borders_of, check_borders, check_finite, describe
+from miv.bags.bag_index import Selection, bag_number, bag_numbers, selects_several
 from miv.bags.borders import Borders
 from miv.errors import MIVError
 
@@ -124,22 +124,18 @@ class Bags:
     @overload
     def __getitem__(self, which: int) -> Tensor: ...
     @overload
-    def __getitem__(self, which: slice | Sequence[int] | Sequence[bool] | Tensor) -> "Bags": ...
-    def __getitem__(self, which: int | slice | Sequence[int] | Sequence[bool] | Tensor) -> "Tensor | Bags":
-        """Return one bag ``(N, ...)``, or several by a slice, a list of numbers, or one bool per bag."""
-        if isinstance(which, slice | Sequence) or (isinstance(which, Tensor) and which.ndim):
-            return self._some(which)
-        number = operator.index(which)  # also a zero-dimensional tensor
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"There is no bag {number}. Expected 0 to {len(self) - 1}.")
-        number %= len(self)
+    def __getitem__(self, which: Selection) -> "Bags": ...
+    def __getitem__(self, which: int | Selection) -> "Tensor | Bags":
+        """Return one bag ``(N, ...)``, or several by a slice, by numbers, or by one bool per bag.
+
+        Numbers and bools may be a list, a tensor or a NumPy array.
+        """
+        if selects_several(which):
+            return self._some(bag_numbers(cast(Selection, which), len(self)).to(self.ptr.device))
+        number = bag_number(which, len(self))
         return self.values[int(self.ptr[number]) : int(self.ptr[number + 1])]
 
-    def _some(self, which: slice | Sequence[int] | Sequence[bool] | Tensor) -> "Bags":
-        everything = torch.arange(len(self), device=self.ptr.device)
-        chosen = everything[which if isinstance(which, slice | Tensor) else torch.as_tensor(which)]  # (b,)
-        if chosen.ndim != 1 or not len(chosen):
-            raise MIVError(f"{which!r} selects no bag. Expected at least one of {len(self)} bags.")
+    def _some(self, chosen: Tensor) -> "Bags":
         sizes = self.sizes[chosen]
         ptr = borders_of(sizes, self.values)
         # Row t of the new bags comes from row t, moved as far as the start of its bag moved.

@@ -172,8 +172,8 @@ def _choose(task: str | None, experiment: str | None, models: str | None) -> "li
 
 
 def _compute(jobs: "list[Job]", places: "JobFolders", parallel: int | None, ray: str | None) -> None:
-    from miv.experiments.cells import check_raw
     from miv.experiments.outcomes import say_on_error_stream, split_jobs
+    from miv.experiments.raw_files import check_raw
     from miv.experiments.runner import run_jobs
 
     check_raw(split_jobs(jobs, places.results)[1], places.raw)  # before 27 cells fail one by one

@@ -11,11 +11,11 @@ from typing import Any
 import typer
 
 from miv.cli.app import print_json
-from miv.errors import MIVError
-from miv.experiments.cells import raw_folder
+from miv.errors import MissingLibrary, MIVError
 from miv.experiments.experiment_report import Section
 from miv.experiments.grids import Experiment
 from miv.experiments.jobs import Job, JobFolders
+from miv.experiments.raw_files import raw_folder
 from miv.experiments.render import html_page, key, markdown, print_terminal
 from miv.experiments.results import find_result
 from miv.io.whole_files import whole_file
@@ -52,6 +52,8 @@ def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: JobFolders, json
     for job in dict.fromkeys(job for some in jobs.values() for job in some):
         try:
             accepted[job] = find_result(job, places.results) is not None
+        except MissingLibrary:  # one error, not one for every cell
+            raise
         except MIVError as error:
             typer.echo(f"Not counted: {error}", err=True)
             accepted[job] = False

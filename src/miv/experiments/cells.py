@@ -2,17 +2,15 @@
 
 import os
 import platform
-from collections.abc import Sequence
-from pathlib import Path
 
 from filelock import FileLock
 
 from miv.data import ExemplarSet, load_splits
-from miv.errors import MIVError
 from miv.experiments.jobs import Job, JobFolders
+from miv.experiments.raw_files import raw_folder
 from miv.experiments.results import METRICS, PREDICTIONS, RESULT, result_document
 from miv.runtime.progress import Progress
-from miv.tasks import build_once, task_options
+from miv.tasks import build_once
 from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
 
@@ -27,30 +25,6 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, bytes
         train(sets, job.settings, run.path, machine, data=task, resume=True, progress=progress)
     files = {PREDICTIONS: run.predictions("test").read_bytes(), METRICS: run.metrics.read_bytes()}
     return {RESULT: result_document(job, run.read(), run.read_evaluation(), _machine(), files), **files}
-
-
-def raw_folder(job: Job, given: Path | None) -> Path | None:
-    """The folder of the raw files of a job; ``None`` if it needs none."""
-    task, _ = job.tier.data(job.cell)
-    expected = {option.name: option.default for option in task_options(task)}
-    return (given or Path(expected["raw"])) if "raw" in expected else None
-
-
-def check_raw(missing: Sequence[Job], given: Path | None) -> None:
-    """Raise an error if the raw files are missing; they are downloaded only to a named folder."""
-    if not missing:
-        return
-    task, _ = missing[0].tier.data(missing[0].cell)
-    raw = raw_folder(missing[0], given)
-    downloads = any(option.name == "download" for option in task_options(task))
-    if raw is None or raw.is_dir() or (downloads and given is not None):
-        return
-    fetched = "; missing files are downloaded" if downloads else ""
-    raise MIVError(
-        f"{len(missing)} cells are missing, and there is no folder {raw} with the raw files of {task} to compute them "
-        f"from. Pass that folder with --raw (docs/tasks.md describes it{fetched}), or show the cells that "
-        "are finished with --report-only."
-    )
 
 
 def _open_sets(job: Job, places: JobFolders, progress: Progress) -> dict[str, ExemplarSet]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MIVError
+from miv.errors import MissingLibrary, MIVError
 from miv.evaluation import Predictions, auroc
 
 FORMAT = "miv-result"
@@ -61,6 +61,8 @@ def _check_answers(path: Path, content: bytes, exemplars: int, positives: int, a
     """Without a hash: whether these are the answers that were measured."""
     try:
         answers = Predictions.load(path, content)
+    except MissingLibrary:  # then nothing is known about the file
+        raise
     except MIVError as error:
         raise MIVError(f"{path} is damaged ({error}) {remedy}") from error
     found = len(answers), int(answers.label.sum())
