@@ -1,6 +1,7 @@
 """What version 0.1 wrote is still read: a run folder, its exemplars, its answers, and cached features."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from miv import ExemplarSet, InstancePool, Verifier
+from miv import ExemplarSet, InstancePool, MIVError, Verifier
 from miv.backbones import create_backbone
 from miv.backbones.feature_cache import embed_pool
 from miv.cli.app import app
@@ -43,6 +44,18 @@ def test_a_finished_run_is_listed_and_gone_on_with(tmp_path: Path, monkeypatch: 
     for split in ("validation", "test"):  # measured again, with what the run saved
         assert now[split]["classification"] == pytest.approx(before[split]["classification"], abs=1e-6)
         assert now[split]["witnesses"]["i_ap"] == pytest.approx(before[split]["witnesses"]["i_ap"], abs=1e-6)
+
+
+def test_an_interrupted_run_is_not_resumed_but_named(tmp_path: Path) -> None:
+    shutil.copytree(FOLDER / "run", tmp_path / "run")
+    about = tmp_path / "run" / "run.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "done": False}))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    again = ["train", str(FOLDER / "exemplars"), "--out", str(tmp_path / "run"), "--resume", "--max-epochs", "2"]
+    stopped = CliRunner().invoke(app, again)
+    assert isinstance(stopped.exception, MIVError)
+    assert re.search(r"unfinished run of miv 0\.1\.0, .* Train again in another folder", str(stopped.exception))
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_cached_features_keep_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,9 +42,7 @@ def bag_numbers(which: Selection, count: int) -> Tensor:
             if len(index) != count:
                 raise MIVError(f"The index has {len(index)} bools. Expected {count}, one per bag.")
         elif len(index) and not -count <= int(index.min()) <= int(index.max()) < count:
-            raise IndexError(
-                f"The index goes from {index.min()} to {index.max()}. Expected bags from 0 to {count - 1}."
-            )
+            raise IndexError(f"The index goes from {index.min()} to {index.max()}. Expected 0 to {count - 1}.")
         chosen = everything[index]
     if not len(chosen):
         raise MIVError(f"The index selects no bag. Expected at least one of {count} bags.")

@@ -133,6 +133,7 @@ class RunFolder:
                 f"{self.path} already contains a run. Resume it with --resume, or choose another folder for --out."
             )
         about = self.read()
+        self._check_version(about)
         self._check_start(about.get("start"), start)
         before = {**TrainingConfig().document(), **self.read_config()}  # older runs lack newer settings
         for name, value in config.document().items():
@@ -168,6 +169,15 @@ class RunFolder:
             return self.read_config() == json.loads(json.dumps(config.document()))
         except MIVError:
             return False
+
+    def _check_version(self, about: dict[str, Any]) -> None:
+        """Refuse to resume training with code that trains differently: the result would belong to neither version."""
+        before = about.get("versions", {}).get("miv", "an unknown version")
+        if not about["done"] and _release(before) != _release(__version__):
+            raise MIVError(
+                f"{self.path} is an unfinished run of miv {before}, and this is miv {__version__}, which trains "
+                "differently. Train again in another folder, or resume with the version that started it."
+            )
 
     def _check_start(self, before: dict[str, str] | None, now: dict[str, str] | None) -> None:
         if (before or {}).get("weights") == (now or {}).get("weights"):
@@ -235,6 +245,11 @@ def refuse_unfinished(path: Path) -> None:
 
 def _fingerprints(sets: dict[str, ExemplarSet]) -> dict[str, str]:
     return {split: exemplars.fingerprint for split, exemplars in sets.items()}
+
+
+def _release(version: str) -> list[str]:
+    """The first two numbers of a version; patch releases do not change how a verifier is trained."""
+    return version.split(".")[:2]
 
 
 def _versions() -> dict[str, str]:

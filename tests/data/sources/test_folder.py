@@ -265,6 +265,20 @@ def test_folders_that_are_splits_are_not_taken_for_classes(tmp_path: Path) -> No
         build(root)
 
 
+def test_other_folders_beside_splits_are_refused(tmp_path: Path) -> None:
+    names = [f"{split}/{name}" for split in ("train", "test", "extra") for name in "abcd"]
+    root = make_vectors(tmp_path, dict.fromkeys(names, 3))
+    with pytest.raises(MIVError, match=r"splits \(test/, train/\) and others \(extra/\).* Move extra/ out of"):
+        build(root)
+    assert sum(len(one) for one in build(root, split_by="parent", drawing=Drawing(30, 3, 2, 4)).values()) == 30
+
+
+def test_a_class_may_have_the_name_of_a_split(tmp_path: Path) -> None:
+    root = make_vectors(tmp_path, {"test": 6, "cat": 6, "dog": 6})
+    classes = build(root, shares=ALL_TRAIN)["train"].pool.classes
+    assert set(classes) == {"test", "cat", "dog"}  # type: ignore[arg-type]
+
+
 def test_given_splits_are_taken_as_they_are(tmp_path: Path) -> None:
     names = {"train": "abcdef", "val": "gh", "test": "ij"}
     root = make_vectors(tmp_path, {f"{split}/{name}": 6 for split, letters in names.items() for name in letters})

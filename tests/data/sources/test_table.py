@@ -205,6 +205,15 @@ def test_without_a_split_column_no_instance_is_in_two_splits(tmp_path: Path, cap
     assert sum(map(len, used)) == len(set.union(*used)) == 60 + 60 + 20
     assert "split by instances: 42 train, 12 validation, 6 test" in caplog.text
     assert "more than one split" not in caplog.text
+    assert "Asked for" not in caplog.text
+
+
+def test_a_split_that_is_far_too_small_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [texts(row, [0 if row < 347 else 1 if row < 407 else 2]) for row in range(410)]  # clusters of 347, 60 and 3
+    sets = build(write_json_lines(tmp_path / "a.jsonl", rows), shares=Shares(0.1, 0.1))
+    assert {split: len(one) for split, one in sets.items()} == {"train": 347, "validation": 60, "test": 3}
+    assert "Asked for about 41 for test. Exemplars that share an instance must stay together" in caplog.text
+    assert "Add a column 'split', or split by something else (--split-by query or group)" in caplog.text
 
 
 def test_query_ids_stay_together_too(tmp_path: Path) -> None:

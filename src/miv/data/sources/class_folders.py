@@ -52,7 +52,10 @@ def find_class_folders(root: Path, *, below_parents: bool) -> list[ClassFolder]:
     if not root.is_dir():
         raise MIVError(f"{root} is not a folder. Expected a folder with one subfolder per class.")
     below = _folders(root, "<class>/<instance>.png")
-    if all(folder.name.lower() in _SPLIT_NAMES for folder in below):
+    is_split = [folder.name.lower() in _SPLIT_NAMES for folder in below]
+    if any(is_split) and not all(is_split):
+        _check_no_splits(root, below, below_parents=below_parents)
+    if all(is_split):
         found = [
             one for split, folder in _given_splits(below).items() for one in _classes(folder, below_parents, split)
         ]
@@ -68,6 +71,25 @@ def find_class_folders(root: Path, *, below_parents: bool) -> list[ClassFolder]:
 def kind_of(path: Path) -> InstanceKind:
     """The kind of instance in a file, from its suffix."""
     return KIND_OF_SUFFIX[path.suffix.lower()]
+
+
+def _check_no_splits(root: Path, folders: list[Path], *, below_parents: bool) -> None:
+    """Refuse folders of splits beside other folders; a class may be called ``test``, if it holds instances itself."""
+    splits = [folder for folder in folders if folder.name.lower() in _SPLIT_NAMES]
+    levels = 2 if below_parents else 1  # from a split to the folders of instances
+    deeper = [folder for folder in splits if _has_folders(folder, levels)]
+    if deeper:
+        others = ", ".join(f"{folder.name}/" for folder in folders if folder not in splits)
+        named = ", ".join(f"{folder.name}/" for folder in splits)
+        raise MIVError(
+            f"{root} contains folders of splits ({named}) and others ({others}). Expected either splits (train, "
+            f"validation, test) or classes. Move {others} out of {root}, or into one of the splits."
+        )
+
+
+def _has_folders(folder: Path, levels: int) -> bool:
+    inside = [entry for entry in folder.iterdir() if entry.is_dir() and not _hidden(entry)]
+    return bool(inside) and (levels == 1 or any(_has_folders(entry, levels - 1) for entry in inside))
 
 
 def _given_splits(folders: list[Path]) -> dict[str, Path]:

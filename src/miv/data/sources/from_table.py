@@ -91,11 +91,28 @@ class FromTable:
             )
         sizes = ", ".join(f"{len(chosen)} {split}" for split, chosen in numbers.items())
         logger.warning("%s has no column %r; split by %s: %s.", self.table, self.columns.split, self.split_by, sizes)
+        self._warn_of_shares(numbers, len(exemplars))
         used = [np.unique(exemplars.subset(chosen).used) for chosen in numbers.values()]
         shared = sum(map(len, used)) - len(exemplars.used)
         if shared:
             logger.warning("%d instances are in more than one split; see `miv data inspect`.", shared)
         return numbers
+
+    def _warn_of_shares(self, numbers: dict[str, Any], total: int) -> None:
+        """Warn of a split that is far smaller than asked for: large clusters cannot be divided."""
+        asked = self.shares.by_split()
+        small = [split for split, chosen in numbers.items() if len(chosen) < asked[split] * total / 2]
+        if small:
+            wanted = ", ".join(f"{round(asked[split] * total)} for {split}" for split in small)
+            logger.warning(
+                "Asked for about %s. Exemplars that share %s must stay together, and they form a few large clusters. "
+                "Results on so few exemplars are not reliable. Add a column %r, or split by something else "
+                "(--split-by %s).",
+                wanted,
+                {"instances": "an instance", "query": "a query", "group": "a group"}[self.split_by],
+                self.columns.split,
+                " or ".join(one for one in ("instances", "query", "group") if one != self.split_by),
+            )
 
     def _clusters(self, exemplars: ExemplarSet, rows: Rows) -> Any:
         """``(E,)`` a number per exemplar; exemplars with equal numbers must stay together."""
