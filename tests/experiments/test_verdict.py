@@ -98,13 +98,13 @@ def test_the_order_of_the_models(tmp_path: Path) -> None:
     assert str(order).startswith(
         "Order by AUROC: ours (rounds 0, 1) baseline > cap_vema > gabmil; the paper's cap_vema"
     )
-    assert str(order).endswith("Another model wins than in the paper.")
+    assert str(order).endswith("Another model wins here than in the paper.")
     assert ranking(table.only(["msa"]), evidence, "auroc") is None
 
 
 @pytest.mark.parametrize(
     ("winner", "words"),
-    [("cap_dba_l2", "Our winner is among the paper's."), ("baseline", "Another model wins than in the paper.")],
+    [("cap_dba_l2", "Our winner is among the paper's."), ("baseline", "Another model wins here than in the paper.")],
 )
 def test_models_that_the_paper_prints_as_equals_are_equals(tmp_path: Path, winner: str, words: str) -> None:
     shares = {"baseline": (0.7, 0.6), "cap_vema": (0.7, 0.7), "cap_dba_l1": (0.7, 0.6), "cap_dba_l2": (0.7, 0.8)}
@@ -172,18 +172,18 @@ def test_claims_fail_where_the_figures_say_otherwise(tmp_path: Path) -> None:
 
 
 def test_one_round_decides_nothing(tmp_path: Path) -> None:
-    """However clear it is: the error over exemplars knows nothing of how another training would have come out."""
+    """However clear it is: the error over exemplars does not cover other training runs."""
     as_in_the_paper = replace(finished(tmp_path / "as", plain(AS_IN_THE_PAPER)), rounds=(0,))
     claims = judge_claims(EXPERIMENTS["qmnist"]["classification"], as_in_the_paper)
     assert {one.judgement for one in claims} == {"cannot be told"}
-    assert all("but there is one round only of" in one.reason for one in claims)
+    assert all("but there is only one round of" in one.reason for one in claims)
     otherwise = {**AS_IN_THE_PAPER, "gabmil": (0.95, 0.5)}
     claims = judge_claims(
         EXPERIMENTS["qmnist"]["classification"],
         replace(finished(tmp_path / "otherwise", plain(otherwise)), rounds=(0,)),
     )
     assert claims[0].judgement == "cannot be told"
-    assert claims[0].reason.startswith("There is one round only of what is significantly below −0.02 in it: AUROC of")
+    assert claims[0].reason.startswith("Significantly below −0.02, but in one round only: AUROC of")
 
 
 def test_claims_cannot_be_told_of_small_differences_and_missing_cells(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_the_figures_of_a_ladder_are_of_the_same_rounds(tmp_path: Path) -> None:
     assert figures["cap_vema +pre_layernorm"][2].startswith("0.700 ± ")  # and not 0.8
     added = {row[0]: row for row in section.tables[2].rows}
     assert added["cap_vema +pre_layernorm"][1].startswith("+0.000 ± 0.000* (paper -0.008)")
-    assert section.remarks[-1].endswith("the figures are of the rounds that all rows have that have any: 0.")
+    assert section.remarks[-1].endswith("the figures use the rounds that all computed rows share: 0.")
     [picture] = write_plots(section, tmp_path / "plots")
     assert "round 0" in picture.read_text()
 
@@ -389,7 +389,7 @@ def test_one_round_is_marked(tmp_path: Path) -> None:
     table = build_section(EXPERIMENTS["qmnist"]["key_instance"], evidence).tables[0]
     expected = np.sqrt(0.65 * 0.35 / 99)  # of a share of 0.65 among 100 positives
     assert table.rows[0][2].startswith(f"0.650 ± {expected:.3f}*")
-    assert "over exemplars" in table.note
+    assert "comes from one round" in table.note
     partial = CellEvidence("qmnist", "cpu", (0, 1, 2), tmp_path)
     remarks = build_section(EXPERIMENTS["qmnist"]["key_instance"], partial).remarks
     assert remarks[-1].startswith("12 of 18 cells are done")

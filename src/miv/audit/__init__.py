@@ -1,4 +1,4 @@
-"""Right for the right reason: what a verifier looks at, whether its verdict follows, and what its pooling learns."""
+"""Is a verifier right for the right reason? What it looks at, whether the verdict follows, what the pooling learns."""
 
 from miv.audit.audit import audit
 from miv.audit.audit_report import AuditReport, audit_models

@@ -104,7 +104,7 @@ def audit(
 
 
 def delete(subject: Subject, answers: Predictions, yes: Mask, random: np.random.Generator) -> Document:
-    """Of positives that got a yes: without the witnesses the answer is no; without as many others it is still yes."""
+    """For positives answered yes: the answer without the witnesses, and without as many other instances."""
     exemplars = subject.exemplars
     witness = exemplars.witness
     assert witness is not None  # noqa: S101 - audit has seen to it
@@ -128,7 +128,7 @@ def delete(subject: Subject, answers: Predictions, yes: Mask, random: np.random.
 
 
 def swap(subject: Subject, yes: Mask, random: np.random.Generator) -> Document | None:
-    """Of positives that got a yes: asked for another class, the answer is no."""
+    """For positives answered yes: the answer for a query of another class."""
     chosen = np.flatnonzero((subject.exemplars.label == 1) & yes)
     changed = swap_queries(subject.exemplars, chosen, random) if len(chosen) else None
     return None if changed is None else {"turned_to_no": share(~subject.yes(subject.answers(changed)))}

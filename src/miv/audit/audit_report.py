@@ -23,12 +23,12 @@ SUFFIXES = (".json", ".md", ".txt")
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What was asked, and what was found of each model.
+    """The setup of an audit, and the results of each model.
 
     Args:
         about: the data and their fingerprint, the split, the seed.
-        models: by name, what ``audit`` found, and besides ``pooling``, ``goal`` and ``threshold`` of the operating
-            point, the hash of the ``weights``, and ``unit_tests``.
+        models: by name, the result of ``audit``, with ``pooling``, ``goal`` and ``threshold`` of the operating point,
+            the hash of the ``weights``, and ``unit_tests``.
     """
 
     about: dict[str, Any]
@@ -62,7 +62,7 @@ class AuditReport:
 
 
 def heading(about: dict[str, Any], models: dict[str, Document]) -> str:
-    """Which exemplars were looked at."""
+    """The audited exemplars, in words."""
     one = next(iter(models.values()))
     counts = f"{one['exemplars']:,} exemplars, {one['positives']:,} positive, {one['mean_bag']:.1f} instances in a bag"
     return f"{about['data']}, {about['split']}: {counts}. Seed {about['seed']}."

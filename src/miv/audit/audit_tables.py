@@ -96,7 +96,7 @@ def _grow_row(model: Document) -> Row:
 
 
 def _grown(model: Document, row: Document) -> float | str | None:
-    """The AUROC; where not all exemplars have distractors, with that of the same ones as given."""
+    """The AUROC; if only some exemplars have distractors, together with their AUROC before the change."""
     if row["auroc"] is None or row["exemplars"] == model["exemplars"]:
         return row["auroc"]
     return f"{row['auroc']:.4f} (from {row['given']['auroc']:.4f})"
@@ -148,32 +148,32 @@ _CHANGES = {
     "query swapped": "swap_query",
 }
 _SHORT = (
-    "Where did it look, and does the verdict follow? Each figure stands below with its counts or interval. *Right "
-    "reason* should be far above *by chance*; a yes deserves to turn to no where the witnesses are deleted or the "
-    "query is swapped, and to stay where as many others are deleted."
+    "Where did it look, and does the verdict follow? The tables below give each figure with its counts or interval. "
+    "*Right reason* should be far above *by chance*. A yes should turn to no if the witnesses are deleted or the query "
+    "is swapped, and stay if as many others are deleted."
 )
 _REASONS = (
-    "Positives by verdict (yes is right) and by whether the instance of the highest score is a witness. *Right reason* "
-    "is the share of the yeses that are for a witness; *by chance* the share of witnesses in those bags."
+    "Positives by verdict (yes is right) and by whether the instance with the highest score is a witness. *Right "
+    "reason* is the share of yeses that look at a witness; *by chance* is the share of witnesses in those bags."
 )
 _ASKED = {True: "asked for another class", False: "asked with another query (whose class is not known)"}
 _FOLLOWS = (
-    "Of positives that got a yes, how many turn to no, with an interval of 95%, and how far the logit moves. Without "
-    "its witnesses, or {asked}, a bag deserves a no; without as many others, still a yes."
+    "Of the positives answered yes, how many turn to no, with a 95% interval, and how far the logit moves. Without "
+    "its witnesses, or {asked}, a bag should get a no; without as many others, still a yes."
 )
 _DISTRACTORS = {
     True: "never of the query's class",
-    False: "and may be of the query's class, as classes are not known",
+    False: "and may be of the query's class, because classes are not known",
 }
 _GROW = (
     "*Repeated* bags hold the same instances several times; *distractors* come from negative bags of the same group, "
-    "{distractors}. A verifier that decides by presence changes little. Where only some exemplars have distractors, "
-    "*from* is the figure of these same ones as given."
+    "{distractors}. A verifier that decides by presence changes little. If only some exemplars have distractors, "
+    "*from* is the figure for the same exemplars before the change."
 )
-_YES = "The same changes. More yeses to negatives are false alarms that come with size alone."
+_YES = "The same changes. More yeses to negatives are false alarms caused by size alone."
 _UNITS = (
-    "AUROC under the law of training → under that of the test, the mean of several trainings from nothing, and the "
-    "lowest and highest of the latter. *fail*: a test AUROC below 0.5, the pooling took the shortcut. *pass*: in every "
-    "training the test AUROC is at most 0.05 below that of training; else *weak*. *not learnt*: an AUROC below 0.7 in "
-    "training, so there is nothing to judge."
+    "AUROC on the training distribution → on the test distribution, means over several trainings from scratch, and the "
+    "lowest and highest of the latter. *fail*: a test AUROC below 0.5; the pooling took the shortcut. *pass*: in every "
+    "training the test AUROC is at most 0.05 below that of training; otherwise *weak*. *not learnt*: an AUROC below "
+    "0.7 in training, so there is nothing to judge."
 )

@@ -1,4 +1,4 @@
-"""What audits say, in plain sentences that follow from the figures."""
+"""The findings of an audit in plain sentences, derived from the figures."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ Models = dict[str, dict[str, Any]]
 
 
 def findings(models: Models) -> list[str]:
-    """A sentence for each thing that was asked, naming the best and the worst model."""
+    """One sentence per question, naming the best and the worst model."""
     said = []
     right = _shares(models, lambda model: model["reasons"]["right_reason"])
     if right:
@@ -76,5 +76,5 @@ def _shares(models: Models, get: Callable[[dict[str, Any]], dict[str, Any] | Non
 
 
 def _ends(values: dict[str, float]) -> tuple[str, str]:
-    """The names of the largest and of the smallest, the first of equals."""
+    """The names with the largest and the smallest value; the first on ties."""
     return max(values, key=values.__getitem__), min(values, key=values.__getitem__)

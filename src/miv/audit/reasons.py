@@ -1,4 +1,4 @@
-"""Where did it look? Verdict right or wrong, and what got the highest score right or wrong."""
+"""Where did it look? Whether the verdict is right, and whether the instance with the highest score is a witness."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ Document = dict[str, Any]
 
 
 def looked_right(ptr: Integers, label: ArrayLike, witness: Mask, scores: Floats) -> tuple[Mask, Mask]:
-    """``(E,)`` which exemplars tell, and of which the instance of the highest score is a witness.
+    """``(E,)`` which exemplars are informative, and in which the instance with the highest score is a witness.
 
-    Positives tell that hold a witness and something else. Where several instances share the highest score, all have to
-    be witnesses.
+    A positive is informative if its bag holds a witness and something else. If several instances share the highest
+    score, all must be witnesses.
 
     >>> witness, scores = np.array([True, False, True, False]), np.array([2.0, 1.0, 3.0, 3.0])
     >>> tells, right = looked_right(np.array([0, 2, 4]), [1, 1], witness, scores)
@@ -29,7 +29,7 @@ def looked_right(ptr: Integers, label: ArrayLike, witness: Mask, scores: Floats)
 
 
 def reasons(answers: Predictions, yes: Mask, witness: Mask, scores: Floats) -> Document:
-    """Verdict right or wrong × witness right or wrong, of the positives that tell (see ``looked_right``)."""
+    """Verdict right or wrong × witness right or wrong, for informative positives (see ``looked_right``)."""
     tells, right_place = looked_right(answers.ptr, answers.label, witness, scores)
     right, wrong = tells & yes, tells & ~yes
     chance = csr.bag_sums(witness, answers.ptr) / answers.bag_sizes
@@ -46,7 +46,7 @@ def reasons(answers: Predictions, yes: Mask, witness: Mask, scores: Floats) -> D
 
 
 def share(hits: Mask) -> Document | None:
-    """How many of how many, with Wilson's interval of 95%; ``None`` of nothing."""
+    """A share of a count with Wilson's 95% interval; ``None`` if the count is 0."""
     from scipy.stats import binomtest
 
     if len(hits) == 0:

@@ -2,9 +2,9 @@
 
 After the algorithmic unit tests of Raff and Holt (2023), "Reproducibility in Multiple Instance Learning: A Case For
 Algorithmic Unit Tests", with a query: each exemplar has a class of its own, of which the query is one instance and
-the witnesses are others. A training law offers a shortcut beside the witnesses; under the test law the shortcut
-points the wrong way. A pooling that learnt the rule does as well under both, one that took the shortcut has a test
-AUROC below one half. What a training comes to depends on its seed, so there are several.
+the witnesses are others. The training distribution offers a shortcut beside the witnesses; in the test distribution the
+shortcut points the wrong way. A pooling that learnt the rule does equally well on both; one that took the shortcut has
+a test AUROC below one half. The outcome depends on the seed, so there are several training runs.
 """
 
 from collections.abc import Sequence
@@ -32,13 +32,13 @@ NEAR = 0.05  # how far a test AUROC may be below that of training and still pass
 
 @dataclass(frozen=True)
 class Law:
-    """How exemplars are drawn: how many of each kind are in a bag, first in negatives, then in positives.
+    """How exemplars are drawn: the number of each kind in a bag, for negatives and for positives.
 
     Args:
         witnesses: instances of the query's class.
         near_misses: instances of another class that is like the query's (a cosine of 0.4).
         poison: instances with a mark, the same in every bag, whatever the query.
-        noise: how far the instances of a class are from its middle, in each channel; classes have a deviation of 1.
+        noise: standard deviation of the instances of a class, per channel; that of the classes is 1.
     """
 
     witnesses: tuple[int, int]
@@ -49,7 +49,7 @@ class Law:
 
 @dataclass(frozen=True)
 class UnitTest:
-    """A temptation: the law of training, and the law under which giving in to it shows."""
+    """A test: the training distribution with a shortcut, and the test distribution that exposes it."""
 
     name: str
     meaning: str
@@ -114,7 +114,7 @@ def run_unit_tests(
     seeds: int = SEEDS,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Train new verifiers with a pooling for each test, on features that are drawn on the spot.
+    """Train new verifiers with a pooling for each test, on features drawn on the fly.
 
     Args:
         pooling: a name from ``miv.list_poolings()``.
@@ -122,12 +122,12 @@ def run_unit_tests(
         tests: which tests.
         steps: number of training steps, each on a fresh batch.
         seed: start of the random numbers.
-        seeds: number of trainings, starting with ``seed``.
+        seeds: number of training runs, starting with ``seed``.
         progress: reports progress.
 
     Returns:
-        By test ``train_auroc`` and ``test_auroc``, of fresh exemplars under the law of training and of the test, the
-        mean over the trainings; each of them under ``runs``; and the ``outcome`` of ``judge``.
+        For each test: ``train_auroc`` and ``test_auroc`` on fresh exemplars of the training and the test distribution,
+        means over the training runs; each run under ``runs``; and the ``outcome`` of ``judge``.
     """
     found: dict[str, dict[str, Any]] = {}
     with (progress or SilentProgress()).step(f"Unit tests of {pooling}", total=len(tests) * seeds) as advance:
@@ -142,10 +142,10 @@ def run_unit_tests(
 
 
 def judge(runs: Sequence[dict[str, Any]]) -> str:
-    """The outcome of a test, from the ``train_auroc`` and ``test_auroc`` of each training.
+    """The outcome of a test, from the ``train_auroc`` and ``test_auroc`` of each training run.
 
-    ``not learnt`` if the mean is below 0.7 even under the training law; ``fail`` if the test mean is below 0.5;
-    ``pass`` if no training lost more than 0.05; else ``weak``.
+    ``not learnt`` if the mean is below 0.7 even on the training distribution; ``fail`` if the test mean is below 0.5;
+    ``pass`` if no training run lost more than 0.05; else ``weak``.
 
     >>> judge([{"train_auroc": 0.99, "test_auroc": 0.96}, {"train_auroc": 0.99, "test_auroc": 0.70}])
     'weak'

@@ -21,7 +21,7 @@ _WITH_ATTENTION = ("gabmil", "pma")  # the benchmarks that point at witnesses
 
 
 def judge_claims(experiment: Experiment, evidence: CellEvidence) -> list[Assertion]:
-    """The claims that the cells of an experiment bear on; none of a twin."""
+    """The claims that an experiment can test; none on a synthetic twin."""
     if not evidence.may_judge:
         return []
     judges: dict[str, list[Callable[[CellEvidence], Assertion]]] = {
@@ -106,7 +106,7 @@ def baseline_finds_more_than_benchmarks(evidence: CellEvidence) -> Assertion:
 
 
 def witness_gap(evidence: CellEvidence) -> Assertion:
-    """CAP is ahead of the others by more in finding witnesses than in classification."""
+    """CAP leads the other models by more in finding witnesses than in classification."""
     models = plain_setups(evidence)
     contrasts: list[Contrast] = []
     for model in [model for model in CAP if model in models]:
@@ -135,7 +135,7 @@ def _pairs(
 
 
 def _with_caveat(claim: Assertion, evidence: CellEvidence) -> Assertion:
-    """Say where benchmarks are below what the paper reached with them: they may be trained too little here."""
+    """Name the benchmarks that score lower than in the paper, perhaps because they were trained too little here."""
     table = EXPERIMENTS[evidence.task]["classification"]
     low = [
         f"{one.row.model} {one.ours.value:.3f} (the paper's {one.paper.mean:.3f})"

@@ -46,13 +46,13 @@ def attention_helps_to_classify(evidence: CellEvidence) -> Assertion:
 
 
 def heads_matter_little(evidence: CellEvidence) -> Assertion:
-    """With and without multi-head projections is about the same."""
+    """Results with and without multi-head projections are about the same."""
     variants = "the multi-head and non-headed versions"
     return _little_difference(evidence, "headed", "multi-head projections matter little", variants)
 
 
 def layernorm_matters_little(evidence: CellEvidence) -> Assertion:
-    """LayerNorm before and after the aggregation is about the same."""
+    """Results with LayerNorm before and after the aggregation are about the same."""
     variants = "pre- and post-aggregation LayerNorm"
     return _little_difference(evidence, "layernorm", "the place of the LayerNorm matters little", variants)
 
@@ -122,7 +122,7 @@ def _added(ladder: dict[str, Setup], step: str, metric: str, sign: float) -> lis
 
 
 def _steps(evidence: CellEvidence, metrics: tuple[str, ...]) -> list[str]:
-    """What each step adds, with one line per model and metric."""
+    """What each step adds, one line per model and metric."""
     lines = []
     for model, ladder in _ladders(evidence).items():
         for metric in metrics:

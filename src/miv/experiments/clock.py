@@ -13,7 +13,7 @@ class Cost:
     """Seconds that a cell took.
 
     Args:
-        own: seconds of its own.
+        own: seconds spent on this cell alone.
         shared: seconds in a stage shared with other cells; only one of them pays for it.
     """
 
@@ -26,7 +26,7 @@ def cost_of(result: Result, spent: float = 0.0) -> Cost | None:
 
     Args:
         result: the cell.
-        spent: how long its process was at it, where known: with data, answers, and perhaps the shared stage.
+        spent: run time of its process, if known, including data, answers and perhaps the shared stage.
     """
     seconds, stages = float(result.document["seconds"]), result.document.get("stage_seconds")
     if stages is None and result.job.shared_stage is not None:
@@ -36,7 +36,7 @@ def cost_of(result: Result, spent: float = 0.0) -> Cost | None:
 
 
 class Clock:
-    """Estimates what remains from what the cells took so far; before any did, from what others did.
+    """Estimates the remaining time from the cells finished so far, or from earlier results until one finishes.
 
     >>> clock = Clock([None] * 4, parallel=2)
     >>> clock.estimate()
@@ -51,10 +51,10 @@ class Clock:
     ', about 20 minutes left'
 
     Args:
-        stages: for each cell to come, the name of the stage that it shares with others, if any.
-        parallel: cells at a time.
+        stages: for each remaining cell, the name of the stage that it shares with others, if any.
+        parallel: number of cells that run at once.
         known: the costs of other cells.
-        over: the shared stages that need not be computed.
+        over: shared stages that are already finished.
     """
 
     def __init__(
@@ -72,18 +72,18 @@ class Clock:
 
     @classmethod
     def of(cls, waiting: Sequence[Job], done: Sequence[Result], parallel: int) -> "Clock":
-        """The clock for the jobs that wait, beside those that are done."""
+        """The clock for the remaining jobs, given the finished ones."""
         costs = [cost for result in done if (cost := cost_of(result)) is not None]
         over = [result.job.shared_stage for result in done]
         return cls([job.shared_stage for job in waiting], parallel, costs, over)
 
     @property
     def left(self) -> int:
-        """How many cells have not ended."""
+        """Number of unfinished cells."""
         return len(self._stages)
 
     def ended(self, stage: str | None, cost: Cost | None) -> None:
-        """A cell with that shared stage ended; it has a cost where it was computed."""
+        """Record the end of a cell with that shared stage, and its cost if it was computed."""
         self._stages.remove(stage)
         if cost is not None:
             self._measured.append(cost)

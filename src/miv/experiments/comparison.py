@@ -1,4 +1,4 @@
-"""Ours beside the paper's: differences, whether they are within two standard errors, and paired tests."""
+"""Compare our figures with the paper's: differences, whether they are within two standard errors, paired tests."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -19,7 +19,7 @@ WITHIN, ABOVE, BELOW = "within 2 SE", "above", "below"
 
 @dataclass(frozen=True)
 class CellEvidence:
-    """The finished cells of a task under a tier, looked up as they are asked for."""
+    """The finished cells of a task in a tier, read on demand."""
 
     task: str
     tier_name: str
@@ -36,7 +36,7 @@ class CellEvidence:
         return {}
 
     def of(self, setup: Setup, rounds: Collection[int] | None = None) -> list[Result]:
-        """The available results of a setup, one per round; only of the given rounds, if any."""
+        """The available results of a setup, one per round; only the given rounds, if any are given."""
         if setup.name not in self._found:
             jobs = [Job(Cell(self.task, setup, number), self.tier_name, self.encoder) for number in self.rounds]
             found = [find_result(job, self.results) for job in jobs]
@@ -45,18 +45,18 @@ class CellEvidence:
         return every if rounds is None else [result for result in every if result.job.cell.round in rounds]
 
     def common_rounds(self, rows: Sequence[Row]) -> tuple[int, ...]:
-        """The rounds that all rows have, of those that have any: only in these may rows be set in an order."""
+        """The rounds shared by all rows that have any; rows can be ranked only on these."""
         there = [{result.job.cell.round for result in self.of(row.setup)} for row in rows if self.of(row.setup)]
         return tuple(sorted(set.intersection(*there))) if there else ()
 
     @property
     def may_judge(self) -> bool:
-        """Whether anything may be said about the paper: not of a twin."""
+        """Whether the figures say anything about the paper; those of a synthetic twin do not."""
         return not self.tier.is_twin
 
     @property
     def may_compare_figures(self) -> bool:
-        """Whether a figure may be held against the paper's, and not only the order of the models."""
+        """Whether the figures themselves can be compared with the paper's, not only the order of the models."""
         return self.may_judge and self.task not in STANDS_IN
 
 
@@ -65,11 +65,11 @@ class Comparison:
     """One figure of a table.
 
     Args:
-        row: where it stands.
-        metric: in which column.
-        ours: our figure; ``None`` where there is none yet, or the model has no such metric.
-        paper: the paper's, where it has one and may be named.
-        word: within 2 SE, above or below; empty where the two cannot be compared.
+        row: its row.
+        metric: its column.
+        ours: our figure; ``None`` if it is not computed yet, or the model has no such metric.
+        paper: the paper's figure, if there is one and it can be compared.
+        word: within 2 SE, above or below; empty if the two cannot be compared.
     """
 
     row: Row
@@ -85,7 +85,7 @@ class Comparison:
 
 
 def verdicts(experiment: Experiment, evidence: CellEvidence) -> list[Comparison]:
-    """A verdict for each row and metric of an experiment: of all rounds that a row has, of steps those they share."""
+    """A verdict for each row and metric of an experiment, over all rounds of a row; steps use the rounds they share."""
     rounds = evidence.common_rounds(experiment.rows) if experiment.is_stepwise else None
     found = []
     for row in experiment.rows:
@@ -98,7 +98,7 @@ def verdicts(experiment: Experiment, evidence: CellEvidence) -> list[Comparison]
 
 
 def compare(ours: Estimate | None, paper: Published | None) -> str:
-    """Whether ours is within two standard errors of the difference; the paper's rounding counts as an error too.
+    """Whether our figure is within two standard errors of the paper's; the paper's rounding counts as an error too.
 
     >>> compare(Estimate(0.70, 3, 0.01, 0.003), Published(0.71, 0.004))
     'within 2 SE'
@@ -114,14 +114,14 @@ def compare(ours: Estimate | None, paper: Published | None) -> str:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A row against the one it is to be compared with, exemplar by exemplar.
+    """A paired test of a row against its reference, exemplar by exemplar.
 
     Args:
-        row: the one.
-        reference: the other.
-        metric: of which.
+        row: the row.
+        reference: the row it is compared with.
+        metric: the metric.
         difference: the first minus the second.
-        p: corrected by Holm for all tests of the metric in the table.
+        p: p-value with Holm's correction for all tests of this metric in the table.
     """
 
     row: Row
@@ -132,7 +132,7 @@ class PairedTest:
 
 
 def paired_tests(experiment: Experiment, evidence: CellEvidence) -> list[PairedTest]:
-    """Test each row of an experiment against its reference, where both have results of the same rounds."""
+    """Test each row of an experiment against its reference if both have results for the same rounds."""
     found: list[PairedTest] = []
     for metric in experiment.metrics:
         tests = []
@@ -149,7 +149,7 @@ def paired_tests(experiment: Experiment, evidence: CellEvidence) -> list[PairedT
 
 
 def reference_of(experiment: Experiment, row: Row) -> Row | None:
-    """What a row is compared with: the baseline, the step before it, or the plain model; ``None`` for these."""
+    """The row to compare with: the baseline, the step before it, or the plain model; ``None`` for these themselves."""
     rows = experiment.rows
     if experiment.name == "ablation":
         ladder = [one for one in rows if one.model == row.model]

@@ -34,7 +34,7 @@ def minus(model: str, other: str, metric: str, setups: dict[str, Setup]) -> Cont
 
 
 def compare_all(evidence: CellEvidence, contrasts: Sequence[Contrast]) -> list[Compared] | str:
-    """The values of contrasts; or, where they cannot be had or mean nothing, why."""
+    """The values of contrasts, or the reason why they are missing or meaningless."""
     setups = {setup.name: setup for _, terms in contrasts for _, setup, _ in terms}
     missing = [name for name, setup in setups.items() if not evidence.of(setup)]
     if missing:
@@ -49,13 +49,13 @@ def compare_all(evidence: CellEvidence, contrasts: Sequence[Contrast]) -> list[C
         found: list[Term] = [(weight, evidence.of(setup), metric) for weight, setup, metric in terms]
         value = estimate(found)
         if value is None:
-            return f"There is no round of which all cells are done for: {what}."
+            return f"No round has all cells finished for: {what}."
         compared.append(Compared(what, value))
     return compared
 
 
 def near_chance(evidence: CellEvidence, setups: Mapping[str, Setup], metric: str) -> str:
-    """That nothing can be learnt from these cells by ``auroc`` or ``i_auroc``, in words; empty where one is better."""
+    """A sentence if no cell is better than chance by ``auroc`` or ``i_auroc``; empty if one is."""
     figures = []
     for setup in setups.values():
         found = [result.metrics[metric] for result in evidence.of(setup) if metric in result.metrics]
@@ -70,7 +70,7 @@ def near_chance(evidence: CellEvidence, setups: Mapping[str, Setup], metric: str
 
 
 def p_text(p: float) -> str:
-    """A p-value for people.
+    """Format a p-value.
 
     >>> p_text(0.0321), p_text(0.00002)
     ('p = 0.032', 'p < 0.001')

@@ -26,7 +26,7 @@ def our_shares(results: Sequence[Result]) -> Shares:
 
 
 def paper_shares() -> Shares:
-    """The paper's, of one round that it calls representative."""
+    """The paper's shares, from one round that it calls representative."""
     found: Shares = {}
     for digit in map(str, range(10)):
         for kind in KINDS:
@@ -42,7 +42,7 @@ def accuracy(shares: Shares) -> dict[str, float]:
 
 
 def digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
-    """The table, empty of tables where nothing is computed yet."""
+    """The tables; none if nothing is computed yet."""
     ours, paper = our_shares(results), paper_shares() if with_paper else {}
     if not ours:
         return []
@@ -59,7 +59,7 @@ def digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
 
 
 def digit_sentences(results: Sequence[Result]) -> list[str]:
-    """Which digits are hard, ours and the paper's."""
+    """Which digits are hard for our model and for the paper's."""
     ours, paper = accuracy(our_shares(results)), accuracy(paper_shares())
     common = [digit for digit in ours if digit in paper]
     if len(common) < 3:

@@ -1,4 +1,4 @@
-"""What came of an experiment, as tables, sentences and claims: the one form that all outputs are written from."""
+"""The outcome of an experiment as tables, sentences and claims, from which all outputs are written."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -17,18 +17,18 @@ from miv.experiments.text_tables import Table
 
 @dataclass(frozen=True)
 class Section:
-    """An experiment and what came of it.
+    """An experiment and its outcome.
 
     Args:
-        experiment: which.
+        experiment: the experiment.
         evidence: the finished cells.
-        remarks: what a reader has to know of them.
-        tables: in their order.
-        sentences: the order of the models, and the like.
-        claims: judged.
-        found: the verdicts that the tables were written from.
-        tests: the paired tests likewise.
-        orders: of the models, that the sentences were written from.
+        remarks: what a reader must know about them.
+        tables: the tables, in order.
+        sentences: summaries, such as the order of the models.
+        claims: the paper's claims, judged.
+        found: the verdicts behind the tables.
+        tests: the paired tests behind the tables.
+        orders: the orders of the models behind the sentences.
     """
 
     experiment: Experiment
@@ -62,7 +62,7 @@ class Section:
 
 
 def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
-    """Put together all that can be said of an experiment by the cells that are done."""
+    """Build the report of an experiment from its finished cells."""
     found = verdicts(experiment, evidence)
     tests = paired_tests(experiment, evidence)
     orders = rankings(experiment, evidence)
@@ -87,7 +87,7 @@ def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
 
 
 def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
-    """What is missing, which rounds the figures are of, and whether anything was learnt."""
+    """What is missing, which rounds the figures cover, and whether anything was learnt."""
     remarks = []
     setups = {row.setup.name: row.setup for row in experiment.rows}
     wanted = len(evidence.rounds) * len(setups)
@@ -96,9 +96,9 @@ def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
         missing = f"{done} of {wanted} cells are done"
         if experiment.is_stepwise:
             common = ", ".join(map(str, evidence.common_rounds(experiment.rows))) or "none"
-            remarks.append(f"{missing}; the figures are of the rounds that all rows have that have any: {common}.")
+            remarks.append(f"{missing}; the figures use the rounds that all computed rows share: {common}.")
         else:
-            remarks.append(f"{missing}; the column 'rounds' says how many a figure rests on.")
+            remarks.append(f"{missing}; the column 'rounds' says how many rounds a figure uses.")
     if evidence.may_judge:
         yardsticks = ("i_auroc" if metric in WITNESSES else "auroc" for metric in experiment.metrics)
         remarks += filter(None, (near_chance(evidence, setups, metric) for metric in dict.fromkeys(yardsticks)))

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper as a grid of cells: which models on which data, and in which table they stand."""
+"""Every table and figure of the paper as a grid of cells: which models, on which data, in which table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,13 +19,13 @@ FOUR = ("auroc", "accuracy", "i_auroc", "i_ap")
 
 @dataclass(frozen=True)
 class Setup:
-    """A model as it is trained, and the data it is trained on where these are not the main ones.
+    """A model with its options, and the data if they are not the main ones.
 
     Args:
-        name: of its folder among the results; two setups of one name are the same.
+        name: name of its folder among the results; two setups with the same name are the same.
         pooling: a name from `miv poolings`.
-        pooling_options: what differs from the pooling's defaults; heads are the tier's unless they stand here.
-        task_options: what differs from the task's defaults.
+        pooling_options: options that differ from the defaults; the tier sets ``heads`` unless it is given here.
+        task_options: options that differ from the task's defaults.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: ``model`` and ``variant`` as in the published results, and what is trained for it."""
+    """A row of a table: ``model`` and ``variant`` as in the published results, and the setup to train."""
 
     model: str
     variant: str
@@ -61,7 +61,7 @@ class Experiment:
 
     Args:
         task: the task whose data it needs.
-        name: what `miv reproduce` calls it.
+        name: its name in `miv reproduce`.
         title: what it shows.
         source: where it is in the paper.
         metrics: its columns.
@@ -77,22 +77,22 @@ class Experiment:
 
     @property
     def is_stepwise(self) -> bool:
-        """Whether rows are read as steps from one to the next, so that figures have to be of the same rounds."""
+        """Whether rows are steps from one to the next, so that all figures must come from the same rounds."""
         return self.name in ("ablation", "headed", "layernorm", "size_study")
 
     def cells(self, rounds: Iterable[int] = range(ROUNDS)) -> list[Cell]:
-        """The cells, each once, a round after the other: so the whole table is there as early as can be."""
+        """The cells, each once, round by round, so that the whole table is complete as early as possible."""
         setups = {row.setup.name: row.setup for row in self.rows}
         return [Cell(self.task, setup, number) for number in rounds for setup in setups.values()]
 
     def takes(self, model: str) -> bool:
-        """Whether there is a row of the model, or one can be added: no key instances are shown without attention."""
+        """Whether the model has a row or can be added; a table of key instances takes only models with attention."""
         has_attention = POOLINGS[model].make.has_attention  # a name that is none is refused first of all
         others = self.name == "classification" or (self.name == "key_instance" and has_attention)
         return others or any(row.model == model for row in self.rows)
 
     def only(self, models: Sequence[str]) -> "Experiment":
-        """The experiment with some models; a pooling that the paper's table lacks becomes a row of its own there."""
+        """The experiment with only these models; a pooling that is not in the paper's table gets its own row."""
         known = list(dict.fromkeys(row.model for row in self.rows))
         lacking = [model for model in models if not self.takes(model)]
         if lacking:
@@ -197,7 +197,7 @@ EXPERIMENTS: dict[str, dict[str, Experiment]] = {
 
 
 def find_experiments(task: str, name: str | None = None) -> list[Experiment]:
-    """The experiments of a task, or the one of that name.
+    """The experiments of a task, or only the named one.
 
     >>> [experiment.title for experiment in find_experiments("qmnist", "classification")]
     ['QMNIST: classification']

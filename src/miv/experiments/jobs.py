@@ -22,7 +22,7 @@ class JobFolders:
         results: finished cells, small enough to keep with the code.
         work: running trainings, with checkpoints and logs; safe to delete.
         cache: features and built sets; safe to delete.
-        raw: the raw files of the task; ``None`` for where the task expects them.
+        raw: the raw files of the task; ``None`` for the task's default folder.
     """
 
     results: Path
@@ -32,7 +32,7 @@ class JobFolders:
 
 
 def default_options(task: str) -> dict[str, Any]:
-    """The defaults of the options that decide what a task builds, so not of where its raw files are.
+    """The defaults of the options that determine what a task builds, without the folder of raw files.
 
     >>> default_options("digits-twin")["writers"]
     120
@@ -42,7 +42,7 @@ def default_options(task: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Job:
-    """A cell under a tier."""
+    """A cell in a tier."""
 
     cell: Cell
     tier_name: str
@@ -54,14 +54,14 @@ class Job:
 
     @cached_property
     def settings(self) -> TrainingConfig:
-        """The settings, the encoder under its short name: the same on every machine."""
+        """The settings, with the encoder's short name, so that they are the same on every machine."""
         return self.tier.settings(self.cell, self.encoder)
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """All that is asked for, as JSON holds it: each setting and option with its value, also one at its default.
+        """All settings and options with their values, defaults included, as JSON values.
 
-        Of code, raw files and an encoder's weights it knows nothing; ``result.json`` has versions and hashes of data.
+        It does not cover code, raw files and an encoder's weights; ``result.json`` has versions and hashes of data.
         """
         task, options = self.tier.data(self.cell)
         description = {
@@ -81,37 +81,37 @@ class Job:
 
     @property
     def shared_stage(self) -> str | None:
-        """What cells that share a contrast stage have in common: within a tier, their data; ``None`` without one."""
+        """The name of the contrast stage that cells with the same data share; ``None`` without such a stage."""
         return json.dumps(self.description["data"], sort_keys=True) if self.settings.contrast_epochs else None
 
     def result_folder(self, results: Path) -> Path:
-        """Where the finished cell is kept."""
+        """Folder of the finished cell."""
         return self.task_folder(results) / self.cell.setup.name / f"round-{self.cell.round}"
 
     def task_folder(self, results: Path) -> Path:
-        """Where the finished cells of its tier and task are kept, and beside which they are packed."""
+        """Folder of the finished cells of this tier and task; the packed file is next to it."""
         return results / self.tier_name / self.cell.task
 
     def work_folder(self, work: Path) -> Path:
-        """Where it is trained; with other settings it is another folder, so that nothing is mixed up."""
+        """Folder of the training run; other settings have another folder."""
         name = f"{self.cell.setup.name}-{self.digest[:8]}"
         return work / self.tier_name / self.cell.task / name / f"round-{self.cell.round}"
 
     def log(self, work: Path) -> Path:
-        """What the training says while it runs."""
+        """Log of the training."""
         return self.work_folder(work).with_suffix(".log")
 
     def lock(self, work: Path) -> Path:
-        """Held by the process that computes the cell."""
+        """Lock held by the process that computes the cell."""
         return self.work_folder(work).with_suffix(".lock")
 
     def document(self) -> dict[str, Any]:
-        """The job as another process is told of it."""
+        """The job as JSON, for another process."""
         return {**asdict(self.cell), "tier": self.tier_name, "encoder": self.encoder}
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> "Job":
-        """The job that ``document`` tells of."""
+        """The job described by ``document``."""
         cell = Cell(document["task"], Setup(**document["setup"]), document["round"])
         return cls(cell, document["tier"], document["encoder"])
 

@@ -1,4 +1,4 @@
-"""How a claim is judged: by what its contrasts would have to show, and what they do show."""
+"""Judge a claim: compare what its contrasts must show with what they do show."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ _LISTED = 12  # contrasts that a claim lists
 
 @dataclass(frozen=True)
 class Assertion:
-    """A claim of the paper and what came of it.
+    """A claim of the paper and our judgement.
 
     Args:
-        name: short.
-        statement: what the paper says, and by what it is judged.
+        name: a short name.
+        statement: what the paper says, and how it is judged.
         judgement: what our figures say.
-        reason: in a sentence.
+        reason: the reason, in one sentence.
         numbers: the evidence, one per line.
     """
 
@@ -42,14 +42,14 @@ class Assertion:
 
 @dataclass(frozen=True)
 class Question:
-    """What every contrast of a claim has to show.
+    """What every contrast of a claim must show.
 
     Args:
-        all_are: what they are where the claim holds, in words.
-        shown: the p-value of which a small one shows it of a contrast.
-        refuted: the p-value of which a small one shows the opposite.
-        is_refuted: what such a contrast is, in words.
-        p_of_what: what ``shown`` is a p-value of, where that is not a difference of 0.
+        all_are: what all contrasts are if the claim holds, in words.
+        shown: the p-value that is small if a contrast supports the claim.
+        refuted: the p-value that is small if a contrast shows the opposite.
+        is_refuted: what such an opposite contrast is, in words.
+        p_of_what: the null hypothesis of ``shown``, if it is not a difference of 0.
     """
 
     all_are: str
@@ -90,11 +90,11 @@ WITHIN = Question(
 def judge(
     name: str, statement: str, evidence: CellEvidence, contrasts: Sequence[Contrast], question: Question
 ) -> Assertion:
-    """Judge a claim that says the same of all its contrasts.
+    """Judge a claim that says the same about all its contrasts.
 
-    That all are as said needs each to be significant, and no correction: it is less likely that all pass by accident
-    than that one does. That one is otherwise needs Holm's, as among many one looks so by accident. Of one round the
-    error knows nothing of other trainings; it can decide neither.
+    The claim holds if every contrast is significant. This needs no correction: that all pass by accident is less likely
+    than that one does. A single contrast that refutes it needs Holm's correction, because among many one may look so by
+    accident. One round decides neither, because its error does not cover other training runs.
     """
     compared = compare_all(evidence, contrasts)
     if isinstance(compared, str):
@@ -115,15 +115,15 @@ def _judge(compared: Sequence[Compared], question: Question) -> tuple[Judgement,
     if firmly:
         return FAILS, f"{question.is_refuted.capitalize()}: {_names(firmly)}."
     if refuting:
-        return UNKNOWN, f"There is one round only of what is {question.is_refuted} in it: {_names(refuting)}."
+        return UNKNOWN, f"{question.is_refuted.capitalize()}, but in one round only: {_names(refuting)}."
     unshown = [one for one in compared if not question.shown(one.value) < LEVEL]
     if unshown:
         return UNKNOWN, f"Not shown to be {question.all_are}: {_names(unshown)}."
     single = [one for one in compared if one.value.rounds == 1]
     if single:
         return UNKNOWN, (
-            f"All are {question.all_are} (p < {LEVEL}), but there is one round only of {_names(single)}. Its error "
-            "is over exemplars and knows nothing of other trainings."
+            f"All are {question.all_are} (p < {LEVEL}), but there is only one round of {_names(single)}. Its error "
+            "covers exemplars, but not other training runs."
         )
     return HOLDS, f"All are {question.all_are} (p < {LEVEL} each)."
 

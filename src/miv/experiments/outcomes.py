@@ -23,13 +23,13 @@ class Failure:
 
 
 def split_jobs(jobs: Sequence[Job], results: Path) -> tuple[list[Result], list[Job]]:
-    """The existing results, and the jobs without one; a result with different settings is an error."""
+    """The existing results, and the jobs that have none; a result with different settings is an error."""
     found = {job: find_result(job, results) for job in jobs}
     return [one for one in found.values() if one is not None], [job for job, one in found.items() if one is None]
 
 
 def report_done(job: Job, results: Path, seconds: float, clock: Clock, say: Say) -> None:
-    """Say what came of a cell whose process took so many seconds (0: not known), and what remains."""
+    """Report the outcome of a cell, the seconds its process took (0 if unknown), and what remains."""
     result = find_result(job, results)
     if result is None:
         raise MIVError(f"{job} succeeded, but {job.result_folder(results)} is missing. Was it removed?")

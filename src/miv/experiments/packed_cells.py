@@ -1,8 +1,8 @@
 """Many small folders of results as one file: JSON lines, one line per cell, sorted by name.
 
 A line is ``{"cell": "pma/round-0", "files": {"metrics.csv": "…", "predictions.parquet": "…", "result.json": {…}}}``.
-JSON files are in it as they are, text files as strings, all others in base64, so that packing loses nothing but the
-layout of JSON. The same cells always give the same bytes, and version control merges two sets of new cells by line.
+JSON files are stored as JSON, text files as strings, all others in base64, so that packing loses only the layout of
+JSON. The same cells always give the same bytes, and version control merges two sets of new cells by line.
 """
 
 import base64
@@ -27,7 +27,7 @@ def packed_file(folder: Path) -> Path:
 
 
 def read_packed(folder: Path) -> Mapping[str, Mapping[str, bytes]]:
-    """The packed cells that were below a folder: by their path in it, the content of each file by name."""
+    """The packed cells of a folder: by their path in it, the content of each file by name."""
     path = packed_file(folder)
     if not path.is_file():
         return {}
@@ -36,13 +36,13 @@ def read_packed(folder: Path) -> Mapping[str, Mapping[str, bytes]]:
 
 
 def pack_cells(folder: Path, check: Callable[[Path, Mapping[str, bytes]], object]) -> int:
-    """Move every cell below a folder, which is a folder of files, into the packed file; return how many.
+    """Move every cell below a folder into the packed file; return the number of cells.
 
     The packed file is whole before a folder is removed. A cell with different content in both is an error.
 
     Args:
         folder: the folder of the cells; ``packed_file`` says where they go.
-        check: is given the folder and the files of each cell, and raises an error for what must not be packed.
+        check: called with the folder and the files of each cell; raises an error if the cell must not be packed.
     """
     packed = {name: dict(files) for name, files in read_packed(folder).items()}
     parents = {path.parent for path in folder.rglob("*") if path.is_file()}

@@ -18,22 +18,22 @@ _ROUNDING = 1e-12  # what sums of floating point numbers are off by, and more
 
 @dataclass(frozen=True)
 class Estimate:
-    r"""A figure, or a sum of figures, over ``R`` rounds, and how surely it is on one side of a bound.
+    r"""A figure, or a sum of figures, over ``R`` rounds, and the evidence that it is on one side of a bound.
 
-    Neither error knows all of the other, so a value is beyond a bound only where it is by both: with the distance
+    Neither error covers all of the other, so a value is beyond a bound only if it is by both. With the distance
     :math:`d` to the bound,
 
     .. math:: p = \max\{ P(Z > d / SE_{exemplars}),\ P(T_{R-1} > d / SE_{rounds}) \}
 
-    where :math:`Z` is normal, as there are thousands of exemplars, and :math:`T` Student's, as there are few rounds.
+    where :math:`Z` is normal, for thousands of exemplars, and :math:`T` is Student's, for few rounds.
 
     Args:
         value: the mean over rounds.
-        rounds: how many.
-        over_exemplars: standard error as exemplars are drawn anew, the trained models staying as they are. It takes
-            exemplars for independent, also those of several rounds; in QMNIST all rounds test on the same writers.
-        over_rounds: standard error over rounds, in which exemplars and weights are drawn anew; ``None`` of one round.
-            What rounds share (the writers of QMNIST, the test file of FEVER) stays as it is.
+        rounds: number of rounds.
+        over_exemplars: standard error over new draws of exemplars with the same trained models. It treats exemplars as
+            independent, even across rounds; in QMNIST all rounds test on the same writers.
+        over_rounds: standard error over rounds, which draw new exemplars and weights; ``None`` for one round. It does
+            not cover what rounds share (the writers of QMNIST, the test file of FEVER).
     """
 
     value: float
@@ -43,24 +43,24 @@ class Estimate:
 
     @property
     def standard_error(self) -> float:
-        """That over rounds, as in the paper; of one round that over exemplars."""
+        """The error over rounds, as in the paper; for one round, the error over exemplars."""
         return self.over_exemplars if self.over_rounds is None else self.over_rounds
 
     @property
     def p(self) -> float:
-        """Two-sided, that the value is 0."""
+        """Two-sided p-value for a value of 0."""
         return 2 * self._tail(abs(self.value))
 
     def p_above(self, bound: float) -> float:
-        """One-sided, that the value is at most ``bound``: small where it is surely above it."""
+        """One-sided p-value for a value of at most ``bound``: small if the value is clearly above it."""
         return self._tail(self.value - bound)
 
     def p_below(self, bound: float) -> float:
-        """One-sided, that the value is at least ``bound``: small where it is surely below it."""
+        """One-sided p-value for a value of at least ``bound``: small if the value is clearly below it."""
         return self._tail(bound - self.value)
 
     def _tail(self, distance: float) -> float:
-        """The larger of the two chances that a value goes as far beyond its truth; NaN where an error is unknown."""
+        """The larger of the two probabilities of such a distance by chance; NaN if an error is unknown."""
         if not math.isfinite(distance) or not math.isfinite(self.over_exemplars):
             return math.nan
         among_exemplars = _survival(distance, self.over_exemplars, None)
@@ -70,17 +70,17 @@ class Estimate:
 
 
 def _survival(distance: float, error: float, freedom: int | None) -> float:
-    """The chance by Student's law, or the normal one; without any error it is certain on which side a value is."""
+    """The tail probability of Student's or the normal distribution; with an error of 0, the side is certain."""
     if error < _ROUNDING:
         return 0.5 if abs(distance) < _ROUNDING else float(distance < 0)
     return float(ndtr(-distance / error) if freedom is None else stdtr(freedom, -distance / error))
 
 
 def estimate(terms: Sequence[Term]) -> Estimate | None:
-    """The weighted sum of metrics over the rounds that all terms have; ``None`` where there is no such round.
+    """The weighted sum of metrics over the rounds that all terms share; ``None`` if there is no such round.
 
-    One term is a figure, two with the weights 1 and -1 a paired difference, four a difference of gaps. Rounds with the
-    very same test exemplars count these once, not as so many more exemplars. Other exemplars count as independent.
+    One term is a figure; two with the weights 1 and -1 are a paired difference; four are a difference of gaps. Rounds
+    with exactly the same test exemplars count these once. Other exemplars count as independent.
     """
     by_round = [(weight, {result.job.cell.round: result for result in some}, metric) for weight, some, metric in terms]
     rounds = sorted(set.intersection(*(set(found) for _, found, _ in by_round)))
@@ -96,7 +96,9 @@ def estimate(terms: Sequence[Term]) -> Estimate | None:
                 return None
             fingerprint = result.document["data"]["test"]
             if data and fingerprint != data:
-                raise MIVError(f"{result.folder} was tested on other exemplars than its rivals; they cannot be paired.")
+                raise MIVError(
+                    f"{result.folder} and the models it is compared with were tested on different exemplars."
+                )
             part: Floats = weight * influence(result.predictions, metric)
             value, data = value + weight * result.metrics[metric], fingerprint
             per_exemplar = part if not len(per_exemplar) else per_exemplar + part
@@ -108,7 +110,7 @@ def estimate(terms: Sequence[Term]) -> Estimate | None:
 
 
 def difference(ours: Sequence[Result], theirs: Sequence[Result], metric: str) -> Estimate | None:
-    """How much better the first is than the second, exemplar by exemplar."""
+    """The advantage of the first over the second, exemplar by exemplar."""
     return estimate([(1.0, ours, metric), (-1.0, theirs, metric)])
 
 

@@ -1,4 +1,4 @@
-"""What the pictures of experiments have in common: dots with errors, lines, legends."""
+"""Shared elements of the figures: dots with errors, lines, legends."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ _PAPER: dict[str, Any] = {"color": QUIET, "marker": "s", "markerfacecolor": "non
 
 
 def whose(section: Section) -> str:
-    """Whose figures ours are, in the legend."""
+    """The label of our figures in the legend."""
     return "synthetic twin" if section.evidence.tier.is_twin else "ours"
 
 
@@ -48,7 +48,7 @@ def line(axes: "Axes", points: Sequence[tuple[float, Estimate | None]], label: s
 
 
 def legend(axes: "Axes") -> None:
-    """A legend in which every name is once."""
+    """A legend with every name once."""
     handles, labels = axes.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
     if once:

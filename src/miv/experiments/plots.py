@@ -13,7 +13,7 @@ from miv.experiments.report_tables import label, whose_figures
 
 
 def write_plots(section: Section, folder: Path) -> list[Path]:
-    """Draw all pictures of an experiment into a folder and return those in SVG; none where nothing is computed."""
+    """Draw all pictures of an experiment into a folder and return the SVG files; none if nothing is computed."""
     if not any(verdict.ours for verdict in section.found):
         return []
     paths = []
@@ -45,7 +45,7 @@ def _drawings(tier: str, task: str, experiment: str) -> dict[str, Callable[[Sect
 
 
 def draw_figures(section: Section, path: Path) -> None:
-    """Each metric by model, ours with its error beside the paper's."""
+    """Each metric by model, our figure with its error next to the paper's."""
     metrics = section.experiment.metrics
     rows = section.experiment.rows
     with picture(path, panels=len(metrics), size=(4.6, 1.2 + 0.36 * len(rows))) as axes:

@@ -1,4 +1,4 @@
-"""Pictures of what single cells answered and how they learnt: accuracy by digit, learning curves, entropy."""
+"""Pictures of single cells: accuracy by digit, learning curves, entropy."""
 
 import csv
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def draw_digits(section: Section, path: Path) -> None:
 
 
 def draw_learning_curves(section: Section, path: Path) -> None:
-    """Validation AUROC by epoch, with one line per model, for the first round that all have; nothing without one."""
+    """Validation AUROC by epoch, one line per model, for the first round that all models have; nothing without one."""
     rows = [row for row in section.experiment.rows if section.evidence.of(row.setup)]
     rounds = section.evidence.common_rounds(rows)
     if not rounds:
@@ -54,7 +54,7 @@ def draw_learning_curves(section: Section, path: Path) -> None:
 
 
 def draw_entropy(section: Section, path: Path) -> None:
-    """The entropy of attention by bag size, beside log N, that of even attention; positives and negatives apart."""
+    """The entropy of attention by bag size, next to log N for even attention; positives and negatives separately."""
     found = {row.model: section.evidence.of(row.setup) for row in section.experiment.rows}
     shown = {model: some for model, some in found.items() if any(one.predictions.attention is not None for one in some)}
     if not shown:

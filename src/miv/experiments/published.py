@@ -1,4 +1,4 @@
-"""What the paper's tables say: every number of them, from the file that comes with the package."""
+"""Every number in the paper's tables, from the file that comes with the package."""
 
 import csv
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ STANDS_IN = {"claims": "fever"}
 
 @dataclass(frozen=True)
 class Published:
-    """A figure of the paper: mean over three rounds, and its standard error where the paper gives one."""
+    """A figure of the paper: mean over three rounds, and its standard error if the paper gives one."""
 
     mean: float
     standard_error: float | None
@@ -34,10 +34,10 @@ def read_published() -> dict[tuple[str, str, str, str, str], Published]:
 
 
 def published(experiment: Experiment, row: Row, metric: str) -> Published | None:
-    """The paper's figure for a row; ``None`` where the paper has none.
+    """The paper's figure for a row; ``None`` if the paper has none.
 
-    The plain model stands in several tables of the paper, but its figures with their errors only in the main ones.
-    Of an ablation step the paper gives what it adds; the figure is then the sum up to it, of which no error is known.
+    The plain model is in several tables of the paper, but only the main ones have its errors. For an ablation step the
+    paper gives what it adds; the figure is then the sum up to that step, and its error is unknown.
     """
     figures = read_published()
     task = STANDS_IN.get(experiment.task, experiment.task)

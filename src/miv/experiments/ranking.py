@@ -1,4 +1,4 @@
-"""The order of the models, ours and the paper's, on the rounds that all of ours have."""
+"""The order of the models, ours and the paper's, on the rounds that all our models have."""
 
 import math
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ Order = tuple[tuple[str, ...], ...]  # best first, equals together
 
 @dataclass(frozen=True)
 class Ranking:
-    """The order of the models by a metric, best first, ours and the paper's, among those that both have.
+    """The order of the models by a metric, best first, ours and the paper's, among the models that both have.
 
     Args:
-        metric: by which.
-        rounds: that all of ours have; our figures are the means over these.
+        metric: the metric.
+        rounds: rounds that all our models have; our figures are means over these.
         ours: our order.
-        paper: the paper's; models that it prints with the same figure are equal.
-        kendall: rank correlation, 1 the same order, -1 the opposite; NaN with fewer than three models.
-        spearman: likewise.
+        paper: the paper's order; models printed with the same figure are equal.
+        kendall: rank correlation: 1 for the same order, -1 for the opposite; NaN with fewer than three models.
+        spearman: likewise, by Spearman.
     """
 
     metric: str
@@ -49,14 +49,14 @@ class Ranking:
     def _winners(self) -> str:
         ours, paper = set(self.ours[0]), set(self.paper[0])
         if not ours & paper:
-            return "Another model wins than in the paper."
+            return "Another model wins here than in the paper."
         if ours == paper:
             return "The same model wins."
         return "Our winner is among the paper's." if ours < paper else "The paper's winner is among ours."
 
 
 def rankings(experiment: Experiment, evidence: CellEvidence) -> list[Ranking]:
-    """The orders by AUROC and accuracy, or i-AUROC and i-AP, where the rows are models."""
+    """The orders by AUROC and accuracy, or by i-AUROC and i-AP, if the rows are models."""
     if experiment.name not in ("classification", "key_instance") or not evidence.may_judge:
         return []
     ranked = [ranking(experiment, evidence, metric) for metric in experiment.metrics if metric in FOUR]
@@ -64,7 +64,7 @@ def rankings(experiment: Experiment, evidence: CellEvidence) -> list[Ranking]:
 
 
 def ranking(experiment: Experiment, evidence: CellEvidence, metric: str) -> Ranking | None:
-    """Rank the models that both have figures of; ``None`` where fewer than two share a round."""
+    """Rank the models that both have; ``None`` if fewer than two share a round."""
     paper = {
         row.model: figure.mean
         for row in experiment.rows
@@ -91,7 +91,7 @@ def ranking(experiment: Experiment, evidence: CellEvidence, metric: str) -> Rank
 
 
 def order(figures: Mapping[str, float]) -> Order:
-    """Names by their figures, best first, equals together.
+    """Names by their figures, best first, with ties together.
 
     >>> order({"a": 0.7, "b": 0.8, "c": 0.7})
     (('b',), ('a', 'c'))
@@ -101,7 +101,7 @@ def order(figures: Mapping[str, float]) -> Order:
 
 
 def order_text(order: Order) -> str:
-    """An order for people.
+    """Format an order.
 
     >>> order_text((("b",), ("a", "c")))
     'b > a = c'

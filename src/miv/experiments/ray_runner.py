@@ -121,7 +121,7 @@ def _run(
 
 
 def compute_remotely(document: dict[str, Any], places: dict[str, Path | None], cores: int) -> dict[str, bytes]:
-    """Compute a job on whatever machine this runs on; what it says goes to the job's log there."""
+    """Compute a job on the machine that runs this; its output goes to the job's log there."""
     keep_memory()
     set_threads(cores, 1)
     job, paths = Job.of(document), JobFolders(**places)  # type: ignore[arg-type]

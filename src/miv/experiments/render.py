@@ -1,4 +1,4 @@
-"""Sections as text for a terminal, as Markdown, and as one HTML file that needs nothing beside it."""
+"""Sections as terminal text, Markdown, or one self-contained HTML file."""
 
 import base64
 import html
@@ -14,7 +14,7 @@ Plots = Mapping[str, Sequence[Path]]  # SVG pictures by the section's task and e
 
 
 def key(section: Section) -> str:
-    """By what a section's plots are found."""
+    """The key of a section's plots."""
     return f"{section.experiment.task}-{section.experiment.name}"
 
 
@@ -51,7 +51,7 @@ def print_terminal(sections: Sequence[Section], console: Any) -> None:
 
 
 def markdown(sections: Sequence[Section], plots: Plots, folder: Path) -> str:
-    """Markdown with links to the pictures, relative to the folder that it is written to."""
+    """Markdown with links to the pictures, relative to the output folder."""
     parts = []
     for section in sections:
         parts.append(f"## {section.title}")
@@ -70,7 +70,7 @@ def markdown(sections: Sequence[Section], plots: Plots, folder: Path) -> str:
 
 
 def html_page(sections: Sequence[Section], plots: Plots) -> str:
-    """One page with its pictures inside."""
+    """One page with embedded pictures."""
     body = []
     for section in sections:
         body.append(f"<h1>{html.escape(section.title)}</h1>")

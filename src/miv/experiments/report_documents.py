@@ -10,7 +10,7 @@ from miv.experiments.report_tables import label
 
 
 def verdict_document(verdict: Comparison) -> dict[str, Any]:
-    """A figure of a table, and what the paper has there."""
+    """A figure of a table, and the paper's."""
     ours, paper = verdict.ours, verdict.paper
     document = {
         "model": verdict.row.model,

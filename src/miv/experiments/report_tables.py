@@ -12,13 +12,13 @@ from miv.experiments.published import STANDS_IN, Published, published_step
 from miv.experiments.text_tables import NOTHING, Table
 
 _ONE_ROUND = (
-    "A figure with * is of one round: its error is over exemplars, the trained model staying as it is, and knows "
-    "nothing of other draws of data and weights."
+    "A figure with * comes from one round: its error covers new draws of exemplars for the same trained model, but not "
+    "new draws of data and weights."
 )
 
 
 def whose_figures(task: str) -> str:
-    """Whose figures stand beside ours, in words."""
+    """The source of the figures next to ours, in words."""
     return "the paper's of FEVER" if task in STANDS_IN else "the paper's"
 
 
@@ -28,7 +28,7 @@ def label(row: Row) -> str:
 
 
 def figure_table(experiment: Experiment, evidence: CellEvidence, found: Sequence[Comparison]) -> Table:
-    """Our figures by model and metric, the paper's below them."""
+    """Our figures by model and metric, with the paper's below."""
     title = f"Ours, and in brackets {whose_figures(experiment.task)}" if any(v.paper for v in found) else "Ours"
     if evidence.tier.is_twin:
         title = "On the synthetic twin, not the paper's data"
@@ -44,14 +44,14 @@ def figure_table(experiment: Experiment, evidence: CellEvidence, found: Sequence
 
 
 def verdict_table(experiment: Experiment, found: Sequence[Comparison]) -> Table:
-    """Ours minus the paper's, and whether that is within two standard errors."""
+    """Our figure minus the paper's, and whether the difference is within two standard errors."""
     rows = []
     for row in experiment.rows:
         mine = [verdict for verdict in found if verdict.row is row]
         rows.append([label(row), *(f"{v.difference:+.3f}\n{v.word}" if v.word else NOTHING for v in mine)])
     note = ""
     if any(v.paper is not None and v.paper.standard_error is None for v in found):
-        note = "Where the paper gives no standard error, only ours counts."
+        note = "If the paper gives no standard error, only ours counts."
     headings = ["model", *(TITLES[metric] for metric in experiment.metrics)]
     return Table("Ours minus the paper's: within two standard errors of the difference?", headings, rows, note)
 
@@ -70,13 +70,14 @@ def paired_table(experiment: Experiment, evidence: CellEvidence, tests: Sequence
     metrics = [metric for metric in experiment.metrics if any(metric in cells for cells in rows.values())]
     title = "What each step adds" if ablation else "Paired differences"
     note = (
-        "On the same exemplars and rounds; p for a difference of 0: the larger of that by the error over exemplars "
-        "(normal law) and that by the error over rounds (Student's, with one degree of freedom fewer than rounds), "
-        "corrected by Holm within a column."
+        "On the same exemplars and rounds. p is for a difference of 0: the larger of the p-value by the error over "
+        "exemplars (normal distribution) and the one by the error over rounds (Student's t, with one degree of freedom "
+        "fewer than rounds), with Holm's correction within a column."
     )
     if any(test.difference.rounds == 1 for test in tests):
         note += (
-            " With * it is of one round: p is by the error over exemplars alone, and knows nothing of other trainings."
+            " A difference with * comes from one round: p uses only the error over exemplars, which does not cover "
+            "other training runs."
         )
     return Table(
         title,
@@ -87,7 +88,7 @@ def paired_table(experiment: Experiment, evidence: CellEvidence, tests: Sequence
 
 
 def size_tables(found: Sequence[Comparison]) -> list[Table]:
-    """For each mean bag size and metric the models by train size."""
+    """For each mean bag size and metric, the models by train size."""
     figures = {(v.row.model, v.row.variant, v.metric): v.ours for v in found}
     models = list(dict.fromkeys(v.row.model for v in found))
     tables = []
@@ -104,7 +105,7 @@ def size_tables(found: Sequence[Comparison]) -> list[Table]:
 
 
 def cost_table(experiment: Experiment, evidence: CellEvidence) -> Table:
-    """What the cells took, and which epoch was chosen."""
+    """The run time of the cells, and the selected epochs."""
     rows = []
     shared = False
     for setup in {row.setup.name: row.setup for row in experiment.rows}.values():
@@ -114,7 +115,7 @@ def cost_table(experiment: Experiment, evidence: CellEvidence) -> Table:
         best = [f"{result.document['best']['stage']} {result.document['best']['epoch']}" for result in results]
         mean = f"{sum(minutes) / len(minutes):.1f}" if minutes else NOTHING
         rows.append([setup.name, str(len(results)), mean, ", ".join(best) or NOTHING])
-    note = "The contrast stage is counted in each cell, although all cells of a round share one." if shared else ""
+    note = "The contrast stage counts in every cell, although all cells of a round share one." if shared else ""
     return Table("What it took", ["cell", "rounds", "minutes a round", "best stage and epoch"], rows, note)
 
 

@@ -29,7 +29,7 @@ _NEEDED: tuple[tuple[str, ...], ...] = (
 
 
 def check_document(path: Path, document: Any, remedy: str) -> None:
-    """Refuse a ``result.json`` that is none, or lacks something; ``remedy`` ends the message."""
+    """Raise an error for an invalid or incomplete ``result.json``; ``remedy`` ends the message."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise MIVError(f"{path} is not a result: its format is not {FORMAT!r}. {remedy}")
     for way in _NEEDED:
@@ -41,7 +41,7 @@ def check_document(path: Path, document: Any, remedy: str) -> None:
 
 
 def check_files(folder: Path, files: Mapping[str, bytes], document: dict[str, Any], remedy: str) -> None:
-    """Refuse files beside ``result.json`` that are missing, damaged or of another cell."""
+    """Raise an error if files next to ``result.json`` are missing, damaged or from another cell."""
     for name in (PREDICTIONS, METRICS):
         if name not in files:
             raise MIVError(f"{folder / name} is missing. {remedy}")
@@ -53,12 +53,12 @@ def check_files(folder: Path, files: Mapping[str, bytes], document: dict[str, An
         return
     for name in (PREDICTIONS, METRICS):
         if hashlib.sha256(files[name]).hexdigest() != document["sha256"].get(name):
-            raise MIVError(f"{folder / name} is damaged, or of another cell: its SHA-256 differs. {remedy}")
+            raise MIVError(f"{folder / name} is damaged or belongs to another cell: its SHA-256 differs. {remedy}")
 
 
 @lru_cache(maxsize=1000)  # a command asks several times for a cell, and this takes longer than a hash
 def _check_answers(path: Path, content: bytes, exemplars: int, positives: int, area: float | None, remedy: str) -> None:
-    """Without a hash: whether these are the answers that were measured."""
+    """Without a hash, check that these are the answers that were measured."""
     try:
         answers = Predictions.load(path, content)
     except MissingLibrary:  # then nothing is known about the file

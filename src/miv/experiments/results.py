@@ -49,12 +49,12 @@ class Result:
 
     @property
     def evaluation(self) -> dict[str, Any]:
-        """What was measured on test, as ``Evaluation.document`` gives it."""
+        """The metrics on test, as returned by ``Evaluation.document``."""
         return dict(self.document["metrics"]["test"])
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The seven figures of the paper's tables that there are, by name."""
+        """Those of the paper's seven metrics that are available, by name."""
         witnesses = self.evaluation["witnesses"] or {}
         found = {**self.evaluation["classification"], **{name: witnesses.get(name) for name in ("i_auroc", "i_ap")}}
         return {name: value for name, value in found.items() if value is not None}
@@ -123,13 +123,13 @@ def result_document(
     machine: dict[str, Any],
     files: Mapping[str, bytes],
 ) -> bytes:
-    """``result.json``: what was asked for, what came out, and on what it rests.
+    """``result.json``: the settings, the results, and their origin.
 
     Args:
-        job: what was asked for.
+        job: the job.
         about: the ``run.json`` of the training.
         evaluations: its ``evaluation.json``.
-        machine: what it ran on.
+        machine: the machine it ran on.
         files: the other files of the cell, by name.
     """
     asked = dict(job.description)
@@ -154,10 +154,10 @@ def result_document(
 
 
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """In what the descriptions differ, in words; empty where they do not.
+    """How the descriptions differ, in words; empty if they are equal.
 
-    A setting that is younger than the cell was what is its default now. So was, in cells that did not keep them yet, an
-    option of the task.
+    A setting added after the cell was computed counts as its current default. So does an option of the task in older
+    cells, which did not record them.
     """
     names = sorted({*found, *wanted} - {"config", "data"})
     parts = _differences({name: found.get(name) for name in names}, {name: wanted.get(name) for name in names})

@@ -35,7 +35,7 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
     """Compute the missing cells, ``parallel`` at a time, and return the failures.
 
     With Ctrl-C or SIGTERM each training saves after the current step; the same call resumes from there, also after a
-    kill. It waits for cells that another command computes.
+    kill. It waits for cells that another command is computing.
     """
     done, waiting = split_jobs(jobs, places.results)
     if not waiting:
@@ -54,7 +54,7 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
                     clock.ended(job.shared_stage, None)
                     say(f"Done by another command: {job}.")
                     continue
-                waits = " It shares a contrast stage with a running cell, and waits until that is there."
+                waits = " It shares a contrast stage with a running cell, and waits for it."
                 shares = job.shared_stage in _stages_under_way(running, places.work)
                 running[job] = _Running(_start(job, places, threads), time.monotonic())
                 say(f"Started {job}; log: {job.log(places.work)}.{waits if shares else ''}")
@@ -84,7 +84,7 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
 def _next(
     waiting: list[Job], running: dict[Job, _Running], work: Path, looked: dict[str, float], say: Say
 ) -> Job | None:
-    """The first job that no other process computes; those that would only wait for a shared stage come last."""
+    """The first job that no other process is computing; jobs that would only wait for a shared stage come last."""
     under_way = _stages_under_way(running, work)
     for job in sorted(waiting, key=lambda job: job.shared_stage in under_way):
         if _is_free(job, work, looked, say):
@@ -93,7 +93,7 @@ def _next(
 
 
 def _stages_under_way(running: dict[Job, _Running], work: Path) -> set[str]:
-    """The shared stages at which running cells still are: what comes after has no checkpoint yet."""
+    """The shared stages that running cells have not finished: later stages have no checkpoint yet."""
     later = ("frozen", "all")
     return {
         job.shared_stage
@@ -115,14 +115,14 @@ def _start(job: Job, places: JobFolders, threads: int) -> "subprocess.Popen[byte
 
 
 def _ended(running: dict[Job, _Running]) -> dict[Job, tuple[int, float]]:
-    """Take out the jobs whose process ended: its code, and how many seconds it ran."""
+    """Remove and return the jobs whose process ended, with exit code and run time in seconds."""
     codes = {job: one.process.poll() for job, one in running.items()}
     now = time.monotonic()
     return {job: (code, now - running.pop(job).began) for job, code in codes.items() if code is not None}
 
 
 def _is_free(job: Job, work: Path, looked: dict[str, float], say: Say) -> bool:
-    """Whether no other process computes the job; looks now and then only, and says once that it waits."""
+    """Whether no other process is computing the job; checks only now and then, and reports the wait once."""
     if job.digest in looked and time.monotonic() - looked[job.digest] < _BUSY_SECONDS:
         return False
     lock = job.lock(work)
@@ -149,7 +149,7 @@ def _last_words(log: Path, code: int) -> str:
 
 
 def _stop(running: dict[Job, _Running], say: Say) -> None:
-    """Ask all to save and stop; a second Ctrl-C ends them at once, and they go on from their last checkpoint."""
+    """Ask all processes to save and stop; a second Ctrl-C ends them at once, without saving."""
     if not running:
         return
     say("Stopping: each training saves after the current step. Press Ctrl-C again to stop at once.")

@@ -1,4 +1,4 @@
-"""A table as every output takes it: texts in rows, a cell may have several lines."""
+"""The table that every output accepts: rows of texts; a cell may have several lines."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ class Table:
 
     Args:
         title: what it shows.
-        headings: of the columns; the first names the rows.
-        rows: as many texts each as there are headings.
-        note: below it.
+        headings: column headings; the first column names the rows.
+        rows: one text per heading in each row.
+        note: text below the table.
     """
 
     title: str

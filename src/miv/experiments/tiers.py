@@ -1,8 +1,8 @@
-"""What a cell may cost. A tier decides backbone, optimiser, batches and epochs, for every model alike.
+"""The compute budget of a cell. A tier sets backbone, optimiser, batches and epochs for all models alike.
 
 The draw of the exemplars, metrics and model selection (the epoch of the best validation accuracy) are the same in
-``paper`` and ``cpu``. What ``cpu`` changes beside cost: pictures of signatures have half the width and height, texts
-are trained in the first of the paper's two stages only, and QMNIST has a contrast stage before both.
+``paper`` and ``cpu``. Besides cost, ``cpu`` changes the following: images of signatures have half the width and
+height, texts are trained only in the first of the paper's two stages, and QMNIST has a contrast stage before both.
 ``smoke`` runs on the synthetic twin of the task and says nothing about the paper.
 """
 
@@ -63,12 +63,12 @@ SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 
 
 @dataclass(frozen=True)
 class Tier:
-    """A way to run cells.
+    """A compute budget for cells.
 
     Args:
-        name: what `--tier` calls it.
-        summary: what it is, in a line.
-        is_twin: whether it runs on synthetic twins, so that nothing may be said about the paper.
+        name: its name for `--tier`.
+        summary: one-line summary.
+        is_twin: whether it runs on synthetic twins, which say nothing about the paper.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Tier:
     is_twin: bool = False
 
     def settings(self, cell: Cell, encoder: str = MINILM) -> TrainingConfig:
-        """The settings of a training; ``encoder`` is of texts, where the tier does not prescribe one."""
+        """The training settings; ``encoder`` is the text encoder, unless the tier sets one."""
         pooling = cell.setup.pooling
         if self.name == "paper":
             settings = preset("fever" if cell.task == "claims" else cell.task, pooling)
@@ -100,30 +100,30 @@ class Tier:
         return cell.task, {**asked, **cheaper, "round": cell.round}
 
     def remarks(self, task: str) -> list[str]:
-        """What a reader of figures of this tier has to know."""
+        """What a reader of this tier's figures must know."""
         remarks = []
         if self.is_twin:
             remarks.append(
-                f"These figures are of the synthetic twin {TWINS[task][0]}, on a handful of exemplars and one epoch. "
-                "They show that everything runs, and say nothing about the paper."
+                f"These figures come from the synthetic twin {TWINS[task][0]}, on a handful of exemplars and one "
+                "epoch. They show that everything runs, and say nothing about the paper."
             )
         if self.name == "cpu" and task in ("fever", "claims"):
             remarks.append(
                 "The sentence encoder is frozen: all models are trained on its features (the first stage only), "
-                "where the paper trains the encoder too."
+                "whereas the paper also trains the encoder."
             )
         if self.name == "cpu" and task == "qmnist":
             remarks.append(
-                "The backbone is a compact CNN from random weights, where the paper trains one pretrained on ImageNet. "
-                "In place of that, a contrast stage with the round's bag labels comes first, once for all models; then "
+                "The backbone is a compact CNN from random weights; the paper trains one pretrained on ImageNet. "
+                "Instead, a contrast stage with the round's bag labels comes first, once for all models; then "
                 "the paper's two stages with fewer epochs. Every model is treated alike. Differences between models "
-                "can be compared with the paper's, the level of a figure less so."
+                "can be compared with the paper's, the figures themselves less so."
             )
         if self.name == "cpu" and task == "signature":
             remarks.append(
-                "The backbone is a compact CNN from random weights, trained for fewer epochs on pictures of half the "
-                "width and height, where the paper trains a pretrained network; every model is treated alike. "
-                "Differences between models can be compared with the paper's, the level of a figure less so."
+                "The backbone is a compact CNN from random weights, trained for fewer epochs on images of half the "
+                "width and height, whereas the paper trains a pretrained network; every model is treated alike. "
+                "Differences between models can be compared with the paper's, the figures themselves less so."
             )
         if task == "claims":
             remarks.append(
@@ -144,7 +144,7 @@ TIERS: Mapping[str, Tier] = {
 
 
 def find_tier(name: str) -> Tier:
-    """The tier of that name."""
+    """The tier with this name."""
     if name not in TIERS:
         raise unknown_name("tier", name, TIERS)
     return TIERS[name]

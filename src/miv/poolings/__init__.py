@@ -1,4 +1,4 @@
-"""Every model of the paper, one file each; a new one is registered by its import here."""
+"""Every model of the paper, one file each; importing a file here registers its model."""
 
 # Sorted by the paper's order, which is the order of tables.
 from miv.poolings.baseline import BaselinePooling  # isort: skip

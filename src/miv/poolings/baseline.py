@@ -6,7 +6,7 @@ from miv.poolings.pooling_base import Pooling, PoolingOutput, register_pooling
 
 @register_pooling("baseline", section="4.2.1")
 class BaselinePooling(Pooling):
-    r"""The target most similar to the query stands for the bag.
+    r"""The target most similar to the query represents the bag.
 
     .. math:: v^P = 1_{argmax}\big(v^{query} diag(\alpha) (v^{target})^T\big) \, v^{target}
 

@@ -12,12 +12,12 @@ class BidirectionalLSTMPooling(Pooling):
 
     .. math:: v^P = O \, [\overrightarrow{h}_N ; \overleftarrow{h}_1], \qquad v^Q = v^{query}
 
-    The only pooling for which the order of the instances matters; it is random while training, and as given
+    The only pooling for which the order of the instances matters: random in training, as given
     otherwise. There is no attention.
 
     Args:
         channels: ``C``.
-        hidden: the size of each direction's state.
+        hidden: size of the state of each direction.
     """
 
     has_attention = False

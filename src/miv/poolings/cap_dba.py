@@ -14,7 +14,7 @@ class DistancePooling(CrossAttentionPooling):
 
     .. math:: as(Y, Z) = softmax\Big(\frac{c - \sum_m^D \beta_m d(Y_m, Z_m)}{s}\Big)
 
-    A subclass gives the distance :math:`d` of two channels, and the constants :math:`c` and :math:`s`: mean
+    A subclass defines the distance :math:`d` of two channels, and the constants :math:`c` and :math:`s`: mean
     and deviation of the sum for independent standard normal channels, so that scores spread by 1 around 0.
     """
 

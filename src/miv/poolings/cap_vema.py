@@ -16,8 +16,8 @@ class VarianceExcitedPooling(CrossAttentionPooling):
         as(Y, Z) &= softmax\Big(\frac{Y diag(\delta) Z^T}{\sqrt{D}}\Big) \\
         \delta &= sigmoid\big[ relu\big((variance(v^{target}) - 1) R\big) S \big]
 
-    Channels in which the instances of a bag differ more tell them apart better. The variance is the
-    population's, over the instances of a bag, before the projection; :math:`\delta` starts at 0.5.
+    Channels in which the instances of a bag differ more separate them better. The variance is the
+    population variance over the instances of a bag, before the projection; :math:`\delta` starts at 0.5.
     """
 
     def add_attention_weights(self) -> None:

@@ -1,4 +1,4 @@
-"""Layers that more than one pooling uses, with the authors' starting weights."""
+"""Layers that several poolings use, with the authors' starting weights."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from miv.bags import Bags
 
 
 def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map with Glorot's uniform weights and a bias of zero, as Keras starts one."""
+    """A linear map with Glorot uniform weights and zero bias, as in Keras."""
     linear = nn.Linear(inputs, outputs)
     nn.init.xavier_uniform_(linear.weight)
     nn.init.zeros_(linear.bias)
@@ -16,7 +16,7 @@ def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
 
 
 def identity_linear(channels: int) -> nn.Linear:
-    """A linear map that starts as the identity, with a bias of zero."""
+    """A linear map that starts as the identity, with zero bias."""
     linear = nn.Linear(channels, channels)
     nn.init.eye_(linear.weight)
     nn.init.zeros_(linear.bias)
@@ -24,7 +24,7 @@ def identity_linear(channels: int) -> nn.Linear:
 
 
 def zero_linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map that starts at zero, so that a sigmoid behind it starts at 0.5."""
+    """A linear map that starts at zero, so that a sigmoid after it starts at 0.5."""
     linear = nn.Linear(inputs, outputs)
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)
@@ -50,11 +50,11 @@ class Excitation(nn.Module):
 
 
 class HeadNorm(nn.Module):
-    r"""LayerNorm of each head's ``D`` channels on its own, the paper's :math:`LN_j`.
+    r"""LayerNorm of the ``D`` channels of each head, the paper's :math:`LN_j`.
 
     .. math:: \gamma \odot \frac{x - mean(x)}{\sqrt{var(x) + \epsilon^2}} + b
 
-    The authors' epsilon of 1e-6 bounds the standard deviation, hence its square beside the variance.
+    The authors' epsilon of 1e-6 bounds the standard deviation, so its square is added to the variance.
     """
 
     def __init__(self, channels: int, heads: int, eps: float = 1e-6) -> None:
@@ -71,9 +71,9 @@ class HeadNorm(nn.Module):
         return normed.flatten(-2) * self.weight + self.bias
 
     def pool(self, attention: Tensor, bags: Bags, gate: Tensor | None) -> Tensor:
-        r"""Sum of the normed targets: :math:`\sum_n a_n LN_j(z_n \odot g)`, ``(B, C)``.
+        r"""Sum of the normalised targets: :math:`\sum_n a_n LN_j(z_n \odot g)`, ``(B, C)``.
 
-        The attention sums to 1, so scale and offset can wait until after the sum, where rows are fewer.
+        The attention sums to 1, so scale and offset can be applied after the sum, to fewer rows.
         """
         normed = bags.normed_sum(attention, bags.values, gate, self.eps**2)  # (B, C)
         return normed * self.weight + self.bias

@@ -18,7 +18,7 @@ class MINetPooling(Pooling):
 
     Args:
         channels: ``C``.
-        hidden: the sizes of the fully connected layers, as published by default.
+        hidden: sizes of the fully connected layers; by default as published.
         pool: ``max``, ``mean`` or ``lse``, the log of the mean exponential.
     """
 

@@ -12,14 +12,14 @@ class SelfAttentionPooling(Pooling):
 
     .. math:: (v^P, v^Q) = MSA\big(v^{target}; (v^{[CLS]}, v^{query})\big)
 
-    The same post-norm transformer encoder runs twice, on ([CLS], targets) and on (query, targets); each twin
-    is the output at the first place. [CLS] passes the first LayerNorm too. The paper takes no witnesses from it,
-    because there is no agreed way to read them from self-attention.
+    The same post-norm transformer encoder runs twice, on ([CLS], targets) and on (query, targets); each vector
+    is the output at the first place. [CLS] also passes through the first LayerNorm. The paper takes no witnesses from
+    it, because there is no agreed way to read them from self-attention.
 
     Args:
         channels: ``C``.
         heads: ``h``, a divisor of ``C``.
-        layers: encoder layers.
+        layers: number of encoder layers.
     """
 
     has_attention = False
@@ -61,7 +61,7 @@ class EncoderLayer(nn.Module):
         self.output_norm = nn.LayerNorm(channels, eps=1e-12)
 
     def forward(self, sequence: Tensor, mask: Tensor) -> Tensor:
-        """``(B, N, C)`` to ``(B, N, C)``; places where ``mask`` ``(B, N)`` is false are not looked at."""
+        """``(B, N, C)`` to ``(B, N, C)``; places where ``mask`` ``(B, N)`` is false are ignored."""
         query, key, value = (self._by_head(to, sequence) for to in (self.to_query, self.to_key, self.to_value))
         attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None])
         attended = self.to_output(attended.transpose(1, 2).flatten(-2))  # (B, N, C)
@@ -70,7 +70,7 @@ class EncoderLayer(nn.Module):
         return self.output_norm(sequence + self.narrow(hidden))
 
     def attention_weights(self, sequence: Tensor, mask: Tensor) -> Tensor:
-        """``(B, h, N, N)``: how much each place looks at each, of sum 1 in each row, as ``forward`` has it."""
+        """``(B, h, N, N)``: how much each place attends to each other, as in ``forward``; each row sums to 1."""
         query, key = self._by_head(self.to_query, sequence), self._by_head(self.to_key, sequence)
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5  # (B, h, N, N)
         return scores.masked_fill(~mask[:, None, None], -torch.inf).softmax(dim=-1)

@@ -13,7 +13,7 @@ from miv.poolings.pooling_base import Pooling, PoolingOutput, check_heads, regis
 class MultiheadAttentionPooling(Pooling):
     r"""Pooling by multi-head attention (PMA) of Lee et al. (2019).
 
-    A row-wise feed-forward layer serves query and targets alike, then the seeds attend to the targets:
+    A row-wise feed-forward layer is applied to query and targets, then the seeds attend to the targets:
 
     .. math::
         x' &= rFF(x), \qquad
@@ -22,7 +22,7 @@ class MultiheadAttentionPooling(Pooling):
         (v^P, v^Q) &= PMA_2\big(v^{target}; (P, v^{query})\big)
 
     The learned seed :math:`P` passes the first LayerNorm, not the feed-forward layer. All four maps of the
-    attention start as the identity. The attention given is the learned seed's, which does not see the query.
+    attention start as the identity. The returned attention is that of the learned seed, which does not see the query.
 
     Args:
         channels: ``C``.

@@ -81,5 +81,5 @@ class ScaledProduct(nn.Module):
 
 
 def _unit(x: Tensor) -> Tensor:
-    """Rows of length 1; one of zeros, or of roundings to the centre, has no direction and stays near zero."""
+    """Rows of length 1; a row of zeros, or equal to the centre up to rounding, has no direction and stays near zero."""
     return x / x.norm(dim=-1, keepdim=True).clamp(min=1e-6)

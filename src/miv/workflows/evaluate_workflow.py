@@ -1,4 +1,4 @@
-"""``miv.evaluate``: the metrics of a verifier on exemplars, as ``miv evaluate`` measures them."""
+"""``miv.evaluate``: the metrics of a verifier on exemplars, like ``miv evaluate``."""
 
 import os
 from os import PathLike
@@ -32,19 +32,19 @@ def evaluate(
     overwrite: bool = False,
     verbose: bool = False,
 ) -> Evaluation:
-    """Verify every exemplar of a set and measure the answers: what ``miv evaluate`` does.
+    """Verify every exemplar of a set and compute the metrics, like ``miv evaluate``.
 
     Args:
         model: a ``Verifier``, what ``miv.train`` returned, a run, the folder of a verifier, or its name on the hub.
         exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
-        split: which split, where there are several.
-        predictions: also write the answers to this ``.parquet`` file.
-        curves: also draw ROC and precision-recall into this folder.
-        witnesses: what ranks the instances for the witness metrics: ``attention``, ``alone``, ``leave_one_out``,
-            ``shapley`` or ``rollout``. By default attention, where the pooling has it.
+        split: the split to use if there are several.
+        predictions: ``.parquet`` file for the answers; optional.
+        curves: folder for ROC and precision-recall curves; optional.
+        witnesses: how to rank instances for the witness metrics: ``attention``, ``alone``, ``leave_one_out``,
+            ``shapley`` or ``rollout``. By default attention, if the pooling has it.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         overwrite: whether to replace existing predictions and curves; otherwise they are an error.
-        verbose: whether to show on standard error how far it is.
+        verbose: whether to show progress on standard error.
     """
     if witnesses is not None and witnesses not in METHODS:
         raise unknown_name("method of explaining", witnesses, METHODS)

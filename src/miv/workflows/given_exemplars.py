@@ -1,4 +1,4 @@
-"""Exemplars as people give them to a workflow: sets, a folder of splits, or the name of a task."""
+"""The exemplars given to a workflow: sets, a folder of splits, or the name of a task."""
 
 from collections.abc import Mapping
 from os import PathLike
@@ -28,13 +28,13 @@ def open_splits(
     """Return the exemplars by split.
 
     Args:
-        given: one set, of which some exemplars are held out for validation; sets by split; a folder of splits; or the
-            name of a task, which is built unless that was done before.
+        given: one set, part of which is held out for validation; sets by split; a folder of splits; or the
+            name of a task, which is built if necessary.
         task_options: options of the task.
         built: the folder where built sets are kept.
-        progress: is told how far building is.
+        progress: reports progress.
         validation_fraction: share of one set that becomes ``validation``.
-        seed: of what is held out.
+        seed: random seed of the held-out part.
     """
     if isinstance(given, str | PathLike):
         bring_back(Path(given))
@@ -58,7 +58,7 @@ def open_splits(
 
 
 def open_one(given: GivenExemplars, split: str) -> ExemplarSet:
-    """Return one set: as it is given, or that split of several or of a folder."""
+    """Return one set: the given one, or the named split of several sets or of a folder."""
     if isinstance(given, ExemplarSet):
         return given
     if isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""``miv.train``: from exemplars to a verifier and its metrics, as ``miv train`` does it."""
+"""``miv.train``: from exemplars to a verifier and its metrics, like ``miv train``."""
 
 import os
 import shutil
@@ -49,12 +49,12 @@ def train(
     verbose: bool = True,
     **settings: Any,
 ) -> TrainingRun:
-    """Train a verifier and evaluate it on validation and test: what ``miv train`` does.
+    """Train a verifier and evaluate it on validation and test, like ``miv train``.
 
     Args:
         exemplars: an ``ExemplarSet``; a dict of them with ``train``, ``validation`` and perhaps ``test``; a folder of
             splits; or the name of a task, such as ``digits-twin``, which is built first.
-        out: folder of the run. Without it a temporary folder is used, and removed together with what is returned.
+        out: folder of the run. By default a temporary folder, which is removed together with the returned object.
         preset: settings to start from: ``auto`` (chosen for the data), ``best``, ``qmnist``, ``signature``, ``fever``.
         config: settings that override the preset: a dict, a ``.toml`` file, or the ``config.json`` of a run. A
             ``TrainingConfig`` is complete, so it replaces the preset: fields that you did not set keep the defaults of
@@ -65,15 +65,15 @@ def train(
         validation_fraction: share of a single ``ExemplarSet`` that is held out as ``validation``. All exemplars of one
             query, or of one class of queries, stay together.
         resume: continue the run in ``out``, or begin it if there is none.
-        devices: processes on this machine.
-        nodes: machines.
+        devices: number of processes on this machine.
+        nodes: number of machines.
         accelerator: ``cpu``, ``gpu`` or ``auto``.
-        workers: extra processes that prepare batches.
-        threads: threads of a process; 0 shares the cores.
+        workers: number of extra processes that prepare batches.
+        threads: number of threads per process; 0 divides the cores among the processes.
         cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
-        reference: whether plain methods are scored on the same features as well.
-        verbose: whether to show on standard error how far the training is.
-        settings: any field of ``TrainingConfig``, such as ``pooling="cap_vema"`` or ``max_epochs=5``; they overrule
+        reference: whether to also score plain methods on the same features.
+        verbose: whether to show progress on standard error.
+        settings: any field of ``TrainingConfig``, such as ``pooling="cap_vema"`` or ``max_epochs=5``; they override
             ``config``.
 
     Returns:
@@ -98,7 +98,7 @@ def train(
     settled = first.changed(from_file, where).changed(settings)  # what is wrong is refused before the data are read
     if out is None and (resume or devices * nodes > 1):
         what = "resume is true" if resume else f"There are {devices * nodes} processes"
-        raise MIVError(f"{what}, and out is missing. Say in which folder the run is.")
+        raise MIVError(f"{what}, and out is missing. Pass the folder of the run as out.")
     start = None if start_from is None else EarlierVerifier.read(os.fspath(start_from))
     kept = cache_folder() if cache is None else Path(cache)
     progress = RichProgress() if verbose else SilentProgress()
@@ -168,7 +168,7 @@ def train(
 def _as_settings(
     config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None,
 ) -> tuple[dict[str, Any], str]:
-    """The settings that were given, and for errors from where they are."""
+    """The given settings, and their source for errors."""
     if config is None:
         return {}, ""
     if isinstance(config, TrainingConfig):

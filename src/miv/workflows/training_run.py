@@ -1,4 +1,4 @@
-"""What a training came to: the verifier, its figures, and the folder that holds everything else."""
+"""The result of training: the verifier, its metrics, and the folder with everything else."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from miv.training.run_folder import RunFolder
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """A training that came to its end.
+    """A finished training run.
 
     Args:
         folder: the folder of the run. ``miv report``, ``miv runs`` and ``Verifier.from_pretrained`` take it. Without
-            ``out`` it is a temporary one, which is removed together with this object.
-        config: the settings, those that ``auto`` chose included.
-        evaluations: the metrics by split, of ``validation`` and ``test``.
-        reference: what plain methods reach on the same features; ``None`` where they were not scored.
+            ``out``, it is temporary and removed together with this object.
+        config: all settings, including those chosen by ``auto``.
+        evaluations: the metrics on ``validation`` and ``test``, by split.
+        reference: scores of plain methods on the same features; ``None`` if they were not scored.
         reason: what the preset ``auto`` chose and why, or that all settings were given; empty with another preset.
     """
 
@@ -44,14 +44,14 @@ class TrainingRun:
 
     @property
     def advice(self) -> str:
-        """What to do where the verifier tells nothing apart, or is below the reference; empty where all is well."""
+        """What to do if all answers are the same or below the reference; empty if all is well."""
         yes = self.predictions("validation").yes
         texts = []
         if yes.all() or not yes.any():
             texts.append(
                 f"Warning: the verifier answers {'yes' if yes.all() else 'no'} to all {len(yes):,} exemplars of "
-                "validation. Train longer (max_epochs), or after a contrast stage (contrast_epochs). Where "
-                "its AUROC is above 0.5, `miv calibrate` finds a threshold that tells them apart.\n"
+                "validation. Train longer (max_epochs), or add a contrast stage (contrast_epochs). If "
+                "its AUROC is above 0.5, `miv calibrate` finds a threshold that separates them.\n"
             )
         if self.reference is not None:
             texts.append(advice(self.evaluations, self.reference, RunFolder(self.folder)) or "")
@@ -64,5 +64,5 @@ class TrainingRun:
         return {"run": str(self.folder), **metrics, "reference": reference}
 
     def text(self) -> str:
-        """The metrics as tables for people."""
+        """The metrics as readable tables."""
         return "\n\n".join(f"{split}: {found.text()}" for split, found in self.evaluations.items())

@@ -1,6 +1,6 @@
 """A small grammar of invented encyclopaedia pages: people, films, bands and towns, with facts about each.
 
-A fact is one relation of a page to a value. ``{name}`` is the page's title, ``{short}`` how it is called
+A fact is one relation of a page to a value. ``{name}`` is the page's title, ``{short}`` its name
 later on, ``{value}`` the fact; ``{person}``, ``{place}``, ``{year}`` and so on stand for any other value of
 that kind, so that sentences about one fact hold words that claims about another could be about.
 """
@@ -18,7 +18,7 @@ class Relation:
     Args:
         value: the kind of its value.
         claims: sentences that claim it.
-        statements: sentences of a page that state it; the first is near to the claims in its words.
+        statements: sentences of a page that state it; the wording of the first is close to the claims.
     """
 
     value: str
@@ -28,12 +28,12 @@ class Relation:
 
 @dataclass(frozen=True)
 class PageKind:
-    """What pages of one kind are made of.
+    """The parts of pages of one kind.
 
     Args:
-        shorts: how the subject is called after the first sentence; ``{last}`` is the last word of the title.
+        shorts: names of the subject after the first sentence; ``{last}`` is the last word of the title.
         relations: the facts of a page.
-        fillers: sentences that state none of them.
+        fillers: sentences that state none of these facts.
     """
 
     shorts: tuple[str, ...]

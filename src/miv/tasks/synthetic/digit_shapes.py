@@ -1,4 +1,4 @@
-"""The shapes of the ten digits: for each some allographs, ways to write it, with how common they are."""
+"""The shapes of the ten digits: for each, some allographs (ways to write it) and their frequencies."""
 
 from miv.tasks.synthetic.strokes import Glyph, read_strokes
 

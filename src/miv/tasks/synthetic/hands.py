@@ -1,4 +1,4 @@
-"""Invented writers of digits: how a hand differs from others, and from itself."""
+"""Invented writers of digits: how handwriting differs between and within writers."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _CHUNK = 256  # drawings at a time: their discs stay in the cache
 
 @dataclass(frozen=True)
 class HandSpread:
-    """Standard deviations of what makes a hand."""
+    """Standard deviations of the traits of a hand."""
 
     slant: float  # horizontal shift a unit of height
     width: float  # logarithm of the proportion of width to height
@@ -38,8 +38,8 @@ class Hands:
 
     Args:
         traits: ``(W,)`` for each trait of :class:`HandSpread` but the points.
-        allograph: ``(W, 10)`` the writer's own way to write each digit.
-        points: for each digit and allograph ``(W, K, 2)`` where this hand puts the control points.
+        allograph: ``(W, 10)`` the writer's allograph of each digit.
+        points: for each digit and allograph, the control points ``(W, K, 2)`` of this hand.
     """
 
     traits: dict[str, Float32s]
@@ -66,9 +66,9 @@ class Hands:
         """Let writers ``(N,)`` write digits ``(N,)``.
 
         Args:
-            writer: who writes.
-            digit: what is written.
-            difficulty: 0 writes the same image each time, 1 varies as people do, more is more.
+            writer: the writers.
+            digit: the digits.
+            difficulty: variation; 0 writes the same image each time, 1 varies as people do.
             rng: source of the variation.
 
         Returns:
@@ -125,7 +125,7 @@ def _tilt(places: Float32s, slant: Float32s, width: Float32s, turn: Float32s) ->
 
 
 def _press(places: Float32s, begins: NDArray[np.bool_], pen: Float32s, nib: Float32s) -> Float32s:
-    """Return the pen's radius ``(N, M)`` in pixels: broader where the pen moves down, less where it lands."""
+    """Return the pen's radius ``(N, M)`` in pixels: larger in downward strokes, smaller where the pen lands."""
     move = np.gradient(places, axis=1)
     down = move[..., 1] / (np.hypot(move[..., 0], move[..., 1]) + 1e-6)
     radius = pen[:, None] * (1 + nib[:, None] * np.abs(down))
@@ -134,7 +134,7 @@ def _press(places: Float32s, begins: NDArray[np.bool_], pen: Float32s, nib: Floa
 
 
 def _centre(places: Float32s, radius: Float32s) -> Float32s:
-    """Scale each drawing to MNIST's box and put its centre of mass into the middle."""
+    """Scale each drawing to MNIST's box and centre it by its centre of mass."""
     extent = np.ptp(places, axis=1).max(axis=1)  # (N,)
     pixels = places * ((_BOX - 2 * radius.mean(axis=1)) / extent)[:, None, None]
     step = np.hypot(*np.moveaxis(np.diff(pixels, axis=1, append=pixels[:, -1:]), -1, 0)).clip(0, 1)

@@ -1,7 +1,7 @@
 """The shapes of invented signatures: a Latin name in cursive with a flourish, or a few Han-like characters.
 
-Letters stand on the baseline y = 0 and are one unit high where they have neither ascender nor descender; y
-grows downwards. A letter begins where the one before ended.
+Letters stand on the baseline y = 0 and are one unit high without ascender and descender; y grows downwards. A
+letter begins where the previous one ended.
 """
 
 import numpy as np
@@ -61,7 +61,7 @@ HAN_STROKES = tuple(read_strokes(stroke)[0] for stroke in _HAN)
 
 
 def latin_signature(rng: np.random.Generator) -> Glyph:
-    """Invent a name in cursive: capitals, letters that fade as many signatures do, and often a flourish."""
+    """Invent a name in cursive: capitals, letters that fade as in many signatures, and often a flourish."""
     strokes: list[Stroke] = []
     x = 0.0
     for _ in range(rng.integers(1, 3)):
@@ -104,7 +104,7 @@ def _with_flourish(name: Stroke, rng: np.random.Generator) -> list[Stroke]:
 
 
 def han_signature(rng: np.random.Generator) -> Glyph:
-    """Invent two or three characters of two parts each; strokes are sometimes drawn in one go."""
+    """Invent two or three characters of two parts each; strokes are sometimes joined."""
     strokes: list[Stroke] = []
     x = 0.0
     for _ in range(rng.integers(2, 4)):

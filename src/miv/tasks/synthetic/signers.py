@@ -14,12 +14,12 @@ _TREMOR = 14  # places over which a tremor changes direction
 
 @dataclass(frozen=True, eq=False)
 class Signer:
-    """How somebody signs.
+    """The way a person signs.
 
     Args:
         glyph: the shape of the name.
-        slant: horizontal shift a unit of height.
-        width: logarithm of the proportion of width to height.
+        slant: horizontal shift per unit of height.
+        width: logarithm of the ratio of width to height.
         rise: radians by which the baseline climbs.
         pen: radius of the pen, in hundredths of the image's height.
         curvature: 0 straight, 1 round.
@@ -56,17 +56,17 @@ class Signer:
         rng: np.random.Generator,
         forger: "Signer | None" = None,
     ) -> NDArray[np.uint8]:
-        """Sign ``count`` times, or let a forger do it.
+        """Draw ``count`` signatures, by the signer or by a forger.
 
-        A forger has the name before the eyes: the shape is right, but proportions, slant and pen are partly
-        the forger's own, and the line trembles because it is drawn slowly.
+        A forger copies the name: the shape is right, but proportions, slant and pen are partly the forger's own,
+        and the line trembles because it is drawn slowly.
 
         Args:
-            count: how many signatures, ``N``.
-            height: of the images; they are twice as wide.
-            difficulty: 0 signs the same each time, 1 varies as people do, more is more.
+            count: number of signatures, ``N``.
+            height: height of the images; they are twice as wide.
+            difficulty: variation; 0 signs the same each time, 1 varies as people do.
             rng: source of the variation.
-            forger: who signs instead.
+            forger: the forger, if any.
 
         Returns:
             ``(N, H, 2 H)`` black ink on white.
@@ -98,13 +98,13 @@ class Signer:
 
 
 def _wander(count: int, points: int, jitter: float, drift: float, rng: np.random.Generator) -> Float32s:
-    """Return displacements ``(N, K, 2)``: each point on its own, and a drift that adds up along the name."""
+    """Return displacements ``(N, K, 2)``: independent ones per point, plus a drift along the name."""
     own, step = rng.standard_normal((2, count, points, 2))
     return (jitter * own + drift * np.cumsum(step, axis=1)).astype(np.float32)
 
 
 def _tremor(places: Float32s, rng: np.random.Generator) -> Float32s:
-    """Return the quick small wobble of a hand that draws slowly, ``(N, M, 2)``."""
+    """Return the small, quick tremor of a hand that draws slowly, ``(N, M, 2)``."""
     noise = rng.standard_normal(places.shape).astype(np.float32)
     summed = np.cumsum(np.pad(noise, ((0, 0), (_TREMOR, 0), (0, 0))), axis=1)
     return 0.02 * (summed[:, _TREMOR:] - summed[:, :-_TREMOR]) / np.float32(np.sqrt(_TREMOR))
@@ -113,7 +113,7 @@ def _tremor(places: Float32s, rng: np.random.Generator) -> Float32s:
 def _print(places: Float32s, radius: Float32s, height: int) -> NDArray[np.uint8]:
     """Fit each signature ``(N, M, 2)`` into its image, make it black and white, and halve the size.
 
-    Real signatures go the same way: black and white at twice the size, then resized.
+    Real signatures are processed in the same way: black and white at twice the size, then resized.
     """
     full = np.array([4 * height, 2 * height], np.float32)  # x, y
     room = 0.92 * full - 2 * radius.max(axis=1)[:, None]

@@ -25,7 +25,7 @@ class Glyph:
 
     Args:
         points: ``(K, 2)`` x to the right and y downwards.
-        strokes: for each stroke the points it passes, in the order of the pen.
+        strokes: for each stroke, the points it passes, in drawing order.
     """
 
     points: Float32s
@@ -33,7 +33,7 @@ class Glyph:
 
     @classmethod
     def from_strokes(cls, *strokes: Stroke) -> "Glyph":
-        """Make a glyph from coordinates; equal coordinates are one point.
+        """Create a glyph from coordinates; equal coordinates are one point.
 
         >>> Glyph.from_strokes([(0, 0), (1, 0)], [(1, 0), (1, 1)]).strokes
         ((0, 1), (1, 2))
@@ -48,9 +48,9 @@ def trace(glyph: Glyph, points: Float32s, curvature: Float32s, samples: int) -> 
 
     Args:
         glyph: gives the strokes.
-        points: ``(N, K, 2)`` where the control points of each drawing are.
+        points: ``(N, K, 2)`` the control points of each drawing.
         curvature: ``(N,)`` 0 joins the points with straight lines, 1 with Catmull-Rom splines.
-        samples: about how many places to return.
+        samples: approximate number of places to return.
 
     Returns:
         ``(N, M, 2)`` places along the strokes, and ``(M,)`` True where a stroke begins.
@@ -84,13 +84,13 @@ def _bases(glyph: Glyph, samples: int) -> tuple[Float32s, Float32s, NDArray[np.b
 
 
 def ink(places: Float32s, radius: Float32s, height: int, width: int) -> Float32s:
-    """Draw discs of ink along the pen's way.
+    """Draw discs of ink along the path of the pen.
 
     Args:
         places: ``(N, M, 2)`` in pixels, close enough together that the discs overlap.
-        radius: ``(N, M)`` of the pen at each place, in pixels.
-        height: of the image.
-        width: of the image.
+        radius: ``(N, M)`` radius of the pen at each place, in pixels.
+        height: height of the image.
+        width: width of the image.
 
     Returns:
         ``(N, H, W)`` the signed distance from the rim of the ink in pixels, positive inside, at least -1.

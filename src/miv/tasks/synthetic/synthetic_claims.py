@@ -23,7 +23,7 @@ _SECOND_PAGE = 0.4  # share of the claims whose bag holds another page too
 
 @dataclass
 class _Page:
-    """A page: its sentences, which of them state which fact, and the values that stand in it."""
+    """A page: its sentences, the fact that each states, and the values it contains."""
 
     title: str
     kind: str
@@ -45,8 +45,8 @@ class _Page:
 class SyntheticClaims:
     """Claims and sentences of invented pages; no page is in two splits.
 
-    A refuted claim differs in one fact from what its page says. A bag holds all sentences of the page, at
-    times those of another one too; the witnesses of a supported claim are the sentences that state the fact.
+    A refuted claim differs in one fact from its page. A bag holds all sentences of the page, sometimes
+    those of another page too; the witnesses of a supported claim are the sentences that state the fact.
 
     Args:
         pages: number of pages in the train split.
@@ -94,7 +94,7 @@ class SyntheticClaims:
         return sets
 
     def _write_page(self, taken: set[str], rng: np.random.Generator) -> _Page:
-        """Write a page whose title and sentences are not taken yet, and take them."""
+        """Write a page with an unused title and unused sentences, and mark them as used."""
         for _ in range(_TRIES):
             page = self._draft_page(taken, rng)
             if page is not None:
@@ -103,7 +103,7 @@ class SyntheticClaims:
         raise MIVError(f"The words for new pages ran out after {len(taken):,} titles and sentences. Use fewer pages.")
 
     def _draft_page(self, taken: set[str], rng: np.random.Generator) -> _Page | None:
-        """Draft a page; ``None`` where no title or no sentence was found that is not taken."""
+        """Draft a page; ``None`` if no unused title or sentence was found."""
         kind = str(rng.choice(list(PAGES)))
         title = next((title for _ in range(_TRIES) if (title := invent(kind, rng)) not in taken), None)
         if title is None:
@@ -170,7 +170,7 @@ class SyntheticClaims:
 
 
 def _fill(template: str, known: dict[str, str], rng: np.random.Generator) -> tuple[str, list[tuple[str, str]]]:
-    """Replace the slots of a template; what is not known is invented, and returned with its kind."""
+    """Fill the slots of a template; unknown values are invented, and returned with their kinds."""
     others: list[tuple[str, str]] = []
 
     def replace(slot: re.Match[str]) -> str:
