@@ -279,6 +279,7 @@ def test_verify_many_takes_bags_and_verify_one_of_them() -> None:
     verifier = Verifier("nearest", channels=2)
     query, bags = torch.randn(2, 2), Bags.from_list([torch.randn(3, 2), torch.randn(1, 2)])
     together = verifier.verify_many(query, bags)
+    assert repr(together) == f"Verdicts(2 exemplars, {together.verdict.sum()} yes, threshold 0.500)"
     np.testing.assert_allclose(together.probability, verifier(query, bags).probability.detach().numpy(), atol=1e-6)
     assert verifier.verify(query[1], bags[1]).probability == pytest.approx(together.probability[1], abs=1e-6)
     with pytest.raises(MIVError, match=r"The bag is Bags\(2 bags.*Expected one bag"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 from typer.testing import CliRunner
 
 import miv
@@ -52,6 +53,9 @@ def test_without_out_the_folder_lives_as_long_as_the_run() -> None:
     run = miv.train(tiny_sets("features"), **FEW)
     folder = run.folder
     assert (folder / "run.json").is_file()
+    assert repr(run).startswith(f"TrainingRun('{folder}', pooling cap_dba_l2, validation AUROC ")
+    assert str(run) == run.text()
+    assert str(run.evaluations["test"]) == run.evaluations["test"].text()
     assert isinstance(run.verifier, Verifier)
     assert measure(run.predictions("test")).document() == run.evaluations["test"].document()
     verifier = run.verifier
@@ -137,6 +141,15 @@ def test_the_defaults_of_a_configuration_do_not_contradict_an_earlier_verifier(s
     assert (settled[0].pooling, settled[0].start, settled[0].max_epochs) == ("cap_vema", "similar", 1)
     with pytest.raises(MIVError, match="pooling is 'gabmil', but training starts from earlier"):
         miv.train(tiny_sets("features"), config=replace(own, pooling="gabmil"), start_from="earlier", verbose=False)
+
+
+def test_training_goes_on_from_a_verifier_in_memory(settled: list[TrainingConfig]) -> None:
+    _begin(start_from=Verifier("cap_vema", channels=8), verbose=False)
+    assert settled[0].pooling == "cap_vema"
+    with pytest.raises(MIVError, match=r"start_from is a int\. Expected a Verifier, a run"):
+        miv.train(tiny_sets("features"), start_from=3)  # type: ignore[arg-type]
+    with pytest.raises(MIVError, match=r"backbone is a module.*register_backbone.*start_from=Verifier"):
+        miv.train(tiny_sets("features"), backbone=nn.Linear(8, 8))
 
 
 def test_evaluate_writes_what_the_command_writes() -> None:

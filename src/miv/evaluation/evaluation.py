@@ -60,8 +60,11 @@ class Evaluation:
         return _without_nan(document)
 
     def text(self) -> str:
-        """Everything as text tables."""
+        """Everything as text tables; ``print(evaluation)`` shows the same."""
         return evaluation_text(self)
+
+    def __str__(self) -> str:
+        return self.text()
 
 
 def evaluate(

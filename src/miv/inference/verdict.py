@@ -146,6 +146,9 @@ class Verdicts(Sequence[Verdict]):
     def __len__(self) -> int:
         return len(self.probability)
 
+    def __repr__(self) -> str:
+        return f"Verdicts({len(self)} exemplars, {int(self.verdict.sum())} yes, threshold {self.threshold:.3f})"
+
     @overload
     def __getitem__(self, exemplar: int) -> Verdict: ...
     @overload

@@ -289,6 +289,12 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     wanted = dict if get_origin(wanted) is dict else wanted
+    if name == "backbone" and callable(value):  # a module or its class, as Verifier takes it
+        raise MIVError(
+            "backbone is a module. A run stores its settings, so it needs a name: register the class with "
+            '@miv.register_backbone("my_backbone") and pass backbone="my_backbone" and backbone_options; or train a '
+            "verifier that has this backbone: start_from=Verifier(backbone=module)."
+        )
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         raise MIVError(f"{name} is {value!r}. Expected {_WORDS[wanted]}.")
     if wanted is float and not math.isfinite(value):

@@ -1,9 +1,11 @@
 """Start training from the weights of an earlier verifier."""
 
 import json
+import os
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,20 @@ class EarlierVerifier:
         verifier = Verifier.from_pretrained(name).float()
         verifier.operating_point = OperatingPoint.default()  # the old one was calibrated for other weights
         return cls(str(name), verifier, hash_of_weights(verifier.state_dict()))
+
+    @classmethod
+    def of(cls, given: "str | PathLike[str] | Verifier") -> "EarlierVerifier":
+        """Read a verifier by name or folder, or copy one that is in memory."""
+        if isinstance(given, str | PathLike):
+            return cls.read(os.fspath(given))
+        if not isinstance(given, Verifier):
+            raise MIVError(
+                f"start_from is a {type(given).__name__}. Expected a Verifier, a run, the folder of a verifier, or a "
+                "name."
+            )
+        verifier = deepcopy(given).float()
+        verifier.operating_point = OperatingPoint.default()
+        return cls("a verifier in memory", verifier, hash_of_weights(verifier.state_dict()))
 
     def copy(self) -> Verifier:
         """Return a verifier with the same weights, ready to train."""

@@ -15,6 +15,7 @@ from typing import Any
 from miv.data import ExemplarSet
 from miv.errors import MIVError, StoppedByUser
 from miv.io.cache_folder import cache_folder
+from miv.models.verifier import Verifier
 from miv.reference.model_card import write_card
 from miv.reference.of_run import reference_of_run
 from miv.runtime.progress import RichProgress, SilentProgress
@@ -35,7 +36,7 @@ def train(
     out: str | PathLike[str] | None = None,
     preset: str = AUTO,
     config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None = None,
-    start_from: str | PathLike[str] | None = None,
+    start_from: str | PathLike[str] | Verifier | TrainingRun | None = None,
     task_options: Mapping[str, Any] | None = None,
     validation_fraction: float = 0.2,
     resume: bool = False,
@@ -59,8 +60,8 @@ def train(
         config: settings that override the preset: a dict, a ``.toml`` file, or the ``config.json`` of a run. A
             ``TrainingConfig`` is complete, so it replaces the preset: fields that you did not set keep the defaults of
             ``TrainingConfig``, and nothing is chosen for the data.
-        start_from: start from the weights of this verifier, and keep its pooling and backbone: a run, the folder of a
-            verifier, a name on the hub, or ``miv/digits``.
+        start_from: start from the weights of this verifier, and keep its pooling and backbone: a ``Verifier``, a run,
+            the folder of a verifier, a name on the hub, or ``miv/digits``.
         task_options: options of the task, such as ``{"raw": "data/qmnist"}``.
         validation_fraction: share of a single ``ExemplarSet`` that is held out as ``validation``. All exemplars of one
             query, or of one class of queries, stay together.
@@ -99,7 +100,8 @@ def train(
     if out is None and (resume or devices * nodes > 1):
         what = "resume is true" if resume else f"There are {devices * nodes} processes"
         raise MIVError(f"{what}, and out is missing. Pass the folder of the run as out.")
-    start = None if start_from is None else EarlierVerifier.read(os.fspath(start_from))
+    earlier = start_from.folder if isinstance(start_from, TrainingRun) else start_from
+    start = None if earlier is None else EarlierVerifier.of(earlier)
     kept = cache_folder() if cache is None else Path(cache)
     progress = RichProgress() if verbose else SilentProgress()
     options = dict(task_options or {})

@@ -14,7 +14,7 @@ from miv.training.config import TrainingConfig
 from miv.training.run_folder import RunFolder
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainingRun:
     """A finished training run.
 
@@ -32,6 +32,15 @@ class TrainingRun:
     evaluations: Mapping[str, Evaluation]
     reference: Reference | None = field(repr=False)
     reason: str = field(default="", repr=False)
+
+    def __repr__(self) -> str:
+        measured = ", ".join(
+            f"{split} AUROC {found.classification['auroc']:.3f}" for split, found in self.evaluations.items()
+        )
+        return f"TrainingRun({str(self.folder)!r}, pooling {self.config.pooling}, {measured})"
+
+    def __str__(self) -> str:
+        return self.text()
 
     @cached_property
     def verifier(self) -> "Verifier":
