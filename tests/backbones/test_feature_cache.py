@@ -1,3 +1,4 @@
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from miv.backbones import Backbone, create_backbone
 from miv.backbones.feature_cache import embed_exemplars, embed_instances, embed_pool
 from miv.data import ExemplarSet, InstancePool
-from miv.errors import MIVError
+from miv.errors import MIVError, MIVWarning
 
 
 @pytest.fixture
@@ -59,8 +60,44 @@ def test_a_damaged_file_is_made_again(backbone: Backbone, tmp_path: Path, damage
     flipped[200] ^= 1
     damaged = {"cut": whole[:-9], "flipped": bytes(flipped), "empty": b"", "text": b"?" * 999, "longer": whole + b"?"}
     path.write_bytes(damaged[damage])
-    assert embed_pool(backbone, images(), tmp_path).tobytes() == first.tobytes()
+    with pytest.warns(MIVWarning, match=rf"{path.name} in the cache is damaged .* computed again"):
+        assert embed_pool(backbone, images(), tmp_path).tobytes() == first.tobytes()
     assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(("poison", "reason"), [(np.nan, "NaN or infinite"), (0.0, "only zeros")])
+def test_poisoned_features_with_the_right_hash_are_made_again(
+    backbone: Backbone, tmp_path: Path, poison: float, reason: str
+) -> None:
+    first = embed_pool(backbone, images(), tmp_path).copy()
+    path = next(tmp_path.iterdir())
+    poisoned = np.full_like(first, poison)
+    with path.open("wb") as file:
+        np.save(file, poisoned)
+        file.write(sha256(poisoned.data).digest())
+    with pytest.warns(MIVWarning, match=f"{path.name} in the cache is damaged .*{reason}"):
+        assert embed_pool(backbone, images(), tmp_path).tobytes() == first.tobytes()
+
+
+def test_a_backbone_that_gives_nan_or_zeros_is_named(backbone: Backbone, tmp_path: Path) -> None:
+    with torch.no_grad():
+        for weight in backbone.parameters():
+            weight.zero_()
+    with pytest.warns(MIVWarning, match="only zeros for all 6 instances"):
+        embed_pool(backbone, images(), tmp_path)
+    with torch.no_grad():
+        for weight in backbone.parameters():
+            weight.fill_(torch.nan)
+    with pytest.raises(MIVError, match="NaN or infinite features for instance 0"):
+        embed_pool(backbone, images(), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cache_that_cannot_be_written_is_left_out(backbone: Backbone, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.warns(MIVWarning, match="cache .* cannot be written"):
+        found = embed_pool(backbone, images(), tmp_path / "file" / "cache")
+    assert found.tobytes() == embed_pool(backbone, images(), tmp_path / "cache").tobytes()
 
 
 def three_of_six() -> ExemplarSet:

@@ -6,6 +6,8 @@ stale. The array is followed by its SHA-256, so a damaged file is detected and r
 """
 
 import hashlib
+import os
+import warnings
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from miv.backbones import Backbone
 from miv.backbones.cut_texts import warn_of_cut_texts
 from miv.backbones.embedding import embed
 from miv.data import ExemplarSet, InstancePool
+from miv.errors import MIVError, MIVWarning
+from miv.io.cache_folder import discard, going_on_without
 from miv.io.whole_files import whole_file
 from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import Progress, SilentProgress
@@ -39,14 +43,14 @@ def embed_pool(
         return pool.values  # nothing to cache
     path = _path(backbone, pool, cache)
     found = _read(path, (len(pool), backbone.channels))
-    if found is None:
-        everything = np.arange(len(pool))
-        features = embed_instances(backbone, pool, everything, progress or SilentProgress())
-        with whole_file(path) as temporary, temporary.open("wb") as file:
+    if found is not None:
+        return found
+    features = embed_instances(backbone, pool, np.arange(len(pool)), progress or SilentProgress())
+    if features.any():  # zeros are not worth a file, and a file of zeros counts as damaged
+        with going_on_without(cache), whole_file(path) as temporary, temporary.open("wb") as file:
             np.save(file, features, allow_pickle=False)
             file.write(hashlib.sha256(features.data).digest())
-        return features
-    return found
+    return features
 
 
 def embed_exemplars(
@@ -90,6 +94,20 @@ def embed_instances(
             embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), bucket)
             features[rows] = embedded.float().cpu().numpy()
             advance(len(rows))
+    if not _is_finite(features):
+        row = int((~np.isfinite(features).all(axis=1)).argmax())
+        raise MIVError(
+            f"The backbone gives NaN or infinite features for instance {row} of the pool. Its weights are damaged or "
+            "too large for their dtype. Use another backbone, or train it with smaller learning rates."
+        )
+    if len(chosen) and not features.any():
+        warnings.warn(
+            MIVWarning(
+                f"The backbone gives only zeros for all {len(chosen):,} instances, so no verifier can tell them apart. "
+                "Check the instances and the weights of the backbone."
+            ),
+            stacklevel=2,
+        )
     return features
 
 
@@ -106,16 +124,34 @@ def _rows_together(backbone: Backbone, pool: InstancePool) -> int:
 
 
 def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
-    """Map the file if it exists and is intact, else ``None``."""
-    try:
-        with path.open("rb") as file:
-            features = np.load(path, mmap_mode="r", allow_pickle=False)
-            if features.shape != shape or features.dtype != np.float32:
-                return None
-            file.seek(-hashlib.sha256().digest_size, 2)
-            expected = file.read()
-            if file.tell() != features.offset + features.nbytes + len(expected):
-                return None
-    except (OSError, ValueError, EOFError, SyntaxError):
+    """Map the file if it exists and is intact, else ``None``; a damaged file is removed with a warning."""
+    if not os.path.lexists(path):
         return None
-    return features if hashlib.sha256(features.data).digest() == expected else None
+    try:
+        return _intact(path, shape)
+    except (OSError, ValueError, EOFError, SyntaxError) as error:
+        discard(path, str(error) or type(error).__name__, "Its features are computed again.")
+        return None
+
+
+def _intact(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    with path.open("rb") as file:
+        features = np.load(path, mmap_mode="r", allow_pickle=False)
+        if features.shape != shape or features.dtype != np.float32:
+            raise ValueError(f"it has {features.dtype} {features.shape} instead of float32 {shape}")
+        file.seek(-hashlib.sha256().digest_size, 2)
+        expected = file.read()
+        if file.tell() != features.offset + features.nbytes + len(expected):
+            raise ValueError("it has the wrong length")
+    if hashlib.sha256(features.data).digest() != expected:
+        raise ValueError("it does not match its hash")
+    if not _is_finite(features):
+        raise ValueError("it contains NaN or infinite numbers")
+    if not features.any():
+        raise ValueError("it contains only zeros")
+    return features
+
+
+def _is_finite(features: NDArray[np.float32]) -> bool:
+    """Whether all numbers are finite, without an array of answers as large as a quarter of the features."""
+    return bool(np.isfinite(features.min()) and np.isfinite(features.max()))

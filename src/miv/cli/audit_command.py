@@ -67,7 +67,7 @@ def audit(
     for path in out or []:
         check_suffix(path)
         refuse_existing(path, overwrite=overwrite)
-    found = load_split(data, split)
+    found = load_split(data, split, verify=True)
     if len(set(models)) < len(models):
         raise MIVError("A model is given twice. Give each model once.")
     for model in models:

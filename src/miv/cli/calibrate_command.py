@@ -79,7 +79,7 @@ def calibrate(
     if name in _NOT_FOR_CALIBRATION:
         raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")
     refuse_unfinished(model)
-    exemplars = load_split(data, split)
+    exemplars = load_split(data, split, verify=True)
     verifier = Verifier.from_pretrained(model)
     by = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     check_method(verifier.pooling, by)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet, csr, load_splits
+from miv.data import ExemplarSet, csr
 from miv.errors import MIVError
 from miv.evaluation import Predictions, evaluate
 from miv.inference.prediction import predict
@@ -15,7 +15,7 @@ from miv.models.verifier import Verifier
 from miv.report import open_runs, write_report
 from miv.runtime.aligned_table import table_of
 from miv.runtime.progress import Progress
-from miv.tasks import build_once
+from miv.tasks import build_once, built_folder
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
@@ -40,8 +40,7 @@ def settings(sets: dict[str, ExemplarSet], pooling: str) -> TrainingConfig:
 
 def run_demo(out: Path, progress: Progress) -> Iterator[str]:
     """Run the demo, and yield each piece of text as soon as it is ready."""
-    built = build_once("digits-twin", TASK, out / "cache" / "sets", progress)
-    sets = load_splits(built)
+    sets = build_once("digits-twin", TASK, out / "cache" / "sets", progress)
     sheet = out / "exemplars.html"
     write_contact_sheet(sets, sheet, exemplars=24)
     yield _before_training(sets["test"], progress)
@@ -51,6 +50,7 @@ def run_demo(out: Path, progress: Progress) -> Iterator[str]:
         train(sets, settings(sets, pooling), folder, machine, data="digits-twin", resume=True, progress=progress)
     report = out / "report.html"
     # The model of interest first, then the one to compare it with.
+    built = built_folder("digits-twin", TASK, out / "cache" / "sets")
     source = open_runs([runs[pooling] for pooling in reversed(POOLINGS)], data=built)
     write_report(source, report, title="Is one of these digits by the writer of the query?")
     shown = ("pooling", "auroc", "accuracy", "f1", "i_auroc", "i_ap", "seconds")

@@ -50,6 +50,7 @@ class Manifest:
         has_groups: whether the exemplars have groups.
         files: size and hash of each file by name.
         has_weights: whether the exemplars have weights; written only if true.
+        splits: names of the splits that were saved together; written only for a folder of splits.
         miv: version of the package that wrote it.
     """
 
@@ -67,6 +68,7 @@ class Manifest:
     has_groups: bool
     files: dict[str, FileEntry]
     has_weights: bool = False
+    splits: list[str] | None = None
     miv: str = __version__
 
     def write(self, folder: Path) -> None:
@@ -74,6 +76,8 @@ class Manifest:
         document = {"format": FORMAT, "version": VERSION, **asdict(self)}
         if not self.has_weights:  # as in older sets
             del document["has_weights"]
+        if self.splits is None:
+            del document["splits"]
         try:
             text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
             (folder / NAME).write_text(text + "\n", encoding="utf-8")
@@ -94,7 +98,7 @@ class Manifest:
                 f"{path} has format version {document.get('version')!r}; this version of miv reads {VERSION}. "
                 "Use the version of miv that wrote it, or build the set again."
             )
-        document = {"has_weights": False, **document}
+        document = {"has_weights": False, "splits": None, **document}
         fields = {name: _field(path, document, name, check) for name, check in _CHECKS.items()}
         files = {}
         for name in fields["files"]:
@@ -139,6 +143,11 @@ def _is_shape(value: object) -> str | None:
     return None if fits else "a list of whole numbers"
 
 
+def _is_optional_names(value: object) -> str | None:
+    fits = value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+    return None if fits else "a list of names"
+
+
 def _is_hash(value: object) -> str | None:
     fits = isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
     return None if fits else "64 hexadecimal digits"
@@ -159,6 +168,7 @@ _CHECKS: dict[str, Check] = {
     "has_groups": _is_bool,
     "has_weights": _is_bool,
     "files": _is_object,
+    "splits": _is_optional_names,
     "miv": _is_text,
 }
 

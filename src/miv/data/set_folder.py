@@ -53,9 +53,15 @@ def save_set(
 
 
 def write_set(
-    exemplars: "ExemplarSet", folder: Path, *, builder: str, options: dict[str, Any], seed: int | None
+    exemplars: "ExemplarSet",
+    folder: Path,
+    *,
+    builder: str,
+    options: dict[str, Any],
+    seed: int | None,
+    splits: list[str] | None = None,
 ) -> None:
-    """Write the files of a set to an existing empty folder."""
+    """Write the files of a set to an existing empty folder; ``splits`` are those that are saved together."""
     from miv.data import parquet_columns  # imported only here because it needs pyarrow
 
     pool = exemplars.pool
@@ -81,6 +87,7 @@ def write_set(
         has_groups=exemplars.group is not None,
         has_weights=exemplars.weight is not None,
         files={name: FileEntry.of(folder / name) for name in names},
+        splits=splits,
     ).write(folder)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from miv.data.exemplar_set import ExemplarSet
+from miv.data.manifest import Manifest
 from miv.data.set_folder import is_set, refuse_to_destroy, write_set
 from miv.errors import MIVError, unknown_name
 from miv.io.whole_files import bring_back, whole_folder
@@ -43,12 +44,41 @@ def save_splits(
     with whole_folder(folder) as temporary:
         for split, exemplars in sets.items():
             (temporary / split).mkdir()
-            write_set(exemplars, temporary / split, builder=builder, options=options, seed=seed)
+            write_set(exemplars, temporary / split, builder=builder, options=options, seed=seed, splits=list(sets))
 
 
 def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
-    """Open the existing splits of a folder, in the order train, validation, test."""
+    """Open the splits of a folder, in the order train, validation, test; all that were saved together must be there.
+
+    Args:
+        folder: the folder of splits.
+        verify: also check every value of a mapped pool.
+    """
     folder = Path(folder)
+    found = _splits_in(folder)
+    sets = {split: ExemplarSet.load(folder / split, verify=verify) for split in found}
+    saved = {split for one in found for split in Manifest.read(folder / one).splits or []}
+    missing = [split for split in SPLITS if split in saved - set(found)]
+    if missing:
+        raise MIVError(
+            f"{folder} was saved with the splits {', '.join(split for split in SPLITS if split in saved)}, and "
+            f"{', '.join(missing)} is missing. Copy the whole folder again, or build it again."
+        )
+    return sets
+
+
+def load_split(folder: Path | str, split: str, *, verify: bool = False) -> ExemplarSet:
+    """Open one split of a folder of splits; if the folder is itself a set, open that set."""
+    folder = Path(folder)
+    if is_set(folder):
+        return ExemplarSet.load(folder, verify=verify)
+    found = _splits_in(folder)
+    if split not in found:
+        raise unknown_name("split", split, found)
+    return ExemplarSet.load(folder / split, verify=verify)
+
+
+def _splits_in(folder: Path) -> list[str]:
     bring_back(folder)
     found = [split for split in SPLITS if (folder / split).is_dir()]
     if not found:
@@ -57,14 +87,4 @@ def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, Exempl
         else:
             hint = "`miv data from-folder` builds them from one folder per class, `miv data from-table` from a table."
         raise MIVError(f"{folder} contains none of the folders {', '.join(SPLITS)}. {hint}")
-    return {split: ExemplarSet.load(folder / split, verify=verify) for split in found}
-
-
-def load_split(folder: Path | str, split: str) -> ExemplarSet:
-    """Open one split of a folder of splits; if the folder is itself a set, open that set."""
-    if is_set(Path(folder)):
-        return ExemplarSet.load(folder)
-    sets = load_splits(folder)
-    if split not in sets:
-        raise unknown_name("split", split, sets)
-    return sets[split]
+    return found

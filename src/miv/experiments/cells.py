@@ -3,9 +3,7 @@
 import os
 import platform
 
-from filelock import FileLock
-
-from miv.data import ExemplarSet, load_splits
+from miv.data import ExemplarSet
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.raw_files import raw_folder
 from miv.experiments.results import METRICS, PREDICTIONS, RESULT, result_document
@@ -30,11 +28,7 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, bytes
 def _open_sets(job: Job, places: JobFolders, progress: Progress) -> dict[str, ExemplarSet]:
     task, options = job.tier.data(job.cell)
     raw = raw_folder(job, places.raw)
-    built = places.cache / "sets"
-    built.mkdir(parents=True, exist_ok=True)
-    with FileLock(built / f".{task}.lock"):  # cells side by side share their sets: one builds, the others wait
-        folder = build_once(task, {**options, **({} if raw is None else {"raw": raw})}, built, progress)
-    return load_splits(folder)
+    return build_once(task, {**options, **({} if raw is None else {"raw": raw})}, places.cache / "sets", progress)
 
 
 def _machine() -> dict[str, object]:

@@ -155,8 +155,9 @@ def _find_exemplars(
         if name not in list_tasks() or cache is None:
             raise MIVError(f"The data of the run, {name or 'without a name'}, is missing. Pass its folder: --data DIR.")
         options = {key: Path(value) if key == "raw" else value for key, value in told.get("options", {}).items()}
-        folder = build_once(name, options, cache / "sets", progress)
-    sets = load_splits(folder)
+        sets = build_once(name, options, cache / "sets", progress)
+    else:
+        sets = load_splits(folder, verify=True)
     if split not in sets:
         raise unknown_name(f"split in {folder}", split, sets)
     return sets[split]

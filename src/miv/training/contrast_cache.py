@@ -9,16 +9,20 @@ from dataclasses import fields
 from pathlib import Path
 
 import torch
-from filelock import FileLock, Timeout
 
 from miv.backbones import Backbone
 from miv.data import ExemplarSet
-from miv.io.whole_files import whole_folder
+from miv.errors import MIVError
+from miv.io.cache_folder import discard, going_on_without, one_at_a_time
+from miv.io.json_files import read_json_object, write_json
+from miv.io.whole_files import sha256_of, whole_folder
+from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
 from miv.training.config import TrainingConfig
-from miv.training.keeper import LAST
+from miv.training.keeper import BEST, LAST
 from miv.training.stages import read_state
 
+_HASHES = "sha256.json"  # of the files of a stage in the cache
 # Settings that do not affect this stage; all others, including future ones, are part of the key.
 _CONTRAST_SINCE = "0.1.0"  # the miv version whose contrast stages are still the same; raise it when one changes
 _ELSEWHERE = (
@@ -40,34 +44,44 @@ def contrast_once(
     """Copy a finished stage from the cache to ``folder`` before the block, or from there to the cache after it.
 
     A finished stage replaces an unfinished one in ``folder`` but not a finished one, which later stages depend on.
-    A process that needs a stage another process is computing prints a message and waits.
+    A process that needs a stage another process is computing prints a message and waits. A damaged stage in the cache
+    is computed again.
     """
     kept = cache / "contrast" / _key(config, backbone, sets)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with _waiting_for(kept.with_suffix(".lock"), progress):
-        if kept.is_dir() and not _is_over(folder, config):
+    with one_at_a_time(kept.with_suffix(".lock"), progress, "the contrast stage"):
+        if _is_whole(kept, config) and not _is_over(folder, config):
             with whole_folder(folder) as temporary:
-                shutil.copytree(kept, temporary, dirs_exist_ok=True)
+                shutil.copytree(kept, temporary, dirs_exist_ok=True, ignore=shutil.ignore_patterns(_HASHES))
             with progress.step(f"Reusing the contrast stage of an earlier run from {kept}"):
                 pass
         yield
-        if not kept.is_dir():
-            with whole_folder(kept) as temporary:
-                shutil.copytree(folder, temporary, dirs_exist_ok=True)
+        with going_on_without(kept.parent):
+            if not kept.is_dir():
+                with whole_folder(kept) as temporary:
+                    shutil.copytree(folder, temporary, dirs_exist_ok=True)
+                    write_json(temporary / _HASHES, _hashes(temporary))
 
 
-@contextmanager
-def _waiting_for(path: Path, progress: Progress) -> Iterator[None]:
-    lock = FileLock(path)  # released when the process ends for any reason
+def _is_whole(kept: Path, config: TrainingConfig) -> bool:
+    """Whether the cache has a finished stage that is as it was written; one that is damaged is discarded."""
+    if not kept.is_dir():
+        return False
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        with progress.step(f"Waiting for another process to finish the contrast stage ({path})"):
-            lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+        # Older versions wrote no hashes.
+        if (kept / _HASHES).exists() and read_json_object(kept / _HASHES, "") != _hashes(kept):
+            raise MIVError("its files do not match their hashes")
+        if not _is_over(kept, config):
+            raise MIVError("its stage is not finished")
+        Verifier.from_pretrained(kept / BEST)
+    except (MIVError, OSError) as error:
+        discard(kept, str(error), "The contrast stage is computed again.")
+        return False
+    return True
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != _HASHES]
+    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
 
 
 def _is_over(folder: Path, config: TrainingConfig) -> bool:

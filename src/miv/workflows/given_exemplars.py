@@ -51,10 +51,10 @@ def open_splits(
     if not isinstance(given, str | PathLike):
         raise MIVError(f"The exemplars are a {type(given).__name__}. {_EXPECTED}")
     if not is_task:
-        return load_splits(Path(given))
+        return load_splits(Path(given), verify=True)
     if given not in list_tasks():
         raise unknown_name("folder or task", str(given), list_tasks())
-    return load_splits(build_once(str(given), task_options, built, progress))
+    return build_once(str(given), task_options, built, progress)
 
 
 def open_one(given: GivenExemplars, split: str) -> ExemplarSet:
@@ -68,7 +68,7 @@ def open_one(given: GivenExemplars, split: str) -> ExemplarSet:
         return sets[split]
     if not isinstance(given, str | PathLike):
         raise MIVError(f"The exemplars are a {type(given).__name__}. {_EXPECTED}")
-    return load_split(Path(given), split)
+    return load_split(Path(given), split, verify=True)
 
 
 def _divided(exemplars: ExemplarSet, validation_fraction: float, seed: int) -> dict[str, ExemplarSet]:
