@@ -40,7 +40,8 @@ def unknown_name(what: str, given: str, known: Iterable[str]) -> MIVError:
     near = get_close_matches(given, names, n=1, cutoff=0.5)
     suggestion = f" Did you mean {near[0]!r}?" if near else ""
     listing = ", ".join(names) if names else "none"
-    return MIVError(f"There is no {what} {given!r}.{suggestion} Known: {listing}.")
+    shown = given if len(given) <= 80 else f"{given[:80]}…"
+    return MIVError(f"There is no {what} {shown!r}.{suggestion} Known: {listing}.")
 
 
 @contextmanager

@@ -131,6 +131,8 @@ def test_what_is_no_image_is_refused(tmp_path: Path, values: NDArray[Any]) -> No
     ("change", "words"),
     [
         ({"depths": [10**9, 1]}, "at most 1000 layers"),
+        ({"depths": [900] * 9}, "at most 1000 layers in total"),
+        ({"model_type": "gpt2", "n_layer": 100_000}, "at most 1000 layers in total"),
         ({"hidden_sizes": [8, 10**6]}, r"Expected torch.float32 \(1000000, 8, 3, 3\)"),
         ({"model_type": "resnot"}, "does not describe an encoder"),
         ({"model_type": None}, "has no model_type"),

@@ -298,3 +298,11 @@ def test_all_methods_go_through_the_same_witness_metrics() -> None:
 def test_what_a_pooling_cannot_give_is_refused(pooling: str, method: str, message: str) -> None:
     with pytest.raises(MIVError, match=message):
         explain_features(some_verifier(pooling), *some_bags(), method)
+
+
+def test_bags_that_would_take_hours_are_refused() -> None:
+    verifier = Verifier("msa", channels=2)
+    with pytest.raises(MIVError, match=r"20,000 instances. The pooling msa .* at most 10,000 per bag. Split the bag"):
+        verifier.verify([1.0, 0.0], np.ones((20_000, 2), np.float32), witnesses="none")
+    with pytest.raises(MIVError, match=r"2,001 instances. leave_one_out with the pooling msa .* Use rollout or alone"):
+        verifier.verify([1.0, 0.0], np.ones((2001, 2), np.float32))

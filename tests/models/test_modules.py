@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -299,3 +300,19 @@ def test_vectors_may_be_tensors() -> None:
         verifier.verify(vectors[0], vectors[1:]).probability
         == verifier.verify(vectors[0].numpy(), vectors[1:].numpy()).probability
     )
+
+
+@miv.register_backbone("stack_of_layers")
+class StackOfLayers(nn.Sequential):
+    def __init__(self, floors: int) -> None:
+        super().__init__(*(nn.Identity() for _ in range(floors)))
+        self.channels = 4
+
+
+def test_a_network_with_a_hundred_thousand_layers_is_refused_whatever_their_number_is_called(tmp_path: Path) -> None:
+    Verifier("baseline", backbone=StackOfLayers(2)).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["backbone_options"]["floors"] = 100_000
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(MIVError, match="a network with more than 10,000 parts"):
+        Verifier.from_pretrained(tmp_path)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from miv.backbones.module_count import counting_modules
 from miv.errors import MIVError, needs_extra
 
 _MOST_LAYERS = 1000
@@ -44,7 +45,7 @@ def read_pretrained(name: str, dropout: float) -> nn.Module:
     """Read an encoder from a folder or the hub."""
     transformers = import_transformers(name)
     try:
-        with _quiet(transformers):
+        with _quiet(transformers), counting_modules("config.json"):
             config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
             config = _half_for_images(config)
             config = _with_dropout(transformers.AutoConfig.for_model(**trimmed(config)), dropout)
@@ -89,7 +90,7 @@ def made_from(config: dict[str, Any], dropout: float) -> nn.Module:
     """Create an encoder with random weights from a configuration, which may come from a file."""
     transformers = import_transformers(str(config.get("model_type", "")))
     try:
-        with _quiet(transformers):
+        with _quiet(transformers), counting_modules("The transformer's configuration"):
             made = _with_dropout(transformers.AutoConfig.for_model(**trimmed(config)), dropout)
             return _without_pooler(transformers.AutoModel.from_config(made, trust_remote_code=False))
     except MIVError:
@@ -106,12 +107,19 @@ def trimmed(config: Any) -> dict[str, Any]:
             raise MIVError(f"The transformer's configuration has {key}. Expected one encoder of texts or of images.")
         if value is True and key == "is_encoder_decoder":
             raise MIVError("The transformer has an encoder and a decoder. Expected one encoder of texts or of images.")
-        layers = value if isinstance(value, list | tuple) else [value]
-        if ("layers" in key or "depth" in key) and any(isinstance(n, int) and n > _MOST_LAYERS for n in layers):
-            raise MIVError(f"The transformer's {key} is {value}. Expected at most {_MOST_LAYERS} layers.")
+        if ("layer" in key or "depth" in key) and _count(value) > _MOST_LAYERS:
+            raise MIVError(
+                f"The transformer's {key} is {str(value)[:80]}. Expected at most {_MOST_LAYERS} layers in total."
+            )
     if not isinstance(whole.get("model_type"), str):
         raise MIVError("The transformer's configuration has no model_type.")
     return {key: value for key, value in whole.items() if key not in _LEFT_OUT}
+
+
+def _count(value: Any) -> int:
+    """A number of layers, also one that is given as a list of the layers of each part."""
+    counts = value if isinstance(value, list | tuple) else [value]
+    return sum(count for count in counts if isinstance(count, int))
 
 
 def _with_dropout(config: Any, dropout: float) -> Any:

@@ -12,6 +12,7 @@ from miv.data.instance_pool import InstancePool
 from miv.data.manifest import Manifest
 from miv.errors import MIVError
 from miv.io.parquet import pa, pq
+from miv.io.parquet_footer import column_chunks
 
 if TYPE_CHECKING:
     from miv.data.exemplar_set import ExemplarSet
@@ -112,7 +113,7 @@ def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> It
         if given.names.count(name) != 1 or given.field(name).type != kind:
             kinds = ", ".join(f"{field.name} ({field.type})" for field in given)
             raise MIVError(f"{path} has the columns {kinds}. Expected one {name!r} of type {kind}.")
-        _check_size(path, metadata, name, rows, entries)
+        _check_size(path, name, rows, entries)
         form: dict[str, Any] = {"read_dictionary": [name]} if kind == pa.string() else {}
         with pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True, **form) as file:
             for number in range(file.num_row_groups):
@@ -127,21 +128,20 @@ def _pieces(path: Path, name: str, kind: Any, rows: int, entries: int = 0) -> It
         raise MIVError(f"{path} cannot be read as Parquet: {error}. Build the set again.") from error
 
 
-def _check_size(path: Path, metadata: Any, name: str, rows: int, entries: int) -> None:
-    """Raise an error if the file's metadata show a column far larger than the manifest says.
+def _check_size(path: Path, name: str, rows: int, entries: int) -> None:
+    """Raise an error if the file's footer shows a column far larger than the manifest says.
 
     A few bytes of Parquet can encode a billion equal numbers, so this check comes before decoding.
     """
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
-    chunks = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] == name]
-    values = sum(chunk.num_values for chunk in chunks)
+    with path.open("rb") as file:
+        chunks = [chunk for chunk in column_chunks(file) if chunk.path[0] == name]
+    values = sum(chunk.values for chunk in chunks)
     if values > entries + rows:  # an empty cell counts as a value
         raise MIVError(
             f"{path} has {values} entries in {name!r}. The manifest says {entries or rows}; "
             "the set is damaged. Build it again."
         )
-    decoded = sum(chunk.total_uncompressed_size for chunk in chunks)
+    decoded = sum(chunk.unpacked_bytes for chunk in chunks)
     if decoded > max(_FREE_BYTES, _LARGEST_RATIO * path.stat().st_size):
         raise MIVError(f"{path} would unpack to {decoded} bytes in {name!r}, far too many for its size.")
 

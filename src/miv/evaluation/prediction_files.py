@@ -7,7 +7,7 @@ import numpy as np
 
 from miv.data import csr
 from miv.errors import MIVError
-from miv.io.parquet import pa, pq
+from miv.io.parquet import check_unpacked_size, pa, pq
 from miv.io.whole_files import whole_file
 
 if TYPE_CHECKING:
@@ -56,9 +56,12 @@ def read_columns(path: Path, content: bytes | None = None) -> dict[str, Any]:
     if content is None and not path.is_file():
         raise MIVError(f"There is no file {path}. Expected predictions written by `miv evaluate`.")
     try:
+        check_unpacked_size(path, content)
         source = path if content is None else pa.BufferReader(content)
         table = pq.read_table(source, page_checksum_verification=True).combine_chunks()
         table.validate(full=True)
+    except MIVError:
+        raise
     except Exception as error:  # pyarrow raises many types for a damaged file
         raise MIVError(f"{path} cannot be read as Parquet: {error}. Evaluate again.") from error
     _check_columns(path, table.schema)

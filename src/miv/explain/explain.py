@@ -18,6 +18,7 @@ from miv.poolings.pooling_base import check_count
 
 METHODS: tuple[str, ...] = get_args(WitnessesBy)
 _MOST_EXACT = 16  # 65,536 subsets of one bag
+_MOST_FOR_SUBSETS = 2000  # instances per bag
 
 
 class BagAnswers(Protocol):
@@ -88,6 +89,7 @@ def explain_features(
             return logits_alone(logits_of, query, bags)
         if method == "rollout":
             return attention_rollout(scorer.pooling, query, bags)
+        _check_cost(scorer.pooling, method, bags)
         if method == "leave_one_out":
             return score_instances(logits_of, query, bags, leave_one_out(), empty_bag)
         check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
@@ -106,3 +108,13 @@ def check_method(pooling: Pooling, method: str) -> None:
         )
     if method == "rollout" and not isinstance(pooling, SelfAttentionPooling):
         raise MIVError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")
+
+
+def _check_cost(pooling: Pooling, method: str, bags: Bags) -> None:
+    """Raise an error if verifying the subsets of a bag takes hours: with msa, time grows with its size cubed."""
+    largest = int(bags.sizes.max())
+    if isinstance(pooling, SelfAttentionPooling) and largest > _MOST_FOR_SUBSETS:
+        raise MIVError(
+            f"A bag has {largest:,} instances. {method} with the pooling msa takes at most {_MOST_FOR_SUBSETS:,}. Use "
+            "rollout or alone for the witnesses, or none for the verdict only."
+        )

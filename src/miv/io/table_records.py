@@ -10,6 +10,9 @@ from miv.errors import MIVError
 from miv.io.instance_files import short
 from miv.io.json_lines import MAX_LINE_BYTES, read_json_lines, read_lines
 
+_MOST_COLUMNS = 10_000  # a vector is one cell, so tables have few columns
+_MOST_COMPARED = 1000  # columns compared with a missing name
+
 Record = tuple[str, dict[str, Any]]
 """A place for messages ("table.csv, line 7") and the cells by column; CSV cells are strings."""
 
@@ -62,9 +65,13 @@ def _delimiter(path: Path) -> str:
 
 
 def _check_header(columns: list[str], required: Sequence[str], place: str) -> list[str]:
+    if len(columns) > _MOST_COLUMNS:
+        raise MIVError(f"{place}: the header has {len(columns):,} columns. Expected at most {_MOST_COLUMNS:,}.")
+    seen: set[str] = set()
     for column in columns:
-        if columns.count(column) > 1:
-            raise MIVError(f"{place}: the header has the column {column!r} twice. Rename one.")
+        if column in seen:
+            raise MIVError(f"{place}: the header has the column {short(column)} twice. Rename one.")
+        seen.add(column)
     _require(columns, required, place)
     return columns
 
@@ -73,7 +80,7 @@ def _require(columns: Collection[str], required: Sequence[str], place: str) -> N
     """Raise an error for a missing column, with the nearest name as a suggestion."""
     for column in required:
         if column not in columns:
-            near = get_close_matches(column, columns, n=1, cutoff=0.5)
+            near = get_close_matches(column, list(columns)[:_MOST_COMPARED], n=1, cutoff=0.5)
             suggestion = f" Did you mean {near[0]!r}?" if near else ""
             found = ", ".join(columns) or "none"
             raise MIVError(f"{place}: there is no column {column!r}.{suggestion} Found: {short(found)}.")
@@ -91,10 +98,11 @@ def require_parquet() -> None:
 
 
 def _read_parquet(path: Path, required: Sequence[str]) -> Iterator[Record]:
-    from miv.io.parquet import pq
+    from miv.io.parquet import check_unpacked_size, pq
 
     number = 0
     try:
+        check_unpacked_size(path)
         with pq.ParquetFile(path) as file:
             columns = _check_header(list(file.schema_arrow.names), required, str(path))
             for batch in file.iter_batches(batch_size=1024):

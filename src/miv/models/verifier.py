@@ -8,6 +8,7 @@ from huggingface_hub import ModelHubMixin
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from miv.backbones.module_count import counting_modules
 from miv.bags import Bags, as_bags
 from miv.data.instance_form import InstanceForm
 from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint
@@ -255,7 +256,7 @@ class Verifier(
         config = read_config(folder / CONFIG_NAME)
         try:
             # The meta device holds shapes without memory: a huge size in the file costs nothing.
-            with torch.device("meta"):
+            with torch.device("meta"), counting_modules("It"):
                 outline = cls(**config)
         except (MIVError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise MIVError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error

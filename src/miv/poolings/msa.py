@@ -3,7 +3,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from miv.bags import Bags
+from miv.errors import MIVError
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, check_heads, register_pooling
+
+MOST_INSTANCES = 10_000
+"""Maximum bag size: time, and the memory of gradients and of rollout, grow with its square."""
 
 
 @register_pooling("msa", section="4.2.4")
@@ -36,6 +40,15 @@ class SelfAttentionPooling(Pooling):
         cls = self.norm(self.cls).expand_as(query)  # (B, C)
         bag_vector = self._first_output(cls, padded, mask)
         return PoolingOutput(self._first_output(query, padded, mask), bag_vector, None)
+
+    def _check(self, query: Tensor, bags: Bags) -> None:
+        super()._check(query, bags)
+        largest = int(bags.sizes.max())
+        if largest > MOST_INSTANCES:
+            raise MIVError(
+                f"A bag has {largest:,} instances. The pooling msa compares each instance with each, so it takes at "
+                f"most {MOST_INSTANCES:,} per bag. Split the bag, or use another pooling, such as cap_dba_l2."
+            )
 
     def _first_output(self, first: Tensor, rest: Tensor, mask: Tensor) -> Tensor:
         sequence = torch.cat([first[:, None], rest], dim=1)  # (B, 1 + N, C)

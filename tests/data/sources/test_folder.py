@@ -381,3 +381,9 @@ def test_a_class_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
 def test_names_that_no_disk_can_hold_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MIVError, match="Could not read"):
         build(tmp_path / ("x" * 5000))
+
+
+@pytest.mark.parametrize("drawing", [{"exemplars": 10**12}, {"exemplars": 10**6, "bag_mean": 10**5}])
+def test_more_exemplars_than_fit_in_memory_are_refused(drawing: dict[str, int]) -> None:
+    with pytest.raises(MIVError, match=r"GiB. Expected at most 8; draw fewer exemplars or smaller bags"):
+        Drawing(**drawing)

@@ -16,6 +16,9 @@ from miv.runtime.progress import Progress
 
 logger = logging.getLogger(__name__)
 
+_MOST_BYTES = 8 << 30
+_BYTES_PER_EXEMPLAR = 300  # beside the members of its bag, while it is drawn
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -52,6 +55,12 @@ class Drawing:
             raise MIVError(f"The number of exemplars is {self.exemplars}. Expected at least 2.")
         if not 1 <= self.bag_mean <= 1_000_000:
             raise MIVError(f"The mean bag size is {self.bag_mean:g}. Expected at least 1.")
+        needed = self.exemplars * (8 * self.bag_mean + _BYTES_PER_EXEMPLAR)
+        if needed > _MOST_BYTES:
+            raise MIVError(
+                f"{self.exemplars:,} exemplars with bags of {self.bag_mean:g} need {needed / 2**30:,.0f} GiB. Expected "
+                f"at most {_MOST_BYTES >> 30}; draw fewer exemplars or smaller bags."
+            )
         smallest, largest = self.bag_range
         if not 1 <= smallest <= self.bag_mean <= largest:
             raise MIVError(

@@ -1,0 +1,76 @@
+"""Parquet files that unpack to far more than their size are refused before they are unpacked."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from miv import MIVError
+from miv.evaluation import Predictions
+from miv.io.table_records import read_records
+
+ROWS = 1000
+
+
+def text_for_all_rows(length: int, **options: Any) -> Any:
+    """A column where every row has one and the same text, which is written once."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * ROWS, pa.int32()), pa.array(["x" * length]), **options)
+
+
+def write(path: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
+    return path
+
+
+def texts_in_lists(length: int) -> Any:
+    return pa.ListArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), text_for_all_rows(length))
+
+
+@pytest.mark.parametrize("column", [text_for_all_rows(5_000_000), texts_in_lists(5_000_000)])
+def test_a_small_file_with_gigabytes_of_text(tmp_path: Path, column: Any) -> None:
+    path = write(tmp_path / "table.parquet", text=column)
+    assert path.stat().st_size < 2000
+    with pytest.raises(MIVError, match=r"unpacks to 5,000,00\d,\d{3} or more"):
+        next(read_records(path, ["text"]))
+
+
+def test_a_small_file_with_many_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("miv.io.parquet._FREE_BYTES", 1_000_000)
+    monkeypatch.setattr("miv.io.parquet._LARGEST_RATIO", 10)
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"label": pa.array([0] * 1_000_000, pa.int8())}), path, data_page_size=1 << 30)
+    with pytest.raises(MIVError, match=r"unpacks to 4,000,000 or more. Expected at most 1,000,000"):
+        next(read_records(path, ["label"]))
+
+
+def test_texts_that_repeat_the_start_of_the_text_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "table.parquet"
+    texts = pa.array(["x" * 20_000 + str(number) for number in range(100)])
+    delta = {"use_dictionary": False, "column_encoding": {"text": "DELTA_BYTE_ARRAY"}}
+    pq.write_table(pa.table({"text": texts}), path, compression="zstd", **delta)
+    assert len(list(read_records(path, ["text"]))) == 100
+    monkeypatch.setattr("miv.io.parquet._FREE_BYTES", 100_000)
+    monkeypatch.setattr("miv.io.parquet._LARGEST_RATIO", 10)
+    with pytest.raises(MIVError, match=r"unpacks to 1\d\d,\d{3} or more"):  # refused after a few rows
+        next(read_records(path, ["text"]))
+
+
+def test_predictions(tmp_path: Path) -> None:
+    path = write(tmp_path / "answers.parquet", group=text_for_all_rows(5_000_000))
+    with pytest.raises(MIVError, match="unpacks to"):
+        Predictions.load(path)
+
+
+def test_a_text_for_all_rows_of_ordinary_size_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "table.parquet", text=text_for_all_rows(1000), texts=texts_in_lists(10))
+    rows = [row for _, row in read_records(path, ["text"])]
+    assert rows == [{"text": "x" * 1000, "texts": ["x" * 10]}] * ROWS
+
+
+def test_many_columns_are_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(",".join(f"c{number}" for number in range(30_000)) + "\n")
+    with pytest.raises(MIVError, match=r"30,000 columns. Expected at most 10,000"):
+        next(read_records(path, ["query"]))
