@@ -74,3 +74,18 @@ def test_many_columns_are_refused_at_once(tmp_path: Path) -> None:
     path.write_text(",".join(f"c{number}" for number in range(30_000)) + "\n")
     with pytest.raises(MIVError, match=r"30,000 columns. Expected at most 10,000"):
         next(read_records(path, ["query"]))
+
+
+def test_ordinary_files_of_many_groups_and_types_are_read(tmp_path: Path) -> None:
+    """A dictionary per group, one that became too large half-way, texts in structures, and empty cells."""
+    long = [[f"{number} " + "x" * 300, None] for number in range(6000)]
+    columns = {
+        "texts": pa.array(long),
+        "text": pa.array([None if number % 3 else f"{number}" for number in range(6000)]),
+        "pair": pa.array([{"a": 1, "b": "x"}] * 6000),
+        "map": pa.array([[("k", "v")]] * 6000, pa.map_(pa.string(), pa.string())),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=5000, dictionary_pagesize_limit=10_000)
+    rows = [row for _, row in read_records(tmp_path / "a.parquet", ["text"])]
+    assert [row["texts"] for row in rows] == long
+    assert [row["text"] for row in rows] == columns["text"].to_pylist()

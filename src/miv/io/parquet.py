@@ -4,6 +4,7 @@ Reading text tables, images and verifiers does not need it, so import this modul
 or in a module that is imported only to read or write Parquet files.
 """
 
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from miv.errors import MIVError, needs_extra
-from miv.io.parquet_footer import column_chunks
+from miv.io.parquet_footer import ColumnChunk, column_chunks
 
 with needs_extra("train", "Reading and writing Parquet files", "pyarrow"):
     import pyarrow as pa
@@ -20,6 +21,7 @@ with needs_extra("train", "Reading and writing Parquet files", "pyarrow"):
 __all__ = ["check_unpacked_size", "pa", "pq"]
 
 _FREE_BYTES = 256 << 20  # a file may always unpack to this many bytes,
+_FEW_ROWS = 16  # read at a time where texts are written out
 _LARGEST_RATIO = 1000  # or to this many times its size
 
 
@@ -38,18 +40,31 @@ def check_unpacked_size(path: Path, content: bytes | None = None) -> None:
     with path.open("rb") if content is None else BytesIO(content) as file:
         chunks = column_chunks(file)
     _check(path, sum(max(chunk.unpacked_bytes, 4 * chunk.values) for chunk in chunks), most, file_bytes)
-    names = {".".join(chunk.path) for chunk in chunks if chunk.is_text}
-    if not names:
-        return
-    # These cannot be read as numbers, but row by row.
-    delta = {".".join(chunk.path) for chunk in chunks if chunk.is_text and chunk.is_delta}
     total = 0
-    source = path if content is None else pa.BufferReader(content)
-    with pq.ParquetFile(source, read_dictionary=sorted(names - delta)) as file:
-        for batch in file.iter_batches(batch_size=1 if delta else 1024, columns=sorted(names)):
-            batch.validate(full=True)  # a damaged file may have indices outside its texts
-            total += sum(_unpacked(column) for column in batch.columns)
-            _check(path, total, most, file_bytes)
+    for unpacked in _text_bytes(lambda: path if content is None else pa.BufferReader(content), chunks):
+        total += unpacked
+        _check(path, total, most, file_bytes)
+
+
+def _text_bytes(source: Callable[[], Any], chunks: list[ColumnChunk]) -> Iterator[int]:
+    """Unpacked bytes of the columns of texts, a few rows at a time."""
+    texts = [chunk for chunk in chunks if chunk.is_text]
+    delta = {".".join(chunk.path) for chunk in texts if chunk.is_delta}
+    for name in sorted({".".join(chunk.path) for chunk in texts}):
+        # A delta-encoded text cannot be read as a number, and may be long in a few bytes.
+        numbered, rows = ([], 1) if name in delta else ([name], 1024)
+        with pq.ParquetFile(source(), read_dictionary=numbered) as file, pq.ParquetFile(source()) as plain:
+            for group in range(file.num_row_groups):
+                try:
+                    yield from _batch_bytes(file, group, name, rows)
+                except pa.ArrowNotImplementedError:  # texts in lists, only some of which are numbered
+                    yield from _batch_bytes(plain, group, name, _FEW_ROWS)
+
+
+def _batch_bytes(file: Any, group: int, column: str, rows: int) -> Iterator[int]:
+    for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=[column]):
+        batch.validate(full=True)  # a damaged file may have indices outside its texts
+        yield sum(_unpacked(array) for array in batch.columns)
 
 
 def _check(path: Path, unpacked: int, most: int, file_bytes: int) -> None:
