@@ -25,6 +25,9 @@ def check_borders(values: Tensor, ptr: Tensor) -> None:
     """Raise an error unless borders increase from 0 to the number of values, with no empty bag."""
     if not isinstance(values, Tensor) or values.ndim == 0:
         raise MIVError(f"values is {describe(values)}. Expected a tensor (T, ...) with one row per instance.")
+    if values.layout != torch.strided or values.is_meta:
+        form = "on the meta device, without numbers" if values.is_meta else f"a {str(values.layout)[6:]} tensor"
+        raise MIVError(f"values is {form}. Expected a dense tensor: use .to_dense(), or load it on a real device.")
     if not isinstance(ptr, Tensor) or ptr.dtype != torch.int64 or ptr.ndim != 1 or len(ptr) < 2:
         raise MIVError(f"ptr is {describe(ptr)}. Expected int64 of shape (B + 1,), with B of at least 1.")
     if ptr.device != values.device:

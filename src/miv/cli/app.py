@@ -1,9 +1,11 @@
 """The command line's frame: commands, version, and errors without tracebacks."""
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +34,7 @@ OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Overwrite ex
 
 def print_json(document: Any) -> None:
     """Write a result to standard output as JSON; everything that is not a result goes to standard error."""
-    print(json_text(document))
+    print(json_text(document, getattr(sys.stdout, "encoding", None) or "utf-8"))
 
 
 def _show_version(wanted: bool) -> None:
@@ -58,7 +60,7 @@ def _warnings_in_one_line() -> Iterator[None]:
 
         def show_ours(message: Warning | str, *where: Any, **more: Any) -> None:
             if isinstance(message, MIVWarning):
-                print(f"Warning: {message}", file=sys.stderr)
+                print(f"Warning: {printable(str(message))}", file=sys.stderr)
             else:
                 show(message, *where, **more)
 
@@ -66,20 +68,44 @@ def _warnings_in_one_line() -> Iterator[None]:
         yield
 
 
+def printable(text: str) -> str:
+    r"""Escape what would control a terminal, such as the escape sequences in the name of a file.
+
+    >>> printable("a\x1b[2Jb\udcff"), printable("two\nlines")
+    ('a\\x1b[2Jb\\udcff', 'two\nlines')
+    """
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
 def main() -> None:
     """Run a command; an error becomes one message and exit code 1, Ctrl-C exit code 130, SIGTERM 143."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a closed one is None
+            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 shows escapes
     try:
         with _warnings_in_one_line(), raising_on_terminate():
             app()
     except MIVError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {printable(str(error))}", file=sys.stderr)
         sys.exit(1)
     except MemoryError as error:
         print(f"Error: Out of memory{f' ({error})' if str(error) else ''}. Use less data.", file=sys.stderr)
         sys.exit(1)
+    except UnicodeEncodeError as error:  # some libraries cannot open such files
+        print(
+            f"Error: The name {printable(str(error.object)[:200])!r} is not UTF-8. Rename the file or folder.",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+    except BrokenPipeError:  # the reader of our output has ended, such as `head`
+        _drop_output()
+        sys.exit(1)
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
-        print(f"Error: {named}{error.strerror or error}.", file=sys.stderr)
+        print(f"Error: {printable(f'{named}{error.strerror or error}')}.", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
@@ -87,3 +113,23 @@ def main() -> None:
     except Terminated:
         print("Stopped by SIGTERM.", file=sys.stderr)
         raise
+    finally:
+        _flush_output()
+
+
+def _flush_output() -> None:
+    """Write what is left now: later, Python can only print a traceback if nobody reads it."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (BrokenPipeError, ValueError):
+        _drop_output()
+    except OSError as error:  # a full disk
+        print(f"Error: Could not write the output: {error.strerror or error}.", file=sys.stderr)
+        _drop_output()
+        os._exit(1)
+
+
+def _drop_output() -> None:
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,11 +21,12 @@ def list_runs(
 ) -> None:
     """List the runs in a folder with their metrics."""
     from miv.errors import MIVError
-    from miv.training.run_table import find_runs, summarise_runs
+    from miv.training.run_table import find_runs
+    from miv.training.run_table import list_runs as rows_of
 
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected a folder of runs of `miv train`.")
-    _show(summarise_runs(find_runs(folder), split), json)
+    _show(rows_of(find_runs(folder), split), json)
 
 
 @runs_app.command("compare")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data.array_checks import as_strings, describe
 from miv.errors import MIVError, unknown_name
-from miv.io.instance_files import InstanceKind
+from miv.io.instance_files import InstanceKind, refuse_masked
 
 # Values are read in pieces of about this size, so that a mapped pool never has to fit in memory.
 PIECE_BYTES = 64 << 20
@@ -43,6 +43,7 @@ class InstancePool:
     def __post_init__(self) -> None:
         if self.kind not in get_args(InstanceKind):
             raise unknown_name("kind of instance", str(self.kind), get_args(InstanceKind))
+        refuse_masked(self.values, "values")
         if self.kind == "text":
             object.__setattr__(self, "values", as_strings("values", self.values))
         else:

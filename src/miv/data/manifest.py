@@ -1,6 +1,5 @@
 """``manifest.json``: the content of a saved set, its origin, and the hashes of its files."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 from miv import __version__
 from miv.errors import MIVError
 from miv.io.instance_files import InstanceKind
-from miv.io.json_files import read_json_object
+from miv.io.json_files import json_text, read_json_object
 from miv.io.whole_files import sha256_of
 
 NAME = "manifest.json"
@@ -79,7 +78,7 @@ class Manifest:
         if self.splits is None:
             del document["splits"]
         try:
-            text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+            text = json_text(document)
             (folder / NAME).write_text(text + "\n", encoding="utf-8")
         except (TypeError, ValueError) as error:
             raise MIVError(

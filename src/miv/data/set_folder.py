@@ -19,6 +19,7 @@ import numpy as np
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import NAME, FileEntry, Manifest
 from miv.errors import MIVError
+from miv.io.instance_files import check_name
 from miv.io.whole_files import bring_back, refuse_current_folder, said_plainly, sha256_of, whole_folder
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def is_set(folder: Path) -> bool:
 
 def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] = ()) -> None:
     """Raise an error if the folder contains anything but a set, or a set without ``overwrite``."""
+    check_name(folder)
     with said_plainly(folder):
         bring_back(folder)
         _refuse_to_destroy(folder, overwrite=overwrite, splits=splits)

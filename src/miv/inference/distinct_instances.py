@@ -14,7 +14,7 @@ from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError
 from miv.inference.given_instances import KIND_WORDS
 from miv.io.image_files import Fit, image_pixels, read_image
-from miv.io.instance_files import InstanceKind
+from miv.io.instance_files import InstanceKind, refuse_masked
 
 
 class DistinctInstances:
@@ -80,6 +80,7 @@ class DistinctInstances:
     def _image(self, given: Any, place: str) -> NDArray[np.uint8]:
         if isinstance(given, str | PathLike | Image.Image):
             return self._picture(given, place)
+        refuse_masked(given, place)
         pixels = np.asarray(given)
         colour = pixels.ndim == 3 and pixels.shape[2] == 3
         if pixels.dtype != np.uint8 or not (colour or pixels.ndim == 2) or not pixels.size:

@@ -20,6 +20,7 @@ from miv.io.instance_files import (
     read_text_file,
     read_text_lines,
     read_vectors_file,
+    refuse_masked,
     short,
 )
 
@@ -156,6 +157,7 @@ def _as_numbers(given: Any, place: str) -> NDArray[np.float32]:
     elif isinstance(given, Sequence) and len(given) and isinstance(given[0], Tensor):
         given = [_from_tensor(vector) for vector in given]
     try:
+        refuse_masked(given, place)
         numbers = np.asarray(given)
         if numbers.dtype.kind in "cmM":
             raise MIVError(f"{place}: got {numbers.dtype} (complex numbers or times). Expected real numbers.")

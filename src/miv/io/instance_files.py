@@ -72,9 +72,19 @@ def check_text(text: str, place: str) -> str:
     return text
 
 
+def refuse_masked(values: Any, place: str) -> None:
+    """Raise an error for an array with masked entries, whose mask NumPy would silently drop."""
+    if np.ma.is_masked(values):
+        raise MIVError(
+            f"{place}: the array has {int(np.ma.count_masked(values)):,} masked entries. Fill them with numbers, as in "
+            "array.filled(0), or remove these instances."
+        )
+
+
 def check_vector(numbers: Any, place: str) -> NDArray[np.float32]:
     """Return a vector ``(C,)`` of finite numbers, from an array or a list."""
     if isinstance(numbers, np.ndarray):
+        refuse_masked(numbers, place)
         if numbers.dtype.kind not in "fiu":
             raise MIVError(f"{place}: a vector must be numbers, not {numbers.dtype}.")
     elif isinstance(numbers, list | tuple):
@@ -98,6 +108,14 @@ def check_vector(numbers: Any, place: str) -> NDArray[np.float32]:
             "Replace or remove it."
         )
     return vector
+
+
+def check_name(path: Path) -> None:
+    """Raise an error for an output name that is not UTF-8, which pyarrow and safetensors cannot write to."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise MIVError(f"The name {str(path)!r} is not UTF-8. Choose another name.") from error
 
 
 def read_text_file(path: Path) -> str:

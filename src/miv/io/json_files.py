@@ -36,10 +36,19 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def json_text(document: Any) -> str:
-    """Return a document as strictly valid JSON, without NaN."""
+def json_text(document: Any, encoding: str = "utf-8") -> str:
+    """Return a document as strictly valid JSON, without NaN.
+
+    Letters stay readable, unless ``encoding`` lacks some. No encoding has the half letters that stand for the bytes of
+    a file name that is not UTF-8; in JSON, escapes can hold all of them.
+    """
     try:
-        return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+        text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError:
+            return json.dumps(document, indent=2, allow_nan=False)
+        return text
     except ValueError as error:
         raise MIVError(
             f"The result contains a number that is NaN or infinite, which JSON does not allow ({error})."

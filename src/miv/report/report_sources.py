@@ -154,7 +154,7 @@ def _find_exemplars(
     if data is None and (not name or not folder.is_dir()):
         if name not in list_tasks() or cache is None:
             raise MIVError(f"The data of the run, {name or 'without a name'}, is missing. Pass its folder: --data DIR.")
-        options = {key: Path(value) if key == "raw" else value for key, value in told.get("options", {}).items()}
+        options = {key: Path(value) if key == "raw" else value for key, value in (told.get("options") or {}).items()}
         sets = build_once(name, options, cache / "sets", progress)
     else:
         sets = load_splits(folder, verify=True)

@@ -193,7 +193,7 @@ def settings(source: ReportSource) -> str:
     ]
     rows = [[escape(n), *(_setting(m.config.get(n)) for m in source.models)] for n in differing]
     shared = [[escape(n), _setting(source.models[0].config.get(n))] for n in names if n not in differing]
-    versions = source.models[0].about.get("versions", {})
+    versions = source.models[0].about.get("versions") or {}
     told = ", ".join(f"{name} {version}" for name, version in versions.items())
     parts = [table(heads, [*facts, *rows], "The runs and their differences", wide=False)]
     if shared:

@@ -287,7 +287,10 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
             )
         return tuple((_checked(name, epoch, int), _checked(name, rate, float)) for epoch, rate in pairs)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise MIVError(f"{name} has more than 308 digits. Expected a number.") from None
     wanted = dict if get_origin(wanted) is dict else wanted
     if name == "backbone" and callable(value):  # a module or its class, as Verifier takes it
         raise MIVError(

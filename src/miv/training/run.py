@@ -132,7 +132,7 @@ def _train(
         run.check(config, sets, data, started, resume=resume)  # another process may have begun in the meantime
         run.begin_or_go_on(config, sets, data, data_options, started)
     if run.is_done():
-        cache = machine.cache if run.read().get("best", {}).get("stage") == FROZEN else None
+        cache = machine.cache if (run.read().get("best") or {}).get("stage") == FROZEN else None
         return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)
     states = _run_stages(
         _planned(config, verifier, sets, run, machine, progress), verifier, config, sets, run, machine, progress

@@ -23,6 +23,7 @@ from miv import __version__
 from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.io.json_files import read_json_object, write_json
+from miv.io.json_shapes import NUMBER, check_shape
 from miv.io.model_files import RUN_NAME, VERIFIER_NAME
 from miv.io.temporary_names import PART, name_beneath
 from miv.io.whole_files import bring_back, remove_unfinished
@@ -31,6 +32,18 @@ from miv.training.config import TrainingConfig
 FORMAT = "miv-run"
 LOCK_NAME = ".lock"
 _DAMAGED = "The run is damaged. Train again with another --out."
+# The shapes of run.json and, for each split, of evaluation.json; a field with "?" may be missing.
+_ABOUT = {
+    "data": {"name": str, "options?": dict, "fingerprints": {"*": str}},
+    "seed": int,
+    "done": bool,
+    "start?": {"name": str, "*": str},
+    "versions?": {"*": str},
+    "seconds?": NUMBER,
+    "stage_seconds?": {"*": NUMBER},
+    "best?": {"stage": str, "epoch": int},
+}
+_METRICS = {"classification?": {"*": (*NUMBER, type(None))}, "witnesses?": {"*": (*NUMBER, type(None))}}
 _LIBRARIES = ("torch", "lightning", "numpy", "transformers", "timm")
 
 
@@ -197,9 +210,7 @@ class RunFolder:
         about = read_json_object(self.about, _DAMAGED)
         if about.get("format") != FORMAT:
             raise MIVError(f"{self.about} is not the file of a run: its format is not {FORMAT!r}.")
-        lacking = [name for name in ("data", "seed", "done") if name not in about]
-        if lacking:
-            raise MIVError(f"{self.about} lacks {', '.join(lacking)}. {_DAMAGED}")
+        check_shape(about, _ABOUT, str(self.about), _DAMAGED)
         return about
 
     def read_config(self) -> dict[str, Any]:
@@ -208,13 +219,15 @@ class RunFolder:
 
     def read_evaluation(self) -> dict[str, Any]:
         """The metrics by split."""
-        return read_json_object(self.evaluation, _DAMAGED)
+        evaluation = read_json_object(self.evaluation, _DAMAGED)
+        check_shape(evaluation, {"*": _METRICS}, str(self.evaluation), _DAMAGED)
+        return evaluation
 
     def command(self) -> list[str]:
         """The ``miv train`` arguments for the data of the run, valid in the folder where it was started."""
         data = self.read()["data"]
         words = ["miv", "train", str(data["name"])]
-        for name, value in data.get("options", {}).items():
+        for name, value in (data.get("options") or {}).items():
             text = value if isinstance(value, str) else json.dumps(value)  # as --task-option reads it
             words += ["--raw", text] if name == "raw" else ["--task-option", f"{name}={text}"]
         return words

@@ -1,9 +1,10 @@
 """Tables that compare runs."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
-from miv.errors import MIVError, unknown_name
+from miv.errors import MIVError, MIVWarning, unknown_name
 from miv.training.run_folder import RunFolder
 
 METRICS = ("auroc", "accuracy", "f1", "i_auroc", "i_ap", "i_mrr", "i_top1")  # older runs lack the last two
@@ -28,8 +29,22 @@ def summarise(path: Path, split: str) -> Summary:
     if about["done"]:
         found = run.read_evaluation().get(split) or {}  # runs on data without that split have no metrics
         measured = {**(found.get("classification") or {}), **(found.get("witnesses") or {})}
-        row |= {name: measured.get(name) for name in METRICS} | {"seconds": about["seconds"]}
+        row |= {name: measured.get(name) for name in METRICS} | {"seconds": about.get("seconds")}
     return row
+
+
+def list_runs(paths: list[Path], split: str) -> list[Summary]:
+    """One row per run, as ``summarise_runs``; a damaged run is a row too, with a warning that says what is wrong."""
+    damaged = set()
+    for path in paths:
+        try:
+            summarise(path, split)
+        except MIVError as error:
+            warnings.warn(MIVWarning(str(error)), stacklevel=2)
+            damaged.add(path)
+    rows = iter(summarise_runs([path for path in paths if path not in damaged], split))
+    empty = dict.fromkeys(["pooling", "backbone", "data", "seed", "state", *METRICS])
+    return [{"run": str(path), **empty, "state": "damaged"} if path in damaged else next(rows) for path in paths]
 
 
 def summarise_runs(paths: list[Path], split: str) -> list[Summary]:

@@ -3,12 +3,23 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from miv.io.json_shapes import NUMBER, check_shape
+
 EpochMetrics = dict[str, float]
 
 _SAVED = ("history", "step", "loss_sum", "seconds", "start", "start_logit")
 _YOUNGEST = ("start", "start_logit")  # missing in older checkpoints
 # AUROC less a standard error of its difference to the start, which an epoch must exceed to be kept.
 CLEAR_AUROC = "validation_clear_auroc"
+_METRICS = {"*": NUMBER}
+_SHAPE = {
+    "history": [_METRICS],
+    "step": int,
+    "loss_sum": NUMBER,
+    "seconds": NUMBER,
+    "start?": _METRICS,
+    "start_logit?": [NUMBER],
+}
 START = -1  # stands for the start among the epochs of a stage
 
 
@@ -65,6 +76,7 @@ class StageState:
         return {name: getattr(self, name) for name in _SAVED}
 
     def restore(self, document: dict[str, Any]) -> None:
-        """Restore the state from ``document``."""
+        """Restore the state from ``document``; a ``MIVError`` if it is not one."""
+        check_shape(document, _SHAPE, "the state of the stage", "")
         for name in _SAVED:
             setattr(self, name, document.get(name) if name in _YOUNGEST else document[name])

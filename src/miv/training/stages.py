@@ -23,6 +23,7 @@ from miv.training.run_folder import RunFolder
 from miv.training.stage_module import SplitFeatures, StageData, StageModule
 from miv.training.stage_state import CLEAR_AUROC, EpochMetrics, StageState
 
+_LIGHTNING = ("state_dict", "optimizer_states", "lr_schedulers", "loops", "epoch", "global_step")  # in a checkpoint
 CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
 
 
@@ -193,7 +194,21 @@ def read_state(path: Path, criterion: str, *, keeps_last: bool = False) -> Stage
     try:
         document: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         state.restore(document["stage"])
-    except (OSError, EOFError, KeyError, TypeError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
+        state.best_value  # noqa: B018 - a KeyError for metrics of another kind
+        missing = [name for name in _LIGHTNING if name not in document]
+        if missing:
+            raise KeyError(missing[0])
+    except (
+        MIVError,
+        AttributeError,
+        OSError,
+        EOFError,
+        KeyError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+        pickle.UnpicklingError,
+    ) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise MIVError(
             f"{path} is damaged ({reason}), so the run cannot resume. Copy it again, or train again with another --out."

@@ -15,6 +15,7 @@ from typing import Any
 from miv.data import ExemplarSet
 from miv.errors import MIVError, StoppedByUser
 from miv.io.cache_folder import cache_folder
+from miv.io.instance_files import check_name
 from miv.models.verifier import Verifier
 from miv.reference.model_card import write_card
 from miv.reference.of_run import reference_of_run
@@ -100,6 +101,8 @@ def train(
     if out is None and (resume or devices * nodes > 1):
         what = "resume is true" if resume else f"There are {devices * nodes} processes"
         raise MIVError(f"{what}, and out is missing. Pass the folder of the run as out.")
+    if out is not None:
+        check_name(Path(out))
     earlier = start_from.folder if isinstance(start_from, TrainingRun) else start_from
     start = None if earlier is None else EarlierVerifier.of(earlier)
     kept = cache_folder() if cache is None else Path(cache)

@@ -1,0 +1,91 @@
+"""Files of a run with contents of any shape: an error that names the file and the field, never a traceback."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import miv
+from miv.cli.app import app
+from miv.data import save_splits
+from miv.errors import MIVError, MIVWarning
+from tests.training.tiny import tiny_sets
+
+ODD: list[Any] = [None, 3, "x", [1], {"a": 1}]
+TRAINING: dict[str, Any] = {"max_epochs": 1, "align_epochs": 0, "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    save_splits(tiny_sets("features", 60), folder / "data", builder="test", options={}, seed=0)
+    miv.train(folder / "data", out=folder / "runs" / "a", cache=folder / "cache", verbose=False, **TRAINING)
+    return folder
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def answer(*arguments: str) -> str:
+    """The output of a command; anything but a ``MIVError`` is raised."""
+    done = CliRunner().invoke(app, list(arguments))
+    if done.exception is not None and not isinstance(done.exception, SystemExit | MIVError):
+        raise done.exception
+    return done.output
+
+
+def fields(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    inner = [(name, key) for name, part in document.items() if isinstance(part, dict) for key in part]
+    return [*((name,) for name in document), *inner]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::miv.errors.MIVWarning")
+@pytest.mark.parametrize("name", ["run.json", "evaluation.json", "config.json", "reference.json"])
+def test_no_field_of_any_document_ends_in_a_traceback(folder: Path, name: str) -> None:
+    path = folder / "runs" / "a" / name
+    whole = json.loads(path.read_text())
+    for place in fields(whole):
+        for odd in ODD:
+            document = json.loads(json.dumps(whole))
+            part = document if len(place) == 1 else document[place[0]]
+            part[place[-1]] = odd
+            path.write_text(json.dumps(document))
+            answer("runs", "list")
+            answer("runs", "compare", "runs/a")
+            Path("report.html").unlink(missing_ok=True)
+            if name == "run.json" and odd in (3, None):
+                answer("report", "runs/a", "--out", "report.html", "--data", "data")
+
+
+def test_one_damaged_run_does_not_hide_the_others(folder: Path) -> None:
+    shutil.copytree("runs/a", "runs/b")
+    Path("runs/a/run.json").write_text('{"format": "miv-run", "data": 3, "seed": 0, "done": true}')
+    with pytest.warns(MIVWarning, match=r"runs/a/run.json: 'data' is '3'. Expected an object"):
+        rows = json.loads(answer("runs", "list", "--json"))
+    assert [(row["run"], row["state"]) for row in rows] == [("runs/a", "damaged"), ("runs/b", "done")]
+
+
+@pytest.mark.parametrize("content", [3, {}, {"stage": 3}, {"stage": {"history": [{"a": "b"}]}}, {"stage": {}}])
+def test_a_checkpoint_of_something_else_is_named(folder: Path, content: Any) -> None:
+    path = folder / "runs" / "a" / "checkpoints" / "frozen" / "last.ckpt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(content, path)
+    about = json.loads(Path("runs/a/run.json").read_text())
+    Path("runs/a/run.json").write_text(json.dumps({**about, "done": False}))
+    with pytest.raises(MIVError, match=r"last.ckpt is damaged"):
+        miv.train("data", out="runs/a", resume=True, verbose=False, **TRAINING)
+
+
+def test_a_setting_with_hundreds_of_digits(folder: Path) -> None:
+    Path("settings.json").write_text('{"pull": 1' + "0" * 400 + "}")
+    with pytest.raises(MIVError, match="pull has more than 308 digits"):
+        miv.train("data", config="settings.json", verbose=False)
