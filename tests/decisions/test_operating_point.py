@@ -138,3 +138,9 @@ def test_a_verifier_keeps_its_operating_point(tmp_path: Path) -> None:
     # Another verifier saved over it must not inherit the threshold of the first.
     Verifier("baseline", channels=4).save_pretrained(tmp_path)
     assert Verifier.from_pretrained(tmp_path).operating_point.is_default
+
+
+def test_a_link_to_nothing_is_not_the_default(tmp_path: Path) -> None:
+    (tmp_path / "operating_point.json").symlink_to(tmp_path / "gone")
+    with pytest.raises(MIVError, match=r"operating_point.json is missing"):
+        OperatingPoint.load(tmp_path)

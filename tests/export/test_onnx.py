@@ -1,6 +1,7 @@
 """An exported verifier gives what the verifier gives, for every pooling and bags of every size."""
 
 import copy
+import json
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,8 @@ pytest.importorskip("onnxruntime")
 from miv.export import ExportCheck, export_onnx, onnx_verifier
 from miv.export.graph import VerifierGraph
 from miv.export.onnx_verifier import OnnxVerifier, scaled
+
+onnx = pytest.importorskip("onnx")
 
 CHANNELS = 12
 
@@ -245,3 +248,16 @@ def test_a_verifier_on_another_device_is_exported_from_the_cpu(tmp_path: Path, m
     export_onnx(verifier, tmp_path / "verifier.onnx", bags=1)
     assert len(moved) == 1
     assert moved[0] is not verifier  # what was given stays where it is
+
+
+@pytest.mark.parametrize("threshold", [float("nan"), None, "0.5", -1])
+def test_a_file_with_an_impossible_threshold_is_refused(tmp_path: Path, threshold: Any) -> None:
+    export_onnx(Verifier("baseline", channels=4), tmp_path / "a.onnx")
+    model = onnx.load(tmp_path / "a.onnx")
+    kept = next(entry for entry in model.metadata_props if entry.key == onnx_verifier.METADATA_KEY)
+    about = json.loads(kept.value)
+    about["operating_point"]["threshold"] = threshold
+    kept.value = json.dumps(about)
+    onnx.save(model, tmp_path / "b.onnx")
+    with pytest.raises(ValueError, match=r"has the threshold .* Expected a number from 0 to 1"):
+        OnnxVerifier(tmp_path / "b.onnx")

@@ -1,5 +1,6 @@
 """The operating point of a verifier: the scaling of logits, the threshold, and the rule for witnesses."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ class OperatingPoint:
     def load(cls, folder: Path | str) -> "OperatingPoint":
         """Read the file in a verifier's folder, or return the default if there is none; a damaged file is an error."""
         path = Path(folder) / OPERATING_POINT_NAME
-        if not path.exists():
+        if not os.path.lexists(path):  # a link to nothing is damage, not the default
             return cls.default()
         document = read_json_object(path, _REMEDY)
         if document.get("format") != _FORMAT or document.get("format_version") != _FORMAT_VERSION:

@@ -145,4 +145,7 @@ def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:
             f"{path} has the format {about.get('format')!r}, version {about.get('format_version')!r}. Expected "
             f"{FORMAT!r}, version {FORMAT_VERSION}; use the onnx_verifier.py of the miv that wrote it."
         )
+    threshold = about.get("operating_point", {}).get("threshold")
+    if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:  # no comparison with NaN is true
+        raise ValueError(f"{path} has the threshold {threshold!r}. Expected a number from 0 to 1. Export it again.")
     return about

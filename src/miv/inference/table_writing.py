@@ -14,7 +14,8 @@ from miv.io.whole_files import refuse_existing, whole_file
 
 _OUTPUTS = (".parquet", ".csv")
 # Text that a spreadsheet would run as a formula; a plain number is not a formula.
-_FORMULA = re.compile(r"[=@\t\r]|[+-](?!\d+(\.\d+)?$)")
+# Spreadsheets skip blanks at the start, and read the full-width signs of East Asian keyboards as the plain ones.
+_FORMULA = re.compile(r"[\t\r]|\s*([=@＝＠]|[+＋－-](?!\d+(\.\d+)?$))")
 
 ColumnType = Literal["int64", "float64", "bool", "string", "list<int64>"]
 Schema = dict[str, ColumnType]
