@@ -22,7 +22,6 @@ from benchmarks.fuzz_mutations import (
 )
 from benchmarks.fuzz_specimens import resume_run
 
-import miv.cli  # registers the commands
 from miv import Verifier
 from miv.cli.app import app
 from miv.data import load_splits
