@@ -169,3 +169,25 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
         last.write_bytes(content)
         with pytest.raises(MIVError, match=r"last\.ckpt is damaged.*another --out"):
             run_tiny("features", tmp_path / "run", **SHORT)
+
+
+@pytest.mark.parametrize("odd", ["history", "criterion", "step", "optimiser", "group", "weights"])
+def test_odd_values_in_a_checkpoint_are_an_error(tmp_path: Path, odd: str) -> None:
+    start_tiny("features", tmp_path / "run", "after checkpoint 2", max_epochs=3).join()
+    last = tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt"
+    document = torch.load(last, weights_only=True)
+    if odd == "history":
+        document["stage"]["history"] = 7
+    elif odd == "criterion":
+        document["stage"]["history"][0] = {"validation_accuracy": "high"}
+    elif odd == "step":
+        document["stage"]["step"] = None
+    elif odd == "optimiser":
+        document["optimizer_states"][0]["state"][0] = {"odd": 1}
+    elif odd == "group":
+        document["optimizer_states"][0]["param_groups"] = []
+    else:
+        document["state_dict"]["surplus"] = torch.zeros(1)
+    torch.save(document, last)
+    with pytest.raises(MIVError, match=r"last.ckpt is damaged \(.*another --out"):
+        run_tiny("features", tmp_path / "run", max_epochs=3)

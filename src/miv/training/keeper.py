@@ -37,6 +37,7 @@ class Keeper(Checkpoint):
         self.epochs = epochs
         self.patience = patience
         self.write_metrics = metrics
+        self.has_stepped = False
         self._interrupts = 0
         self._terminated = False
         self._saved = time.monotonic()
@@ -56,6 +57,10 @@ class Keeper(Checkpoint):
             self._save(trainer)
         if interrupted or terminated:
             raise Stopped(SAVED, TERMINATED if terminated else CTRL_C)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        """Note that weights and optimiser work together: after that, a failure is not one of the checkpoint."""
+        self.has_stepped = True
 
     def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
         """Save; Lightning calls this after the module has measured the epoch, as for every ``Checkpoint``."""

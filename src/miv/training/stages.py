@@ -1,6 +1,5 @@
 """Run one training stage to its end, resuming where it stopped."""
 
-import pickle
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +119,7 @@ def _go_on(
     keeper = Keeper(run.checkpoints(stage.name), stage.epochs(config), stage.patience, record)
     trainer = machine.trainer([keeper] if machine.quiet else [keeper, lines], logger)
     last = run.checkpoints(stage.name) / LAST
+    resumes = last.is_file()
     torch.manual_seed(config.seed)
     try:
         with keeper.listening(), warnings.catch_warnings():
@@ -127,7 +127,7 @@ def _go_on(
             trainer.fit(
                 module,
                 StageData(module, machine.workers),
-                ckpt_path=last if last.is_file() else None,
+                ckpt_path=last if resumes else None,
                 weights_only=True,
             )
             keeper.stop_if_asked()  # after the last epoch no further step checks for a request to stop
@@ -137,6 +137,12 @@ def _go_on(
             "Resume with the same command and --resume.",
             stopped.exit_code,
         ) from None
+    except MIVError:
+        raise
+    except Exception as error:  # Lightning and optimisers raise many types on odd checkpoints
+        if not resumes or keeper.has_stepped:
+            raise
+        raise _damaged(last, error) from error
     trainer.strategy.barrier()
     return module.state
 
@@ -198,19 +204,13 @@ def read_state(path: Path, criterion: str, *, keeps_last: bool = False) -> Stage
         missing = [name for name in _LIGHTNING if name not in document]
         if missing:
             raise KeyError(missing[0])
-    except (
-        MIVError,
-        AttributeError,
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-        pickle.UnpicklingError,
-    ) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise MIVError(
-            f"{path} is damaged ({reason}), so the run cannot resume. Copy it again, or train again with another --out."
-        ) from error
+    except Exception as error:  # torch raises many types on damaged files
+        raise _damaged(path, error) from error
     return state
+
+
+def _damaged(path: Path, error: Exception) -> MIVError:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return MIVError(
+        f"{path} is damaged ({reason}), so the run cannot resume. Copy it again, or train again with another --out."
+    )
