@@ -5,8 +5,9 @@
 
 Case N of a seed is always the same damage to the same file. With ``--folder``, a run that was stopped goes on where it
 was. ``tracebacks`` counts cases that ended in any other exception, ran out of memory or killed the process;
-``timeouts`` those that took longer than ``--seconds``; ``refused`` those that a ``MIVError`` ended, and ``read`` those
-whose damage did not matter. The cases run in a process of their own, which is started again if one kills it.
+``timeouts`` those that computed longer than ``--seconds`` or waited far longer; ``refused`` those that a ``MIVError``
+ended, and ``read`` those whose damage did not matter. The cases run in a process of their own, which is started again
+if one kills it.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from types import FrameType
 from typing import Any
 
 MORE_BYTES = 3 << 30  # memory that a process may take beyond what the libraries hold: reading a small file needs none
+HARNESS_FAILED = 3
 ROOT = Path(__file__).parents[1]
 
 
@@ -53,8 +55,10 @@ def run_case(number: int, seed: int, folder: Path, seconds: float) -> tuple[str,
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(folder / "specimens" / target.folder, place)
     target.damaged(place, rng)
-    faulthandler.dump_traceback_later(3 * seconds, exit=True)  # if compiled code never returns to see the alarm
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # The alarm counts the time of the processor, which other work on the machine does not change. The other limit is
+    # for waiting, and for compiled code that never returns to see the alarm.
+    faulthandler.dump_traceback_later(30 * seconds, exit=True)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         target.open(place)
     except MIVError:
@@ -66,7 +70,7 @@ def run_case(number: int, seed: int, folder: Path, seconds: float) -> tuple[str,
             raise
         return target.name, "tracebacks", traceback.format_exc()
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.cancel_dump_traceback_later()
     return target.name, "read", ""
 
@@ -84,7 +88,7 @@ def work(first: int, arguments: argparse.Namespace, folder: Path) -> None:
         make_specimens(folder / "unfinished")
         (folder / "unfinished").rename(folder / "specimens")
     _limit_memory()
-    signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGPROF, _too_long)
     with (folder / "results.jsonl").open("a", encoding="utf-8") as results:
         for number in range(first, arguments.cases):
             name, end, trace = run_case(number, arguments.seed, folder, arguments.seconds)
@@ -125,7 +129,10 @@ def supervise(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
             continue
         if not (folder / "specimens").is_dir():
             sys.exit("The good files could not be made; see above.")
-        line = {"case": done, "target": "", "end": "tracebacks", "trace": f"The process ended with {code}."}
+        if code == HARNESS_FAILED:
+            sys.exit(f"Case {done} could not be made; see above.")
+        end = "timeouts" if code == 1 else "tracebacks"  # faulthandler ends a process with 1
+        line = {"case": done, "target": "", "end": end, "trace": f"The process ended with {code}."}
         with (folder / "results.jsonl").open("a", encoding="utf-8") as results:
             results.write(json.dumps(line) + "\n")
     results_so_far = read_results(folder)[: arguments.cases]
@@ -142,7 +149,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=10.0, help="longest time of a case")
+    parser.add_argument("--seconds", type=float, default=10.0, help="longest computing time of a case")
     parser.add_argument("--folder", type=Path, help="where results are kept, so that a stopped run goes on")
     parser.add_argument("--case", type=int, help="repeat this one case")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
@@ -154,7 +161,11 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         os.environ["MIV_CACHE_DIR"] = str(folder / "cache")
         if arguments.worker is not None:
-            work(arguments.worker, arguments, folder)
+            try:
+                work(arguments.worker, arguments, folder)
+            except Exception:  # of the fuzzer itself: readers' exceptions are results
+                traceback.print_exc()
+                sys.exit(HARNESS_FAILED)
         elif arguments.case is not None:
             arguments.cases = 0
             work(0, arguments, folder)

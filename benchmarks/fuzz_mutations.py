@@ -58,23 +58,28 @@ def damage_document(document: Any, rng: random.Random) -> Any:
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         holders = [holder for holder in _holders(document) if holder]
         if not holders:
-            return rng.choice(ODD)
+            return _odd(rng)
         holder: Any = rng.choice(holders)
         keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
         key, other = rng.choice(keys), rng.choice(keys)
         kind = rng.choice(("odd", "odd", "odd", "remove", "add", "rename", "exchange"))
         if kind == "odd":
-            holder[key] = rng.choice(ODD)
+            holder[key] = _odd(rng)
         elif kind == "remove":
             del holder[key]
         elif kind == "exchange":
             holder[key], holder[other] = holder[other], holder[key]
         elif isinstance(holder, list):
-            holder.insert(key, rng.choice(ODD))
+            holder.insert(key, _odd(rng))
         else:
             name = rng.choice(("", "a", "split", "backbone", "n_layer", str(key) + "x", "\ud800"))
-            holder[name] = rng.choice(ODD) if kind == "add" else holder.pop(key)
+            holder[name] = _odd(rng) if kind == "add" else holder.pop(key)
     return document
+
+
+def _odd(rng: random.Random) -> Any:
+    """A copy, because further damage may go into it."""
+    return copy.deepcopy(rng.choice(ODD))
 
 
 def _holders(document: Any) -> list[Any]:
