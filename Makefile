@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: install demo test docs slow wheel format clean
+.PHONY: install locked demo test docs slow wheel versions format clean
 
 install: $(INSTALLED)
 
@@ -13,6 +13,14 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+# The same versions with their hashes checked. torch comes first: with and without CUDA it has other hashes.
+locked:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $(INSTALLED)
 
 demo: $(INSTALLED)
 	$(BIN)/miv demo
@@ -35,6 +43,10 @@ slow: $(INSTALLED)
 # Builds the wheel, installs it alone into an empty environment, and verifies with it.
 wheel: $(INSTALLED)
 	$(BIN)/pytest -q -m slow tests/cli/test_wheel.py
+
+# Trains and verifies with the lowest and with the newest versions that pyproject.toml allows.
+versions: $(INSTALLED)
+	$(BIN)/pytest -q -m slow tests/cli/test_versions.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

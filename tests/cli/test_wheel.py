@@ -2,9 +2,6 @@
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 import venv
 from pathlib import Path
 
@@ -13,30 +10,14 @@ import pytest
 from PIL import Image
 
 import miv
-
-ROOT = Path(__file__).parents[2]
-
-
-def run(*command: str | Path, cwd: Path, expected: int = 0) -> tuple[str, str]:
-    """Run a command that sees nothing of this checkout."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == expected, done.stdout + done.stderr
-    return done.stdout, done.stderr
+from tests.cli.packing import ROOT, build_wheel, copy_of_source, run
 
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The scripts of an environment that holds the wheel and what it requires."""
     folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"  # a copy, as a build leaves files that the next one would pack again
-    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", source, cwd=folder)
-    [wheel] = (folder / "dist").iterdir()
+    wheel = build_wheel(copy_of_source(folder), folder)
     assert wheel.name == f"miv-{miv.__version__}-py3-none-any.whl"
     venv.create(folder / "environment", with_pip=True)
     scripts = folder / "environment" / ("Scripts" if os.name == "nt" else "bin")

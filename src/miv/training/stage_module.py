@@ -207,4 +207,4 @@ def independent(exemplars: ExemplarSet) -> float:
 
 def _one_number(*numbers: int) -> int:
     """Derive one seed from several numbers."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
