@@ -19,6 +19,7 @@ from miv import ExemplarSet, InstancePool, Verifier
 from miv.calibration import calibrate
 from miv.errors import StoppedByUser
 from miv.inference.prediction import predict
+from miv.runtime.stopping import CTRL_C
 from miv.training.config import TrainingConfig
 from miv.training.keeper import Keeper, Stopped
 from miv.training.machine import Machine
@@ -70,7 +71,7 @@ def _make_run(out: Path, stopped: Path) -> None:
 
     def stop_after_epoch(*arguments: Any) -> None:
         end_epoch(*arguments)
-        raise Stopped("")
+        raise Stopped("", CTRL_C)
 
     with mock.patch.object(Keeper, "on_train_epoch_end", stop_after_epoch), contextlib.suppress(StoppedByUser):
         resume_run(stopped.parent)

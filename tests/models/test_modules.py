@@ -1,8 +1,8 @@
 """Verifiers made of somebody else's modules: used, saved and loaded, and what is said where that cannot be."""
 
 import importlib.util
-import sys
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
