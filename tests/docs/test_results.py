@@ -11,8 +11,11 @@ from typer.testing import CliRunner
 from miv.audit import AuditReport
 from miv.audit.audit_tables import markdown_table, tables
 from miv.cli.app import app
+from miv.data import csr
+from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions, evaluate
 from miv.experiments.packed_cells import read_packed
+from miv.models.shipped import shipped_folder
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 README = (RESULTS / "README.md").read_text("utf-8")
@@ -35,7 +38,7 @@ def run(*arguments: str) -> str:
 
 def sections(task: str) -> dict[str, dict[str, Any]]:
     """What is computed of a task, by experiment."""
-    names = [name.split("-")[1] for name in PAGES if name.startswith(f"{task}-")]
+    names = [name.rsplit("-", 1)[1] for name in PAGES if name.rsplit("-", 1)[0] == task]
     return {name: json.loads(run(task, name, "--report-only", "--json"))[0] for name in names}
 
 
@@ -48,7 +51,7 @@ def test_every_page_is_in_the_command_that_writes_them() -> None:
 def test_a_page_says_what_the_cells_say(name: str, tmp_path: Path) -> None:
     page = (RESULTS / f"{name}.md").read_text("utf-8").rstrip("\n").split("\n\n")
     pictures = [part for part in page if part.startswith("![")]
-    run(*name.split("-"), "--report-only", "--format", "markdown", "--out", "page.md")
+    run(*name.rsplit("-", 1), "--report-only", "--format", "markdown", "--out", "page.md")
     written = (tmp_path / "page.md").read_text("utf-8").rstrip("\n").split("\n\n")
     assert [part for part in page if part not in pictures] == written
     assert pictures
@@ -63,7 +66,7 @@ def test_the_summary_has_the_figures_and_judgements_of_the_cells(task: str) -> N
     found = sections(task)
     tables = (found["classification"], found["key_instance"])
     figures = {(one["model"], one["metric"]): one for table in tables for one in table["figures"]}
-    for model in dict.fromkeys(one["model"] for one in found["classification"]["figures"]):
+    for model in dict.fromkeys(one["model"] for one in found["classification"]["figures"] if one["rounds"]):
         both = [figures.get((model, metric), {}) for metric in ("auroc", "i_auroc")]
         ours = " | ".join(f"{one['ours']:.3f} ± {one['standard_error']:.3f}" if one else "–" for one in both)
         paper = " / ".join("–" if one.get("paper") is None else f"{one['paper']:.3f}" for one in both)
@@ -87,15 +90,57 @@ def test_the_words_of_the_summary_have_the_numbers_of_the_cells() -> None:
     order = found["classification"]["order"][0]
     assert {one for some in order["ours"][:4] for one in some} == {one for some in order["paper"][:4] for one in some}
     numbers = [line for name in found for claim in found[name]["claims"] for line in claim["numbers"]]
-    for model, what in (("cap_dba_l1", "AUROC of {} −"), ("cap_vema", "i-AP of {} −"), ("cap_vema", "gap of {} to")):
-        [line] = [one for one in dict.fromkeys(numbers) if one.startswith(f"{what.format(model)} baseline")]
-        value, p = re.search(r": (\S+) ± .*(p = [\d.]+)", line).groups()  # type: ignore[union-attr]
+    for what in ("AUROC of cap_dba_l1 − baseline", "i-AP of cap_vema − baseline", "gap of cap_vema to baseline in i-A"):
+        [line] = [one for one in dict.fromkeys(numbers) if one.startswith(what)]
+        value, p, by_holm = re.search(r": (\S+) ± .*(p = [\d.]+), by Holm ([\d.]+)", line).groups()  # type: ignore[union-attr]
         assert f"({value}, {p})" in WORDS
+        if what.startswith("AUROC"):
+            assert f"which is {by_holm} after Holm's correction for six tests" in WORDS
     pma = [aurocs_by_round("qmnist", "pma", number) for number in range(3)]
     assert f"its AUROC is {pma[0]:.3f}, {pma[1]:.3f} and {pma[2]:.3f} in the three rounds" in WORDS
     cells = [name.split("/") for name in read_packed(RESULTS / "cpu" / "claims")]
     aurocs = [aurocs_by_round("claims", model, int(name.removeprefix("round-"))) for model, name in cells]
     assert f"AUROC is {min(aurocs):.3f} to {max(aurocs):.3f} over models and rounds" in WORDS
+
+
+def test_the_words_about_witnesses_scored_alike_have_the_numbers_of_the_cells() -> None:
+    found = {task: sections(task)["key_instance"] for task in ("qmnist", "claims")}
+    figures = {
+        (task, one["model"], one["metric"]): one
+        for task, section in found.items()
+        for one in section["scored_alike"]["figures"]
+        if one["rounds"]
+    }
+    models = dict.fromkeys(model for task, model, _ in figures if task == "qmnist")
+    assert list(models) == ["baseline", "gabmil", "pma", "cap_vema", "cap_dba_l1", "cap_dba_l2"]
+    for model in models:
+        row = [figures["qmnist", model, metric] for metric in ("i_auroc_one_hot", "i_ap_one_hot", "i_top1")]
+        assert (
+            f"| `{model}` | " + " | ".join(f"{one['ours']:.3f} ± {one['standard_error']:.3f}" for one in row) in README
+        )
+    top = {(task, model): one["ours"] for (task, model, metric), one in figures.items() if metric == "i_top1"}
+    qmnist, claims = ([top[task, model] for model in models if model[:3] == "cap"] for task in ("qmnist", "claims"))
+    baseline = top["qmnist", "baseline"]
+    assert f"in {baseline:.3f} of the bags, against {min(qmnist):.3f} to {max(qmnist):.3f} for CAP" in WORDS
+    words = f"a witness in {min(claims):.3f} to {max(claims):.3f} of the bags, that of the baseline in"
+    assert f"{words} {top['claims', 'baseline']:.3f}, and a random one in" in WORDS
+    leads = [
+        one["difference"]
+        for one in found["qmnist"]["paired_tests"]
+        if one["metric"] == "i_auroc" and one["row"].startswith("cap")
+    ]
+    assert f"(i-AUROC {min(leads):+.3f} to {max(leads):+.3f})" in WORDS
+    alike = [one for one in found["qmnist"]["scored_alike"]["paired_tests"] if one["row"].startswith("cap")]
+    assert len(alike) == 9
+    assert all(one["difference"] < 0 and one["p_holm"] > 0.05 for one in alike)
+    page = (RESULTS / "qmnist-key_instance.md").read_text("utf-8")
+    by_chance = re.search(r"i-AP ([\d.]+) and i-top1 ([\d.]+)\. ", page)
+    assert by_chance is not None
+    assert f"an i-top1 of {by_chance[2]} and, with all instances ranked, an i-AP of {by_chance[1]}" in WORDS
+    steps = sections("qmnist")["ablation"]["scored_alike"]["paired_tests"]
+    added = {one["row"].split()[0]: one["difference"] for one in steps if "+attention" in one["row"]
+             and one["metric"] == "i_top1"}  # fmt: skip
+    assert f"i-top1 changes by {added['cap_vema']:+.3f} (VEMA) and {added['cap_dba_l1']:+.3f} (DBA-L1)" in WORDS
 
 
 def aurocs_by_round(task: str, model: str, number: int) -> float:
@@ -104,7 +149,7 @@ def aurocs_by_round(task: str, model: str, number: int) -> float:
 
 
 def test_what_is_computed_and_what_is_not_is_said() -> None:
-    rows = [line for line in README.split("\n") if re.match(r"\| `\w+` \| `\w+` \|", line)]
+    rows = [line for line in README.split("\n") if re.match(r"\| `[\w-]+` \| `\w+` \|", line)]
     for row, one in zip(rows, json.loads(run("--list", "--json")), strict=True):
         done = f"{one['done']} of {one['cells']}"
         assert row.startswith(f"| `{one['task']}` | `{one['experiment']}` | {one['paper']} | {done} |")
@@ -121,6 +166,27 @@ def test_the_table_of_the_preset_best_is_that_of_its_answers() -> None:
         assert f"| {number} | " + " | ".join(f"{value:.3f}" for value in figures[-1]) in README
     means = [f"{sum(column) / 3:.3f}" for column in zip(*figures, strict=True)]
     assert f"| mean | **{means[0]}** | {means[1]} | **{means[2]}** | **{means[3]}** |" in README
+
+
+def test_the_card_of_the_shipped_verifier_says_what_its_operating_point_does_on_test() -> None:
+    folder = shipped_folder("miv/digits")
+    assert folder is not None
+    answers = Predictions.load(RESULTS / "best.jsonl", read_packed(RESULTS / "best")["round-1"]["predictions.parquet"])
+    assert answers.attention is not None
+    assert answers.witness is not None
+    point = OperatingPoint.load(folder)
+    probability = point.probability(answers.logit)
+    yes, positive = point.verdict(probability), answers.label == 1
+    chosen = point.witnesses(probability, answers.attention, answers.ptr)
+    sizes = csr.bag_sums(chosen, answers.ptr)[positive & yes]
+    figures = [
+        f"{(yes != positive).mean():.4f}",
+        f"{yes[~positive].mean():.3f}",
+        f"{(~yes[positive]).mean():.3f}",
+        f"{chosen[answers.witness & csr.to_rows(positive, answers.ptr)].mean():.3f}",
+        f"{sizes.mean():.1f}",
+    ]
+    assert f"| {' | '.join(figures)} |" in (folder / "README.md").read_text("utf-8")
 
 
 def kept_audit(data: str) -> AuditReport:

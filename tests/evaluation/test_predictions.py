@@ -14,7 +14,7 @@ from miv import ExemplarSet, InstancePool, MIVError
 from miv.evaluation import Predictions
 from tests.evaluation.examples import example_predictions
 
-FIELDS = ("logit", "label", "ptr", "attention", "witness", "group", "query")
+FIELDS = ("logit", "label", "ptr", "attention", "witness", "group", "query", "score", "contribution")
 
 
 def assert_equal(one: Predictions, other: Predictions) -> None:
@@ -34,10 +34,11 @@ def test_of_takes_the_truth_from_the_set() -> None:
     assert_equal(found, Predictions([0.3], [1], [0, 2], [0.5, 0.5], [False, True], ["a"], [0]))
 
 
-@pytest.mark.parametrize("lacking", [(), ("attention",), ("query",), ("attention", "witness", "group", "query")])
+@pytest.mark.parametrize("lacking", [(), ("attention",), ("query",), FIELDS[3:]])
 def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) -> None:
     whole = example_predictions()
     kept: dict[str, Any] = {name: getattr(whole, name) for name in FIELDS} | {"query": np.arange(60) // 3}
+    kept |= {"score": np.log(kept["attention"]), "contribution": kept["attention"] - 0.5}
     predictions = Predictions(**kept | dict.fromkeys(lacking))
     predictions.save(tmp_path / "predictions.parquet")
     assert_equal(Predictions.load(tmp_path / "predictions.parquet"), predictions)
@@ -56,6 +57,8 @@ def test_saved_and_loaded_is_the_same(lacking: tuple[str, ...], tmp_path: Path) 
         ({"group": [1, 2]}, "Expected an array of strings"),
         ({"query": [0.5, 1.0]}, "query is float64"),
         ({"query": [0]}, "query has 1 entries. Expected 2"),
+        ({"score": [0.5, 1.0]}, "score has 2 entries. Expected 3"),
+        ({"contribution": [0.5, 1.0, float("inf")]}, r"contribution\[2\] is inf"),
     ],
 )
 def test_wrong_input_is_refused(change: dict[str, Any], message: str) -> None:

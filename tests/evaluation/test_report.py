@@ -47,7 +47,7 @@ def test_what_is_undefined_is_null_in_json_and_a_dash_in_the_table() -> None:
     document = found.document()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["classification"]["auroc"] is None
-    names = ("i_auroc", "i_ap", "i_mrr", "i_top1", "i_ap_chance", "i_mrr_chance")
+    names = ("i_auroc", "i_ap", "i_mrr", "i_top1", "i_ap_chance", "i_mrr_chance", "i_top1_chance")
     assert document["witnesses"] == {**dict.fromkeys(names), "exemplars": 0, "undefined": 1}
     assert "nan" not in found.text()
 
@@ -63,7 +63,14 @@ def test_the_table() -> None:
         "────────────────────────────────────────────────────────────────────────────",
         "1.0000    0.6667     0.7500  0.7500  0.6667   1.0000  1.0000  1.0000  1.0000",
         "",
-        "i-AUROC, i-AP, i-MRR and i-top1 over 1 positive exemplars; by chance 0.5000, 0.5000, 0.7500 and 0.5000.",
+        "i-AUROC, i-AP, i-MRR and i-top1 over 1 positive exemplars; a random order gives 0.5000, 0.7500, 0.7500 and "
+        "0.5000.",
+        "",
+        "witnesses ranked by          i-AUROC    i-AP   i-MRR  i-top1",
+        "────────────────────────────────────────────────────────────",
+        "attention, as in the paper    1.0000  1.0000  1.0000  1.0000",
+        "its own score                 1.0000  1.0000  1.0000  1.0000",
+        "first choice only (one-hot)   1.0000  1.0000  1.0000  1.0000",
         "",
         "attention  exemplars  entropy   log N  evenness",
         "───────────────────────────────────────────────",

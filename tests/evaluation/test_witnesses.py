@@ -25,6 +25,7 @@ def test_examples_by_eye() -> None:
     assert scores.i_top1.tolist() == [1.0, 0.0, 0.5]
     assert scores.witness_share.tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 2])
     assert scores.mrr_by_chance.tolist() == pytest.approx([11 / 18, 11 / 18, 3 / 4])
+    assert scores.ap_by_chance.tolist() == pytest.approx([11 / 18, 11 / 18, 3 / 4])  # with one witness, the same
 
 
 def test_a_tie_between_a_witness_and_another() -> None:
@@ -56,6 +57,8 @@ def test_the_first_witness_agrees_with_all_orders_of_the_tied(bags: Any) -> None
         by_chance, share = over_all_orders(truth, np.ones(len(truth)))
         assert here == pytest.approx((*over_all_orders(truth, score), by_chance), abs=1e-12)
         assert share == pytest.approx(found.witness_share[bag], abs=1e-12)
+        untied = [average_precision_score(truth, order) for order in permutations(range(len(truth)))]
+        assert found.ap_by_chance[bag] == pytest.approx(np.mean(untied), abs=1e-9)
 
 
 def test_a_score_that_says_nothing_has_what_chance_gives() -> None:
@@ -63,8 +66,10 @@ def test_a_score_that_says_nothing_has_what_chance_gives() -> None:
     ptr = np.arange(0, 5001, 5)
     even = witness_metrics(ptr, witness, np.ones(5000), np.ones(1000))
     random = witness_metrics(ptr, witness, np.random.default_rng(1).random(5000), np.ones(1000))
-    assert (even["i_mrr"], even["i_top1"]) == (even["i_mrr_chance"], even["i_ap_chance"])
+    assert (even["i_mrr"], even["i_top1"]) == (even["i_mrr_chance"], even["i_top1_chance"])
     assert (random["i_mrr"], random["i_top1"]) == pytest.approx((even["i_mrr"], even["i_top1"]), abs=0.03)
+    assert random["i_ap"] == pytest.approx(even["i_ap_chance"], abs=0.02)
+    assert even["i_ap"] < even["i_ap_chance"] - 0.1  # i-AP counts tied instances together
 
 
 def test_one_of_all_attention_gains_nothing_by_the_place_of_the_others() -> None:
@@ -113,8 +118,9 @@ LABEL = [1, 1, 1, 0]
 
 def test_undefined_bags_are_left_out() -> None:
     found = witness_metrics(PTR, WITNESS, ATTENTION, LABEL)
-    ranks = {"i_auroc": 1.0, "i_ap": 1.0, "i_mrr": 1.0, "i_top1": 1.0, "i_ap_chance": 0.5, "i_mrr_chance": 0.75}
-    assert found == {**ranks, "exemplars": 1, "undefined": 2}
+    ranks = {"i_auroc": 1.0, "i_ap": 1.0, "i_mrr": 1.0, "i_top1": 1.0}
+    chance = {"i_ap_chance": 0.75, "i_mrr_chance": 0.75, "i_top1_chance": 0.5}
+    assert found == {**ranks, **chance, "exemplars": 1, "undefined": 2}
 
 
 def test_undefined_bags_make_nan() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MIVError
-from miv.experiments.grids import EXPERIMENTS, LADDER, MODELS, Setup, find_experiments
+from miv.experiments.grids import EXPERIMENTS, LADDER, MODELS, UNTRAINED, Setup, find_experiments
 from miv.experiments.jobs import Job
-from miv.experiments.published import published, published_digit, published_step, read_published
+from miv.experiments.published import STANDS_IN, published, published_digit, published_step, read_published
 from miv.experiments.tiers import TIERS, find_tier
 from miv.poolings import create_pooling
 from miv.training.config import TrainingConfig
@@ -25,10 +25,21 @@ def test_every_task_has_every_table_and_figure() -> None:
         "qmnist": {"per_digit", "size_study"},
         "signature": set(),
         "fever": set(),
+        "fever-dev": set(),
         "claims": set(),
     }
-    assert [row.model for row in find_experiments("qmnist", "classification")[0].rows] == list(MODELS)
-    assert len(find_experiments("qmnist", "classification")[0].cells()) == 9 * 3
+    assert [row.model for row in find_experiments("qmnist", "classification")[0].rows] == [*MODELS, UNTRAINED]
+    assert len(find_experiments("qmnist", "classification")[0].cells()) == 10 * 3
+
+
+@pytest.mark.parametrize("task", EXPERIMENTS)
+def test_the_untrained_cosine_is_in_every_table_of_models(task: str) -> None:
+    for experiment in find_experiments(task):
+        has = [row.setup.pooling for row in experiment.rows].count(UNTRAINED)
+        sizes = len({row.variant for row in experiment.rows})
+        assert has == {"per_digit": 0, "size_study": sizes}.get(experiment.name, 1)
+    cell = EXPERIMENTS[task]["classification"].only([UNTRAINED]).cells([0])[0]
+    assert not any(find_tier(tier).settings(cell).full_stage for tier in TIERS)
 
 
 @pytest.mark.parametrize("task", EXPERIMENTS)
@@ -44,8 +55,8 @@ def test_cells_are_shared_and_never_twice(task: str) -> None:
     assert len(described) == len(setups)
     of = {name: {row.setup.name for row in one.rows} for name, one in EXPERIMENTS[task].items()}
     assert of["key_instance"] < of["classification"]
-    assert {"baseline", "cap_vema", "cap_dba_l1"} == of["ablation"] & of["classification"]
-    assert of["headed"] & of["classification"] == {"cap_vema", "cap_dba_l1"}
+    assert {"baseline", "cap_vema", "cap_dba_l1", UNTRAINED} == of["ablation"] & of["classification"]
+    assert of["headed"] & of["classification"] == {"cap_vema", "cap_dba_l1", UNTRAINED}
 
 
 def test_every_setup_can_be_made() -> None:
@@ -60,7 +71,8 @@ def test_every_published_figure_is_in_a_table_of_ours() -> None:
             for row in experiment.rows:
                 for metric in experiment.metrics:
                     used.add((experiment.name, task, row.model, row.variant, metric))
-                    if experiment.name not in ("size_study", "headed") and row.variant != "none":
+                    others = ("size_study", "headed")
+                    if experiment.name not in others and row.variant != "none" and row.model != UNTRAINED:
                         assert published(experiment, row, metric), (experiment.name, row, metric)
                     if experiment.name == "ablation" and row.variant == "+pre_layernorm":
                         used.add(("ablation", task, row.model, "full", metric))
@@ -103,13 +115,14 @@ def test_tiers_change_cost_and_of_the_protocol_only_what_they_say(task: str) -> 
     """Smaller pictures of signatures, no second stage for texts, a contrast stage for QMNIST; nothing else."""
     protocol = ("frozen_stage", "heads", "select_by")
     smaller = {"signature": {"width": 128, "height": 64}}.get(task, {})
-    for cell in [cell for name in ("classification", "ablation") for cell in EXPERIMENTS[task][name].cells([1])]:
+    cells = [cell for name in ("classification", "ablation") for cell in EXPERIMENTS[task][name].cells([1])]
+    for cell in [cell for cell in cells if cell.setup.pooling != UNTRAINED]:
         paper, cpu = find_tier("paper"), find_tier("cpu")
         name, options = paper.data(cell)
         assert cpu.data(cell) == (name, {**options, **smaller})
         assert options["round"] == 1
-        exact = preset("fever" if task == "claims" else task, cell.setup.pooling)
-        assert cpu.settings(cell).full_stage == (task not in ("fever", "claims"))
+        exact = preset(STANDS_IN.get(task, task), cell.setup.pooling)
+        assert cpu.settings(cell).full_stage == (task not in ("fever", "fever-dev", "claims"))
         assert (cpu.settings(cell).contrast_epochs > 0) == (task == "qmnist")
         assert (paper.settings(cell).full_stage, paper.settings(cell).contrast_epochs) == (True, 0)
         assert paper.settings(cell) == exact.changed({"pooling_options": cell.setup.pooling_options, "seed": 1})
@@ -120,7 +133,9 @@ def test_tiers_change_cost_and_of_the_protocol_only_what_they_say(task: str) -> 
 @pytest.mark.parametrize("task", EXPERIMENTS)
 def test_the_cpu_tier_treats_every_model_alike(task: str) -> None:
     ours = ("pooling", "pooling_options")
-    settings = [find_tier("cpu").settings(cell).document() for cell in EXPERIMENTS[task]["classification"].cells([0])]
+    table = EXPERIMENTS[task]["classification"]
+    trained = [row.model for row in table.rows if row.model != UNTRAINED]
+    settings = [find_tier("cpu").settings(cell).document() for cell in table.only(trained).cells([0])]
     assert len({str({k: v for k, v in one.items() if k not in ours}) for one in settings}) == 1
 
 
@@ -130,6 +145,7 @@ def test_only_the_smoke_tier_is_a_twin_and_every_output_says_so() -> None:
         assert "synthetic twin" in find_tier("smoke").remarks(task)[0]
     assert any("frozen" in remark for remark in find_tier("cpu").remarks("claims"))
     assert any("stands in for FEVER" in remark for remark in find_tier("paper").remarks("claims"))
+    assert any("Rounds differ in weights only" in remark for remark in find_tier("cpu").remarks("fever-dev"))
 
 
 def test_a_job_survives_being_told_to_another_process() -> None:

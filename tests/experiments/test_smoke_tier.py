@@ -10,6 +10,7 @@ import pytest
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions
+from miv.runtime.source_commit import source_commit
 from tests.cli.running import run_command
 
 pytestmark = pytest.mark.slow  # real trainings; test_runner.py runs cells that are smaller
@@ -61,10 +62,16 @@ def test_a_finished_cell_has_all_that_reports_need_and_no_weights(folder: Path) 
     assert len(result["metrics"]["test"]["groups"]) == 10
     assert result["metrics"]["test"]["entropy"]["all"]["log_n"] > 0
     assert {"best", "seconds", "seed", "config", "versions", "hash", "machine"} <= set(result)
+    assert result["code"] == source_commit()
+    assert set(result["sha256"]) == {"predictions.parquet", "metrics.csv"}
     assert set(result["data"]) == {"train", "validation", "test"}
     assert str(folder) not in (cell / "result.json").read_text()
     answers = Predictions.load(cell / "predictions.parquet")
     assert len(answers) == result["metrics"]["test"]["exemplars"]
+    assert (answers.score, answers.contribution is None) == (None, False)  # its attention ranks all instances
+    of_baseline = Predictions.load(cell.parents[1] / "baseline/round-0/predictions.parquet")
+    assert of_baseline.score is not None
+    assert of_baseline.contribution is None  # one instance has all of the logit
 
 
 def test_the_report_comes_from_the_results_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -326,3 +326,13 @@ def test_what_cannot_be_written_is_refused_and_what_was_there_stays(tmp_path: Pa
     with pytest.raises(MIVError, match="Expected 1 to 20,000"):
         write_report(source(), tmp_path / "report.html", exemplars=0)
     assert (tmp_path / "report.html").read_text() == "older"
+
+
+def test_witnesses_are_shown_by_every_ranking(tmp_path: Path) -> None:
+    """The baseline of the two has scores beside its one-hot attention; the other has no attention."""
+    given, _ = audited(tmp_path)
+    page = results(given)
+    below = page.split("<summary>Witnesses, all models scored alike</summary>")[1].split("</details>")[0]
+    ranked = re.findall(r"<td>(attention, as in the paper|its own score|first choice only \(one-hot\))</td>", below)
+    assert ranked == ["attention, as in the paper", "its own score", "first choice only (one-hot)"]
+    assert "scored alike" not in results(source("features", witnesses=False))

@@ -6,6 +6,7 @@ from miv.evaluation.evaluation import Evaluation, evaluate
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.learning_curves import write_learning_curves
 from miv.evaluation.predictions import Predictions
+from miv.evaluation.rankings import rank_instances, witness_rankings
 from miv.evaluation.roc_curves import write_curves
 from miv.evaluation.witnesses import WitnessScores, witness_metrics, witness_scores
 
@@ -20,7 +21,9 @@ __all__ = [
     "entropy_metrics",
     "evaluate",
     "group_table",
+    "rank_instances",
     "witness_metrics",
+    "witness_rankings",
     "witness_scores",
     "write_curves",
     "write_learning_curves",

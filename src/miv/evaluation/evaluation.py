@@ -12,6 +12,7 @@ from miv.evaluation.entropy import entropy_metrics
 from miv.evaluation.evaluation_text import evaluation_text
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.predictions import Predictions
+from miv.evaluation.rankings import witness_rankings
 from miv.evaluation.witnesses import WITNESS_METRICS, UndefinedWitness, witness_metrics
 
 
@@ -24,6 +25,8 @@ class Evaluation:
         positives: number with label 1.
         classification: result of ``classification_metrics``.
         witnesses: result of ``witness_metrics``; needs witnesses, and attention or other scores.
+        rankings: result of ``witness_rankings``: the same by other ways to rank instances; needs witnesses and
+            attention.
         entropy: result of ``entropy_metrics``; needs attention.
         groups: result of ``group_table``; needs groups.
         operating_point: goal, threshold, accuracy and errors of the verdicts of a calibrated verifier; the other
@@ -37,6 +40,7 @@ class Evaluation:
     entropy: dict[str, dict[str, float]] | None
     groups: list[GroupRow] | None
     operating_point: dict[str, Any] | None = None
+    rankings: dict[str, dict[str, float]] | None = None
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -52,6 +56,7 @@ class Evaluation:
             "positives": self.positives,
             "classification": self.classification,
             "witnesses": self.witnesses,
+            "rankings": self.rankings,
             "entropy": self.entropy,
             "groups": groups,
         }
@@ -99,7 +104,8 @@ def evaluate(
     if p.group is not None:
         groups = group_table(p.label, p.logit, p.group, threshold=0.0)
     chosen = None if point is None or point.is_default else _at_operating_point(p, point)
-    return Evaluation(len(p), int(p.label.sum()), classification, witnesses, entropy, groups, chosen)
+    rankings = witness_rankings(p, undefined)
+    return Evaluation(len(p), int(p.label.sum()), classification, witnesses, entropy, groups, chosen, rankings)
 
 
 def _at_operating_point(p: Predictions, point: OperatingPoint) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 import math
 from typing import TYPE_CHECKING, Any
 
+from miv.evaluation.rankings import RANKED_BY
+from miv.evaluation.witnesses import WITNESS_METRICS
 from miv.runtime.aligned_table import aligned_table
 
 if TYPE_CHECKING:
@@ -18,6 +20,12 @@ TITLES = {
     "i_ap": "i-AP",
     "i_mrr": "i-MRR",
     "i_top1": "i-top1",
+    "i_auroc_by_score": "own-score i-AUROC",
+    "i_ap_by_score": "own-score i-AP",
+    "i_auroc_by_contribution": "contribution i-AUROC",
+    "i_ap_by_contribution": "contribution i-AP",
+    "i_auroc_one_hot": "one-hot i-AUROC",
+    "i_ap_one_hot": "one-hot i-AP",
 }
 
 
@@ -32,6 +40,8 @@ def evaluation_text(evaluation: "Evaluation") -> str:
         blocks.append(_at_operating_point(evaluation.operating_point))
     if evaluation.witnesses is not None:
         blocks.append(_witness_notes(evaluation.witnesses))
+    if evaluation.rankings is not None:
+        blocks.append(_rankings(evaluation.rankings))
     if evaluation.entropy is not None:
         rows = []
         for name, means in evaluation.entropy.items():
@@ -59,14 +69,19 @@ def _at_operating_point(found: dict[str, Any]) -> str:
 
 
 def _witness_notes(witnesses: dict[str, float]) -> str:
-    share, reciprocal = _figure(witnesses["i_ap_chance"]), _figure(witnesses["i_mrr_chance"])
+    chance = [_figure(witnesses[f"{name}_chance"]) for name in WITNESS_METRICS[1:]]
     lines = [
         f"i-AUROC, i-AP, i-MRR and i-top1 over {witnesses['exemplars']:,} positive exemplars; "
-        f"by chance 0.5000, {share}, {reciprocal} and {share}."
+        f"a random order gives 0.5000, {chance[0]}, {chance[1]} and {chance[2]}."
     ]
     if witnesses["undefined"]:
         lines.append(f"{witnesses['undefined']:,} more have no witness or only witnesses.")
     return "\n".join(lines)
+
+
+def _rankings(rankings: dict[str, dict[str, float]]) -> str:
+    rows = [[RANKED_BY[by], *(_figure(one[name]) for name in WITNESS_METRICS)] for by, one in rankings.items()]
+    return aligned_table(["witnesses ranked by", *(TITLES[name] for name in WITNESS_METRICS)], rows)
 
 
 def _figure(value: float) -> str:

@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 
 from miv.errors import MIVError
 from miv.evaluation.predictions import Predictions
+from miv.evaluation.rankings import RANKED_METRICS, rank_instances
 from miv.evaluation.witnesses import witness_scores
 from miv.io.checked_values import Floats
 
@@ -22,11 +23,14 @@ def influence(predictions: Predictions, metric: str) -> Floats:
     """The influence ``(E,)`` of each exemplar on a metric, by the metric's name."""
     if metric == "auroc":
         return _auroc(predictions.label, predictions.logit)
-    if metric in ("i_auroc", "i_ap"):
-        if predictions.attention is None or predictions.witness is None:
-            raise MIVError(f"{metric} needs attention and witnesses, which these predictions lack.")
-        scores = witness_scores(predictions.ptr, predictions.witness, predictions.attention)
-        return _mean(getattr(scores, metric), (predictions.label == 1) & scores.defined)
+    if metric in RANKED_METRICS:
+        by, name = RANKED_METRICS[metric]
+        ranked = rank_instances(predictions, by)
+        if ranked is None or predictions.witness is None:
+            needed = "attention" if by == "one_hot" else by
+            raise MIVError(f"{metric} needs {needed} and witnesses, which these predictions lack.")
+        scores = witness_scores(predictions.ptr, predictions.witness, ranked)
+        return _mean(getattr(scores, name), (predictions.label == 1) & scores.defined)
     return _confusion(predictions.label, predictions.yes, metric)
 
 

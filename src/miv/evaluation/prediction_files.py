@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 _COLUMNS = {
     "logit": pa.float64(),
     "label": pa.int8(),
-    "bag_size": pa.int64(),  # the lists below may both be absent
+    "bag_size": pa.int64(),  # the lists below may all be absent
     "attention": pa.large_list(pa.float64()),
     "witness": pa.large_list(pa.bool_()),
     "group": pa.string(),
     "query": pa.int64(),
+    "score": pa.large_list(pa.float64()),
+    "contribution": pa.large_list(pa.float64()),
 }
 _REQUIRED = ("logit", "label", "bag_size")
 
@@ -33,10 +35,10 @@ def write_predictions(predictions: "Predictions", path: Path) -> None:
         "label": pa.array(predictions.label),
         "bag_size": pa.array(predictions.bag_sizes),
     }
-    if predictions.attention is not None:
-        data["attention"] = pa.LargeListArray.from_arrays(borders, pa.array(predictions.attention))
-    if predictions.witness is not None:
-        data["witness"] = pa.LargeListArray.from_arrays(borders, pa.array(predictions.witness))
+    for name in ("attention", "witness", "score", "contribution"):
+        of_instances = getattr(predictions, name)
+        if of_instances is not None:
+            data[name] = pa.LargeListArray.from_arrays(borders, pa.array(of_instances))
     if predictions.group is not None:
         try:
             data["group"] = pa.array(predictions.group, pa.string())
@@ -83,7 +85,7 @@ def _check_columns(path: Path, schema: Any) -> None:
     if wrong or lacking or len(given) != len(schema):
         listing = ", ".join(f"{field.name} ({field.type})" for field in schema)
         expected = ", ".join(f"{name} ({kind})" for name, kind in _COLUMNS.items())
-        raise MIVError(f"{path} has the columns {listing}. Expected {expected}, the last four if known.")
+        raise MIVError(f"{path} has the columns {listing}. Expected {expected}, those after bag_size if known.")
 
 
 def _as_array(path: Path, name: str, column: Any) -> tuple[Any, Any]:

@@ -1,6 +1,6 @@
 """A verifier's answers for a set of exemplars, with the truth: the input of every metric."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ class Predictions:
         witness: ``(T,)`` bool, if known.
         group: ``(E,)`` strings to break results down by, if any.
         query: ``(E,)``, the same number for exemplars with the same query, if known.
+        score: ``(T,)``, what the pooling chooses instances by, if its attention keeps only the choice.
+        contribution: ``(T,)``, what each instance adds to the logit, if known.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 5], attention=[0.9, 0.1, 0.2, 0.3, 0.5])
     >>> len(answers), answers.bag_sizes.tolist(), answers.probability.round(2).tolist()
@@ -43,6 +45,8 @@ class Predictions:
     witness: NDArray[np.bool_] | None = None
     group: NDArray[Any] | None = None
     query: NDArray[np.int64] | None = None
+    score: Floats | None = None
+    contribution: Floats | None = None
 
     def __init__(
         self,
@@ -53,6 +57,8 @@ class Predictions:
         witness: ArrayLike | None = None,
         group: ArrayLike | None = None,
         query: ArrayLike | None = None,
+        score: ArrayLike | None = None,
+        contribution: ArrayLike | None = None,
     ) -> None:
         checked: dict[str, Any] = {"logit": as_scores("logit", logit)}
         exemplars = len(checked["logit"])
@@ -63,15 +69,29 @@ class Predictions:
         checked["witness"] = None if witness is None else as_witnesses(witness, members)
         checked["group"] = None if group is None else as_strings("group", np.asarray(group), exemplars)
         checked["query"] = None if query is None else as_integers("query", np.asarray(query), exemplars)
+        for name, given in (("score", score), ("contribution", contribution)):
+            checked[name] = None if given is None else as_scores(name, given, int(checked["ptr"][-1]))
         for name, array in checked.items():
             object.__setattr__(self, name, array)
         self._check_attention()
 
     @classmethod
-    def of(cls, exemplars: ExemplarSet, logit: ArrayLike, attention: ArrayLike | None = None) -> "Predictions":
+    def of(
+        cls,
+        exemplars: ExemplarSet,
+        logit: ArrayLike,
+        attention: ArrayLike | None = None,
+        score: ArrayLike | None = None,
+    ) -> "Predictions":
         """Combine the answers for a whole set, in its order, with the truth in the set."""
         known = (exemplars.witness, exemplars.group, exemplars.query)
-        return cls(logit, exemplars.label, exemplars.bag_ptr, attention, *known)
+        return cls(logit, exemplars.label, exemplars.bag_ptr, attention, *known, score)
+
+    def with_contribution(self, contribution: ArrayLike) -> "Predictions":
+        """Return the same answers with what each instance adds to the logit, ``(T,)``."""
+        return Predictions(
+            **{one.name: getattr(self, one.name) for one in fields(self)} | {"contribution": contribution}
+        )
 
     @classmethod
     def load(cls, path: Path | str, content: bytes | None = None) -> "Predictions":
@@ -123,6 +143,8 @@ class Predictions:
             None if self.witness is None else self.witness[members],
             None if self.group is None else self.group[chosen],
             None if self.query is None else self.query[chosen],
+            None if self.score is None else self.score[members],
+            None if self.contribution is None else self.contribution[members],
         )
 
     def _check_attention(self) -> None:

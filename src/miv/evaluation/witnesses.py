@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.metric_checks import as_borders, as_labels, as_scores, as_witnesses
-from miv.evaluation.tied_ranks import expected_reciprocal_rank
+from miv.evaluation.tied_ranks import expected_average_precision, expected_reciprocal_rank
 from miv.io.checked_values import Floats
 
 UndefinedWitness = Literal["skip", "nan", "error"]
@@ -25,8 +25,10 @@ class WitnessScores:
         i_ap: ``(E,)``, average precision of the instances, from the most attention to the least.
         i_mrr: ``(E,)``, 1 / rank of the first witness, averaged over all orders of tied instances.
         i_top1: ``(E,)``, whether the first instance is a witness, averaged in the same way: 1 or 0, or between on ties.
-        witness_share: ``(E,)``, witnesses divided by instances: i-AP and i-top1 of even attention.
-        mrr_by_chance: ``(E,)``, i-MRR of even attention.
+        witness_share: ``(E,)``, witnesses divided by instances: i-top1 of a random order, and i-AP of even attention,
+            which is lower than that of a random order because i-AP counts tied instances together.
+        ap_by_chance: ``(E,)``, expected i-AP of a random order.
+        mrr_by_chance: ``(E,)``, expected i-MRR of a random order.
     """
 
     i_auroc: Floats
@@ -34,6 +36,7 @@ class WitnessScores:
     i_mrr: Floats
     i_top1: Floats
     witness_share: Floats
+    ap_by_chance: Floats
     mrr_by_chance: Floats
 
     @property
@@ -101,6 +104,7 @@ def witness_scores(ptr: ArrayLike, witness: ArrayLike, attention: ArrayLike) -> 
         i_mrr=reciprocal,
         i_top1=np.divide(in_step[top], size_of_step[top], out=nothing.copy(), where=defined),
         witness_share=np.divide(witnesses, sizes, out=nothing, where=defined),
+        ap_by_chance=np.where(defined, expected_average_precision(sizes, witnesses), np.nan),
         mrr_by_chance=by_chance,
     )
 
@@ -123,9 +127,9 @@ def witness_metrics(
             paper does; ``nan`` makes the means NaN; ``error`` raises an error.
 
     Returns:
-        ``i_auroc``, ``i_ap``, ``i_mrr`` and ``i_top1``, NaN if no exemplar is left; ``i_ap_chance``, the i-AP and
-        i-top1 of even attention (its i-AUROC is 0.5), and ``i_mrr_chance``, its i-MRR; the numbers of ``exemplars``
-        and of ``undefined`` ones.
+        ``i_auroc``, ``i_ap``, ``i_mrr`` and ``i_top1``, NaN if no exemplar is left; ``i_ap_chance``,
+        ``i_mrr_chance`` and ``i_top1_chance``, what a random order gives in the mean (its i-AUROC is 0.5); the numbers
+        of ``exemplars`` and of ``undefined`` ones.
 
     >>> witness_metrics([0, 3], [True, False, False], [0.5, 0.3, 0.2], label=[1])["i_ap"]
     1.0
@@ -143,7 +147,8 @@ def witness_metrics(
         )
     empty = not counted.any() or (undefined == "nan" and missing.any())
     by_bag = {name: getattr(scores, name) for name in WITNESS_METRICS}
-    by_bag |= {"i_ap_chance": scores.witness_share, "i_mrr_chance": scores.mrr_by_chance}
+    by_bag |= {"i_ap_chance": scores.ap_by_chance, "i_mrr_chance": scores.mrr_by_chance}
+    by_bag |= {"i_top1_chance": scores.witness_share}
     return {
         **{name: float("nan") if empty else float(values[counted].mean()) for name, values in by_bag.items()},
         "exemplars": int(counted.sum()),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from miv.evaluation.evaluation_text import TITLES
 from miv.experiments.assertions_of_parts import (
     ahead_at_every_size,
     attention_finds_witnesses,
@@ -13,15 +14,16 @@ from miv.experiments.assertions_of_parts import (
 )
 from miv.experiments.comparison import BELOW, CellEvidence, verdicts
 from miv.experiments.contrasts import Contrast, minus
-from miv.experiments.grids import BENCHMARKS, CAP, EXPERIMENTS, WITNESSES, Experiment, Setup
+from miv.experiments.grids import BENCHMARKS, CAP, EXPERIMENTS, Experiment, Setup
 from miv.experiments.judging import ABOVE, MARGIN, NOT_BELOW, Assertion, judge
+from miv.experiments.scorings import PAPERS, SCORINGS, Scoring
 
 CLASSIFYING = ("auroc", "accuracy")
 _WITH_ATTENTION = ("gabmil", "pma")  # the benchmarks that point at witnesses
 
 
 def judge_claims(experiment: Experiment, evidence: CellEvidence) -> list[Assertion]:
-    """The claims that an experiment can test; none on a synthetic twin."""
+    """The claims that an experiment can test, those about witnesses by every scoring; none on a synthetic twin."""
     if not evidence.may_judge:
         return []
     judges: dict[str, list[Callable[[CellEvidence], Assertion]]] = {
@@ -29,18 +31,23 @@ def judge_claims(experiment: Experiment, evidence: CellEvidence) -> list[Asserti
             baseline_and_benchmarks,
             cap_classifies_better_than_baseline,
             cap_classifies_better_than_benchmarks,
-            witness_gap,
         ],
-        "key_instance": [cap_finds_more_than_baseline, cap_finds_more_than_benchmarks, witness_gap],
-        "ablation": [attention_finds_witnesses, attention_helps_to_classify],
+        "ablation": [attention_helps_to_classify],
         "headed": [heads_matter_little],
         "layernorm": [layernorm_matters_little],
-        "size_study": [ahead_at_every_size, less_sensitive_to_bag_size],
+        "size_study": [less_sensitive_to_bag_size],
     }
-    chosen = list(judges.get(experiment.name, []))
+    of_witnesses: dict[str, list[Callable[[CellEvidence, Scoring], Assertion]]] = {
+        "key_instance": [cap_finds_more_than_baseline, cap_finds_more_than_benchmarks, witness_gap],
+        "ablation": [attention_finds_witnesses],
+        "size_study": [ahead_at_every_size],
+    }
+    scored = list(of_witnesses.get(experiment.name, []))
     if experiment.name == "key_instance" and evidence.task in ("qmnist", "signature"):
-        chosen.append(baseline_finds_more_than_benchmarks)  # of FEVER the paper shows, and says, the opposite
-    return [one(evidence) for one in chosen]
+        scored.append(baseline_finds_more_than_benchmarks)  # of FEVER the paper shows, and says, the opposite
+    found = [one(evidence, scoring) for one in scored for scoring in SCORINGS]
+    found += [one(evidence) for one in judges.get(experiment.name, [])]
+    return found + ([witness_gap(evidence)] if experiment.name == "classification" else [])
 
 
 def baseline_and_benchmarks(evidence: CellEvidence) -> Assertion:
@@ -75,50 +82,50 @@ def cap_classifies_better_than_benchmarks(evidence: CellEvidence) -> Assertion:
     return _with_caveat(judge("CAP > benchmarks in classification", statement, evidence, pairs, ABOVE), evidence)
 
 
-def cap_finds_more_than_baseline(evidence: CellEvidence) -> Assertion:
+def cap_finds_more_than_baseline(evidence: CellEvidence, scoring: Scoring = PAPERS) -> Assertion:
     """Every CAP model finds witnesses better than the baseline."""
     statement = (
         'CAP "identifies key instances much more accurately than both the benchmarks and the baseline" (introduction). '
-        "Here the baseline; judged by i-AUROC and i-AP, for every CAP model."
+        f"Here the baseline; judged by {scoring.words}, for every CAP model."
     )
-    pairs = _pairs(evidence, CAP, ["baseline"], WITNESSES)
-    return judge("CAP > baseline in finding witnesses", statement, evidence, pairs, ABOVE)
+    pairs = _pairs(evidence, CAP, ["baseline"], scoring.metrics)
+    return judge(scoring.of("CAP > baseline in finding witnesses"), statement, evidence, pairs, ABOVE)
 
 
-def cap_finds_more_than_benchmarks(evidence: CellEvidence) -> Assertion:
+def cap_finds_more_than_benchmarks(evidence: CellEvidence, scoring: Scoring = PAPERS) -> Assertion:
     """Every CAP model finds witnesses better than the benchmarks that have attention."""
     statement = (
         'CAP "identifies key instances much more accurately than both the benchmarks and the baseline" (introduction). '
-        "Here the benchmarks that have attention; judged by i-AUROC and i-AP, for every CAP model."
+        f"Here the benchmarks that have attention; judged by {scoring.words}, for every CAP model."
     )
-    pairs = _pairs(evidence, CAP, _WITH_ATTENTION, WITNESSES)
-    return judge("CAP > benchmarks in finding witnesses", statement, evidence, pairs, ABOVE)
+    pairs = _pairs(evidence, CAP, _WITH_ATTENTION, scoring.metrics)
+    return judge(scoring.of("CAP > benchmarks in finding witnesses"), statement, evidence, pairs, ABOVE)
 
 
-def baseline_finds_more_than_benchmarks(evidence: CellEvidence) -> Assertion:
+def baseline_finds_more_than_benchmarks(evidence: CellEvidence, scoring: Scoring = PAPERS) -> Assertion:
     """The baseline finds witnesses better than the benchmarks that have attention."""
     statement = (
         'In finding witnesses "the two benchmarks produce significantly worse performance than the baseline" (of '
-        "QMNIST; of signatures much the same). Judged by i-AUROC and i-AP."
+        f"QMNIST; of signatures much the same). Judged by {scoring.words}."
     )
-    pairs = _pairs(evidence, ["baseline"], _WITH_ATTENTION, WITNESSES)
-    return judge("baseline > benchmarks in finding witnesses", statement, evidence, pairs, ABOVE)
+    pairs = _pairs(evidence, ["baseline"], _WITH_ATTENTION, scoring.metrics)
+    return judge(scoring.of("baseline > benchmarks in finding witnesses"), statement, evidence, pairs, ABOVE)
 
 
-def witness_gap(evidence: CellEvidence) -> Assertion:
+def witness_gap(evidence: CellEvidence, scoring: Scoring = PAPERS) -> Assertion:
     """CAP leads the other models by more in finding witnesses than in classification."""
-    models = plain_setups(evidence)
+    models, area = plain_setups(evidence), scoring.metrics[0]
     contrasts: list[Contrast] = []
     for model in [model for model in CAP if model in models]:
         for other in ("baseline", *_WITH_ATTENTION):
             ours, theirs = models[model], models[other]
-            terms = [(1, ours, "i_auroc"), (-1, theirs, "i_auroc"), (-1, ours, "auroc"), (1, theirs, "auroc")]
-            contrasts.append((f"gap of {model} to {other} in i-AUROC minus that in AUROC", terms))
+            terms = [(1, ours, area), (-1, theirs, area), (-1, ours, "auroc"), (1, theirs, "auroc")]
+            contrasts.append((f"gap of {model} to {other} in {TITLES[area]} minus that in AUROC", terms))
     statement = (
         'In finding witnesses CAP outperforms the baseline, GABMIL and PMA "by even larger margins than in the case of '
-        'classification". Judged by i-AUROC and AUROC.'
+        f'classification". Judged by {TITLES[area]} and AUROC.'
     )
-    return judge("witness gap > classification gap", statement, evidence, contrasts, ABOVE)
+    return judge(scoring.of("witness gap > classification gap"), statement, evidence, contrasts, ABOVE)
 
 
 def plain_setups(evidence: CellEvidence) -> dict[str, Setup]:

@@ -5,28 +5,29 @@ from dataclasses import replace
 from miv.evaluation.evaluation_text import TITLES
 from miv.experiments.comparison import CellEvidence
 from miv.experiments.contrasts import Contrast
-from miv.experiments.grids import CAP, EXPERIMENTS, FOUR, LADDER, SIZES, WITNESSES, Setup
+from miv.experiments.grids import CAP, EXPERIMENTS, FOUR, LADDER, SIZES, UNTRAINED, Row, Setup
 from miv.experiments.judging import ABOVE, MARGIN, WITHIN, Assertion, judge
 from miv.experiments.paired import estimate
+from miv.experiments.scorings import PAPERS, Scoring
 
 _STEP_BEFORE = dict(zip(LADDER, ["baseline", *LADDER], strict=False))
 _NO_WITNESSES = "msa"  # of the models of the size study the one without attention
 
 
-def attention_finds_witnesses(evidence: CellEvidence) -> Assertion:
+def attention_finds_witnesses(evidence: CellEvidence, scoring: Scoring = PAPERS) -> Assertion:
     """The attention function adds more to finding witnesses than every other part of CAP."""
     contrasts: list[Contrast] = []
     for model, ladder in _ladders(evidence).items():
-        for metric in WITNESSES:
+        for metric in scoring.metrics:
             for step in list(LADDER)[1:]:
                 terms = [*_added(ladder, "+attention", metric, 1), *_added(ladder, step, metric, -1)]
                 contrasts.append((f"{model}: {TITLES[metric]} that attention adds minus what {step} adds", terms))
     statement = (
         'The attention functions "contribute substantially more to key instance detection performance than the other '
-        'components". Judged by i-AUROC and i-AP.'
+        f'components". Judged by {scoring.words}.'
     )
-    claim = judge("attention function finds the witnesses", statement, evidence, contrasts, ABOVE)
-    return replace(claim, numbers=_steps(evidence, WITNESSES) + claim.numbers)
+    claim = judge(scoring.of("attention function finds the witnesses"), statement, evidence, contrasts, ABOVE)
+    return replace(claim, numbers=_steps(evidence, scoring.metrics) + claim.numbers)
 
 
 def attention_helps_to_classify(evidence: CellEvidence) -> Assertion:
@@ -57,22 +58,22 @@ def layernorm_matters_little(evidence: CellEvidence) -> Assertion:
     return _little_difference(evidence, "layernorm", "the place of the LayerNorm matters little", variants)
 
 
-def ahead_at_every_size(evidence: CellEvidence) -> Assertion:
+def ahead_at_every_size(evidence: CellEvidence, scoring: Scoring = PAPERS) -> Assertion:
     """CAP is better than all other models for every train size and mean bag size, on all criteria."""
     setups = _size_setups(evidence)
     contrasts: list[Contrast] = []
     for (model, variant), setup in setups.items():
         for other in _others(setups) if model in CAP else ():
-            for metric in FOUR:
-                if metric not in WITNESSES or other != _NO_WITNESSES:
+            for metric in ("auroc", "accuracy", *scoring.metrics):
+                if metric not in scoring.metrics or other != _NO_WITNESSES:
                     terms = [(1, setup, metric), (-1, setups[other, variant], metric)]
                     size = variant.replace("_", " ")
                     contrasts.append((f"{TITLES[metric]} of {model} − {other}, {size}", terms))
     statement = (
         'CAP "significantly outperform[s] the other models by substantial margins, according to all criteria", for '
-        "small and large train sets and bags. Judged by AUROC, accuracy, i-AUROC and i-AP."
+        f"small and large train sets and bags. Judged by AUROC, accuracy, and {scoring.words}."
     )
-    return judge("CAP is ahead at every size", statement, evidence, contrasts, ABOVE)
+    return judge(scoring.of("CAP is ahead at every size"), statement, evidence, contrasts, ABOVE)
 
 
 def less_sensitive_to_bag_size(evidence: CellEvidence) -> Assertion:
@@ -94,7 +95,7 @@ def less_sensitive_to_bag_size(evidence: CellEvidence) -> Assertion:
 
 
 def _little_difference(evidence: CellEvidence, experiment: str, name: str, variants: str) -> Assertion:
-    rows = EXPERIMENTS[evidence.task][experiment].rows
+    rows = _of_the_paper(evidence, experiment)
     contrasts: list[Contrast] = []
     for model in dict.fromkeys(row.model for row in rows):
         plain, other = [row for row in rows if row.model == model][:2]
@@ -111,7 +112,7 @@ def _little_difference(evidence: CellEvidence, experiment: str, name: str, varia
 def _ladders(evidence: CellEvidence) -> dict[str, dict[str, Setup]]:
     """By model and step."""
     found: dict[str, dict[str, Setup]] = {}
-    for row in EXPERIMENTS[evidence.task]["ablation"].rows:
+    for row in _of_the_paper(evidence, "ablation"):
         found.setdefault(row.model, {})[row.variant] = row.setup
     return found
 
@@ -137,7 +138,12 @@ def _steps(evidence: CellEvidence, metrics: tuple[str, ...]) -> list[str]:
 
 def _size_setups(evidence: CellEvidence) -> dict[tuple[str, str], Setup]:
     """By model and variant."""
-    return {(row.model, row.variant): row.setup for row in EXPERIMENTS[evidence.task]["size_study"].rows}
+    return {(row.model, row.variant): row.setup for row in _of_the_paper(evidence, "size_study")}
+
+
+def _of_the_paper(evidence: CellEvidence, experiment: str) -> list[Row]:
+    """The rows without the untrained one, of which the paper says nothing."""
+    return [row for row in EXPERIMENTS[evidence.task][experiment].rows if row.model != UNTRAINED]
 
 
 def _others(setups: dict[tuple[str, str], Setup]) -> list[str]:

@@ -2,15 +2,23 @@
 
 import os
 import platform
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from miv.backbones.feature_cache import embed_pool
 from miv.data import ExemplarSet
+from miv.evaluation import Predictions
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.raw_files import raw_folder
 from miv.experiments.results import METRICS, PREDICTIONS, RESULT, result_document
+from miv.inference.prediction import with_contributions
+from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
+from miv.runtime.source_commit import source_commit
 from miv.tasks import build_once
 from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
+from miv.training.stages import FROZEN
 
 
 def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, bytes]:
@@ -21,8 +29,24 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, bytes
         machine = Machine(places.cache / "features", accelerator="auto")
         task = job.description["data"]["task"]
         train(sets, job.settings, run.path, machine, data=task, resume=True, progress=progress)
-    files = {PREDICTIONS: run.predictions("test").read_bytes(), METRICS: run.metrics.read_bytes()}
-    return {RESULT: result_document(job, run.read(), run.read_evaluation(), _machine(), files), **files}
+    files = {PREDICTIONS: _answers(run, sets["test"], places, progress), METRICS: run.metrics.read_bytes()}
+    about, measured = run.read(), run.read_evaluation()
+    return {RESULT: result_document(job, about, measured, _machine(), files, source_commit()), **files}
+
+
+def _answers(run: RunFolder, test: ExemplarSet, places: JobFolders, progress: Progress) -> bytes:
+    """The answers on test, with what each instance adds to the logit: weights are not kept, so it is now or never."""
+    verifier = Verifier.from_pretrained(run.verifier)
+    if test.witness is None or not verifier.pooling.has_attention:
+        return run.predictions("test").read_bytes()
+    features = None
+    if run.read()["best"]["stage"] == FROZEN:  # the cache has the features of a frozen backbone
+        features = embed_pool(verifier.backbone, test.pool, places.cache / "features", progress)
+    answers = Predictions.load(run.predictions("test"))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / PREDICTIONS
+        with_contributions(verifier, test, answers, features, progress).save(path)
+        return path.read_bytes()
 
 
 def _open_sets(job: Job, places: JobFolders, progress: Progress) -> dict[str, ExemplarSet]:

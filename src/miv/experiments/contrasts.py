@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from miv.evaluation.evaluation_text import TITLES
 from miv.experiments.comparison import CellEvidence
-from miv.experiments.grids import WITNESSES, Setup
-from miv.experiments.paired import Estimate, Term, estimate
+from miv.experiments.grids import Setup
+from miv.experiments.paired import Estimate, Term, estimate, holm
+from miv.experiments.scorings import yardstick
 
 Contrast = tuple[str, Sequence[tuple[float, Setup, str]]]  # what it is, and its terms: weight, setup, metric
 
@@ -17,15 +18,23 @@ NEAR_CHANCE = 0.6
 
 @dataclass(frozen=True)
 class Compared:
-    """A contrast and its value."""
+    """A contrast, its value, and its p-value among all of its claim.
+
+    Args:
+        what: in words.
+        value: of it.
+        p_holm: of a value of 0, corrected by Holm for all contrasts that are judged together.
+    """
 
     what: str
     value: Estimate
+    p_holm: float
 
     def __str__(self) -> str:
         value = self.value
         rounds = "1 round" if value.rounds == 1 else f"{value.rounds} rounds"
-        return f"{self.what}: {value.value:+.3f} ± {value.standard_error:.3f} ({rounds}, {p_text(value.p)})"
+        p = f"{p_text(value.p)}, by Holm {p_text(self.p_holm).removeprefix('p ').removeprefix('= ')}"
+        return f"{self.what}: {value.value:+.3f} ± {value.standard_error:.3f} ({rounds}, {p})"
 
 
 def minus(model: str, other: str, metric: str, setups: dict[str, Setup]) -> Contrast:
@@ -39,30 +48,41 @@ def compare_all(evidence: CellEvidence, contrasts: Sequence[Contrast]) -> list[C
     missing = [name for name, setup in setups.items() if not evidence.of(setup)]
     if missing:
         return f"Not computed yet: {', '.join(missing)}."
-    for yardstick, of_witnesses in (("auroc", False), ("i_auroc", True)):
-        some = [term for _, terms in contrasts for term in terms if (term[2] in WITNESSES) is of_witnesses]
-        reason = near_chance(evidence, {setup.name: setup for _, setup, _ in some}, yardstick)
+    everything = [term for _, terms in contrasts for term in terms]
+    lacking: dict[str, str] = {}
+    for _, setup, metric in everything:
+        if not any(metric in result.metrics for result in evidence.of(setup)):
+            lacking.setdefault(setup.name, metric)
+    if lacking:
+        return (
+            f"The answers of {', '.join(lacking)} have no {TITLES[next(iter(lacking.values()))]}: they were kept "
+            "without a score of every instance. Compute these cells again."
+        )
+    for measure in dict.fromkeys(yardstick(metric) for _, _, metric in everything):
+        some = {setup.name: setup for _, setup, metric in everything if yardstick(metric) == measure}
+        reason = near_chance(evidence, some, measure)
         if reason:
             return reason
-    compared = []
+    values = []
     for what, terms in contrasts:
         found: list[Term] = [(weight, evidence.of(setup), metric) for weight, setup, metric in terms]
         value = estimate(found)
         if value is None:
             return f"No round has all cells finished for: {what}."
-        compared.append(Compared(what, value))
-    return compared
+        values.append((what, value))
+    corrected = holm([value.p for _, value in values])
+    return [Compared(what, value, p) for (what, value), p in zip(values, corrected, strict=True)]
 
 
 def near_chance(evidence: CellEvidence, setups: Mapping[str, Setup], metric: str) -> str:
-    """A sentence if no cell is better than chance by ``auroc`` or ``i_auroc``; empty if one is."""
+    """A sentence if no cell is better than chance by an area under the curve; empty if one is."""
     figures = []
     for setup in setups.values():
         found = [result.metrics[metric] for result in evidence.of(setup) if metric in result.metrics]
         figures += [sum(found) / len(found)] if found else []
     if not figures or max(figures) >= NEAR_CHANCE:
         return ""
-    what = "finds the witnesses" if metric == "i_auroc" else "tells positives from negatives"
+    what = "tells positives from negatives" if metric == "auroc" else "finds the witnesses"
     return (
         f"No model {what}: {TITLES[metric]} is {min(figures):.3f} to {max(figures):.3f}, where 0.5 is chance. Below "
         f"{NEAR_CHANCE} for all, differences and order say nothing about the models."

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from miv.experiments.alike_tables import Alike, score_alike
 from miv.experiments.assertions import judge_claims
 from miv.experiments.comparison import CellEvidence, Comparison, PairedTest, paired_tests, verdicts
 from miv.experiments.contrasts import near_chance
@@ -29,6 +30,7 @@ class Section:
         found: the verdicts behind the tables.
         tests: the paired tests behind the tables.
         orders: the orders of the models behind the sentences.
+        alike: the witnesses, with all models scored alike.
     """
 
     experiment: Experiment
@@ -40,6 +42,7 @@ class Section:
     found: list[Comparison] = field(repr=False)
     tests: list[PairedTest] = field(repr=False)
     orders: list[Ranking] = field(repr=False)
+    alike: Alike = field(repr=False)
 
     @property
     def title(self) -> str:
@@ -56,6 +59,10 @@ class Section:
             "remarks": self.remarks,
             "figures": [verdict_document(verdict) for verdict in self.found],
             "paired_tests": [paired_document(test) for test in self.tests],
+            "scored_alike": {
+                "figures": [verdict_document(verdict) for verdict in self.alike.found],
+                "paired_tests": [paired_document(test) for test in self.alike.tests],
+            },
             "order": [ranking_document(one) for one in self.orders],
             "claims": [asdict(claim) for claim in self.claims],
         }
@@ -80,10 +87,12 @@ def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
         sentences += digit_sentences(results) if evidence.may_compare_figures else []
     if tests and experiment.name != "size_study":
         tables.append(paired_table(experiment, evidence, tests))
+    alike = score_alike(experiment, evidence)
+    tables += alike.tables
     tables.append(cost_table(experiment, evidence))
     claims = judge_claims(experiment, evidence)
     remarks = evidence.tier.remarks(experiment.task) + _remarks(experiment, evidence)
-    return Section(experiment, evidence, remarks, tables, sentences, claims, found, tests, orders)
+    return Section(experiment, evidence, remarks, tables, sentences, claims, found, tests, orders, alike)
 
 
 def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:

@@ -10,6 +10,7 @@ from miv.poolings import POOLINGS
 MODELS = ("baseline", "gabmil", "pma", "msa", "mi_net", "bi_lstm", "cap_vema", "cap_dba_l1", "cap_dba_l2")
 BENCHMARKS = ("gabmil", "pma", "msa", "mi_net", "bi_lstm")
 CAP = ("cap_vema", "cap_dba_l1", "cap_dba_l2")
+UNTRAINED = "nearest"  # the cosine of query and nearest target, in every table: what the features alone can do
 ROUNDS = 3
 
 CLASSIFICATION = ("auroc", "accuracy", "precision", "recall", "f1")
@@ -127,15 +128,19 @@ _SOURCES = {
     "qmnist": ("Table 2", "Table 4", "Table 10", "Figure 10", "Table 13"),
     "signature": ("Table 6", "Table 7", "Table 11", "Figure 11", "Table 14"),
     "fever": ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15"),
-    "claims": tuple(f"{place}, of FEVER" for place in ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15")),
+    **{
+        task: tuple(f"{place}, of FEVER" for place in ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15"))
+        for task in ("fever-dev", "claims")
+    },
 }
-_MODELS = {"qmnist": MODELS, "signature": MODELS[:-1], "fever": MODELS[:-1], "claims": MODELS}
+_MODELS = {"qmnist": MODELS, "signature": MODELS[:-1], "fever": MODELS[:-1], "fever-dev": MODELS, "claims": MODELS}
 # Fool Me Twice: train on the one file, of which a share of the pages becomes validation, test on the other.
 _TASK_OPTIONS: dict[str, dict[str, Any]] = {"claims": {"train_file": "dev.jsonl", "test_file": "test.jsonl"}}
 _DATA = {
     "qmnist": "QMNIST",
     "signature": "SigComp2011",
     "fever": "FEVER",
+    "fever-dev": "FEVER's development set",
     "claims": "Fool Me Twice",
 }
 
@@ -148,7 +153,8 @@ def _setup(task: str, pooling: str, suffix: str = "", options: Mapping[str, Any]
 def _experiments(task: str) -> Iterable[Experiment]:
     data = _DATA[task]
     table, witness_table, ablation, headed, layernorm = _SOURCES[task]
-    plain = {model: Row(model, "", _setup(task, model)) for model in _MODELS[task]}
+    plain = {model: Row(model, "", _setup(task, model)) for model in (*_MODELS[task], UNTRAINED)}
+    untrained = plain[UNTRAINED]
     yield Experiment(task, "classification", f"{data}: classification", table, CLASSIFICATION, tuple(plain.values()))
     with_attention = tuple(row for model, row in plain.items() if model not in ("msa", "mi_net", "bi_lstm"))
     yield Experiment(task, "key_instance", f"{data}: key instances", witness_table, WITNESSES, with_attention)
@@ -161,7 +167,7 @@ def _experiments(task: str) -> Iterable[Experiment]:
             Row(model, f"bag_{bag}_exemplars_{count}", _size_setup(model, bag, count))
             for bag, counts in SIZES.items()
             for count in counts
-            for model in SIZE_MODELS
+            for model in (*SIZE_MODELS, UNTRAINED)
         )
         yield Experiment(task, "size_study", f"{data}: train size and mean bag size", "Figures 6, 8, 9", FOUR, sizes)
     steps = tuple(
@@ -172,7 +178,7 @@ def _experiments(task: str) -> Iterable[Experiment]:
             *(Row(model, step, _setup(task, model, step.strip("+"), options)) for step, options in LADDER.items()),
         )
     )
-    yield Experiment(task, "ablation", f"{data}: building CAP from the baseline", ablation, FOUR, steps)
+    yield Experiment(task, "ablation", f"{data}: building CAP from the baseline", ablation, FOUR, (*steps, untrained))
     for name, title, source, variants in (
         ("headed", "with and without multi-head projections", headed, HEADED),
         ("layernorm", "where the LayerNorm is", layernorm, LAYERNORM),
@@ -183,7 +189,7 @@ def _experiments(task: str) -> Iterable[Experiment]:
             for model in ("cap_vema", "cap_dba_l1")
             for variant, options in variants.items()
         )
-        yield Experiment(task, name, f"{data}: {title}", source, FOUR, rows)
+        yield Experiment(task, name, f"{data}: {title}", source, FOUR, (*rows, untrained))
 
 
 def _size_setup(model: str, mean_bag: int, exemplars: int) -> Setup:

@@ -94,7 +94,8 @@ def judge(
 
     The claim holds if every contrast is significant. This needs no correction: that all pass by accident is less likely
     than that one does. A single contrast that refutes it needs Holm's correction, because among many one may look so by
-    accident. One round decides neither, because its error does not cover other training runs.
+    accident. So do the contrasts that are shown if others are not. One round decides neither, because its error does
+    not cover other training runs.
     """
     compared = compare_all(evidence, contrasts)
     if isinstance(compared, str):
@@ -116,8 +117,9 @@ def _judge(compared: Sequence[Compared], question: Question) -> tuple[Judgement,
         return FAILS, f"{question.is_refuted.capitalize()}: {_names(firmly)}."
     if refuting:
         return UNKNOWN, f"{question.is_refuted.capitalize()}, but in one round only: {_names(refuting)}."
-    unshown = [one for one in compared if not question.shown(one.value) < LEVEL]
-    if unshown:
+    shown = [question.shown(one.value) for one in compared]
+    if not all(p < LEVEL for p in shown):
+        unshown = [one for one, p in zip(compared, holm(shown), strict=True) if not p < LEVEL]
         return UNKNOWN, f"Not shown to be {question.all_are}: {_names(unshown)}."
     single = [one for one in compared if one.value.rounds == 1]
     if single:

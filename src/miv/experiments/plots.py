@@ -64,7 +64,7 @@ def draw_figures(section: Section, path: Path) -> None:
 
 def draw_ladder(section: Section, path: Path) -> None:
     """From the baseline to full CAP, step by step."""
-    models = list(dict.fromkeys(row.model for row in section.experiment.rows))
+    models = list(dict.fromkeys(row.model for row in section.experiment.rows if row.variant))
     steps = ["baseline", *LADDER]
     common = section.evidence.common_rounds(section.experiment.rows)
     rounds = f"round{'s' if len(common) > 1 else ''} {', '.join(map(str, common))}"

@@ -5,6 +5,7 @@ A cell is a folder of its own, ``<tier>/<task>/<cell>/round-<n>``, until it is p
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,8 @@ from typing import Any
 from filelock import FileLock
 
 from miv.errors import MIVError
-from miv.evaluation import Predictions
+from miv.evaluation import Predictions, witness_rankings
+from miv.evaluation.rankings import RANKED_METRICS
 from miv.experiments.grids import EXPERIMENTS
 from miv.experiments.jobs import Job, default_options
 from miv.experiments.packed_cells import pack_cells, packed_file, read_packed
@@ -52,12 +54,25 @@ class Result:
         """The metrics on test, as returned by ``Evaluation.document``."""
         return dict(self.document["metrics"]["test"])
 
+    @cached_property
+    def rankings(self) -> dict[str, dict[str, float]]:
+        """The witness metrics of the answers on test by what ranks the instances; empty without attention."""
+        # From the answers, because cells from before all rankings were measured have only the paper's.
+        return (witness_rankings(self.predictions) or {}) if self.evaluation["witnesses"] else {}
+
     @property
+    def chances(self) -> dict[str, float]:
+        """The witness metrics of a random order; empty without attention."""
+        found = self.rankings.get("attention", {})
+        return {name: value for name, value in found.items() if name.endswith("_chance")}
+
+    @cached_property
     def metrics(self) -> dict[str, float]:
-        """Those of the paper's seven metrics that are available, by name."""
-        witnesses = self.evaluation["witnesses"] or {}
-        found = {**self.evaluation["classification"], **{name: witnesses.get(name) for name in ("i_auroc", "i_ap")}}
-        return {name: value for name, value in found.items() if value is not None}
+        """The metrics that are available, by name: the paper's seven, and those of witnesses ranked in other ways."""
+        found = dict(self.evaluation["classification"])
+        ranked = self.rankings
+        found |= {name: ranked[by][metric] for name, (by, metric) in RANKED_METRICS.items() if by in ranked}
+        return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}
 
     @cached_property
     def predictions(self) -> Predictions:
@@ -122,6 +137,7 @@ def result_document(
     evaluations: dict[str, Any],
     machine: dict[str, Any],
     files: Mapping[str, bytes],
+    code: Mapping[str, Any] | None = None,
 ) -> bytes:
     """``result.json``: the settings, the results, and their origin.
 
@@ -131,6 +147,7 @@ def result_document(
         evaluations: its ``evaluation.json``.
         machine: the machine it ran on.
         files: the other files of the cell, by name.
+        code: the commit of the code, as ``source_commit`` gives it; ``None`` if it is not known.
     """
     asked = dict(job.description)
     document = {
@@ -147,6 +164,7 @@ def result_document(
         "seed": about["seed"],
         "data": about["data"]["fingerprints"],
         "versions": about["versions"],
+        "code": None if code is None else dict(code),
         "machine": machine,
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }

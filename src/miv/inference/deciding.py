@@ -29,7 +29,7 @@ def decide(
 ) -> Verdicts:
     """Verify exemplars and decide by the verifier's operating point; ``places`` names them in errors."""
     places, ptr, shares = places or GivenPlaces(), exemplars.ptr, None
-    logit, attention = verify_embedded(verifier, exemplars, progress)
+    logit, attention, _ = verify_embedded(verifier, exemplars, progress)
     _check_answers("logit", logit, np.arange(len(ptr)), places)
     if attention is not None:
         _check_answers("attention", attention, ptr, places)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.explain import explain_features
+from miv.explain import contributions, explain_features
 from miv.io.checked_values import Floats
 from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import Progress, SilentProgress
@@ -69,22 +69,28 @@ class EmbeddedExemplars:
 
 
 class Answers(NamedTuple):
-    """A verifier's output for ``E`` exemplars: logits ``(E,)``, and attention ``(T,)`` if its pooling has it."""
+    """A verifier's output for ``E`` exemplars: logits ``(E,)``, attention and score ``(T,)`` if there are any."""
 
     logit: Floats
     attention: Floats | None
+    score: Floats | None
 
 
 def verify_embedded(verifier: "Verifier", exemplars: EmbeddedExemplars, progress: Progress | None = None) -> Answers:
     """Verify all exemplars."""
 
-    def answer(query: Tensor, bags: Bags) -> tuple[Tensor, Tensor | None]:
+    def answer(query: Tensor, bags: Bags) -> tuple[Tensor, Tensor | None, Tensor | None]:
         found = verifier.verify_features(query, bags)
-        return found.logit, found.attention
+        return found.logit, found.attention, found.score
 
     answers = _in_batches(verifier, exemplars, answer, "Verifying", progress)
-    attention = [of_targets for _, of_targets in answers if of_targets is not None]
-    return Answers(_joined([logit for logit, _ in answers]), _joined(attention) if attention else None)
+    attention = [of_targets for _, of_targets, _ in answers if of_targets is not None]
+    score = [of_targets for _, _, of_targets in answers if of_targets is not None]
+    return Answers(
+        _joined([logit for logit, _, _ in answers]),
+        _joined(attention) if attention else None,
+        _joined(score) if score else None,
+    )
 
 
 def explain_embedded(
@@ -96,6 +102,17 @@ def explain_embedded(
         return explain_features(verifier, query, bags, method, **options)
 
     return _joined(_in_batches(verifier, exemplars, scores, f"Explaining by {method}", progress))
+
+
+def contributions_embedded(
+    verifier: "Verifier", exemplars: EmbeddedExemplars, progress: Progress | None = None
+) -> Floats | None:
+    """What each target adds to its bag's logit, ``(T,)``; ``None`` if the logit is no sum over attention."""
+    parts = _in_batches(
+        verifier, exemplars, lambda query, bags: contributions(verifier, query, bags), "Dividing the logits", progress
+    )
+    known = [part for part in parts if part is not None]
+    return _joined(known) if known else None
 
 
 def _in_batches(

@@ -11,7 +11,7 @@ from miv.decisions.witness_rules import WitnessesBy
 from miv.evaluation import Predictions
 from miv.explain import as_shares, check_method
 from miv.explain.subsets import EmptyBag
-from miv.inference.engine import EmbeddedExemplars, explain_embedded, verify_embedded
+from miv.inference.engine import EmbeddedExemplars, contributions_embedded, explain_embedded, verify_embedded
 from miv.io.checked_values import Floats
 from miv.runtime.processes import ProcessShare
 from miv.runtime.progress import Progress
@@ -38,6 +38,8 @@ def predict(
     mine = share.part(np.arange(len(exemplars)))  # consecutive exemplars, so their bags are consecutive too
     logit = np.zeros(len(exemplars), np.float32)
     attention = np.zeros(len(exemplars.bag_index), np.float32)
+    score = attention.copy()
+    has_score = False
     if features is None:
         used = exemplars.subset(mine).used if len(mine) else mine
         features = embed_instances(verifier.backbone, exemplars.pool, used, progress)
@@ -47,7 +49,39 @@ def predict(
         logit[first:last] = answers.logit
         if answers.attention is not None:
             attention[exemplars.bag_ptr[first] : exemplars.bag_ptr[last]] = answers.attention
-    return Predictions.of(exemplars, share.sum(logit), share.sum(attention) if verifier.pooling.has_attention else None)
+        if answers.score is not None:
+            score[exemplars.bag_ptr[first] : exemplars.bag_ptr[last]] = answers.score
+            has_score = True
+    return Predictions.of(
+        exemplars,
+        share.sum(logit),
+        share.sum(attention) if verifier.pooling.has_attention else None,
+        share.sum(score) if share.sum(np.array([float(has_score)])).any() else None,
+    )
+
+
+def with_contributions(
+    verifier: "Verifier",
+    exemplars: ExemplarSet,
+    answers: Predictions,
+    features: NDArray[np.float32] | None = None,
+    progress: Progress | None = None,
+) -> Predictions:
+    """The answers with what each bag member adds to the logit, if the pooling's logit can be divided.
+
+    Args:
+        verifier: the verifier that gave the answers.
+        exemplars: the set.
+        answers: its answers for the set.
+        features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
+        progress: reports the progress.
+    """
+    if not verifier.pooling.has_attention:
+        return answers
+    if features is None:
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    found = contributions_embedded(verifier, _embedded(exemplars, features), progress)
+    return answers if found is None else answers.with_contribution(found)
 
 
 def explain(

@@ -17,6 +17,7 @@ class Verification:
             calibrated probability.
         attention: ``(T,)``, the mean over heads, sums to 1 in each bag; ``None`` if the pooling has no attention.
         attention_by_head: ``(T, h)``, or ``None``.
+        score: ``(T,)``, what the pooling chooses targets by, if its attention keeps only the choice; else ``None``.
         query_vector: ``(B, C)``, the query as the pooling compares it.
         bag_vector: ``(B, C)``, the bag as the pooling compares it.
         ptr: ``(B + 1,)``, the borders between the bags.
@@ -29,6 +30,7 @@ class Verification:
     query_vector: Tensor
     bag_vector: Tensor
     ptr: Tensor
+    score: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.logit)

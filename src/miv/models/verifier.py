@@ -165,6 +165,7 @@ class Verifier(
             query_vector=pooled.query_vector,
             bag_vector=pooled.bag_vector,
             ptr=bags.ptr,
+            score=pooled.score,
         )
 
     def verify(self, query: Any, bag: Any, *, resize: Fit | None = None, witnesses: Asked | None = None) -> Verdict:

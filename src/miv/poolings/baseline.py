@@ -11,7 +11,7 @@ class BaselinePooling(Pooling):
     .. math:: v^P = 1_{argmax}\big(v^{query} diag(\alpha) (v^{target})^T\big) \, v^{target}
 
     with the :math:`\alpha` of the similarity, so that the logit is the greatest similarity in the bag. Equal
-    maxima share the attention equally.
+    maxima share the attention equally. The similarities of all targets are the pooling's score.
     """
 
     starts_as_nearest = True
@@ -21,4 +21,4 @@ class BaselinePooling(Pooling):
         similarity = self.similarity(bags.expand(query), targets)[:, None]  # (T, 1)
         is_maximum = (similarity == bags.expand(bags.max(similarity))).to(targets.dtype)  # (T, 1)
         attention = is_maximum / bags.expand(bags.sum(is_maximum))  # (T, 1)
-        return PoolingOutput(query, bags.sum(attention * targets), attention)
+        return PoolingOutput(query, bags.sum(attention * targets), attention, similarity[:, 0])

@@ -25,11 +25,14 @@ class PoolingOutput:
         bag_vector: ``(B, C)``, the paper's :math:`v^P`.
         attention: ``(T, h)``, for each head at least 0 and with sum 1 in each bag; ``None`` if the pooling has no
             attention.
+        score: ``(T,)``, what the pooling chooses targets by, if its attention keeps only the choice; ``None`` if the
+            attention itself ranks all targets.
     """
 
     query_vector: Tensor
     bag_vector: Tensor
     attention: Tensor | None
+    score: Tensor | None = None
 
 
 class WeightedProduct(nn.Module):
@@ -100,7 +103,7 @@ class Pooling(nn.Module):
             query: features ``(B, C)``, one query per bag.
             bags: features as ``Bags`` of values ``(T, C)``, or padded ``(B, N, C)`` with a ``mask``.
             mask: bool ``(B, N)``, true for instances, false for padding. The attention is then ``(B, N, h)``, 0 for
-                padding.
+                padding, and a score ``(B, N)``, minus infinity for padding.
         """
         if not isinstance(query, Tensor):
             raise MIVError(
@@ -113,7 +116,10 @@ class Pooling(nn.Module):
         if mask is None or output.attention is None:
             return output
         padded = output.attention.new_zeros(*mask.shape, output.attention.shape[1])  # (B, N, h)
-        return replace(output, attention=padded.index_put((mask,), output.attention))
+        score = output.score
+        if score is not None:
+            score = score.new_full(mask.shape, -torch.inf).index_put((mask,), score)  # (B, N)
+        return replace(output, attention=padded.index_put((mask,), output.attention), score=score)
 
     def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         """Pool features after the first norm: ``(B, C)`` and bags of values ``(T, C)``."""

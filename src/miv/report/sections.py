@@ -11,6 +11,7 @@ import numpy as np
 from miv.evaluation import Evaluation, auroc, classification_metrics, evaluate, group_table
 from miv.evaluation.evaluation_text import TITLES
 from miv.evaluation.learning_curves import read_history
+from miv.evaluation.rankings import RANKED_BY
 from miv.evaluation.witnesses import WITNESS_METRICS
 from miv.report.charts import Axis, Line, chart, nice_axis
 from miv.report.marks import NONE, badge, letter
@@ -79,11 +80,12 @@ def results(source: ReportSource) -> str:
     if chance is not None:
         words += (
             " i-AUROC, i-AP, i-MRR and i-top1: does the attention rank true witnesses above the rest of their bag? "
-            f"Even attention gives 0.5, {chance['i_ap_chance']:.3f}, {chance['i_mrr_chance']:.3f} and "
-            f"{chance['i_ap_chance']:.3f}."
+            f"A random order gives 0.5, {chance['i_ap_chance']:.3f}, {chance['i_mrr_chance']:.3f} and "
+            f"{chance['i_top1_chance']:.3f}."
         )
     words += PLAIN_WORDS if plain else ""
-    return table(heads, rows, caption) + f'<p class="note">{escape(words)}</p>' + _groups(found, source.models)
+    below = _rankings(found, source.models) + _groups(found, source.models)
+    return table(heads, rows, caption) + f'<p class="note">{escape(words)}</p>' + below
 
 
 def _at_threshold(model: ReportModel) -> Evaluation:
@@ -104,6 +106,25 @@ def _metric(found: dict[str, float], name: str, best: float, *, several: bool) -
 
 def _share(count: int, of: int) -> str:
     return f"{count / of:.1%} <small>({count:,} of {of:,})</small>" if of else "–"
+
+
+def _rankings(found: list[Evaluation], models: list[ReportModel]) -> str:
+    """The witnesses by every way to rank instances: attention alone would count ties against one-hot attention."""
+    rows = []
+    for number, (model, evaluation) in enumerate(zip(models, found, strict=True)):
+        for by, one in (evaluation.rankings or {}).items():
+            cells = [_metric(one, name, 0.0, several=False) for name in WITNESS_METRICS]
+            rows.append([badge(number, model.name), escape(RANKED_BY[by]), *cells])
+    if not rows:
+        return ""
+    heads = ["Model", "Ranked by", *(TITLES[name] for name in WITNESS_METRICS)]
+    title = "Witnesses, all models scored alike"
+    words = (
+        "Compare models by their own scores, or all by the first choice. By attention, the ties of a one-hot attention "
+        "count against it."
+    )
+    inner = table(heads, rows, title, wide=False)
+    return f'<details><summary>{title}</summary>{inner}<p class="note">{words}</p></details>'
 
 
 def _groups(found: list[Evaluation], models: list[ReportModel]) -> str:

@@ -10,7 +10,7 @@ from miv.evaluation import Evaluation, write_curves
 from miv.evaluation import evaluate as measure
 from miv.evaluation.roc_curves import CURVE_FILES
 from miv.explain import METHODS
-from miv.inference.prediction import explain, predict
+from miv.inference.prediction import explain, predict, with_contributions
 from miv.io.cache_folder import feature_folder
 from miv.io.whole_files import refuse_existing, refuse_existing_in
 from miv.models.verifier import Verifier
@@ -59,6 +59,8 @@ def evaluate(
         verifier.backbone, chosen, feature_folder(None if cache is None else Path(cache)), progress
     )
     answers = predict(verifier, chosen, features, progress)
+    if chosen.witness is not None:
+        answers = with_contributions(verifier, chosen, answers, features, progress)
     score = None if witnesses is None else explain(verifier, chosen, witnesses, features=features, progress=progress)
     if predictions is not None:
         answers.save(Path(predictions))
