@@ -25,9 +25,9 @@ def contributions(scorer: PooledScorer, query: Tensor, bags: Bags) -> Tensor | N
     .. math:: c_n = \sum_j a_{nj} \frac{\partial z}{\partial a_{nj}}
 
     If the bag vector is a sum weighted by attention, as in CAP and gated attention, the logit is linear in the
-    attention, and the contributions add up to the part of the logit that depends on the bag. Behind a norm of the sum
-    they are a first-order estimate. Unlike attention, a contribution also knows whether what is looked at speaks for a
-    yes or a no.
+    attention, and the contributions add up to the part of the logit that depends on the bag. Behind a norm of the sum,
+    and with a similarity that also weighs distances, they are a first-order estimate. Unlike attention, a contribution
+    also knows whether what is looked at speaks for a yes or a no.
 
     Returns:
         ``None`` if the logit is not a smooth function of the attention: without attention, and for the poolings that
