@@ -113,22 +113,26 @@ def test_a_worker_that_is_stopped_says_so_with_its_exit_code(
 def test_ctrl_c_tells_the_cells_to_save_and_stop(
     places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved = tmp_path / "saved"
+    ready, saving, again, saved = (tmp_path / name for name in ("ready.txt", "saving", "again", "saved"))
     code = (
-        "import signal, sys, time\n"
-        f"def stop(*_): open({str(saved)!r}, 'w').close(); sys.exit(130)\n"
+        "import pathlib, signal, sys, time\n"
+        "def stop(*_):\n"
+        f"    pathlib.Path({str(saving)!r}).touch()\n"
+        f"    while not pathlib.Path({str(again)!r}).exists(): time.sleep(0.01)\n"
+        f"    pathlib.Path({str(saved)!r}).touch()\n"
+        "    sys.exit(130)\n"
         "signal.signal(signal.SIGINT, stop)\n"
-        f"open({str(tmp_path / 'ready.txt')!r}, 'w').close()\n"
+        f"pathlib.Path({str(ready)!r}).touch()\n"
         "time.sleep(60)"
     )
     pretend(job_of(), places, tmp_path, monkeypatch, baseline=code)
 
     def stop_when_ready() -> None:
-        while not (tmp_path / "ready.txt").exists():
-            time.sleep(0.01)
-        for _ in range(2):  # as `timeout` sends it
+        for reached in (ready, saving):  # twice, as `timeout` sends it: the second while the cell saves
+            while not reached.exists():
+                time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.05)
+        again.touch()
 
     thread = threading.Thread(target=stop_when_ready)
     thread.start()
