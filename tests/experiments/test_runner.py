@@ -181,7 +181,7 @@ def test_a_cell_that_would_only_wait_for_a_shared_stage_comes_after_others(
     shutil.rmtree(places.results)
     said.clear()
     assert run_jobs(jobs[:2], places, 2, said.append) == []
-    shares = "It shares a contrast stage with a running cell, and waits until that is there."
+    shares = "It shares a contrast stage with a running cell, and waits for it."
     assert [line.endswith(shares) for line in said if line.startswith("Started")] == [False, True]
 
 
