@@ -131,7 +131,7 @@ def test_impossible_sizes_are_explained(tmp_path: Path, pictures: Path, size: st
 def test_control_c_half_way_leaves_the_older_set(tmp_path: Path, pictures: Path) -> None:
     out = tmp_path / "out"
     before = older_set(out, pictures)
-    endless = ["--exemplars", "100000000", "--bag-mean", "3", "--bag-max", "5", "--overwrite"]
+    endless = ["--exemplars", "20000000", "--bag-mean", "3", "--bag-max", "5", "--overwrite"]
     command = [*MIV, "data", "from-folder", str(pictures), "--out", str(out), *endless]
     process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

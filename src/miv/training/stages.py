@@ -22,7 +22,6 @@ from miv.training.run_folder import RunFolder
 from miv.training.stage_module import SplitFeatures, StageData, StageModule
 from miv.training.stage_state import CLEAR_AUROC, EpochMetrics, StageState
 
-_LIGHTNING = ("state_dict", "optimizer_states", "lr_schedulers", "loops", "epoch", "global_step")  # in a checkpoint
 CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
 
 
@@ -201,9 +200,6 @@ def read_state(path: Path, criterion: str, *, keeps_last: bool = False) -> Stage
         document: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         state.restore(document["stage"])
         state.best_value  # noqa: B018 - a KeyError for metrics of another kind
-        missing = [name for name in _LIGHTNING if name not in document]
-        if missing:
-            raise KeyError(missing[0])
     except Exception as error:  # torch raises many types on damaged files
         raise _damaged(path, error) from error
     return state

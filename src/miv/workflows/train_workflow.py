@@ -88,6 +88,8 @@ def train(
 
     from_file, where = _as_settings(config)
     is_complete = from_file.keys() == {one.name for one in fields(TrainingConfig)}
+    if "pooling" in settings and from_file.get("pooling", settings["pooling"]) != settings["pooling"]:
+        from_file.pop("pooling_options", None)  # they belong to the pooling of the file
     given = from_file | settings
     if isinstance(config, TrainingConfig):
         if preset != AUTO:
