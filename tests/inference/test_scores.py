@@ -49,7 +49,7 @@ def test_a_score_is_the_probability_of_a_bag_of_one(pooling: str) -> None:
     assert found[2].scores == pytest.approx(expected[6:], abs=1e-5)  # one exemplar, before the others were asked for
     assert found.scores == pytest.approx(expected, abs=1e-5)
     assert found[0].scores == pytest.approx(expected[:5], abs=1e-5)
-    assert found[1].document()["scores"] == pytest.approx([found[1].probability])
+    assert found[1].document()["scores"] == pytest.approx([found[1].probability], abs=1e-5)
 
 
 def test_shares_sum_to_one_in_every_bag_and_scores_do_not() -> None:

@@ -33,7 +33,12 @@ def plain(**auroc: tuple[float | None, float | None]) -> Reference:
 def run(tmp_path: Path) -> RunFolder:
     run = RunFolder(tmp_path / "my run")
     run.path.mkdir()
-    about = {"format": "miv-run", "done": True, "seed": 0, "data": {"name": "my data", "options": {}}}
+    about = {
+        "format": "miv-run",
+        "done": True,
+        "seed": 0,
+        "data": {"name": "my data", "options": {}, "fingerprints": {}},
+    }
     write_json(run.about, about)
     write_json(run.config, TrainingConfig(backbone="compact_cnn").document())
     return run

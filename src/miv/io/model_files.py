@@ -77,7 +77,8 @@ def _added_later(weights: dict[str, Tensor], outline: nn.Module) -> dict[str, Te
     names = [
         f"{name}.{added}" for name, module in outline.named_modules() for added in getattr(module, "added_later", ())
     ]
-    expected, dtype = outline.state_dict(), next((one.dtype for one in weights.values()), None)
+    expected = outline.state_dict()
+    dtype = next((one.dtype for one in weights.values() if one.is_floating_point()), torch.float32)
     return {name: torch.zeros(expected[name].shape, dtype=dtype) for name in names if name not in weights}
 
 

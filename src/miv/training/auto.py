@@ -71,7 +71,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     elif kind == "features":
         settings["align_epochs"] = 12
         words = "vectors unchanged"
-        if "backbone_options" not in given and gains_by_standardising(train):
+        if not is_trained and "backbone_options" not in given and gains_by_standardising(train):
             settings["backbone_options"] = {"standardise": True}
             words = "vectors, standardised because the nearest target then tells the train bags apart better"
     elif kind == "text":
@@ -86,7 +86,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     else:
         settings |= _contrast(train)
         words = f"images with a small network and a fixed descriptor (hog_cnn), {_told(train, settings | given)}"
-    if _wants_no_norm(train, given):
+    if not is_trained and _wants_no_norm(train, given):
         settings["pooling_options"] = {"norm": "none"}
     if given.get("start") == "paper":
         settings["align_epochs"] = 0  # the paper's norm has no map
@@ -103,7 +103,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
 def _wants_no_norm(train: ExemplarSet, given: dict[str, Any]) -> bool:
     has_few = train.pool.kind == "features" and train.pool.values.shape[1] < FEW_CHANNELS
     is_cap = issubclass(POOLINGS[given.get("pooling", TrainingConfig.pooling)].make, CrossAttentionPooling)
-    return has_few and is_cap and given.get("start") != "paper" and "norm" not in given.get("pooling_options", {})
+    return has_few and is_cap and given.get("start") != "paper" and not given.get("pooling_options")
 
 
 def _by_size(exemplars: int) -> dict[str, Any]:

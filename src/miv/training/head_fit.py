@@ -18,7 +18,9 @@ from miv.training.pilot import kept_together
 
 STRENGTHS = (4.0, 1.3)  # of the pull to the start, per input; more would leave nothing to fit, less memorises
 FOLDS = 5
-MOST_EXEMPLARS = 20_000  # for the fit: the inputs are in memory
+_MOST_EXEMPLARS = 20_000  # for the fit
+_MOST_NUMBERS = 1 << 25  # of inputs in memory: 128 MB
+_FEWEST_EXEMPLARS = 2_000  # however many channels there are
 _MOST_FOR_CHOOSING = 4_000  # exemplars: more would not help to choose between two strengths
 _TOGETHER = 512  # exemplars
 _STEPS = 100
@@ -37,7 +39,7 @@ class _Inputs:
     """
 
     offset: Floats
-    scaled: Floats
+    scaled: NDArray[np.float32]
     label: NDArray[np.int8]
     weight: Floats
 
@@ -61,8 +63,8 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
 
     The problem is convex, so nothing depends on rates or epochs. Cross-validation over the queries of train (over
     their classes, if known) chooses :math:`k`. The start is kept (``None``) unless the regression lowers the
-    cross-entropy of held-out bags by more than a standard error. Attention, and so the ranking of the witnesses, does
-    not change, except with the ``baseline``, which attends by its similarity.
+    cross-entropy of held-out bags; the weaker pull must do so by a standard error. Attention, and so the ranking of
+    the witnesses, does not change, except with the ``baseline``, which attends by its similarity.
 
     Args:
         verifier: changed in place.
@@ -74,14 +76,18 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
     if not isinstance(similarity, ScaledProduct) or not similarity.weight.requires_grad:
         return None
     random = np.random.default_rng([seed, 17])
-    chosen = np.sort(random.permutation(len(train))[:MOST_EXEMPLARS])
+    most = min(_MOST_EXEMPLARS, max(_FEWEST_EXEMPLARS, _MOST_NUMBERS // (2 * similarity.channels)))
+    chosen = np.sort(random.permutation(len(train))[:most])
     if len(chosen) < len(train):
         train = train.subset(chosen)
-    raw, offset = _products_and_distances(verifier, train, features)
-    mean, spread = raw.mean(axis=0), raw.std(axis=0)
-    spread = np.maximum(spread, max(_SMALLEST_SPREAD * float(np.median(spread)), float(np.finfo(np.float32).tiny)))
+    values, offset = _inputs_and_logits(verifier, train, features)
+    mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
+    varying = spread[spread > 0]
+    spread = np.maximum(spread, _SMALLEST_SPREAD * float(np.median(varying)) if len(varying) else 1.0)
+    values -= mean.astype(np.float32)
+    values /= spread.astype(np.float32)
     weight = np.ones(len(train)) if train.weight is None else train.weight / train.weight.mean()
-    inputs = _Inputs(offset, (raw - mean) / spread, train.label, weight)
+    inputs = _Inputs(offset, values, train.label, weight)
     strength = _choose(inputs, kept_together(train), random)
     if strength is None:
         return None
@@ -89,31 +95,34 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
     change = solution / spread
     before = {name: tensor.clone() for name, tensor in similarity.state_dict().items()}
     _apply(similarity, change, -float(change @ mean))
-    _, logit = _products_and_distances(
-        verifier, train, features
-    )  # the baseline attends by its similarity: measure again
+    # The baseline attends by its similarity, so its bag vectors may be others now: measure again.
+    _, logit = _inputs_and_logits(verifier, train, features, only_logits=True)
     nothing = np.zeros_like(solution)
-    if _Inputs(logit, inputs.scaled, train.label, weight).losses(nothing).mean() >= inputs.losses(nothing).mean():
+    now = _Inputs(logit, values, train.label, weight).losses(nothing).mean()
+    if not now < inputs.losses(nothing).mean():
         similarity.load_state_dict(before)
         return None
     return strength
 
 
-def _products_and_distances(
-    verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32]
-) -> tuple[Floats, Floats]:
+def _inputs_and_logits(
+    verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32], *, only_logits: bool = False
+) -> tuple[NDArray[np.float32], Floats]:
     """``(E, 2 C)`` products and distances of query and bag vector, and ``(E,)`` logits."""
-    pooling = verifier.pooling
+    pooling, count = verifier.pooling, len(exemplars)
     lookup = embedded(features, verifier.dtype)
-    rows, logits = [], []
+    rows = np.zeros((0 if only_logits else count, 2 * pooling.channels), np.float32)
+    logits = np.zeros(count)
     with evaluating(verifier), torch.no_grad():
-        for first in range(0, len(exemplars), _TOGETHER):
-            chosen = np.arange(first, min(first + _TOGETHER, len(exemplars)))
-            pooled = pooling(*make_batch(exemplars, chosen, lookup).to(verifier.device).queries_and_bags())
+        for first in range(0, count, _TOGETHER):
+            part = slice(first, min(first + _TOGETHER, count))
+            batch = make_batch(exemplars, np.arange(part.start, part.stop), lookup).to(verifier.device)
+            pooled = pooling(*batch.queries_and_bags())
             query, bag = pooled.query_vector, pooled.bag_vector
-            rows.append(torch.cat([query * bag, (query - bag).abs()], dim=1).double().cpu().numpy())
-            logits.append(pooling.similarity(query, bag).double().cpu().numpy())
-    return np.concatenate(rows), np.concatenate(logits)
+            if not only_logits:
+                rows[part] = torch.cat([query * bag, (query - bag).abs()], dim=1).float().cpu().numpy()
+            logits[part] = pooling.similarity(query, bag).double().cpu().numpy()
+    return rows, logits
 
 
 def _choose(inputs: _Inputs, together: NDArray[np.generic], random: np.random.Generator) -> float | None:
@@ -135,7 +144,7 @@ def _choose(inputs: _Inputs, together: NDArray[np.generic], random: np.random.Ge
         parts = [inputs.take(rows).losses(found) for rows, found in zip(held_out, solutions, strict=True)]
         gain = losses - np.concatenate(parts)  # (E,)
         # The strongest pull changes so little that any gain will do; a weaker one may memorise.
-        if gain.mean() > (0 if best is None and strength == STRENGTHS[0] else gain.std() / np.sqrt(len(gain))):
+        if gain.mean() > (0 if strength == STRENGTHS[0] else gain.std() / np.sqrt(len(gain))):
             best, losses = strength, np.concatenate(parts)
     return best
 
@@ -157,9 +166,15 @@ def _solve(inputs: _Inputs, strength: float) -> Floats:
 
 
 def _apply(similarity: ScaledProduct, change: Floats, intercept: float) -> None:
+    """Add the change to the weights, and keep their mean size 1, so that one rate suits them and the scale."""
     channels = similarity.channels
     with torch.no_grad():
         per_weight = torch.from_numpy(change).to(similarity.weight) * (channels / similarity.scale)
         similarity.weight.add_(per_weight[:channels])
         similarity.distance.sub_(per_weight[channels:])
         similarity.intercept.add_(intercept)
+        size = similarity.weight.abs().mean()
+        if size > 1:
+            similarity.scale.mul_(size)
+            similarity.weight.div_(size)
+            similarity.distance.div_(size)

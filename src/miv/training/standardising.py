@@ -24,17 +24,14 @@ def gains_by_standardising(train: ExemplarSet) -> bool:
     if train.label.min() == train.label.max():
         return False
     chosen = np.random.default_rng(0).permutation(len(train))[:_MOST_EXEMPLARS]
-    some = train.subset(np.sort(chosen))
-    used = some.used
-    values: NDArray[np.float32] = np.zeros((len(some.pool), some.pool.values.shape[-1]), np.float32)
-    values[used] = some.pool.values[used]
+    some = train.subset(np.sort(chosen)).compact()  # the pool may be far larger than memory
+    values = np.asarray(some.pool.values, np.float32)
     backbone = Features(values.shape[1], standardise=True)
-    backbone.fit(values[used])
-    standardised, centred = values.copy(), values.copy()
-    standardised[used] = backbone(backbone.prepare(values[used])).numpy()
-    unit = unit_rows(values, used)
-    centred[used] = unit - unit.mean(axis=0)
-    rivals = [values] if unlike_scales(values[used]) > UNLIKE_SCALES else [values, centred]
+    backbone.fit(values)
+    standardised = backbone(backbone.prepare(values)).numpy()
+    unit = unit_rows(values, np.arange(len(values)))
+    centred = unit - unit.mean(axis=0)
+    rivals = [values] if unlike_scales(values) > UNLIKE_SCALES else [values, centred]
     now = cosines(some, standardised).nearest
     return all(_is_clearly_better(some.label, now, cosines(some, rival).nearest) for rival in rivals)
 
