@@ -66,7 +66,7 @@ def make_specimens(folder: Path) -> None:
 def _make_run(out: Path, stopped: Path) -> None:
     """Write a finished run, and one that stopped after its first epoch."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-        miv.train(tiny_sets(), out=out, config=SETTINGS, preset="qmnist", cache=out.parents[1] / "cache", verbose=False)
+        miv.train(tiny_sets(), out=out, config=SETTINGS, cache=out.parents[1] / "cache", verbose=False)
     end_epoch = Keeper.on_train_epoch_end
 
     def stop_after_epoch(*arguments: Any) -> None:
