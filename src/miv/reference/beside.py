@@ -50,6 +50,7 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Reference, run: RunFold
     split, own, theirs = below[0]
     command = _plain_command(plain.best, run)
     nearest = plain.splits[split]["nearest"].auroc
+    other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
     if plain.best in ("nearest", *DESCRIPTORS):
         remedy = f"`{command}` makes a verifier of that plain answer. "
     elif nearest is not None and nearest > own:
@@ -59,7 +60,7 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Reference, run: RunFold
     return (
         f"The verifier is below the plain reference: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
         f"`{plain.best}`, the best plain method on {CHOSEN_ON}.\n"
-        f"What to do: {remedy}More exemplars or another backbone (--backbone) may lift both.\n"
+        f"What to do: {remedy}More exemplars or {other} may lift both.\n"
     )
 
 

@@ -18,10 +18,12 @@ class EpochProgress(Callback):
         stage: name of the stage.
         epochs_before: number of epochs in earlier stages; epochs are counted over the whole run.
         best_before: criterion of the best epoch of earlier stages.
+        measured_on: the exemplars behind the metrics, in words.
     """
 
-    def __init__(self, stage: str, epochs_before: int, best_before: float) -> None:
+    def __init__(self, stage: str, epochs_before: int, best_before: float, measured_on: str = "validation") -> None:
         self.stage = stage
+        self._measured_on = measured_on
         self._epochs_before = epochs_before
         self._best_before = best_before
         self._console = Console(stderr=True, highlight=False)
@@ -44,7 +46,7 @@ class EpochProgress(Callback):
         state = module.state
         if state.start is not None and not state.epoch and not state.step and trainer.is_global_zero:
             is_best = self.stage not in BY_NEAREST and state.start[state.criterion] > self._best_before
-            self._say(f"{self.stage:<6} start      {_figures(state.start, self.stage)}{' *' if is_best else ''}")
+            self._say(f"{self.stage:<6} start      {self._figures(state.start)}{' *' if is_best else ''}")
 
     def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Move the bar."""
@@ -60,7 +62,14 @@ class EpochProgress(Callback):
         is_best = is_verifier and state.best == state.epoch - 1 and row[state.criterion] > self._best_before
         self._say(
             f"{self.stage:<6} epoch {self._epochs_before + state.epoch:>3}  loss {row['train_loss']:.4f}  "
-            f"{_figures(row, self.stage)}  {seconds:5.1f} s{' *' if is_best else ''}"
+            f"{self._figures(row)}  {seconds:5.1f} s{' *' if is_best else ''}"
+        )
+
+    def _figures(self, row: EpochMetrics) -> str:
+        of = "nearest loss" if self.stage in BY_NEAREST else "loss"
+        return (
+            f"{self._measured_on} {of} {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
+            f"AUROC {row['validation_auroc']:.4f}"
         )
 
     def _say(self, line: str) -> None:
@@ -77,11 +86,3 @@ class EpochProgress(Callback):
 
 
 BY_NEAREST = ("contrast", "align")  # stages without a head yet, which predict by the nearest target
-
-
-def _figures(row: EpochMetrics, stage: str) -> str:
-    of = "nearest loss" if stage in BY_NEAREST else "loss"
-    return (
-        f"validation {of} {row['validation_loss']:.4f}  accuracy {row['validation_accuracy']:.4f}  "
-        f"AUROC {row['validation_auroc']:.4f}"
-    )

@@ -34,7 +34,7 @@ from miv.training.keeper import BEST, LAST
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.pilot import ENOUGH, can_divide, halves
 from miv.training.run_folder import RunFolder
-from miv.training.run_lock import locked
+from miv.training.run_lock import locked, refuse_if_locked
 from miv.training.similar_start import fit_start
 from miv.training.stage_module import SplitFeatures
 from miv.training.stage_state import START, StageState
@@ -118,6 +118,7 @@ def _train(
     started = None if start is None else start.document()
     run = RunFolder(out)
     if is_first_process():
+        refuse_if_locked(run.path)
         run.check(config, sets, data, started, resume=resume)
     verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
     if start is None and isinstance(verifier.backbone, Features) and verifier.backbone.standardise:

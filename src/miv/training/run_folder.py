@@ -31,6 +31,7 @@ from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"
 LOCK_NAME = ".lock"
+_PILOT = "pilot"
 _DAMAGED = "The run is damaged. Train again with another --out."
 # The shapes of run.json and, for each split, of evaluation.json; a field with "?" may be missing.
 _ABOUT = {
@@ -85,9 +86,14 @@ class RunFolder:
         return self.path / "checkpoints" / stage
 
     @property
+    def is_pilot(self) -> bool:
+        """Whether this is the folder of a trial on halves of train."""
+        return self.path.name == _PILOT
+
+    @property
     def pilot(self) -> "RunFolder":
         """Folder where a trial on halves of train saves its state."""
-        return RunFolder(self.path / "checkpoints" / "pilot")
+        return RunFolder(self.path / "checkpoints" / _PILOT)
 
     def predictions(self, split: str) -> Path:
         return self.path / "predictions" / f"{split}.parquet"

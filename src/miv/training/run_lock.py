@@ -42,3 +42,10 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         mine.discard(path)
         lock.release()
+
+
+def refuse_if_locked(folder: Path) -> None:
+    """Raise an error if another process trains in a folder; a folder without a lock file stays as it is."""
+    if (folder / LOCK_NAME).exists():
+        with locked(folder):
+            pass

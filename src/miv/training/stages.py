@@ -106,7 +106,7 @@ def _go_on(
     module.state.criterion = stage.criterion(config)
     epochs_before = sum(state.epoch for state in before.values())
     best_before = max((state.best_value for name, state in before.items() if name not in BY_NEAREST), default=-1.0)
-    lines = EpochProgress(stage.name, epochs_before, best_before)
+    lines = EpochProgress(stage.name, epochs_before, best_before, "held out" if run.is_pilot else "validation")
     logger = TensorBoardLogger(run.path, name="tensorboard", version=stage.name)
 
     def record(state: StageState) -> None:

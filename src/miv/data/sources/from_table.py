@@ -85,7 +85,7 @@ class FromTable:
         if empty:
             raise MIVError(
                 f"{self.table}: without a column {self.columns.split!r}, the exemplars cannot be split by "
-                f"{self.split_by}: {', '.join(empty)} would be empty, because too many exemplars share the same value. "
+                f"{self.split_by}: {', '.join(empty)} would be empty, because shared values link nearly all exemplars. "
                 "Add that column, split by something else (--split-by query or group), or disable splits "
                 "(--validation 0 --test 0)."
             )
