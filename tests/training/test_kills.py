@@ -171,13 +171,15 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
             run_tiny("features", tmp_path / "run", **SHORT)
 
 
-@pytest.mark.parametrize("odd", ["history", "criterion", "step", "optimiser", "group", "weights"])
+@pytest.mark.parametrize("odd", ["history", "columns", "criterion", "step", "optimiser", "group", "weights"])
 def test_odd_values_in_a_checkpoint_are_an_error(tmp_path: Path, odd: str) -> None:
     start_tiny("features", tmp_path / "run", "after checkpoint 2", max_epochs=3).join()
     last = tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt"
     document = torch.load(last, weights_only=True)
     if odd == "history":
         document["stage"]["history"] = 7
+    elif odd == "columns":
+        document["stage"]["history"].append({**document["stage"]["history"][0], "another": 1.0})
     elif odd == "criterion":
         document["stage"]["history"][0] = {"validation_accuracy": "high"}
     elif odd == "step":
