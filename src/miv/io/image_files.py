@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from miv.errors import MIVError
+from miv.io.png_files import check_pixels
 
 MAX_PIXELS = 50_000_000
 """Maximum number of pixels of an image (7,000 × 7,000), checked in the header."""
@@ -50,6 +51,8 @@ def read_image(
         MIVError: if the file is missing, truncated, not an image, or above ``MAX_PIXELS``.
     """
     with _opened(Path(path)) as image:
+        if image.format == "PNG":
+            check_pixels(Path(path))
         return image_pixels(image, size=size, colour=colour, fit=fit)
 
 
