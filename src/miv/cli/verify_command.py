@@ -142,9 +142,9 @@ def _hint_to_calibrate(verifier: "Verifier", which: str) -> None:
     from miv.decisions.witness_rules import StatedRule
 
     rule = verifier.operating_point.witness_rule
-    if verifier.operating_point.is_default and isinstance(rule, StatedRule):
+    if isinstance(rule, StatedRule):
         typer.echo(
-            f"{which} no instance has {rule.factor:g} times an even share, the rule for a witness until the "
-            "verifier is calibrated. `miv calibrate` chooses a rule on data with known witnesses.",
+            f"{which} no instance has {rule.factor:g} times an even share, the rule for a witness until one is "
+            "calibrated on data with known witnesses (`miv calibrate`). The scores still rank the instances.",
             err=True,
         )

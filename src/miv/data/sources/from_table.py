@@ -90,7 +90,9 @@ class FromTable:
                 "(--validation 0 --test 0)."
             )
         sizes = ", ".join(f"{len(chosen)} {split}" for split, chosen in numbers.items())
-        logger.warning("%s has no column %r; split by %s: %s.", self.table, self.columns.split, self.split_by, sizes)
+        by_class = self.split_by == "query" and rows.query_ids is None and exemplars.pool.classes is not None
+        by = "class of the query" if by_class else self.split_by
+        logger.warning("%s has no column %r; split by %s: %s.", self.table, self.columns.split, by, sizes)
         self._warn_of_shares(numbers, len(exemplars))
         used = [np.unique(exemplars.subset(chosen).used) for chosen in numbers.values()]
         shared = sum(map(len, used)) - len(exemplars.used)
