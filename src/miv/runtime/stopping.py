@@ -1,6 +1,8 @@
 """Ctrl-C and SIGTERM: the exit codes they lead to, and an exception for SIGTERM."""
 
+import math
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -8,6 +10,7 @@ from types import FrameType
 from miv.errors import StoppedByUser
 
 CTRL_C, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM  # exit codes, as a shell reports them
+REPEAT_SECONDS = 5.0  # a SIGTERM so soon after another is the same request: `timeout` sends two
 
 
 class Terminated(SystemExit):
@@ -19,11 +22,17 @@ class Terminated(SystemExit):
 
 @contextmanager
 def raising_on_terminate() -> Iterator[None]:
-    """Raise ``Terminated`` on the first SIGTERM in this block, and ignore others while the block cleans up."""
+    """Raise ``Terminated`` on SIGTERM in this block, and ignore repeats for a few seconds while the block cleans up.
+
+    A later one raises again, because Python drops an exception that is raised while it frees an object.
+    """
+    raised = -math.inf
 
     def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice
-        raise Terminated
+        nonlocal raised
+        if time.monotonic() - raised >= REPEAT_SECONDS:
+            raised = time.monotonic()
+            raise Terminated
 
     try:
         before = signal.signal(signal.SIGTERM, stop)
