@@ -14,6 +14,7 @@ from lightning.pytorch import Trainer
 from miv.errors import MIVError
 from miv.training import keeper
 from miv.training.run import StoppedByUser
+from miv.training.stage_module import StageModule
 from tests.training.tiny import KILLED, assert_same_run, run_tiny, start_tiny
 
 SHORT = {"max_epochs": 3, "patience": 3}
@@ -171,7 +172,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
             run_tiny("features", tmp_path / "run", **SHORT)
 
 
-@pytest.mark.parametrize("odd", ["history", "columns", "criterion", "step", "optimiser", "group", "weights"])
+@pytest.mark.parametrize("odd", ["history", "columns", "criterion", "step", "optimiser", "shape", "group", "weights"])
 def test_odd_values_in_a_checkpoint_are_an_error(tmp_path: Path, odd: str) -> None:
     start_tiny("features", tmp_path / "run", "after checkpoint 2", max_epochs=3).join()
     last = tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt"
@@ -186,6 +187,9 @@ def test_odd_values_in_a_checkpoint_are_an_error(tmp_path: Path, odd: str) -> No
         document["stage"]["step"] = None
     elif odd == "optimiser":
         document["optimizer_states"][0]["state"][0] = {"odd": 1}
+    elif odd == "shape":
+        state = document["optimizer_states"][0]["state"][0]
+        state["mean_square"] = state["mean_square"][..., :1].clone()
     elif odd == "group":
         document["optimizer_states"][0]["param_groups"] = []
     else:
@@ -193,3 +197,18 @@ def test_odd_values_in_a_checkpoint_are_an_error(tmp_path: Path, odd: str) -> No
     torch.save(document, last)
     with pytest.raises(MIVError, match=r"last.ckpt is damaged \(.*another --out"):
         run_tiny("features", tmp_path / "run", max_epochs=3)
+
+
+@pytest.mark.parametrize("failing", ["training_step", "on_train_batch_start", "configure_optimizers"])
+def test_a_failure_that_is_not_of_the_checkpoint_is_not_blamed_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    start_tiny("features", tmp_path / "run", "after checkpoint 2", max_epochs=3).join()
+
+    def fail(*_: object) -> None:
+        raise torch.OutOfMemoryError if failing == "configure_optimizers" else RuntimeError("a worker died")
+
+    monkeypatch.setattr(StageModule, failing, fail)
+    with pytest.raises(RuntimeError) as failure:
+        run_tiny("features", tmp_path / "run", max_epochs=3)
+    assert not isinstance(failure.value, MIVError)

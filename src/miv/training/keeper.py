@@ -17,6 +17,7 @@ from miv.io.whole_files import whole_file
 from miv.runtime.processes import ProcessShare
 from miv.runtime.stopping import CTRL_C, TERMINATED
 from miv.training.lightning_parts import Checkpoint, Trainer
+from miv.training.optimisers import check_state
 from miv.training.stage_state import StageState
 
 LAST, BEST = "last.ckpt", "best"
@@ -37,13 +38,16 @@ class Keeper(Checkpoint):
         self.epochs = epochs
         self.patience = patience
         self.write_metrics = metrics
-        self.has_stepped = False
+        self.has_restored = False  # from then on, a failure is not one of the checkpoint
         self._interrupts = 0
         self._terminated = False
         self._saved = time.monotonic()
 
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
-        """Save the start if it is a candidate for the best epoch."""
+        """Check what was restored, and save the start if it is a candidate for the best epoch."""
+        for optimiser in trainer.optimizers:
+            check_state(optimiser)  # Lightning restores it unchecked
+        self.has_restored = True
         self._listen_for_terminate()  # Lightning has just registered a handler that ends with code 0, without saving
         if module.measure_start() and trainer.is_global_zero:
             module.verifier.save_pretrained(self.folder / BEST)
@@ -57,10 +61,6 @@ class Keeper(Checkpoint):
             self._save(trainer)
         if interrupted or terminated:
             raise Stopped(SAVED, TERMINATED if terminated else CTRL_C)
-
-    def on_train_batch_end(self, *_: Any) -> None:
-        """Note that weights and optimiser work together: after that, a failure is not one of the checkpoint."""
-        self.has_stepped = True
 
     def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
         """Save; Lightning calls this after the module has measured the epoch, as for every ``Checkpoint``."""

@@ -149,6 +149,24 @@ def set_rates(optimiser: Optimizer, rate: float) -> None:
         group["lr"] = rate * group.get("factor", 1.0)  # older checkpoints have no factor
 
 
+def check_state(optimiser: Optimizer) -> None:
+    """Raise an error if the optimiser could not take a step with the state it has, such as one of a checkpoint."""
+    for group in optimiser.param_groups:
+        example = nn.Parameter(torch.zeros(1))
+        example.grad = torch.zeros(1)
+        small = type(optimiser)([{**group, "params": [example]}], lr=group["lr"])
+        small.step()  # odd settings of the group fail here
+        for place, weight in enumerate(group["params"]):
+            if "start" in group and group["start"][place].shape != weight.shape:
+                raise ValueError("the start of a weight has another shape than the weight")
+            like_weight = {
+                name: weight.shape if value.ndim else value.shape for name, value in small.state[example].items()
+            }
+            state = optimiser.state.get(weight)
+            if state and {name: getattr(value, "shape", None) for name, value in state.items()} != like_weight:
+                raise ValueError("the state of the optimiser does not fit the weights")
+
+
 def learning_rate(config: TrainingConfig, epoch: int, done: float) -> float:
     """The learning rate at a point of a stage.
 

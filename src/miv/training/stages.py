@@ -136,10 +136,10 @@ def _go_on(
             "Resume with the same command and --resume.",
             stopped.exit_code,
         ) from None
-    except MIVError:
+    except (MIVError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # Lightning and optimisers raise many types on odd checkpoints
-        if not resumes or keeper.has_stepped:
+        if not resumes or keeper.has_restored:
             raise
         raise _damaged(last, error) from error
     trainer.strategy.barrier()
