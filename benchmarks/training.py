@@ -37,7 +37,8 @@ from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.run import complete, create_verifier
 from miv.training.sampling import draw_order
-from miv.training.stage_module import SplitFeatures, StageData, StageModule
+from miv.training.stage_data import StageData
+from miv.training.stage_module import SplitFeatures, StageModule
 
 BATCH = 256
 WARM_UP, STEPS = 4, 12

@@ -154,7 +154,8 @@ def check_state(optimiser: Optimizer) -> None:
     for group in optimiser.param_groups:
         example = nn.Parameter(torch.zeros(1))
         example.grad = torch.zeros(1)
-        small = type(optimiser)([{**group, "params": [example]}], lr=group["lr"])
+        make: Callable[..., Optimizer] = type(optimiser)
+        small = make([{**group, "params": [example]}], lr=group["lr"])
         small.step()  # odd settings of the group fail here
         for place, weight in enumerate(group["params"]):
             if "start" in group and group["start"][place].shape != weight.shape:

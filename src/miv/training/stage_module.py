@@ -1,4 +1,4 @@
-"""One training stage as Lightning sees it: a module and its data."""
+"""One training stage as Lightning sees it: a module."""
 
 import time
 from typing import Any
@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader, Dataset
 
-from miv.backbones.embedding import embed, prepared
+from miv.backbones.embedding import embed
 from miv.data import ExemplarSet
-from miv.data.batches import Batch, InstanceLookup, embedded, make_batch
+from miv.data.batches import Batch
 from miv.evaluation import Predictions
 from miv.evaluation.influence import auroc_error
 from miv.evaluation.weighted_auroc import weighted_auroc
@@ -22,9 +21,9 @@ from miv.models.verifier import Verifier
 from miv.runtime.processes import ProcessShare
 from miv.training.augmentation import DRAWS, affine
 from miv.training.config import TrainingConfig
-from miv.training.lightning_parts import LightningDataModule, LightningModule
+from miv.training.lightning_parts import LightningModule
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
-from miv.training.sampling import Batches, BatchSampler, Part, draw_batches
+from miv.training.sampling import Batches, draw_batches
 from miv.training.stage_state import CLEAR_AUROC, EpochMetrics, StageState
 
 SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
@@ -170,34 +169,6 @@ class StageModule(LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.state.restore(checkpoint["stage"])
-
-
-class StageData(LightningDataModule):
-    """The training batches of a stage, with each distinct instance once."""
-
-    def __init__(self, module: StageModule, workers: int) -> None:
-        super().__init__()
-        self.module = module
-        self.workers = workers
-        self.train = module.sets["train"]
-        self.sampler = BatchSampler(module.state, module.draw_batches, module.steps, (module.config.seed, module.stage))
-
-    def train_dataloader(self) -> DataLoader[tuple[Batch, float]]:
-        """Batches are made in the order of the sampler, by this process or by ``workers`` others."""
-        features = self.module.features
-        backbone, values = self.module.verifier.backbone, self.train.pool.values
-        lookup = prepared(backbone, values) if features is None else embedded(features["train"])
-        return DataLoader(_Batches(self.train, lookup), batch_size=None, sampler=self.sampler, num_workers=self.workers)
-
-
-class _Batches(Dataset[tuple[Batch, float]]):
-    def __init__(self, exemplars: ExemplarSet, lookup: InstanceLookup) -> None:
-        self.exemplars = exemplars
-        self.lookup = lookup
-
-    def __getitem__(self, part: Part) -> tuple[Batch, float]:
-        chosen, factor = part
-        return make_batch(self.exemplars, chosen, self.lookup), factor
 
 
 def independent(exemplars: ExemplarSet) -> float:

@@ -19,7 +19,8 @@ from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
 from miv.training.lightning_parts import TensorBoardLogger
 from miv.training.machine import Machine
 from miv.training.run_folder import RunFolder
-from miv.training.stage_module import SplitFeatures, StageData, StageModule
+from miv.training.stage_data import StageData
+from miv.training.stage_module import SplitFeatures, StageModule
 from miv.training.stage_state import CLEAR_AUROC, EpochMetrics, StageState
 
 CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
