@@ -9,6 +9,7 @@ import pytest
 
 from miv import MIVError
 from miv.evaluation import Predictions
+from miv.io.parquet import check_unpacked_size
 from miv.io.table_records import read_records
 
 ROWS = 1000
@@ -55,6 +56,36 @@ def test_texts_that_repeat_the_start_of_the_text_before(tmp_path: Path, monkeypa
     monkeypatch.setattr("miv.io.parquet._LARGEST_RATIO", 10)
     with pytest.raises(MIVError, match=r"unpacks to 1\d\d,\d{3} or more"):  # refused after a few rows
         next(read_records(path, ["text"]))
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_delta_texts_are_checked_many_rows_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    path = tmp_path / "table.parquet"
+    texts = [f"text {number}" for number in range(3200)]
+    pq.write_table(pa.table({"text": texts}), path, use_dictionary=False, column_encoding={"text": encoding})
+    batches = []
+    monkeypatch.setattr("miv.io.parquet._unpacked", lambda array: batches.append(len(array)) or 0)
+    check_unpacked_size(path)
+    assert sum(batches) == 3200
+    assert len(batches) <= 200
+
+
+def test_many_rows_of_one_value_of_fixed_length(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    values = pa.array([0] * ROWS, pa.int32())
+    column = pa.DictionaryArray.from_arrays(values, pa.array([b"x" * 500_000], pa.binary(500_000)))
+    write(path, value=column)
+    assert path.stat().st_size < 500
+    with pytest.raises(MIVError, match=r"unpacks to 500,000,000 or more"):
+        check_unpacked_size(path)
+
+
+def test_ordinary_values_of_fixed_length_are_read(tmp_path: Path) -> None:
+    columns = {"pair": pa.array([{"a": b"abcd", "b": 1}] * 9, pa.struct([("a", pa.binary(4)), ("b", pa.int8())]))}
+    path = write(tmp_path / "table.parquet", **columns, text=pa.array(["t"] * 9))
+    check_unpacked_size(path)
 
 
 def test_predictions(tmp_path: Path) -> None:

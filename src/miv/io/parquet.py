@@ -21,7 +21,7 @@ with needs_extra("train", "Reading and writing Parquet files", "pyarrow"):
 __all__ = ["check_unpacked_size", "pa", "pq"]
 
 _FREE_BYTES = 256 << 20  # a file may always unpack to this many bytes,
-_FEW_ROWS = 16  # read at a time where texts are written out
+_FEW_ROWS, _MANY_ROWS = 16, 1024  # read at a time if lists of texts are written out, and otherwise
 _LARGEST_RATIO = 1000  # or to this many times its size
 
 
@@ -39,20 +39,23 @@ def check_unpacked_size(path: Path, content: bytes | None = None) -> None:
     most = max(_FREE_BYTES, _LARGEST_RATIO * file_bytes)
     with path.open("rb") if content is None else BytesIO(content) as file:
         chunks = column_chunks(file)
-    _check(path, sum(max(chunk.unpacked_bytes, 4 * chunk.values) for chunk in chunks), most, file_bytes)
+    _check(path, sum(max(chunk.unpacked_bytes, chunk.value_bytes * chunk.values) for chunk in chunks), most, file_bytes)
     total = 0
-    for unpacked in _text_bytes(lambda: path if content is None else pa.BufferReader(content), chunks):
+    for unpacked in _text_bytes(lambda: path if content is None else pa.BufferReader(content), chunks, most):
         total += unpacked
         _check(path, total, most, file_bytes)
 
 
-def _text_bytes(source: Callable[[], Any], chunks: list[ColumnChunk]) -> Iterator[int]:
+def _text_bytes(source: Callable[[], Any], chunks: list[ColumnChunk], most: int) -> Iterator[int]:
     """Unpacked bytes of the columns of texts, a few rows at a time."""
     texts = [chunk for chunk in chunks if chunk.is_text]
     delta = {".".join(chunk.path) for chunk in texts if chunk.is_delta}
     for name in sorted({".".join(chunk.path) for chunk in texts}):
-        # A delta-encoded text cannot be read as a number, and may be long in a few bytes.
-        numbered, rows = ([], 1) if name in delta else ([name], 1024)
+        numbered, rows = [name], _MANY_ROWS
+        if name in delta:
+            # Its texts cannot be read as numbers, and each may be as long as all that is stored.
+            longest = max(chunk.unpacked_bytes for chunk in texts if ".".join(chunk.path) == name)
+            numbered, rows = [], max(1, min(_MANY_ROWS, most // max(1, longest)))
         with pq.ParquetFile(source(), read_dictionary=numbered) as file, pq.ParquetFile(source()) as plain:
             for group in range(file.num_row_groups):
                 try:

@@ -9,12 +9,13 @@ from typing import Any, BinaryIO
 
 _MAGIC = b"PAR1"
 _DEEPEST = 32
-_BYTE_ARRAY = 6
-# Encodings in which a text may repeat the start of the text before it, and so be long in a few bytes.
-_DELTA = {5, 6, 7}
+_BYTE_ARRAY, _FIXED_LENGTH = 6, 7
+# Encodings of texts that cannot be read as numbers. In the second, a text may repeat the start of the text before it.
+_DELTA = {6, 7}
 # Numbers of fields: of the file, of a group of rows, of a column in it, and of what is known of that column.
-_GROUPS, _COLUMNS, _ABOUT = 4, 1, 3
+_SCHEMA, _GROUPS, _COLUMNS, _ABOUT = 2, 4, 1, 3
 _TYPE, _ENCODINGS, _PATH, _VALUES, _UNPACKED = 1, 2, 3, 5, 6
+_LENGTH, _CHILDREN = 2, 5  # of an element of the schema, which also has a type
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class ColumnChunk:
     is_text: bool
     is_delta: bool
     values: int
+    value_bytes: int  # of each value at least
     unpacked_bytes: int
 
 
@@ -40,18 +42,25 @@ def column_chunks(file: BinaryIO) -> list[ColumnChunk]:
     file.seek(size - 8 - length)
     try:
         whole = _Reader(file.read(length)).structure()
-        columns = [column for group in whole.get(_GROUPS, []) for column in group[_COLUMNS]]
-        return [_chunk(column[_ABOUT]) for column in columns]
+        # pyarrow decodes by the types in the schema; what a group of rows says may differ in a damaged file.
+        elements = [one for one in whole[_SCHEMA][1:] if _TYPE in one and not one.get(_CHILDREN)]
+        return [
+            _chunk(column[_ABOUT], elements[place])
+            for group in whole.get(_GROUPS, [])
+            for place, column in enumerate(group[_COLUMNS])
+        ]
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError(f"its footer is damaged ({type(error).__name__})") from error
 
 
-def _chunk(about: dict[int, Any]) -> ColumnChunk:
+def _chunk(about: dict[int, Any], element: dict[int, Any]) -> ColumnChunk:
     values, unpacked = int(about[_VALUES]), int(about[_UNPACKED])
-    if values < 0 or unpacked < 0:
+    value_bytes = int(element[_LENGTH]) if element[_TYPE] == _FIXED_LENGTH else 4
+    if values < 0 or unpacked < 0 or value_bytes < 0:
         raise ValueError("its footer has negative sizes")
     path = tuple(part.decode() for part in about[_PATH])
-    return ColumnChunk(path, about[_TYPE] == _BYTE_ARRAY, bool(_DELTA & set(about[_ENCODINGS])), values, unpacked)
+    is_delta = bool(_DELTA & set(about[_ENCODINGS]))
+    return ColumnChunk(path, element[_TYPE] == _BYTE_ARRAY, is_delta, values, value_bytes, unpacked)
 
 
 class _Reader:
