@@ -1,5 +1,6 @@
 """Sets in the cache: checked when they are opened, and built again if they are damaged."""
 
+import errno
 import shutil
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from miv.data import ExemplarSet
-from miv.errors import MIVWarning
+from miv.errors import MissingLibrary, MIVWarning
 from miv.runtime.progress import SilentProgress
 from miv.tasks import build_once
 
@@ -42,6 +43,23 @@ def test_a_damaged_set_is_built_again(tmp_path: Path, damage: str) -> None:
         assert digits(tmp_path) == first
     assert array.read_bytes() == whole
     assert (built / "test" / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.EMFILE, "Too many open files"), MissingLibrary("needs pyarrow")])
+def test_sets_that_cannot_be_read_now_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    first = digits(tmp_path)
+    array = next(tmp_path.glob("digits-twin-*")) / "train" / "pool.npy"
+    written = array.stat().st_ino
+
+    def fail(*_: object) -> str:
+        raise failure
+
+    monkeypatch.setattr("miv.data.set_folder.sha256_of", fail)
+    with pytest.warns(MIVWarning, match="cannot be read .*goes on without"):
+        assert digits(tmp_path) == first
+    assert array.stat().st_ino == written
 
 
 def test_sets_in_the_cache_are_not_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """A damaged cache is discarded and made again; one that cannot be written is left out. A run never fails for it."""
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import miv
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MissingLibrary, MIVError, MIVWarning
 from miv.training.run import Machine, train
 from tests.training.tiny import IMAGES, assert_same_run, run_tiny, tiny_sets
 
@@ -37,6 +38,24 @@ def test_a_damaged_contrast_stage_is_made_again(contrast_run: Path, tmp_path: Pa
     assert (kept / "best/model.safetensors").read_bytes() == (
         contrast_run / "checkpoints/contrast/best/model.safetensors"
     ).read_bytes()
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, "Input/output error"), MissingLibrary("needs timm")])
+def test_a_contrast_stage_that_cannot_be_read_now_is_kept(
+    contrast_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    shutil.copytree(contrast_run.parent / "cache", tmp_path / "cache")
+    kept = next(path for path in (tmp_path / "cache" / "contrast").iterdir() if path.is_dir())
+    written = (kept / "last.ckpt").stat().st_ino
+
+    def fail(*_: object) -> str:
+        raise failure
+
+    monkeypatch.setattr("miv.training.contrast_cache.sha256_of", fail)
+    with pytest.warns(MIVWarning, match="contrast.*cannot be read .*goes on without"):
+        run_tiny("image", tmp_path / "run", **CONTRAST)
+    assert_same_run(contrast_run, tmp_path / "run")
+    assert (kept / "last.ckpt").stat().st_ino == written
 
 
 def test_an_unwritable_cache_warns_and_is_left_out(contrast_run: Path, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def _read(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
     try:
         return _intact(path, shape)
     except (OSError, ValueError, EOFError, SyntaxError) as error:
-        discard(path, str(error) or type(error).__name__, "Its features are computed again.")
+        discard(path, error, "Its features are computed again.")
         return None
 
 

@@ -4,6 +4,7 @@ So nothing in it may stop a run: what is damaged is discarded and made again, an
 left out. Both print a warning.
 """
 
+import errno
 import os
 import shutil
 import warnings
@@ -13,8 +14,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from miv.errors import MIVError, MIVWarning
+from miv.errors import MissingLibrary, MIVError, MIVWarning
 from miv.runtime.progress import Progress
+
+_DAMAGE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}  # a file is missing, or is something else
 
 
 def cache_folder() -> Path:
@@ -48,14 +51,35 @@ def going_on_without(folder: Path) -> Iterator[None]:
         )
 
 
-def discard(path: Path, reason: str, what_now: str) -> None:
-    """Remove a damaged file or folder of the cache, with a warning."""
+def discard(path: Path, error: Exception, what_now: str) -> None:
+    """Remove a damaged file or folder of the cache, with a warning.
+
+    If ``error`` says that it cannot be read now, it may be whole: it is kept, with another warning.
+    """
+    reason = str(error) or type(error).__name__
+    if _is_passing(error):
+        warnings.warn(
+            MIVWarning(f"{path} in the cache cannot be read ({reason}), so this run goes on without it."), stacklevel=3
+        )
+        return
     warnings.warn(MIVWarning(f"{path} in the cache is damaged ({reason}). {what_now}"), stacklevel=3)
     with going_on_without(path.parent):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def _is_passing(error: BaseException | None) -> bool:
+    """Whether the system or a missing library is the cause, such as too many open files, and not the content."""
+    while error is not None:
+        if isinstance(error, ImportError | MissingLibrary):
+            return True
+        # pyarrow and zlib raise OSErrors without a number for damaged content.
+        if isinstance(error, OSError) and error.errno is not None and error.errno not in _DAMAGE:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextmanager

@@ -32,6 +32,8 @@ def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Pr
         sets = _open(path, damaged="The sets are built again.")  # another process may have built them
         if sets is not None:
             return sets
+        if os.path.lexists(path):  # it cannot be read now, and is kept
+            return task.build(progress)
         built = task.build(progress)
         path = built_folder(name, options, folder)  # the task may have just downloaded its raw files
         with going_on_without(folder):
@@ -64,7 +66,7 @@ def _open(path: Path, damaged: str = "") -> dict[str, ExemplarSet] | None:
         return load_splits(path, verify=True)
     except (MIVError, OSError) as error:
         if damaged:
-            discard(path, str(error), damaged)
+            discard(path, error, damaged)
         return None
 
 

@@ -63,10 +63,10 @@ def contrast_once(
 
 
 def _is_whole(kept: Path, config: TrainingConfig) -> bool:
-    """Whether the cache has a finished stage that is as it was written; one that is damaged is discarded."""
-    if not kept.is_dir():
-        return False
+    """Whether the cache has a finished stage that is as it was written; a damaged one is discarded."""
     try:
+        if not kept.is_dir():
+            return False
         # Older versions wrote no hashes.
         if (kept / _HASHES).exists() and read_json_object(kept / _HASHES, "") != _hashes(kept):
             raise MIVError("its files do not match their hashes")
@@ -74,7 +74,7 @@ def _is_whole(kept: Path, config: TrainingConfig) -> bool:
             raise MIVError("its stage is not finished")
         Verifier.from_pretrained(kept / BEST)
     except (MIVError, OSError) as error:
-        discard(kept, str(error), "The contrast stage is computed again.")
+        discard(kept, error, "The contrast stage is computed again.")
         return False
     return True
 
