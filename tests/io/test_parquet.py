@@ -65,8 +65,13 @@ def test_delta_texts_are_checked_many_rows_at_a_time(
     path = tmp_path / "table.parquet"
     texts = [f"text {number}" for number in range(3200)]
     pq.write_table(pa.table({"text": texts}), path, use_dictionary=False, column_encoding={"text": encoding})
-    batches = []
-    monkeypatch.setattr("miv.io.parquet._unpacked", lambda array: batches.append(len(array)) or 0)
+    batches: list[int] = []
+
+    def note(array: Any) -> int:
+        batches.append(len(array))
+        return 0
+
+    monkeypatch.setattr("miv.io.parquet._unpacked", note)
     check_unpacked_size(path)
     assert sum(batches) == 3200
     assert len(batches) <= 200
