@@ -172,7 +172,10 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
             run_tiny("features", tmp_path / "run", **SHORT)
 
 
-@pytest.mark.parametrize("odd", ["history", "columns", "criterion", "step", "optimiser", "shape", "group", "weights"])
+@pytest.mark.parametrize(
+    "odd",
+    ["history", "columns", "column", "criterion", "step", "optimiser", "shape", "entry", "group", "setting", "weights"],
+)
 def test_odd_values_in_a_checkpoint_are_an_error(tmp_path: Path, odd: str) -> None:
     start_tiny("features", tmp_path / "run", "after checkpoint 2", max_epochs=3).join()
     last = tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt"
@@ -181,6 +184,10 @@ def test_odd_values_in_a_checkpoint_are_an_error(tmp_path: Path, odd: str) -> No
         document["stage"]["history"] = 7
     elif odd == "columns":
         document["stage"]["history"].append({**document["stage"]["history"][0], "another": 1.0})
+    elif odd == "column":
+        document["stage"]["history"] = [
+            {name: value for name, value in row.items() if name != "train_loss"} for row in document["stage"]["history"]
+        ]
     elif odd == "criterion":
         document["stage"]["history"][0] = {"validation_accuracy": "high"}
     elif odd == "step":
@@ -190,6 +197,10 @@ def test_odd_values_in_a_checkpoint_are_an_error(tmp_path: Path, odd: str) -> No
     elif odd == "shape":
         state = document["optimizer_states"][0]["state"][0]
         state["mean_square"] = state["mean_square"][..., :1].clone()
+    elif odd == "entry":
+        document["optimizer_states"][0]["state"][0] = []
+    elif odd == "setting":
+        del document["optimizer_states"][0]["param_groups"][0]["epsilon"]
     elif odd == "group":
         document["optimizer_states"][0]["param_groups"] = []
     else:

@@ -157,13 +157,18 @@ def check_state(optimiser: Optimizer) -> None:
         make: Callable[..., Optimizer] = type(optimiser)
         small = make([{**group, "params": [example]}], lr=group["lr"])
         small.step()  # odd settings of the group fail here
+        missing = small.param_groups[0].keys() - group.keys()  # the small one has their defaults
+        if missing:
+            raise ValueError(f"the optimiser lacks {min(missing)!r}")
         for place, weight in enumerate(group["params"]):
             if "start" in group and group["start"][place].shape != weight.shape:
                 raise ValueError("the start of a weight has another shape than the weight")
             like_weight = {
                 name: weight.shape if value.ndim else value.shape for name, value in small.state[example].items()
             }
-            state = optimiser.state.get(weight)
+            state = optimiser.state.get(weight, {})
+            if not isinstance(state, dict):
+                raise ValueError("the state of the optimiser is not a dictionary")
             if state and {name: getattr(value, "shape", None) for name, value in state.items()} != like_weight:
                 raise ValueError("the state of the optimiser does not fit the weights")
 

@@ -91,7 +91,7 @@ class StageState:
             chosen_by = () if self.keeps_last else (self.criterion,)
             if not isinstance(row, dict) or not _are_numbers(list(row.values())) or not row.keys() >= set(chosen_by):
                 raise ValueError(f"an epoch lacks its metrics: {str(row)[:60]}")
-        if any(row.keys() != history[0].keys() for row in history):
+        if any(row.keys() != history[0].keys() or not row.keys() >= {"learning_rate", "train_loss"} for row in history):
             raise ValueError("the epochs have different metrics")
         if type(document["step"]) is not int or not _are_numbers([document["loss_sum"], document["seconds"]]):
             raise ValueError("the step, the loss or the time is not a number")
