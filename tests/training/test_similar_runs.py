@@ -57,16 +57,20 @@ def test_a_training_on_chance_cannot_end_below_its_start(tmp_path: Path, pooling
         np.testing.assert_array_equal(final.logit, predict(fresh, sets["test"]).logit)
 
 
+def epoch_of(auroc: float) -> dict[str, float]:
+    return {"learning_rate": 1e-3, "train_loss": 0.5, "validation_auroc": auroc}
+
+
 def test_the_start_stands_before_the_first_epoch_and_wins_where_none_is_better() -> None:
     state = StageState(criterion="validation_auroc", start={"validation_auroc": 0.7})
     assert (state.best, state.best_value) == (START, 0.7)
-    state.history = [{"validation_auroc": 0.7}, {"validation_auroc": 0.6}]
+    state.history = [epoch_of(0.7), epoch_of(0.6)]
     assert (state.best, state.best_value) == (START, 0.7)  # the earlier one of equals
     assert [state.is_over(10, patience) for patience in (2, 3)] == [True, False]
-    state.history.append({"validation_auroc": 0.8})
+    state.history.append(epoch_of(0.8))
     assert (state.best, state.best_value) == (2, 0.8)
     state.keeps_last, state.start = True, None
-    state.history.append({"validation_auroc": 0.1})
+    state.history.append(epoch_of(0.1))
     assert state.best == 3
     again = StageState(criterion="validation_auroc")
     again.restore(state.document())
