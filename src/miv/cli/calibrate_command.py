@@ -11,6 +11,7 @@ from miv.io.whole_files import refuse_existing_in
 
 if TYPE_CHECKING:
     from miv.data import ExemplarSet
+    from miv.decisions.operating_point import OperatingPoint
     from miv.evaluation import Predictions
 
 _NOT_FOR_CALIBRATION = {
@@ -40,7 +41,9 @@ def calibrate(
         Path | None,
         typer.Option(help="Also draw ROC, DET and reliability curves into this folder.", show_default=False),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite existing curves.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Overwrite an existing operating point and existing curves.")
+    ] = False,
     cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -79,10 +82,11 @@ def calibrate(
     if name in _NOT_FOR_CALIBRATION:
         raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")
     refuse_unfinished(model)
-    exemplars = load_split(data, split, verify=True)
     verifier = Verifier.from_pretrained(model)
     by = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     check_method(verifier.pooling, by)
+    _refuse_calibrated(find_verifier(model), verifier.operating_point, overwrite)
+    exemplars = load_split(data, split, verify=True)
     kept, progress = _kept_answers(model, exemplars), RichProgress()
     needs_shares = by != "attention" and exemplars.witness is not None
     features = shares = None
@@ -103,11 +107,7 @@ def calibrate(
     typer.echo(f"Saved the operating point in {folder}; miv verify uses it.", err=True)
     before = verifier.operating_point
     if not before.is_default:
-        on = before.measured.get("data", {})
-        where = f" on {on.get('path', 'other data')}, {on['name']}" if "name" in on else ""
-        typer.echo(
-            f"It replaces the operating point for {before.goal}, threshold {before.threshold:.4f}{where}.", err=True
-        )
+        typer.echo(f"It replaces the operating point for {_in_words(before)}.", err=True)
     witness_sets = found.point.measured["witnesses"]
     if witness_sets is not None and witness_sets["too_few"] is not None:
         typer.echo(f"Witnesses follow the stated rule, without a guarantee: {witness_sets['too_few']}", err=True)
@@ -119,6 +119,24 @@ def calibrate(
         print(found.text())
 
 
+def _refuse_calibrated(folder: Path, point: "OperatingPoint", overwrite: bool) -> None:
+    """Raise an error before the work if the verifier has an operating point that may not be replaced."""
+    from miv.decisions.operating_point import OPERATING_POINT_NAME
+
+    path = folder / OPERATING_POINT_NAME
+    if path.exists() and not overwrite:
+        raise MIVError(
+            f"{path} already exists ({_in_words(point)}). Use --overwrite to replace it. To keep it, copy the file or "
+            "the folder of the verifier first."
+        )
+
+
+def _in_words(point: "OperatingPoint") -> str:
+    on = point.measured.get("data", {})
+    where = f" on {on.get('path', 'other data')}, {on['name']}" if "name" in on else ""
+    return f"{point.goal}, threshold {point.threshold:.4f}{where}"
+
+
 def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None":
     """The predictions saved by the verifier's run, if they are on the same data."""
     from miv.evaluation import Predictions
@@ -127,7 +145,16 @@ def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None"
     run = RunFolder(model)
     if run.exists():
         fingerprint = exemplars.fingerprint
-        for split, of_run in run.read().get("data", {}).get("fingerprints", {}).items():
+        try:
+            about = run.read()
+        except MIVError as error:  # the verifier itself is intact, and `miv evaluate` and `miv verify` use it too
+            typer.echo(
+                f"Warning: {error} Calibrating anyway, but miv cannot tell whether these data are a train or test "
+                "split of the run. Make sure that they are not.",
+                err=True,
+            )
+            return None
+        for split, of_run in about.get("data", {}).get("fingerprints", {}).items():
             if of_run != fingerprint:
                 continue
             if split in _NOT_FOR_CALIBRATION:

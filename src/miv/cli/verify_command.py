@@ -23,7 +23,8 @@ def verify(
     query: Annotated[
         str | None,
         typer.Option(
-            help="An image file, a text or .txt file, or a vector as a .npy file or JSON list.", show_default=False
+            help="An image file; a text or a .txt file; or a vector, as a .npy file or a list such as '[0.1, 0.2]'.",
+            show_default=False,
         ),
     ] = None,
     bag: Annotated[
@@ -111,7 +112,9 @@ def verify(
         if scored.odd_label is not None:
             typer.echo(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.", err=True)
         if scored.yes_without_witness:
-            _hint_to_calibrate(verifier, f"Of {scored.yes_without_witness:,} accepted")
+            _hint_to_calibrate(
+                verifier, f"In {scored.yes_without_witness:,} accepted bag{'s' * (scored.yes_without_witness != 1)},"
+            )
         nearly_whole = verifier.operating_point.nearly_whole_sets
         if nearly_whole is not None and witnesses != "none":
             typer.echo(
@@ -144,7 +147,7 @@ def _hint_to_calibrate(verifier: "Verifier", which: str) -> None:
     rule = verifier.operating_point.witness_rule
     if isinstance(rule, StatedRule):
         typer.echo(
-            f"{which} no instance has {rule.factor:g} times an even share, the rule for a witness until one is "
-            "calibrated on data with known witnesses (`miv calibrate`). The scores still rank the instances.",
+            f"{which} no instance has {rule.factor:g} times an even share, so none counts as a witness. "
+            "`miv calibrate` finds a better rule from data with known witnesses. The scores still rank the instances.",
             err=True,
         )

@@ -19,7 +19,7 @@ _FORMAT, _FORMAT_VERSION = "miv-operating-point", 1
 _KEYS = {"format", "format_version", "goal", "threshold", "scaling", "witness_rule", "measured"}
 _NEARLY_WHOLE = 0.8  # witness sets that hold more than this share of a bag say little
 _ALWAYS_NO = float(np.nextafter(1.0, 2.0))  # the smallest threshold that no probability reaches
-_REMEDY = "Calibrate again with `miv calibrate`, or delete the file to use the default."
+_REMEDY = "Delete the file, then run `miv calibrate` again, or use the verifier with the default operating point."
 
 
 @dataclass(frozen=True)

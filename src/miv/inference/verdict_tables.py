@@ -160,8 +160,7 @@ def _check_separated(members: list[Any], folder: Path, kind: InstanceKind, place
 
 def _looked_up(cell: Any, known: dict[str, Named] | None, folder: Path, kind: InstanceKind, place: str) -> Named:
     if known is None:
-        found = cell_instance(cell, folder, kind, place)
-        return found if isinstance(cell, str) else Named("", found.instance)  # do not write a vector to the table twice
+        return cell_instance(cell, folder, kind, place)
     name = parse_id(cell, place)
     if name not in known:
         raise MIVError(f"{place}: there is no instance with the id {name!r}.{separator_hint(name)}")
