@@ -88,7 +88,7 @@ def _witnesses(point: OperatingPoint) -> list[str]:
     rows = []
     everything = {"bag_size": "all", **measured}
     for title, row in [(row["bag_size"], row) for row in (everything, *measured["by_bag_size"])] + [
-        ("stated rule", found["stated_rule"])
+        ("default rule", found["stated_rule"])
     ]:
         names = (
             "coverage",

@@ -110,7 +110,7 @@ def calibrate(
         typer.echo(f"It replaces the operating point for {_in_words(before)}.", err=True)
     witness_sets = found.point.measured["witnesses"]
     if witness_sets is not None and witness_sets["too_few"] is not None:
-        typer.echo(f"Witnesses follow the stated rule, without a guarantee: {witness_sets['too_few']}", err=True)
+        typer.echo(f"Witnesses follow the default rule, without a guarantee: {witness_sets['too_few']}", err=True)
     if json:
         if little_said(found.point):
             typer.echo(little_said(found.point), err=True)
