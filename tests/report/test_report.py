@@ -250,7 +250,7 @@ def test_an_audit_is_shown_under_the_names_and_letters_of_the_report(tmp_path: P
     report.save(tmp_path / "audit.json")
     write_report(given, tmp_path / "report.html", audit=tmp_path / "audit.json")
     page = (tmp_path / "report.html").read_text()
-    assert "sets/tiny , test: 4 exemplars, 2 positive, 2.0 instances in a bag. Seed 0." in page
+    assert "sets/tiny , test: 4 exemplars, 2 positive, 2.0 instances per bag. Seed 0." in page
     shown = page[page.index(">In short<") :]
     names = [re.sub("<.*?>", "", name).strip() for name in re.findall('<th scope="row">(.*?)</th>', shown)][:2]
     assert names == ["A baseline", "B mi_net"]  # audited in the other order, as runs/mi_net and runs/baseline

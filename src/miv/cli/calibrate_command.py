@@ -39,7 +39,7 @@ def calibrate(
     ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option(help="Also draw ROC, DET and reliability curves into this folder.", show_default=False),
+        typer.Option(help="Also draw ROC, DET and reliability curves in this folder.", show_default=False),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Overwrite an existing operating point and existing curves.")

@@ -182,7 +182,7 @@ def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
     parts += _differences({**TrainingConfig().document(), **found["config"]}, wanted["config"])
     before, now = found["data"], wanted["data"]
     if before["task"] != now["task"]:
-        parts.append(f"the data were of {before['task']} and are of {now['task']}")
+        parts.append(f"the task was {before['task']} and is {now['task']}")
     else:
         parts += _differences({**default_options(now["task"]), **before["options"]}, now["options"])
     return "; ".join(parts)

@@ -6,7 +6,7 @@
 - ``checkpoints/<stage>/``: ``last.ckpt`` to resume from, ``best/`` the verifier of the best epoch.
 - ``verifier/``: the final verifier, from the best epoch overall.
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its predictions and metrics.
-- ``reference.json``: scores of simple methods on the same features, from ``miv train``.
+- ``reference.json``: scores of plain methods on the same features, from ``miv train``.
 - ``curves/``: plots of metrics by epoch, ROC and precision-recall, from ``miv train``.
 - ``.lock``: held while a training runs.
 """
