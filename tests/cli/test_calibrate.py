@@ -13,7 +13,7 @@ from miv.decisions.operating_point import OPERATING_POINT_NAME
 from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.inference.prediction import predict
-from miv.io.model_files import VERIFIER_NAME
+from miv.io.run_names import VERIFIER_NAME
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets
 

@@ -24,7 +24,7 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.io.json_files import read_json_object, write_json
 from miv.io.json_shapes import NUMBER, check_shape
-from miv.io.model_files import RUN_NAME, VERIFIER_NAME
+from miv.io.run_names import RUN_NAME, VERIFIER_NAME
 from miv.io.temporary_names import PART, name_beneath
 from miv.io.whole_files import bring_back, remove_unfinished
 from miv.training.config import TrainingConfig
