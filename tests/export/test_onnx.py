@@ -250,10 +250,16 @@ def test_a_verifier_on_another_device_is_exported_from_the_cpu(tmp_path: Path, m
     assert moved[0] is not verifier  # what was given stays where it is
 
 
+@pytest.fixture(scope="module")
+def plain_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plain") / "a.onnx"
+    export_onnx(Verifier("baseline", channels=4), path)
+    return path
+
+
 @pytest.mark.parametrize("threshold", [float("nan"), None, "0.5", -1])
-def test_a_file_with_an_impossible_threshold_is_refused(tmp_path: Path, threshold: Any) -> None:
-    export_onnx(Verifier("baseline", channels=4), tmp_path / "a.onnx")
-    model = onnx.load(tmp_path / "a.onnx")
+def test_a_file_with_an_impossible_threshold_is_refused(plain_file: Path, tmp_path: Path, threshold: Any) -> None:
+    model = onnx.load(plain_file)
     kept = next(entry for entry in model.metadata_props if entry.key == onnx_verifier.METADATA_KEY)
     about = json.loads(kept.value)
     about["operating_point"]["threshold"] = threshold
