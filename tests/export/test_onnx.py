@@ -46,6 +46,7 @@ def shaken(verifier: Verifier) -> Verifier:
 @pytest.mark.parametrize("start", ["paper", "similar"])
 @pytest.mark.parametrize("pooling", list_poolings())
 def test_every_pooling_agrees_with_pytorch_for_bags_of_1_to_200(pooling: str, start: Start, tmp_path: Path) -> None:
+    torch.manual_seed(0)  # how far rounding goes depends on the weights
     verifier = shaken(Verifier(pooling, channels=CHANNELS, start=start))
     check = export_onnx(verifier, tmp_path / "verifier.onnx", bags=4)
     assert check.worst <= 1e-4
