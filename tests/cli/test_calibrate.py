@@ -46,6 +46,16 @@ def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:
     assert "threshold" in run("model", "data/validation", "--overwrite")  # again, on one set, and as a table
 
 
+def test_two_rates_give_two_thresholds(folder: Path) -> None:
+    said = json.loads(run("model", "data", "--far", "0.4", "--frr", "0.3", "--json"))
+    by_goal = json.loads(run("model", "data", "--goal", "far=0.4,frr=0.3", "--json"))
+    assert said == by_goal
+    assert said["goal"] == "false-accept rate <= 0.4, false-reject rate <= 0.3"
+    point = Verifier.from_pretrained("model").operating_point
+    assert point.lower_threshold == said.get("lower_threshold")
+    assert json.loads(run("model", "data", "--far", "0.4", "--json"))["goal"] == "false-accept rate <= 0.4"
+
+
 def test_too_few_witnesses_are_said_and_leave_the_threshold(folder: Path) -> None:
     done = CliRunner().invoke(app, ["calibrate", "model", "data", "--epsilon", "0.001"])
     assert done.exit_code == 0
@@ -60,6 +70,8 @@ def test_too_few_witnesses_are_said_and_leave_the_threshold(folder: Path) -> Non
         (["model", "data/train"], "Cannot calibrate on train"),
         (["model", "data", "--goal", "far=0.0001"], "200 negatives.*29,956"),
         (["model", "data", "--goal", "far"], "Expected eer, far=0.01"),
+        (["model", "data", "--goal", "eer", "--far", "0.1"], "Give either --goal, or --far and --frr"),
+        (["model", "data", "--frr", "2"], "rate is 2"),
         (["model", "data", "--epsilon", "0"], "epsilon is 0"),
         (["model", "data", "--scaling", "plat"], "Did you mean 'platt'"),
         (["nothing", "data"], "no folder nothing"),

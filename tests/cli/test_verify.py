@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
 from miv.cli.app import app
+from miv.decisions.operating_point import OperatingPoint
 from miv.io.image_files import read_image
 from tests.cli.running import run_command
 
@@ -101,6 +102,22 @@ def test_a_whole_table_to_parquet_and_csv(folder: Path) -> None:
     assert run_json("images", "--query", "query.png", "--bag", "refs/b.png")["scores"] == pytest.approx(
         verdict.scores[:1].tolist(), abs=1e-5
     )
+
+
+def test_a_table_tells_no_from_unsure(folder: Path) -> None:
+    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[0, 1], [0, 1]]}\n{"query": [1, 0], "bag": [[-1, 0]]}\n')
+    verifier = Verifier("nearest", channels=2)
+    high, low = verifier.verify_many([[1.0, 0.0]] * 2, [[[0.0, 1.0]] * 2, [[-1.0, 0.0]]]).probability
+    verifier.operating_point = OperatingPoint(threshold=high + 0.01, lower_threshold=(high + low) / 2)
+    verifier.save_pretrained("two")
+    said = run("two", "--bags", "pairs.jsonl", "--out", "a.parquet")
+    assert f"2 exemplars, 0 yes, 1 unsure (thresholds {(high + low) / 2:.3f} and {high + 0.01:.3f})" in said
+    rows = pq.read_table("a.parquet").to_pylist()
+    assert [(row["verdict"], row["decision"]) for row in rows] == [(False, "unsure"), (False, "no")]
+    assert rows[0]["lower_threshold"] == pytest.approx((high + low) / 2)
+    run("two", "--bags", "pairs.jsonl", "--out", "b.csv", "--by-instance")
+    with Path("b.csv").open(newline="") as file:
+        assert [row["decision"] for row in csv.DictReader(file)] == ["unsure", "unsure", "no"]
 
 
 def test_a_pooling_without_attention_names_witnesses_and_says_by_what(folder: Path) -> None:

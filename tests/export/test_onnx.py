@@ -126,6 +126,23 @@ def test_the_operating_point_goes_with_the_file(rule: WitnessRule, tmp_path: Pat
         assert answer.witnesses.tolist() == np.flatnonzero(found).tolist()
 
 
+def test_both_thresholds_go_with_the_file(tmp_path: Path) -> None:
+    verifier = shaken(Verifier("cap_dba_l2", channels=CHANNELS))
+    random = np.random.default_rng(2)
+    queries = [random.normal(size=CHANNELS).astype(np.float32) for _ in range(12)]
+    bags = [random.normal(size=(n, CHANNELS)).astype(np.float32) for n in range(1, 13)]
+    lower, upper = np.quantile(verifier.verify_many(queries, bags).probability, [0.3, 0.7])
+    verifier.operating_point = OperatingPoint(threshold=float(upper), lower_threshold=float(lower))
+    export_onnx(verifier, tmp_path / "verifier.onnx", bags=3)
+    answers = OnnxVerifier(tmp_path / "verifier.onnx", threads=1).verify_many(queries, bags)
+    verdicts = verifier.verify_many(queries, bags)
+    assert [answer.decision for answer in answers] == verdicts.decision.tolist()
+    assert {answer.decision for answer in answers} == {"yes", "no", "unsure"}
+    for answer, verdict in zip(answers, verdicts, strict=True):
+        assert answer.verdict == verdict.verdict
+        assert set(answer.witnesses) == {witness.index for witness in verdict.witnesses}
+
+
 @pytest.mark.parametrize("scaling", [Temperature(2.0), Platt(2.0, 1.0), Isotonic((-1.0, 2.0), (0.1, 0.7))])
 def test_the_loader_scales_as_the_package_does(scaling: Scaling) -> None:
     logits = np.linspace(-50, 50, 21)

@@ -194,6 +194,21 @@ def test_one_page_has_one_decision_rule(logits: list[float], threshold: float) -
     assert cells[5:] == ["1", "1.000", "3", "0.667"]  # exemplars and accuracy of each group
 
 
+def test_a_page_tells_unsure_from_wrong(tmp_path: Path) -> None:
+    """Probabilities 0.88, 0.27, 0.05, 0.73 of the labels 1, 0, 1, 0: yes, unsure, no, unsure."""
+    given = source(models=1)
+    two = replace(given.models[0], point=OperatingPoint(threshold=0.8, lower_threshold=0.2, goal="two rates"))
+    given = replace(given, models=[two])
+    shown = results(given)
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", shown)]
+    assert [cell for cell in cells if " of " in cell] == ["0.0% (0 of 2)", "50.0% (1 of 2)", "50.0% (2 of 4)"]
+    assert "0.2 and 0.8" in calibration_section(given)
+    data = json.loads(written(given, tmp_path).content["script"][0])
+    model = data["models"][0]
+    assert [model["unsure"][data["exemplar"].index(e)] for e in range(4)] == [0, 1, 0, 1]
+    assert data["exemplar"][0] == 2  # the only error
+
+
 def test_ten_models_can_be_told_apart_in_every_chart() -> None:
     given = source(witnesses=False)
     models = [replace(given.models[0], name=f"model {number}") for number in range(12)]

@@ -14,7 +14,7 @@ def calibration_text(point: OperatingPoint) -> str:
     blocks = [
         [
             f"goal       {point.goal}",
-            f"threshold  {point.threshold:.4f}  ({sure} interval {_span(m['threshold'])})",
+            *_thresholds(point, sure),
             f"scaling    {_parameters(point.scaling.document())}",
             f"data       {m['exemplars']:,} exemplars: {m['positives']:,} positive, {m['negatives']:,} negative",
             f"queries    {_queries(m)}",
@@ -25,6 +25,22 @@ def calibration_text(point: OperatingPoint) -> str:
         _witnesses(point),
     ]
     return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _thresholds(point: OperatingPoint, sure: str) -> list[str]:
+    m = point.measured
+    said = f"{point.threshold:.4f}  ({sure} interval {_span(m['threshold'])})"
+    if point.lower_threshold is None:
+        one = "; it keeps both rates, so no answer is unsure" if point.goal.count("<=") == 2 else ""
+        return [f"threshold  {said}{one}"]
+    lower = f"{point.lower_threshold:.4f}  ({sure} interval {_span(m['lower_threshold'])})"
+    unsure = m["unsure"]
+    return [
+        f"yes from   {said}",
+        f"no below   {lower}",
+        f"unsure     {unsure['value']:.1%} of the exemplars  ({sure} interval {unsure['low']:.1%} – "
+        f"{unsure['high']:.1%}): {unsure['of_positives']:.1%} of positives, {unsure['of_negatives']:.1%} of negatives",
+    ]
 
 
 def _rates(m: dict[str, Any], sure: str) -> list[str]:

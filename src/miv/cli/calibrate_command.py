@@ -26,8 +26,20 @@ def calibrate(
     data: Annotated[Path, typer.Argument(help="A folder of splits or a single set.", show_default=False)],
     split: Annotated[str, typer.Option(help="The split to calibrate on.")] = "validation",
     goal: Annotated[
-        str, typer.Option(help="eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR].")
-    ] = "eer",
+        str | None,
+        typer.Option(help="eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR].", show_default="eer"),
+    ] = None,
+    far: Annotated[
+        float | None,
+        typer.Option(help="Highest false-accept rate: the same as --goal far=RATE.", show_default=False),
+    ] = None,
+    frr: Annotated[
+        float | None,
+        typer.Option(
+            help="Highest false-reject rate. With --far there are two thresholds, and answers between them are unsure.",
+            show_default=False,
+        ),
+    ] = None,
     scaling: Annotated[str, typer.Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
     epsilon: Annotated[float, typer.Option(help="Share of true witnesses that may be missed.")] = 0.1,
     witnesses: Annotated[
@@ -53,6 +65,7 @@ def calibrate(
     Of four scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
 
     Example: miv calibrate runs/dba twin --goal far=0.05 --plots curves
+    Example: miv calibrate runs/dba twin --far 0.01 --frr 0.05
     """
     from miv.backbones.feature_cache import embed_exemplars
     from miv.calibration import calibrate as choose
@@ -75,7 +88,7 @@ def calibrate(
             f"There is no folder {model}. Expected a run or a verifier folder. To calibrate one from the hub, save it "
             "first: Verifier.from_pretrained(...).save_pretrained(FOLDER)."
         )
-    wanted = parse_goal(goal)
+    wanted = parse_goal(_goal(goal, far, frr))
     if plots is not None:
         refuse_existing_in(plots, PICTURE_FILES, overwrite=overwrite)
     name = data.resolve().name if is_set(data) else split
@@ -135,6 +148,13 @@ def _in_words(point: "OperatingPoint") -> str:
     on = point.measured.get("data", {})
     where = f" on {on.get('path', 'other data')}, {on['name']}" if "name" in on else ""
     return f"{point.goal}, threshold {point.threshold:.4f}{where}"
+
+
+def _goal(goal: str | None, far: float | None, frr: float | None) -> str:
+    rates = [f"{name}={rate!r}" for name, rate in (("far", far), ("frr", frr)) if rate is not None]
+    if goal is not None and rates:
+        raise MIVError(f"Got --goal {goal} and --{rates[0].partition('=')[0]}. Give either --goal, or --far and --frr.")
+    return goal if goal is not None else ",".join(rates) or "eer"
 
 
 def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None":

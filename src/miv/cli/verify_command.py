@@ -76,6 +76,7 @@ def verify(
     if bags is None and (out is not None or instances is not None or by_instance or overwrite):
         raise MIVError("--out, --overwrite, --instances and --by-instance need --bags, a table of queries and bags.")
 
+    from miv.decisions.answers import threshold_words
     from miv.inference.named_instances import named_bag, named_query
     from miv.inference.table_writing import check_output
     from miv.inference.verdict_tables import score_table
@@ -108,7 +109,10 @@ def verify(
             print_json({**asdict(scored), "out": str(out)})
         else:
             counted = f"{scored.exemplars:,} exemplar{'s' * (scored.exemplars != 1)}"
-            print(f"{counted}, {scored.yes:,} yes (threshold {scored.threshold:.3f})")
+            unsure = "" if scored.lower_threshold is None else f", {scored.unsure:,} unsure"
+            print(
+                f"{counted}, {scored.yes:,} yes{unsure} ({threshold_words(scored.threshold, scored.lower_threshold)})"
+            )
         if scored.odd_label is not None:
             typer.echo(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.", err=True)
         if scored.yes_without_witness:

@@ -63,9 +63,16 @@ def _at_operating_point(found: dict[str, Any]) -> str:
         for name, of in (("false_accepts", "negatives"), ("false_rejects", "positives"))
     ]
     title = f"At its operating point, {found['goal']} (everything else is at probability 0.5, uncalibrated):"
-    row = [_figure(found["threshold"]), _figure(found["accuracy"]), *errors]
-    table = aligned_table(["threshold", "accuracy", "false accepts", "false rejects"], [row], left=())
-    return f"{title}\n{table}"
+    if "unsure" not in found:
+        row = [_figure(found["threshold"]), _figure(found["accuracy"]), *errors]
+        table = aligned_table(["threshold", "accuracy", "false accepts", "false rejects"], [row], left=())
+        return f"{title}\n{table}"
+    exemplars = found["negatives"] + found["positives"]
+    unsure = f"{found['unsure']:,} of {exemplars:,} ({found['unsure'] / exemplars:.1%})"
+    heads = ["yes from", "no below", "unsure", "accuracy of the others", "false accepts", "false rejects"]
+    thresholds = [_figure(found[name]) for name in ("threshold", "lower_threshold")]
+    row = [*thresholds, unsure, _figure(found["accuracy_of_decided"]), *errors]
+    return f"{title}\n{aligned_table(heads, [row], left=())}"
 
 
 def _witness_notes(witnesses: dict[str, float]) -> str:

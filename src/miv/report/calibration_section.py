@@ -10,7 +10,7 @@ from miv.calibration.reliability import bag_size_classes, expected_calibration_e
 from miv.report.charts import Axis, Line, chart
 from miv.report.marks import badge
 from miv.report.report_sources import ReportModel, ReportSource
-from miv.report.sections import legend, table
+from miv.report.sections import legend, table, thresholds_of
 
 _RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4)  # ticks of the error trade-off
 _FEW = 50  # minimum number of exemplars for a reliability curve of one bag size
@@ -28,7 +28,7 @@ def calibration_section(source: ReportSource) -> str:
             [
                 badge(number, model.name),
                 escape("not calibrated" if model.point.is_default else model.point.goal),
-                f"{model.point.threshold:.3g}",
+                thresholds_of(model),
                 escape(str(model.point.scaling.document()["name"])),
                 f"{error:.3f}",
             ]
@@ -97,17 +97,16 @@ def _equal_errors(accepts: NDArray[np.float64], rejects: NDArray[np.float64]) ->
 
 
 def _errors_here(model: ReportModel, source: ReportSource) -> str:
-    accepts, rejects = _rates(model, source)
-    return f"and at its threshold {accepts:.1%} accepted, {rejects:.1%} rejected"
-
-
-def _rates(model: ReportModel, source: ReportSource) -> tuple[float, float]:
-    label, yes = source.exemplars.label == 1, model.verdict
-    return float(yes[~label].mean()), float((~yes[label]).mean())
+    label = source.exemplars.label == 1
+    accepts, rejects = float(model.verdict[~label].mean()), float(model.rejected[label].mean())
+    if model.point.lower_threshold is None:
+        return f"and at its threshold {accepts:.1%} accepted, {rejects:.1%} rejected"
+    return f"and at its thresholds {accepts:.1%} accepted, {rejects:.1%} rejected, {model.unsure.mean():.1%} unsure"
 
 
 def _here(model: ReportModel, source: ReportSource) -> tuple[float, float] | None:
     from scipy.special import ndtri
 
-    rates = _rates(model, source)
+    label, yes = source.exemplars.label == 1, model.verdict
+    rates = float(yes[~label].mean()), float((~yes[label]).mean())
     return (float(ndtri(rates[0])), float(ndtri(rates[1]))) if all(0 < rate < 0.5 for rate in rates) else None

@@ -1,0 +1,138 @@
+"""Goals that bound one error rate, or both, with confidence."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from miv.calibration.cost_goals import EqualErrors
+from miv.calibration.error_curve import ErrorCurve
+from miv.calibration.error_evidence import CONFIDENCE, ErrorEvidence
+from miv.calibration.goal_base import Goal
+from miv.errors import MIVError
+from miv.io.checked_values import Integers
+
+
+@dataclass(frozen=True)
+class _AtMost(Goal):
+    """An upper bound on one error rate, with 95 % confidence, and as few errors of the other kind as possible.
+
+    If the threshold is at the ``k + 1``-th most extreme of ``n`` independent exemplars, the true error rate is below
+    the Clopper–Pearson bound for ``k`` errors of ``n`` with that confidence (Wilks 1941). Exemplars of one query count
+    as fewer; see ``ErrorEvidence``. ``k`` is the largest number of errors with a bound not above the rate.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < 1:
+            raise MIVError(f"The rate is {self.rate:g}. Expected a number between 0 and 1, such as 0.01.")
+
+    def errors_allowed(self, evidence: ErrorEvidence, kind: str) -> int:
+        """Return ``k``; raise an error if even zero errors would not be enough evidence."""
+        errors = np.arange(math.floor(self.rate * evidence.exemplars) + 1)
+        allowed = int(np.searchsorted(evidence.upper_bound(errors), self.rate, side="right")) - 1
+        if allowed < 0:
+            needed = math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-self.rate))
+            bound = float(evidence.upper_bound(np.asarray(0)))
+            given, more = f"{evidence.exemplars:,} {kind}", "more data"
+            if evidence.clusters < evidence.exemplars:
+                count = float(evidence.effective(np.asarray(0)))
+                given += f" of {evidence.clusters:,} queries, which count as {count:,.0f} independent ones"
+                kind, more = f"independent {kind}", "data with more queries"
+            raise MIVError(
+                f"{self.words} cannot be shown with {given}: even with no wrong answer among them, "
+                f"the true rate could be up to {bound:.2g} ({CONFIDENCE:.0%} confidence). Expected at least {needed:,} "
+                f"{kind}. Use {more}, or a rate of {_rounded_up(bound):g} or more."
+            )
+        return allowed
+
+
+def _rounded_up(rate: float) -> float:
+    """Round the rate up to two significant digits.
+
+    >>> _rounded_up(0.00993)
+    0.01
+    """
+    scale = 10.0 ** (1 - math.floor(math.log10(rate)))
+    return math.ceil(rate * scale) / scale
+
+
+class FalseAcceptsAtMost(_AtMost):
+    """At most this share of the negatives is accepted."""
+
+    @property
+    def words(self) -> str:
+        return f"false-accept rate <= {self.rate:g}"
+
+    def pick(self, curve: ErrorCurve) -> Integers:
+        allowed = self.errors_allowed(curve.of_negatives, "negatives")
+        # Compare shares, because counts differ in resampled curves. Errors fall along the cuts: take the lowest cut.
+        over = curve.false_accepts * curve.of_negatives.exemplars > allowed * curve.negatives[..., None]
+        return np.asarray(over.sum(-1))
+
+    def check(self, curve: ErrorCurve) -> None:
+        if int(curve.false_rejects[self.pick(curve)]) == curve.positives:
+            raise MIVError(
+                f"No threshold with a {self.words} accepts any of the {curve.positives:,} positives: too many "
+                "negatives score higher than all of them. Train a better verifier, or allow a higher rate."
+            )
+        super().check(curve)
+
+
+class FalseRejectsAtMost(_AtMost):
+    """At most this share of the positives is rejected."""
+
+    @property
+    def words(self) -> str:
+        return f"false-reject rate <= {self.rate:g}"
+
+    def pick(self, curve: ErrorCurve) -> Integers:
+        allowed = self.errors_allowed(curve.of_positives, "positives")
+        within = curve.false_rejects * curve.of_positives.exemplars <= allowed * curve.positives[..., None]
+        return np.asarray(within.sum(-1) - 1)  # errors rise along the cuts: take the highest cut
+
+    def check(self, curve: ErrorCurve) -> None:
+        if int(curve.false_accepts[self.pick(curve)]) == curve.negatives:
+            raise MIVError(
+                f"No threshold with a {self.words} rejects any of the {curve.negatives:,} negatives: too many "
+                "positives score lower than all of them. Train a better verifier, or allow a higher rate."
+            )
+        super().check(curve)
+
+
+@dataclass(frozen=True)
+class BothAtMost(Goal):
+    """Two thresholds: few negatives are accepted above the upper one, and few positives rejected below the lower one.
+
+    The decision is unsure between them. If one threshold keeps both rates, there is no unsure: of those thresholds we
+    take the one with the most equal errors.
+
+    Args:
+        far: highest share of the negatives with the decision yes.
+        frr: highest share of the positives with the decision no.
+    """
+
+    far: FalseAcceptsAtMost
+    frr: FalseRejectsAtMost
+
+    @property
+    def words(self) -> str:
+        return f"{self.far.words}, {self.frr.words}"
+
+    def pick(self, curve: ErrorCurve) -> Integers:
+        return self._both(curve)[1]
+
+    def pick_lower(self, curve: ErrorCurve) -> Integers:
+        return self._both(curve)[0]
+
+    def check(self, curve: ErrorCurve) -> None:
+        self.far.check(curve)
+        self.frr.check(curve)
+
+    def _both(self, curve: ErrorCurve) -> tuple[Integers, Integers]:
+        # A higher threshold accepts fewer negatives, and a lower one rejects fewer positives: if the lowest allowed
+        # for the first is below the highest allowed for the second, everything between them keeps both.
+        upper, lower = self.far.pick(curve), self.frr.pick(curve)
+        one = np.clip(EqualErrors().pick(curve), upper, np.maximum(lower, upper))
+        return np.where(upper <= lower, one, lower), np.where(upper <= lower, one, upper)
