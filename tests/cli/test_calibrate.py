@@ -48,12 +48,14 @@ def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:
 
 def test_two_rates_give_two_thresholds(folder: Path) -> None:
     said = json.loads(run("model", "data", "--far", "0.4", "--frr", "0.3", "--json"))
-    by_goal = json.loads(run("model", "data", "--goal", "far=0.4,frr=0.3", "--json"))
+    by_goal = json.loads(run("model", "data", "--goal", "far=0.4,frr=0.3", "--overwrite", "--json"))
     assert said == by_goal
     assert said["goal"] == "false-accept rate <= 0.4, false-reject rate <= 0.3"
     point = Verifier.from_pretrained("model").operating_point
     assert point.lower_threshold == said.get("lower_threshold")
-    assert json.loads(run("model", "data", "--far", "0.4", "--json"))["goal"] == "false-accept rate <= 0.4"
+    assert (
+        json.loads(run("model", "data", "--far", "0.4", "--overwrite", "--json"))["goal"] == "false-accept rate <= 0.4"
+    )
 
 
 def test_too_few_witnesses_are_said_and_leave_the_threshold(folder: Path) -> None:

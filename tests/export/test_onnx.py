@@ -140,7 +140,8 @@ def test_both_thresholds_go_with_the_file(tmp_path: Path) -> None:
     assert {answer.decision for answer in answers} == {"yes", "no", "unsure"}
     for answer, verdict in zip(answers, verdicts, strict=True):
         assert answer.verdict == verdict.verdict
-        assert set(answer.witnesses) == {witness.index for witness in verdict.witnesses}
+        assert answer.witnesses is not None
+        assert set(answer.witnesses.tolist()) == {witness.index for witness in verdict.witnesses}
 
 
 @pytest.mark.parametrize("scaling", [Temperature(2.0), Platt(2.0, 1.0), Isotonic((-1.0, 2.0), (0.1, 0.7))])

@@ -12,8 +12,7 @@ from miv.calibration.calibration_text import calibration_text
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import CONFIDENCE
 from miv.calibration.goals import Goal, parse_goal
-from miv.calibration.point_rates import interval, point_rates
-from miv.calibration.query_clusters import clusters_of
+from miv.calibration.point_rates import clusters_measured, interval, point_rates
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, resampled_calibration_error
 from miv.calibration.scaling_fits import choose_scaling
 from miv.calibration.witness_fits import (
@@ -28,6 +27,7 @@ from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessesBy, WitnessRule
 from miv.errors import MIVError
 from miv.evaluation import Predictions
+from miv.evaluation.clusters import ClusterBy, chosen_clusters, cluster_words, clusters_of
 from miv.io.checked_values import Floats, Integers, Mask
 
 ROUNDS = 1000  # bootstrap rounds
@@ -68,6 +68,7 @@ def calibrate(
     *,
     shares: ArrayLike | None = None,
     witnesses_by: WitnessesBy | None = None,
+    cluster_by: ClusterBy | None = None,
     rounds: int = ROUNDS,
     seed: int = 0,
 ) -> Calibration:
@@ -75,7 +76,7 @@ def calibrate(
 
     Args:
         predictions: answers of a verifier on exemplars that are used neither for training nor for testing. Without
-            ``query``, all exemplars count as independent.
+            ``query_class`` and ``query``, all exemplars count as independent.
         goal: goal of the threshold, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``, or of two
             thresholds, ``"far=0.01,frr=0.05"``.
         scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto``, see ``choose_scaling``.
@@ -83,6 +84,9 @@ def calibrate(
         shares: ``(T,)``, sum to 1 in each bag; the witness rule uses them instead of attention. For example, from
             ``miv.inference.prediction.witness_shares``.
         witnesses_by: source of ``shares``. The rule is valid only for this source.
+        cluster_by: which exemplars may depend on each other: those whose queries have the same ``class``, the same
+            ``query``, or the same ``group``. By default the class of the query if known, else the query. A rate is
+            then promised for new classes, or new queries.
         rounds: number of bootstrap rounds.
         seed: random seed of folds, halves and bootstrap.
     """
@@ -92,10 +96,11 @@ def calibrate(
     if shares is not None and witnesses_by is None:
         raise MIVError("Got shares without witnesses_by. Expected their source too, such as 'leave_one_out'.")
     logit, label = predictions.logit, predictions.label
-    cluster = clusters_of(predictions)
-    chosen = choose_scaling(logit, label, scaling, seed, cluster)
+    by = chosen_clusters(predictions, cluster_by)
+    cluster = clusters_of(predictions, by)
+    chosen = choose_scaling(logit, label, scaling, seed, cluster, cluster_words(by))
     probability = chosen.scaling.probability(logit)
-    curve = ErrorCurve.of(probability, label, cluster)
+    curve = ErrorCurve.of(probability, label, cluster, cluster_words(by), logit)
     threshold, lower = (float(curve.cuts[int(place)]) for place in (goal.pick(curve), goal.pick_lower(curve)))
     goal.check(curve)
     shared = predictions if shares is None else replace(predictions, attention=np.asarray(shares, np.float64))
@@ -106,12 +111,12 @@ def calibrate(
         "exemplars": len(predictions),
         "positives": int(curve.positives),
         "negatives": int(curve.negatives),
-        "queries": None
-        if predictions.query is None
-        else int(cluster.max()) + 1,  # None: exemplars count as independent
+        "queries": None if predictions.query is None else len(np.unique(predictions.query)),
+        "clusters": clusters_measured(by, cluster, label),
         "confidence": CONFIDENCE,
         "bootstrap_rounds": rounds,
         **point_rates(curve, goal, resampled),
+        "notes": goal.notes(curve),
         "log_loss": chosen.log_loss,
         "ece": {
             "before": _calibration_error(predictions, predictions.probability, cluster, rounds, seed),

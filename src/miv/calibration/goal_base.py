@@ -23,6 +23,14 @@ class Goal(ABC):
         """Return the place of the cut below which the decision is no; by default the same, so that none is unsure."""
         return self.pick(curve)
 
+    def promised(self) -> dict[str, float]:
+        """The rates that the goal promises with confidence, by their names in an operating point's figures."""
+        return {}
+
+    def notes(self, curve: ErrorCurve) -> list[str]:
+        """What a promise assumes, as sentences."""
+        return []
+
     def check(self, curve: ErrorCurve) -> None:
         """Raise an error if the data cannot support the goal, or the verifier cannot reach it."""
         place = int(self.pick(curve))

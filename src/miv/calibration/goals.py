@@ -28,7 +28,7 @@ def parse_goal(text: str) -> Goal:
     frr = [part for part in parts if isinstance(part, FalseRejectsAtMost)]
     if len(parts) != 2 or len(far) != 1 or len(frr) != 1:
         raise MIVError(f"The goal is {text!r}. Expected {FORMS}.")
-    return BothAtMost(*far, *frr)
+    return BothAtMost(far[0], frr[0])
 
 
 def _parse_one(part: str, text: str) -> Goal:

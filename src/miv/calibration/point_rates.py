@@ -8,7 +8,7 @@ import numpy as np
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import CONFIDENCE
 from miv.calibration.goals import EqualErrors, Goal
-from miv.io.checked_values import Floats, Integers
+from miv.io.checked_values import Floats, Integers, Labels
 
 
 def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) -> dict[str, Any]:
@@ -21,8 +21,9 @@ def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) 
     two = bool(lower < place)
     found: dict[str, list[Floats]] = {}
     for batch in resampled:
-        for name, values in _figures(batch, place, lower, goal.pick(batch), goal.pick_lower(batch), two=two).items():
-            found.setdefault(name, []).append(values)
+        drawn = _figures(batch, place, lower, goal.pick(batch), goal.pick_lower(batch), two=two)
+        for name, figures in drawn.items():
+            found.setdefault(name, []).append(figures)
     values = _figures(curve, place, lower, place, lower, two=two)
     rates: dict[str, Any] = {
         name: interval(float(value), np.concatenate(found[name])) for name, value in values.items()
@@ -35,7 +36,7 @@ def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) 
         rates[name] |= {
             "errors": int(errors),
             "effective_exemplars": float(evidence.effective(errors)),
-            "at_most": float(evidence.upper_bound(errors)),
+            "at_most": min(float(evidence.upper_bound(errors)), goal.promised().get(name, 1.0)),
         }
     exemplars = int(curve.negatives + curve.positives)
     rates["accuracy"] = 1 - int(curve.false_accepts[place] + curve.false_rejects[place]) / exemplars
@@ -50,6 +51,12 @@ def point_rates(curve: ErrorCurve, goal: Goal, resampled: Iterator[ErrorCurve]) 
         decided = exemplars - int(sum(unsure))
         rates["accuracy_of_decided"] = 1 - wrong / decided if decided else None
     return rates
+
+
+def clusters_measured(by: str | None, cluster: Integers, label: Labels) -> dict[str, Any]:
+    """What the clusters are, and how many there are: in total, with negatives and with positives."""
+    counts = [len(np.unique(cluster[label == value])) for value in (0, 1)]
+    return {"by": by, "count": len(np.unique(cluster)), "negatives": counts[0], "positives": counts[1]}
 
 
 def interval(value: float, resampled: Floats) -> dict[str, Any]:

@@ -49,6 +49,14 @@ def calibrate(
             show_default=False,
         ),
     ] = None,
+    cluster_by: Annotated[
+        Literal["class", "query", "group"] | None,
+        typer.Option(
+            help="Which exemplars may depend on each other: those whose queries share a class, a query or a group. "
+            "Default: class if known, else query.",
+            show_default=False,
+        ),
+    ] = None,
     plots: Annotated[
         Path | None,
         typer.Option(help="Also draw ROC, DET and reliability curves in this folder.", show_default=False),
@@ -61,10 +69,11 @@ def calibrate(
 ) -> None:
     """Choose when a verifier says yes and which instances are witnesses, and save both in its folder.
 
-    A rate such as far=0.01 holds with 95 % confidence; it is an error if the data are too few to show it.
+    A rate such as far=0.01 holds with 95 % confidence, for queries of new classes if classes are known; it is an error
+    if the data are too few to show it.
     Of four scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
 
-    Example: miv calibrate runs/dba twin --goal far=0.05 --plots curves
+    Example: miv calibrate runs/dba twin --goal far=0.1 --plots curves
     Example: miv calibrate runs/dba twin --far 0.01 --frr 0.05
     """
     from miv.backbones.feature_cache import embed_exemplars
@@ -108,7 +117,7 @@ def calibrate(
     answers = predict(verifier, exemplars, features, progress) if kept is None else kept
     if needs_shares:
         shares = witness_shares(verifier, exemplars, answers.logit, by, progress, features)
-    found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by)
+    found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by, cluster_by=cluster_by)
     about = {"name": name, "path": str(data), "fingerprint": exemplars.fingerprint}
     measured = {"data": about, **found.point.measured}
     found = found.with_measured(measured)

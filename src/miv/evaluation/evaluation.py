@@ -11,6 +11,7 @@ from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation.classification import classification_metrics
 from miv.evaluation.entropy import entropy_metrics
 from miv.evaluation.evaluation_text import evaluation_text
+from miv.evaluation.goal_checks import goal_checks
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.rankings import witness_rankings
@@ -30,8 +31,9 @@ class Evaluation:
             attention.
         entropy: result of ``entropy_metrics``; needs attention.
         groups: result of ``group_table``; needs groups.
-        operating_point: goal, threshold, accuracy and errors of the verdicts of a calibrated verifier, and how many
-            are unsure if it has two thresholds; the other figures are of the probability 0.5 without a scaling.
+        operating_point: goal, threshold, accuracy and errors of the verdicts of a calibrated verifier, how many are
+            unsure if it has two thresholds, and whether the rates that it promises hold (``goals``). The other figures
+            are of the probability 0.5 without a scaling.
     """
 
     exemplars: int
@@ -131,7 +133,8 @@ def _at_operating_point(p: Predictions, point: OperatingPoint) -> dict[str, Any]
             "unsure_positives": int((~decided)[p.label == 1].sum()),
             "accuracy_of_decided": float(right[decided].mean()) if decided.any() else math.nan,
         }
-    return found
+    checks = goal_checks(p, point)
+    return found | {"goals": checks} if checks else found
 
 
 def _without_nan(value: Any) -> Any:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, reliability_points
+from miv.evaluation.goal_checks import check_words, goal_checks
 from miv.report.charts import Axis, Line, chart
 from miv.report.marks import badge
 from miv.report.report_sources import ReportModel, ReportSource
@@ -47,7 +48,17 @@ def calibration_section(source: ReportSource) -> str:
         if len(names) > 1 and chosen.sum() >= _FEW:
             charts.append(_reliability(f"Reliability, bags of {name}", source, chosen))
     made = table(heads, rows, f"Operating points, and their calibration on {source.split}")
-    return f'{made}{note}{legend(source)}<div class="charts">{"".join(charts)}</div>'
+    return f'{made}{_goals(source)}{note}{legend(source)}<div class="charts">{"".join(charts)}</div>'
+
+
+def _goals(source: ReportSource) -> str:
+    """Whether the rates that the models promise hold on this split."""
+    items = []
+    for number, model in enumerate(source.models):
+        for check in goal_checks(model.answers.with_queries_of(source.exemplars), model.point):
+            mark = ' class="wrong"' if check["missed"] else ""
+            items.append(f"<li>{badge(number, model.name)} <span{mark}>{escape(check_words(check))}</span></li>")
+    return f'<ul class="note">{"".join(items)}</ul>' if items else ""
 
 
 def _reliability(title: str, source: ReportSource, of: NDArray[np.bool_]) -> str:
