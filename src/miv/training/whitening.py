@@ -20,7 +20,7 @@ FOLDS = 3
 _MOST_CHANNELS = 2_048  # more take minutes and say little about so large a covariance
 _MOST_INSTANCES = 10_000
 _MOST_EXEMPLARS = 1_500  # to choose one of a few powers
-_LEAST_GAIN = 0.02  # of AUROC; for less, the channels of a learned backbone are worth more to the head as they are
+_LEAST_GAIN = 0.02  # of AUROC; for less, the ranks of the witnesses lose more than the verdicts gain
 _RIDGE, _RIDGE_OF_FEW = 0.1, 0.3  # of the mean variance; the second for as many instances as channels
 
 
