@@ -85,8 +85,8 @@ def calibrate(
             ``miv.inference.prediction.witness_shares``.
         witnesses_by: source of ``shares``. The rule is valid only for this source.
         cluster_by: which exemplars may depend on each other: those whose queries have the same ``class``, the same
-            ``query``, or the same ``group``. By default the class of the query if known, else the query. A rate is
-            then promised for new classes, or new queries.
+            ``query_id``, the same ``query``, or the same ``group``. By default the first of them that is known, except
+            groups. A rate is then promised for new classes, or new queries.
         rounds: number of bootstrap rounds.
         seed: random seed of folds, halves and bootstrap.
     """

@@ -50,10 +50,10 @@ def calibrate(
         ),
     ] = None,
     cluster_by: Annotated[
-        Literal["class", "query", "group"] | None,
+        Literal["class", "query_id", "query", "group"] | None,
         typer.Option(
-            help="Which exemplars may depend on each other: those whose queries share a class, a query or a group. "
-            "Default: class if known, else query.",
+            help="Which exemplars may depend on each other: those whose queries share a class, an id, a query or a "
+            "group. Default: class if known, else query_id if known, else query.",
             show_default=False,
         ),
     ] = None,
