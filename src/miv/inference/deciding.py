@@ -29,7 +29,7 @@ def decide(
 ) -> Verdicts:
     """Verify exemplars and decide by the verifier's operating point; ``places`` names them in errors."""
     places, ptr, shares = places or GivenPlaces(), exemplars.ptr, None
-    logit, attention, _ = verify_embedded(verifier, exemplars, progress)
+    logit, attention, score = verify_embedded(verifier, exemplars, progress)
     _check_answers("logit", logit, np.arange(len(ptr)), places)
     if attention is not None:
         _check_answers("attention", attention, ptr, places)
@@ -46,7 +46,10 @@ def decide(
 
     def alone(first: int, last: int) -> NDArray[np.float64]:
         part = exemplars.part(first, last)
-        found = explain_embedded(verifier, part, "alone")
+        if score is not None and verifier.pooling.score_is_logit:
+            found = score[ptr[first] : ptr[last]]
+        else:
+            found = explain_embedded(verifier, part, "alone")
         _check_answers("score", found, part.ptr, places, first)
         return point.probability(found)
 
