@@ -21,6 +21,8 @@ _HOMES = {
     "Verdicts": "miv.inference.verdict",
     "Verification": "miv.models.verification",
     "Verifier": "miv.models.verifier",
+    "CheckedAnswer": "miv.checking",
+    "check": "miv.checking",
     "create_pooling": "miv.poolings",
     "evaluate": "miv.workflows.evaluate_workflow",
     "list_poolings": "miv.poolings",
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from miv.backbones import create_backbone as create_backbone
     from miv.backbones import register_backbone as register_backbone
     from miv.bags import Bags as Bags
+    from miv.checking import CheckedAnswer as CheckedAnswer
+    from miv.checking import check as check
     from miv.data import Exemplar as Exemplar
     from miv.data import ExemplarSet as ExemplarSet
     from miv.data import InstancePool as InstancePool

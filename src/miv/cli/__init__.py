@@ -4,6 +4,7 @@
 from miv.cli import (  # noqa: F401
     audit_command,
     calibrate_command,
+    check_command,
     data_command,
     demo_command,
     evaluate_command,

@@ -99,7 +99,7 @@ def _words(verdict: "Verdict", place: int, names: Sequence[str]) -> str:
     shown = verdict.shown
     names = names or (() if shown is None else shown.bag_names)
     if names and names[place]:
-        return _printable(names[place])
+        return printable(names[place])
     if shown is None or shown.pool.kind != "text":
         return ""
     return in_a_line(str(shown.pool.values[shown.bag[place]]))
@@ -107,10 +107,10 @@ def _words(verdict: "Verdict", place: int, names: Sequence[str]) -> str:
 
 def in_a_line(text: str) -> str:
     """Show a text in one line, shortened if it is long."""
-    text = _printable(" ".join(text.split()))
+    text = printable(" ".join(text.split()))
     return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Replace what a terminal would interpret: control characters and marks that reverse text direction."""
     return _OBEYED.sub("�", text)

@@ -64,8 +64,9 @@ class Verifier(
         pooling: a name from ``miv.list_poolings()``, or a ``miv.Pooling``.
         backbone: ``features`` if the instances are already vectors, ``compact_cnn`` for small grey images, ``hog_cnn``
             for few images, ``hog`` and ``pixels`` for images without learning, ``hf:<name or folder>`` for
-            texts and images, ``timm:<name>`` for images, or a name that you registered; or any ``torch.nn.Module`` that
-            maps instances to features ``(N, C)``; see ``miv.Backbone``.
+            texts and images, ``tokens:minilm`` for texts with the pooling ``maxsim``, ``timm:<name>`` for images, or a
+            name that you registered; or any ``torch.nn.Module`` that maps instances to features ``(N, C)``; see
+            ``miv.Backbone``.
         channels: length of the vectors, for the backbone ``features`` and for your own module if it has no attribute
             ``channels``.
         pooling_options: options of ``miv.create_pooling``, such as ``{"heads": 4}``.
@@ -242,8 +243,8 @@ class Verifier(
         """Load a verifier, ready to use.
 
         Args:
-            pretrained_model_name_or_path: its folder, the folder of a run, a name on the hub, or the verifier included
-                in the package, ``miv/digits``.
+            pretrained_model_name_or_path: its folder, the folder of a run, a name on the hub, or a verifier included in
+                the package: ``miv/digits`` or ``miv/evidence``.
             device: device to load it on, such as ``"cuda"`` or ``"mps"``; the default is the CPU.
             options: options for the hub.
         """
