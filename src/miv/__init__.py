@@ -11,6 +11,7 @@ _HOMES = {
     "Bags": "miv.bags",
     "Exemplar": "miv.data",
     "ExemplarSet": "miv.data",
+    "Gallery": "miv.gallery",
     "InstancePool": "miv.data",
     "MIVClassifier": "miv.integrations.sklearn",
     "MIVError": "miv.errors",
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from miv.data import InstancePool as InstancePool
     from miv.data.loading import collate_exemplars as collate_exemplars
     from miv.errors import MIVError as MIVError
+    from miv.gallery import Gallery as Gallery
     from miv.inference.verdict import Verdict as Verdict
     from miv.inference.verdict import Verdicts as Verdicts
     from miv.integrations.sklearn import MIVClassifier as MIVClassifier

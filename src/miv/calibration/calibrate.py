@@ -11,6 +11,7 @@ from miv.calibration.calibration_pictures import write_pictures
 from miv.calibration.calibration_text import calibration_text
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import CONFIDENCE
+from miv.calibration.false_accept_tail import false_accept_tail
 from miv.calibration.goals import Goal, parse_goal
 from miv.calibration.point_rates import clusters_measured, interval, point_rates
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, resampled_calibration_error
@@ -116,6 +117,7 @@ def calibrate(
         "confidence": CONFIDENCE,
         "bootstrap_rounds": rounds,
         **point_rates(curve, goal, resampled),
+        "false_accepts": false_accept_tail(probability[label == 0], curve.of_negatives),
         "notes": goal.notes(curve),
         "log_loss": chosen.log_loss,
         "ece": {

@@ -9,6 +9,7 @@ from miv.cli import (  # noqa: F401
     demo_command,
     evaluate_command,
     export_command,
+    gallery_command,
     own_data_command,
     poolings_command,
     reference_command,
