@@ -67,12 +67,14 @@ def trained_like(pooling: str, distances: bool = False) -> Verifier:
     return verifier
 
 
+CASES = [(name, False) for name in POOLINGS] + [("cap_dba_l2", True), ("nearest", True)]
+
+
 def exact(bags: int, size: int, repeats: int, folder: Path) -> dict[str, Any]:
     values = np.random.default_rng(0).standard_normal((bags, size, CHANNELS), dtype=np.float32)
     flat, query = values.reshape(-1, CHANNELS), values[3, 4].copy()
-    cases = [(name, False) for name in POOLINGS] + [("cap_dba_l2", True), ("nearest", True)]
     ratios, figures = {}, {}
-    for number, (pooling, distances) in enumerate(cases):
+    for number, (pooling, distances) in enumerate(CASES):
         verifier = trained_like(pooling, distances)
         gallery = Gallery.create(folder / str(number), verifier)
         gallery.add_many((str(bag), rows) for bag, rows in enumerate(values))
@@ -98,6 +100,7 @@ def adding(instances: int, folder: Path) -> dict[str, Any]:
     form = {"kind": "image", "height": 28, "width": 28, "mode": "L"}
     verifier = Verifier("cap_dba_l2", backbone="hog", instances=form)
     gallery = Gallery.create(folder / "added", verifier)
+    embed_instances(verifier.backbone, InstancePool("image", images[:100]), np.arange(100))  # warm
     start = time.process_time()
     embed_instances(verifier.backbone, InstancePool("image", images), np.arange(instances))
     embedded = time.process_time() - start

@@ -12,8 +12,8 @@ from miv.data import csr
 from miv.errors import MIVError
 from miv.gallery.bag_reading import GivenBag, ReadBags, Rows, in_parts, read_bags
 from miv.gallery.kept import KeptForm
+from miv.gallery.segment_batches import instance_batches, kept_batches
 from miv.gallery.store import arrow_files as arrow
-from miv.gallery.store.gallery_manifest import GalleryManifest
 from miv.gallery.store.gallery_writer import write_removed
 from miv.gallery.store.known_instances import KnownInstances
 from miv.gallery.store.merging import merge_small
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from miv.gallery.store.open_gallery import OpenGallery
 
 _TOGETHER = 1024  # instances embedded between two commits: seconds of work
-_ROWS_PER_BATCH = 1 << 16
 _BAGS_COPIED = 4096
 
 
@@ -128,7 +127,7 @@ class Adding:
         """Write one segment of new instances and bags, then list it in the manifest."""
         store, manifest = self.store, self.store.manifest
         content = SegmentContent(
-            instances=_instance_batches(hashes, features, manifest),
+            instances=instance_batches(hashes, features, manifest),
             bags=[arrow.bag_batch(names, members, instance_names)] if names else [],
             kept=kept_batches(self.form, features, members, store.snapshot, manifest),
         )
@@ -151,39 +150,3 @@ def _first_unknown(digests: list[bytes], known: KnownInstances) -> Iterator[bool
     for digest, row in zip(digests, known.rows(digests), strict=True):
         yield row < 0 and digest not in seen
         seen.add(digest)
-
-
-def _instance_batches(hashes: list[bytes], features: Rows, manifest: GalleryManifest) -> Iterator[Any]:
-    schema = arrow.instance_schema(manifest.channels)
-    for start in range(0, len(hashes), _ROWS_PER_BATCH):
-        part = slice(start, start + _ROWS_PER_BATCH)
-        columns = [arrow.hash_column(hashes[part]), arrow.row_column(features[part])]
-        yield arrow.pa.record_batch(columns, schema=schema)
-
-
-def kept_batches(
-    form: KeptForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot, manifest: GalleryManifest
-) -> Iterator[Any] | None:
-    """Kept rows of new instances ``(n, C)``, or of the members of new bags; ``None`` if the features are read."""
-    return None if not manifest.width else _kept_batches(form, features, members, snapshot, manifest)
-
-
-def _kept_batches(
-    form: KeptForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot, manifest: GalleryManifest
-) -> Iterator[Any]:
-    schema = arrow.kept_schema(manifest.width)
-    if form.per == "instance":
-        for start in range(0, len(features), _ROWS_PER_BATCH):
-            part = features[start : start + _ROWS_PER_BATCH]
-            yield arrow.pa.record_batch([arrow.row_column(form.keep(part, csr.borders([len(part)])))], schema=schema)
-        return
-    before = len(snapshot.features)
-    for first in range(0, len(members), 1024):
-        some = members[first : first + 1024]
-        wanted = np.concatenate(some)
-        rows = np.empty((len(wanted), manifest.channels), np.float32)
-        is_new = wanted >= before
-        rows[is_new] = features[wanted[is_new] - before]
-        rows[~is_new] = snapshot.features.take(wanted[~is_new])
-        kept = form.keep(rows, csr.borders([len(one) for one in some]))
-        yield arrow.pa.record_batch([arrow.row_column(kept)], schema=schema)

@@ -63,7 +63,7 @@ def exact_logits(prepared: PreparedQueries, snapshot: Snapshot) -> NDArray[np.fl
     first = 0
     while first < snapshot.bags:
         after = int(np.searchsorted(ptr, ptr[first] + prepared.rows_together, side="right")) - 1
-        last = max(first + 1, after)
+        last = snapshot.without_copy(first, max(first + 1, after))
         rows = snapshot.kept_between(first, last)
         found.append(prepared.logits(rows, snapshot.ptr[first : last + 1] - snapshot.ptr[first]))
         first = last

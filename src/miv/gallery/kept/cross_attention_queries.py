@@ -13,6 +13,7 @@ after the sum, needs the bag vector too, which is one more pass over rows that a
 """
 
 import math
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -121,7 +122,7 @@ class CrossAttentionQueries(PreparedQueries):
         ]  # fmt: skip
         return by_head[0], by_head[1]
 
-    @property
+    @cached_property
     def _parts(self) -> list[slice]:
         return [slice(head * self.size, (head + 1) * self.size) for head in range(self.heads)]
 
@@ -168,7 +169,8 @@ class CrossAttentionQueries(PreparedQueries):
 
     def _deviation(self, keys: Rows, mean: Rows, second: Rows, eps: float) -> Rows:
         variance = second - np.square(mean)
-        for row, head, query in np.argwhere(variance < _CANCELS * second):
+        lost = variance < _CANCELS * second
+        for row, head, query in np.argwhere(lost) if lost.any() else ():
             part = self._parts[head]
             variance[row, head, query] = np.var(keys[row, part].astype(np.float64) * self.gate[query, part])
         return np.sqrt(variance + np.float32(eps**2))

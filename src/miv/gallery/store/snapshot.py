@@ -102,6 +102,20 @@ class Snapshot:
         start, end = int(self.ptr[first]), int(self.ptr[last])
         return self.kept.between(start, end) if self.per == "member" else self.kept.take(self.members[start:end])
 
+    def without_copy(self, first: int, last: int) -> int:
+        """The end of the bags from ``first``, at most ``last``, whose kept rows can be read without a copy.
+
+        Rows that follow each other are copied only if they lie in two pieces, so the bags before the border of a piece
+        go first, then the bag on the border alone.
+        """
+        ptr = self.ptr if self.per != "bag" else np.arange(self.bags + 1)
+        start, end = int(ptr[first]), int(ptr[last])
+        row, final = (self.members[start], self.members[end - 1]) if self.per == "instance" else (start, end - 1)
+        border = int(self.kept.borders[np.searchsorted(self.kept.borders, row, side="right")])
+        if final - row != end - start - 1 or border > final:
+            return last
+        return max(first + 1, int(np.searchsorted(ptr, start + border - row, side="right")) - 1)
+
     def kept_of(self, bags: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
         """Kept rows and borders of some bags, in their order."""
         ptr, rows = csr.take_bags(self.ptr, bags)
