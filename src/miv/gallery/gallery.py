@@ -13,6 +13,7 @@ from miv.gallery.hits import Hits
 from miv.gallery.kept import form_of
 from miv.gallery.prefilter import Prefilter, build_index
 from miv.gallery.searching import search
+from miv.gallery.store.arrow_files import require_arrow
 from miv.gallery.store.gallery_manifest import INDEX, GalleryManifest
 from miv.gallery.store.gallery_writer import write_removed
 from miv.gallery.store.merging import compact
@@ -62,6 +63,7 @@ class Gallery:
             like: another gallery, whose bags are copied without embedding them again; its verifier must have the same
                 backbone.
         """
+        require_arrow()
         folder = Path(folder)
         verifier = verifier if isinstance(verifier, Verifier) else Verifier.from_pretrained(verifier)
         with said_plainly(folder):
@@ -92,6 +94,7 @@ class Gallery:
             folder: made by ``Gallery.create``.
             verifier: to use instead of the gallery's own copy. Only its operating point may differ.
         """
+        require_arrow()
         folder = Path(folder)
         manifest = GalleryManifest.load(folder)
         given = verifier if verifier is not None else folder / VERIFIER

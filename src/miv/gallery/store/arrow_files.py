@@ -9,15 +9,22 @@ from numpy.typing import NDArray
 
 from miv.errors import MIVError, needs_extra
 
-with needs_extra("gallery", "A gallery", "pyarrow"):
-    import pyarrow as pa
 
+class _Arrow:
+    """pyarrow, imported when it is first used: `import miv` and its names must work without it."""
+
+    def __getattr__(self, name: str) -> Any:
+        with needs_extra("gallery", "A gallery", "pyarrow"):
+            import pyarrow
+        return getattr(pyarrow, name)
+
+
+pa: Any = _Arrow()
 __all__ = [
-    "BAG_SCHEMA",
     "DAMAGED",
     "HASH_BYTES",
-    "REMOVED_SCHEMA",
     "bag_batch",
+    "bag_schema",
     "column_hashes",
     "column_rows",
     "hash_column",
@@ -26,6 +33,8 @@ __all__ = [
     "map_batches",
     "pa",
     "removed_batch",
+    "removed_schema",
+    "require_arrow",
     "row_column",
     "write_batches",
 ]
@@ -44,14 +53,20 @@ def kept_schema(width: int) -> Any:
     return pa.schema([("kept", pa.list_(pa.float32(), width))])
 
 
-BAG_SCHEMA = pa.schema(
-    [
-        ("name", pa.string()),
-        ("members", pa.large_list(pa.int64())),
-        ("instance_names", pa.large_list(pa.string())),
-    ]
-)
-REMOVED_SCHEMA = pa.schema([("bag", pa.int64())])
+def bag_schema() -> Any:
+    """Bags: their names, the numbers of their instances, and names of these."""
+    numbers, texts = pa.large_list(pa.int64()), pa.large_list(pa.string())
+    return pa.schema([("name", pa.string()), ("members", numbers), ("instance_names", texts)])
+
+
+def removed_schema() -> Any:
+    """Numbers of removed bags."""
+    return pa.schema([("bag", pa.int64())])
+
+
+def require_arrow() -> None:
+    """Raise an error before any work if pyarrow is missing."""
+    _ = pa.__version__
 
 
 def write_batches(path: Path, schema: Any, batches: Iterable[Any]) -> None:
@@ -122,9 +137,9 @@ def bag_batch(names: list[str], members: list[NDArray[np.int64]], instance_names
         pa.LargeListArray.from_arrays(borders, pa.array(joined, pa.int64())),
         pa.LargeListArray.from_arrays(borders, flat),
     ]
-    return pa.record_batch(columns, schema=BAG_SCHEMA)
+    return pa.record_batch(columns, schema=bag_schema())
 
 
 def removed_batch(bags: NDArray[np.int64]) -> Any:
     """Numbers of removed bags as a record batch."""
-    return pa.record_batch([pa.array(bags, pa.int64())], schema=REMOVED_SCHEMA)
+    return pa.record_batch([pa.array(bags, pa.int64())], schema=removed_schema())

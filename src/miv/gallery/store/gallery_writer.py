@@ -66,5 +66,5 @@ def write_removed(folder: Path, bags: NDArray[np.int64]) -> Removed | None:
         return None
     path = folder / f"removed-{secrets.token_hex(8)}.arrow"
     with whole_file(path) as temporary:
-        arrow.write_batches(temporary, arrow.REMOVED_SCHEMA, [arrow.removed_batch(np.unique(bags))])
+        arrow.write_batches(temporary, arrow.removed_schema(), [arrow.removed_batch(np.unique(bags))])
     return Removed(path.name, len(np.unique(bags)), path.stat().st_size)

@@ -112,4 +112,4 @@ def _renumbered(segment: Segment, live: NDArray[np.bool_], new_number: NDArray[n
             arrow.pa.LargeListArray.from_arrays(borders, arrow.pa.array(members, arrow.pa.int64())),
             arrow.pa.LargeListArray.from_arrays(borders, names.flatten()),
         ]
-        yield arrow.pa.record_batch(columns, schema=arrow.BAG_SCHEMA)
+        yield arrow.pa.record_batch(columns, schema=arrow.bag_schema())

@@ -41,7 +41,7 @@ class Segment:
         self.entry, self.path = entry, folder / SEGMENTS / entry.name
         kept_rows = {"instance": entry.instances, "member": entry.members, "bag": entry.bags}[per]
         self.instance_batches = self._mapped(INSTANCES, arrow.instance_schema(manifest.channels), entry.instances)
-        self.bag_batches = self._mapped(BAGS, arrow.BAG_SCHEMA, entry.bags)
+        self.bag_batches = self._mapped(BAGS, arrow.bag_schema(), entry.bags)
         self.features = [arrow.column_rows(batch.column(1), manifest.channels) for batch in self.instance_batches]
         self.kept, self.kept_batches = self.features, []
         if manifest.width:
@@ -113,7 +113,7 @@ def write_segment(folder: Path, content: SegmentContent, manifest: GalleryManife
 
     with whole_folder(folder / SEGMENTS / name) as temporary:
         arrow.write_batches(temporary / INSTANCES, arrow.instance_schema(manifest.channels), counted_instances())
-        arrow.write_batches(temporary / BAGS, arrow.BAG_SCHEMA, counted_bags())
+        arrow.write_batches(temporary / BAGS, arrow.bag_schema(), counted_bags())
         if content.kept is not None:
             arrow.write_batches(temporary / KEPT, arrow.kept_schema(manifest.width), content.kept)
         sizes = {file.name: file.stat().st_size for file in temporary.iterdir()}

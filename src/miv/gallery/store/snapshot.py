@@ -68,7 +68,7 @@ class Snapshot:
         entry = self.manifest.removed
         if entry is None:
             return np.zeros(0, np.int64)
-        batches = arrow.map_batches(self.folder / entry.file, arrow.REMOVED_SCHEMA, entry.bytes, entry.bags)
+        batches = arrow.map_batches(self.folder / entry.file, arrow.removed_schema(), entry.bytes, entry.bags)
         numbers = np.concatenate([np.zeros(0, np.int64), *(batch.column(0).to_numpy() for batch in batches)])
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.bags:
             raise MIVError(f"{self.folder / entry.file} names a bag that is not there. {arrow.DAMAGED}")
