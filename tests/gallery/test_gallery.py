@@ -117,6 +117,20 @@ def test_another_operating_point_of_the_same_verifier_is_used(tmp_path: Path) ->
     assert after[0].probability < before[0].probability
 
 
+def test_a_hit_between_two_thresholds_is_unsure(tmp_path: Path) -> None:
+    gallery = gallery_of(tmp_path / "gallery")
+    query = vectors(CHANNELS, seed=7)
+    ranked = [hit.probability for hit in gallery.search(query, top=12)]
+    gallery.verifier.operating_point = OperatingPoint(
+        threshold=(ranked[1] + ranked[2]) / 2, goal="two", lower_threshold=(ranked[4] + ranked[5]) / 2
+    )
+    for given in (query, np.stack([query, query])):  # one reference, and the same twice
+        hits = Gallery.open(tmp_path / "gallery", gallery.verifier).search(given, top=12)
+        assert [hit.decision for hit in hits] == ["yes"] * 2 + ["unsure"] * 3 + ["no"] * 7
+        assert "Unsure: probability" in str(hits)
+        assert hits.document()["hits"][2]["decision"] == "unsure"
+
+
 def test_several_references_are_combined(tmp_path: Path) -> None:
     gallery = gallery_of(tmp_path / "gallery")
     references = vectors(3, CHANNELS, seed=70)

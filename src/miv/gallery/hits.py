@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, overload
 
+from miv.decisions.answers import Decision
 from miv.gallery.chance import Chance
 from miv.gallery.store.gallery_manifest import Recall
 from miv.inference.verdict import Verdict
-from miv.inference.verdict_text import headline, in_a_line
+from miv.inference.verdict_text import headline, in_a_line, witness_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ class Hit:
     chance: float | None
     answer: Verdict = field(repr=False)
 
+    @property
+    def decision(self) -> Decision:
+        """``yes`` if the verdict is yes; else ``no``, or ``unsure`` between two thresholds."""
+        return self.answer.decision
+
     def __bool__(self) -> bool:
         return self.verdict
 
@@ -50,6 +56,7 @@ class Hit:
         return {
             "name": self.name,
             "verdict": self.verdict,
+            "decision": self.decision,
             "probability": self.probability,
             "chance": self.chance,
             "size": self.size,
@@ -65,6 +72,8 @@ class Hits(Sequence[Hit]):
         hits: the bags.
         bags: number of bags in the gallery.
         threshold: the verdict is yes if the probability is at least this.
+        lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if the
+            verifier has one threshold.
         references: number of queries that were given.
         chance: how many bags without the query's class would look as good.
         compared: number of bags that the verifier ranked; fewer than ``bags`` with a prefilter.
@@ -74,6 +83,7 @@ class Hits(Sequence[Hit]):
     hits: tuple[Hit, ...]
     bags: int
     threshold: float
+    lower_threshold: float | None
     references: int
     chance: Chance
     compared: int
@@ -120,6 +130,7 @@ class Hits(Sequence[Hit]):
             "compared": self.compared,
             "references": self.references,
             "threshold": self.threshold,
+            "lower_threshold": self.lower_threshold,
             "recall": None if self.recall is None else asdict(self.recall),
             "notes": self.notes(),
             "hits": [hit.document() for hit in self],
@@ -131,4 +142,6 @@ def _witness_words(hit: Hit) -> str:
         return ""
     shown = [in_a_line(one.name) if one.name else f"instance {one.index}" for one in hit.witnesses[:3]]
     more = f" and {len(hit.witnesses) - 3} more" if len(hit.witnesses) > 3 else ""
-    return f" {'Witness' if len(hit.witnesses) == 1 else 'Witnesses'}: {', '.join(shown)}{more}."
+    word = witness_word(hit.answer).capitalize()
+    plural = "es" if word == "Witness" else "s"
+    return f" {word}{plural if len(hit.witnesses) > 1 else ''}: {', '.join(shown)}{more}."

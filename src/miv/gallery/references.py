@@ -45,6 +45,7 @@ def verdicts_on(
         witness=None if mean_shares is None else point.witnesses(probability, mean_shares, ptr),
         attention=np.mean(attention, axis=0) if attention else None,
         nearly_whole_sets=point.nearly_whole_sets if shares else None,
+        lower_threshold=point.lower_threshold,
     )
     return list(joined), logit
 

@@ -49,6 +49,7 @@ def search(
         tuple(hits),
         live,
         verifier.operating_point.threshold,
+        verifier.operating_point.lower_threshold,
         len(queries),
         chance,
         compared,
