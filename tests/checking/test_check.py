@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,7 @@ def test_bad_files(tmp_path: Path, content: bytes, message: str) -> None:
         (ANSWER, Path("missing.txt"), "Could not read missing"),
     ],
 )
-def test_bad_input(answer: str, sources: object, message: str) -> None:
+def test_bad_input(answer: str, sources: Any, message: str) -> None:
     with pytest.raises(MIVError, match=message):
         miv.check(answer, sources, verifier=word_verifier())
 
