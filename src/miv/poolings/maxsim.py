@@ -82,8 +82,8 @@ class MaxSimPooling(Pooling):
         similarity = self.similarity(bags.expand(query), targets)[:, None]  # (T, 1)
         is_best = similarity == bags.expand(bags.max(similarity))  # (T, 1)
         # Of several, the first: a mean of two texts would match neither.
-        place = torch.arange(len(targets), 0, -1, device=targets.device, dtype=torch.float32)[:, None] * is_best
-        chosen = (place == bags.expand(bags.max(place))).to(targets.dtype)  # (T, 1)
+        early = is_best.float() / torch.ones_like(similarity, dtype=torch.float32).cumsum(dim=0)  # (T, 1)
+        chosen = (early == bags.expand(bags.max(early))).to(targets.dtype)  # (T, 1)
         attention = bags.softmax(similarity).to(targets.dtype)  # (T, 1)
         return PoolingOutput(query, bags.sum(chosen * targets), attention, similarity[:, 0])
 
