@@ -124,6 +124,9 @@ def from_table(
     query_id_column: Annotated[
         str, typer.Option(help="Column with an id shared by equivalent queries; optional.")
     ] = "query_id",
+    references_column: Annotated[
+        str, typer.Option(help="Column with a list of instances to ask with, with or without a query; optional.")
+    ] = "references",
     split_by: Annotated[
         Literal["instances", "query", "group"],
         typer.Option(help="Without a split column: what to keep within one split."),
@@ -157,6 +160,7 @@ def from_table(
         split_column=split_column,
         group_column=group_column,
         query_id_column=query_id_column,
+        references_column=references_column,
         split_by=split_by,
         validation=validation,
         test=test,

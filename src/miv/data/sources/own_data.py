@@ -77,6 +77,7 @@ def table_source(
     split_column: str = "split",
     group_column: str = "group",
     query_id_column: str = "query_id",
+    references_column: str = "references",
     split_by: SplitBy = "instances",
     validation: float = 0.1,
     test: float = 0.1,
@@ -98,6 +99,7 @@ def table_source(
         split_column: column with train, validation or test; optional.
         group_column: column to group results by; optional.
         query_id_column: column with an id shared by equivalent queries; optional.
+        references_column: column with a list of instances to ask with, besides the query or instead of it; optional.
         split_by: without a split column, what to keep within one split: ``instances``, ``query`` or ``group``.
         validation: share for validation; 0 for no validation split.
         test: share for test; 0 for no test split.
@@ -107,7 +109,14 @@ def table_source(
         seed: random seed.
     """
     columns = Columns(
-        query_column, bag_column, label_column, witnesses_column, split_column, group_column, query_id_column
+        query_column,
+        bag_column,
+        label_column,
+        witnesses_column,
+        split_column,
+        group_column,
+        query_id_column,
+        references_column,
     )
     return FromTable(
         Path(table),

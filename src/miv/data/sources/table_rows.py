@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Columns:
-    """Column names; the last four columns are optional unless renamed."""
+    """Column names; the columns after ``label`` are optional unless renamed. ``references`` may replace ``query``."""
 
     query: str = "query"
     bag: str = "bag"
@@ -27,6 +27,12 @@ class Columns:
     split: str = "split"
     group: str = "group"
     query_id: str = "query_id"
+    references: str = "references"
+
+    @property
+    def required(self) -> tuple[tuple[str, str], str, str]:
+        """The columns that every table has; of the first two names, one is enough."""
+        return (self.query, self.references), self.bag, self.label
 
 
 class Rows:
@@ -35,7 +41,7 @@ class Rows:
     def __init__(self, table: Path, columns: Columns) -> None:
         self._table = table
         self._columns = columns
-        self._queries: list[int] = []
+        self._references: list[list[int]] = []
         self._bags: list[list[int]] = []
         self._labels: list[int] = []
         self._witnesses: list[list[bool]] = []
@@ -49,24 +55,40 @@ class Rows:
     def read(self, record: dict[str, Any], place: str, source: CellInstances | InstanceTable) -> None:
         """Read one row."""
         columns = self._columns
-        query, bag, label = record[columns.query], record[columns.bag], record[columns.label]
-        if not self._queries:
+        bag, label = record[columns.bag], record[columns.label]
+        if not self._references:
             self._warn_of_misspelt_columns(record)
         if self._not_seen:
             self._not_seen.difference_update(record)
             self._seen |= dict.fromkeys(map(str, record))
         self._labels.append(parse_label(label, place))
-        query_index = source.index(query, f"{place}, query")
+        references = [source.index(cell, where) for cell, where in self._asked(record, place)]
         members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
         if not members:
             raise MIVError(f"{place}: the bag is empty. Expected at least one instance. Add one, or remove the row.")
-        self._queries.append(query_index)
+        self._references.append(references)
         self._bags.append(members)
-        if query_index in members:
+        if not set(references).isdisjoint(members):
             self._own_queries.append(place)
         self._read_witnesses(record.get(columns.witnesses), place)
         for name, values in self._optional.items():
             self._read_optional(name, record.get(name), values, place)
+
+    def _asked(self, record: dict[str, Any], place: str) -> list[tuple[Any, str]]:
+        """The cells of the query and of the references of a row, with their places."""
+        columns = self._columns
+        if columns.references not in record:
+            return [(record[columns.query], f"{place}, query")]
+        cells = [(record[columns.query], f"{place}, query")] if not is_blank(record.get(columns.query)) else []
+        if not is_blank(record.get(columns.references)):
+            given = parse_list(record[columns.references], columns.references, place)
+            cells += [(cell, f"{place}, {columns.references}") for cell in given]
+        if not cells:
+            raise MIVError(
+                f"{place}: there is no query. Expected an instance in the column {columns.query!r}, or a list of "
+                f"them in {columns.references!r}."
+            )
+        return cells
 
     @property
     def query_ids(self) -> list[str] | None:
@@ -80,7 +102,7 @@ class Rows:
 
     def exemplars(self, source: CellInstances | InstanceTable) -> ExemplarSet:
         """All rows as one set."""
-        if not self._queries:
+        if not self._references:
             raise MIVError(f"{self._table}: no rows. Expected one exemplar per row.")
         for name in sorted(self._not_seen):
             raise MIVError(f"{self._table}: {unknown_name('column', name, self._seen)}")
@@ -90,11 +112,13 @@ class Rows:
             _warn_of("rows have their query in their own bag", self._own_queries)
         return ExemplarSet.from_lists(
             source.pool(),
-            self._queries,
+            None,
             self._bags,
             self._labels,
             self._witnesses if self._knows_witnesses else None,
             self._optional[self._columns.group] or None,
+            references=self._references,
+            query_ids=self.query_ids,
         )
 
     def _read_witnesses(self, cell: Any, place: str) -> None:
@@ -106,7 +130,7 @@ class Rows:
 
     def _read_optional(self, name: str, cell: Any, values: list[str], place: str) -> None:
         # `values` has an entry for every earlier row, or none.
-        if len(self._queries) > 1 and is_blank(cell) == bool(values):
+        if len(self._references) > 1 and is_blank(cell) == bool(values):
             which = "is empty here, but not in earlier rows" if values else "is empty in earlier rows"
             raise MIVError(f"{place}: the column {name!r} {which}. Fill it in every row, or remove it.")
         if is_blank(cell):
