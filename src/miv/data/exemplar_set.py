@@ -299,6 +299,15 @@ class ExemplarSet:
         """Return the same exemplars, each with its first reference, ``query``, as the only one."""
         return replace(self, reference_ptr=None, reference_index=None)
 
+    def by_reference(self) -> "ExemplarSet":
+        """Return one exemplar per reference: the references of one query share its bag, and its weight equally."""
+        if not self.has_references:
+            return self
+        ptr, index = self.all_references
+        chosen = csr.owners(ptr)
+        weight = (np.ones(len(self)) if self.weight is None else self.weight) / np.diff(ptr)
+        return replace(self.with_first_reference().subset(chosen), query=index, weight=weight[chosen])
+
     def compact(self) -> "ExemplarSet":
         """Return the same exemplars with a pool of only the instances they use, in the same order."""
         if len(self.used) == len(self.pool):

@@ -12,6 +12,7 @@ from miv.errors import MIVError
 from miv.explain import as_shares, check_method
 from miv.inference.engine import EmbeddedExemplars, explain_embedded, verify_embedded
 from miv.inference.given_instances import GivenPlaces
+from miv.inference.matches import LazyMatches
 from miv.inference.verdict import Asked, Shown, Verdicts
 from miv.runtime.progress import Progress
 
@@ -53,8 +54,15 @@ def decide(
         _check_answers("score", found, part.ptr, places, first)
         return point.probability(found)
 
+    def matched(exemplar: int) -> NDArray[np.float64]:
+        each = exemplars.of_references(exemplar)
+        found = explain_embedded(verifier, each, "alone")
+        _check_answers("score", found, np.array([0, len(found)]), places, exemplar)
+        return point.probability(found).reshape(len(each), -1)
+
     little = None if witness is None else point.nearly_whole_sets
     lazy = None if by == "none" else LazyScores(alone, 0, len(logit))
+    matches = None if lazy is None or exemplars.reference_ptr is None else LazyMatches(matched, range(len(logit)))
     return Verdicts(
         verdict,
         probability,
@@ -69,6 +77,7 @@ def decide(
         lazy,
         little,
         point.lower_threshold,
+        matches,
     )
 
 

@@ -133,4 +133,5 @@ def witness_shares(
 
 
 def _embedded(exemplars: ExemplarSet, features: NDArray[np.float32]) -> EmbeddedExemplars:
-    return EmbeddedExemplars.among(features, exemplars.query, exemplars.bag_index, exemplars.bag_ptr)
+    asked = exemplars.all_references[1]
+    return EmbeddedExemplars.among(features, asked, exemplars.bag_index, exemplars.bag_ptr, exemplars.reference_ptr)

@@ -11,7 +11,7 @@ import numpy as np
 from miv.data import SPLITS, ExemplarSet
 from miv.data.sources.instance_sources import CellInstances, InstanceTable
 from miv.errors import MIVError, unknown_name
-from miv.io.table_cells import is_blank, parse_id, parse_label, parse_list, parse_witnesses
+from miv.io.table_cells import is_blank, parse_id, parse_label, parse_list, parse_witnesses, reference_cells
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,8 @@ class Rows:
             self._not_seen.difference_update(record)
             self._seen |= dict.fromkeys(map(str, record))
         self._labels.append(parse_label(label, place))
-        references = [source.index(cell, where) for cell, where in self._asked(record, place)]
+        cells = reference_cells(record, columns.query, columns.references, place)
+        references = [source.index(cell, f"{place}, query") for cell in cells]
         members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
         if not members:
             raise MIVError(f"{place}: the bag is empty. Expected at least one instance. Add one, or remove the row.")
@@ -73,22 +74,6 @@ class Rows:
         self._read_witnesses(record.get(columns.witnesses), place)
         for name, values in self._optional.items():
             self._read_optional(name, record.get(name), values, place)
-
-    def _asked(self, record: dict[str, Any], place: str) -> list[tuple[Any, str]]:
-        """The cells of the query and of the references of a row, with their places."""
-        columns = self._columns
-        if columns.references not in record:
-            return [(record[columns.query], f"{place}, query")]
-        cells = [(record[columns.query], f"{place}, query")] if not is_blank(record.get(columns.query)) else []
-        if not is_blank(record.get(columns.references)):
-            given = parse_list(record[columns.references], columns.references, place)
-            cells += [(cell, f"{place}, {columns.references}") for cell in given]
-        if not cells:
-            raise MIVError(
-                f"{place}: there is no query. Expected an instance in the column {columns.query!r}, or a list of "
-                f"them in {columns.references!r}."
-            )
-        return cells
 
     @property
     def query_ids(self) -> list[str] | None:
