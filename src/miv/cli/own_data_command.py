@@ -54,6 +54,9 @@ def from_folder(
         typer.Option(help="Share of the other instances drawn from the classes most like the query's."),
     ] = 0.0,
     hard_classes: Annotated[int, typer.Option(help="Number of classes to draw hard negatives from.")] = 5,
+    references_per_query: Annotated[
+        int, typer.Option(min=1, help="Number of instances of the query's class to ask with; fewer in a small class.")
+    ] = 1,
     validation: ValidationOption = 0.1,
     test: TestOption = 0.1,
     split_by: Annotated[
@@ -87,6 +90,7 @@ def from_folder(
         witness_count=witness_count,
         hard_negatives=hard_negatives,
         hard_classes=hard_classes,
+        references_per_query=references_per_query,
         validation=validation,
         test=test,
         split_by=split_by,

@@ -75,6 +75,12 @@ class ReferenceRule:
         """
         return (1 - self.mean_share) * references.softmax(self.sharpness * logit), self.mean_share
 
+    def of_ragged(self, logit: NDArray[Any], of_mean: NDArray[Any], ptr: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Combine logits ``(R,)`` of references with borders ``ptr`` ``(E + 1,)`` and of their means to ``(E,)``."""
+        references = Bags(torch.from_numpy(np.asarray(logit, np.float64)), torch.from_numpy(ptr))
+        combined = self.combine(references.values, torch.from_numpy(np.asarray(of_mean, np.float64)), references)
+        return np.asarray(combined.numpy(), np.float64)
+
     def queries(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """The features ``(Q, C)`` to compare with bags, given those of one query's references, ``(R, C)``.
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.data import csr
+from miv.decisions.reference_pairs import Pairs
 from miv.explain import contributions, explain_features
 from miv.io.checked_values import Floats
 from miv.runtime.evaluation_mode import evaluating
@@ -128,6 +129,20 @@ def verify_embedded(verifier: "Verifier", exemplars: EmbeddedExemplars, progress
         _joined(attention) if attention else None,
         _joined(score) if score else None,
     )
+
+
+def reference_logits(
+    verifier: "Verifier", exemplars: EmbeddedExemplars, progress: Progress | None = None
+) -> tuple[Floats, Floats]:
+    """The logits ``(R,)`` of all references and ``(E,)`` of the mean feature of each query's references."""
+
+    def answer(query: Tensor | Bags, bags: Bags) -> tuple[Tensor, Tensor]:
+        asked = query if isinstance(query, Bags) else Bags(query, torch.arange(len(query) + 1, device=query.device))
+        pairs = Pairs.of(asked, bags)
+        return pairs.logits(verifier.verify_features(pairs.query, pairs.bags).logit)
+
+    answers = _in_batches(verifier, exemplars, answer, "Verifying references", progress)
+    return _joined([logit for logit, _ in answers]), _joined([of_mean for _, of_mean in answers])
 
 
 def explain_embedded(
