@@ -79,7 +79,7 @@ class Verifier(
         start: ``similar`` scales features to one length and starts with a cosine similarity, which helps with few
             exemplars; ``paper`` uses the authors' LayerNorm and weights with random signs. The default is ``similar``;
             a pooling given as a module keeps its own start.
-        references: how to combine several references of a query, such as ``{"sharpness": 1.0, "mean_share": 0.5}``;
+        references: how to combine several references of a query, such as ``{"sharpness": 0.25, "mean_share": 0.25}``;
             see ``ReferenceRule``. Training on exemplars with references fits it.
 
     >>> verifier = Verifier("cap_dba_l2", channels=8)

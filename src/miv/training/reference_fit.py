@@ -12,8 +12,9 @@ from miv.inference.engine import reference_logits
 from miv.inference.prediction import embedded_exemplars
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
+from miv.training.pilot import ENOUGH
 
-SHARPNESS = (0.0, 0.5, 1.0, 2.0, 4.0, 256.0)  # the mean of the logits to, nearly, their maximum
+SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 256.0)  # the mean of the logits to, nearly, their maximum
 MEAN_SHARE = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -25,9 +26,9 @@ def fit_reference_rule(
 ) -> ReferenceRule | None:
     """Set the rule with the highest AUROC; return it, or ``None`` if no query has several references.
 
-    The grid contains the mean logit, the mean feature and nearly the max logit. The rule that the verifier has stays
-    unless another is better by more than a standard error of the difference: on a few hundred bags, the best of thirty
-    is chance.
+    The grid contains the mean logit, the mean feature and nearly the max logit. With few exemplars, the rule that the
+    verifier has stays unless another is better by more than a standard error of the difference: on a few bags, the best
+    of many is chance.
 
     Args:
         verifier: changed in place.
@@ -45,6 +46,6 @@ def fit_reference_rule(
     scores = [rule.of_ragged(logit, of_mean, exemplars.all_references[0]) for rule in rules]
     aurocs = [weighted_auroc(exemplars.label, score, exemplars.weight) for score in scores]
     best = int(np.argmax(aurocs))
-    clear = aurocs[best] - aurocs[0] > auroc_error(exemplars.label, scores[best], scores[0])
-    verifier.set_reference_rule(rules[best] if clear else own)
+    needed = 0.0 if len(exemplars) >= ENOUGH else auroc_error(exemplars.label, scores[best], scores[0])
+    verifier.set_reference_rule(rules[best] if aurocs[best] - aurocs[0] > needed else own)
     return verifier.reference_rule
