@@ -145,7 +145,7 @@ def test_only_the_smoke_tier_is_a_twin_and_every_output_says_so() -> None:
         assert "synthetic twin" in find_tier("smoke").remarks(task)[0]
     assert any("frozen" in remark for remark in find_tier("cpu").remarks("claims"))
     assert any("stands in for FEVER" in remark for remark in find_tier("paper").remarks("claims"))
-    assert any("Rounds differ in weights only" in remark for remark in find_tier("cpu").remarks("fever-dev"))
+    assert any("Rounds differ" in remark for remark in find_tier("cpu").remarks("fever-dev"))
 
 
 def test_a_job_survives_being_told_to_another_process() -> None:
