@@ -67,6 +67,9 @@ def reproduce(
     pack: Annotated[
         bool, typer.Option("--pack", help="Only move finished cells into one file per tier and task.")
     ] = False,
+    conclusions: Annotated[
+        bool, typer.Option("--conclusions", help="Only judge the paper's claims on all tasks, from existing results.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Compute missing parts of the paper's tables and figures, and compare them with the published ones.
@@ -87,6 +90,15 @@ def reproduce(
         if task is not None:
             raise MIVError(f"--pack packs all cells in {results} and takes no task. Remove {task}.")
         _pack(results)
+        return
+    if conclusions:
+        if task is not None:
+            raise MIVError(f"--conclusions judges all tasks at once. Remove {task}.")
+        if out is not None:
+            refuse_existing(out, overwrite=overwrite)
+        from miv.cli.reproduce_output import write_conclusions
+
+        write_conclusions(results, tier, parse_rounds(rounds), form, out, json=json)
         return
     places = JobFolders(results, work or cache_folder() / "experiments", cache_folder(), raw)
     numbers = parse_rounds(rounds)
