@@ -1,5 +1,6 @@
 """What docs/results says is what its cells say, and can be had on a machine without the raw data."""
 
+import hashlib
 import json
 import re
 from functools import cache
@@ -157,6 +158,25 @@ def test_what_is_computed_and_what_is_not_is_said() -> None:
         assert row.startswith(f"| `{one['task']}` | `{one['experiment']}` | {one['paper']} | {done} |")
         reason = row.split(" | ")[4].rstrip("| ")
         assert bool(reason) == (one["done"] < one["cells"]), row
+
+
+def test_every_record_has_its_commit_or_says_why_not_and_the_hashes_of_its_files() -> None:
+    for path in sorted(RESULTS.glob("*/*.jsonl")):
+        for name, files in read_packed(path.with_suffix("")).items():
+            document = json.loads(files["result.json"])
+            code = document["code"]
+            assert code["commit"] or code["why"].startswith("Not recorded: "), name
+            others = {one: hashlib.sha256(content).hexdigest() for one, content in files.items()}
+            assert document["sha256"] == {one: others[one] for one in others if one != "result.json"}, name
+
+
+def test_the_page_of_the_preset_best_has_the_note_of_its_records() -> None:
+    page = " ".join((RESULTS / "best.md").read_text("utf-8").replace("\n> ", " ").split())
+    for files in read_packed(RESULTS / "best").values():
+        run = json.loads(files["run.json"])
+        assert (run["code"]["commit"], len(run["notes"])) == (None, 1)
+        assert run["notes"][0] in page
+    assert "The commit of the code was not recorded." in page
 
 
 def test_the_table_of_the_preset_best_is_that_of_its_answers() -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MIVError
+from miv.experiments.comparison import CellEvidence
 from miv.experiments.conclusions import GROUNDS, draw_conclusions
+from miv.experiments.experiment_report import build_section
+from miv.experiments.grids import EXPERIMENTS
 from miv.experiments.paired import Estimate
 from tests.cli.running import run_command
 from tests.experiments.test_verdict import AS_IN_THE_PAPER, finished, plain
@@ -75,3 +78,16 @@ def test_the_interval_is_the_wider_of_the_two() -> None:
     assert Estimate(0.0, 3, 1.0, 0.1).interval == pytest.approx((-1.96, 1.96), abs=1e-3)
     assert Estimate(0.0, 3, 0.1, 1.0).interval == pytest.approx((-4.303, 4.303), abs=1e-3)
     assert Estimate(0.0, 1, 0.1, None).interval == pytest.approx((-0.196, 0.196), abs=1e-3)
+
+
+def test_a_report_says_of_how_many_cells_the_commit_is_unknown(results: Path) -> None:
+    evidence = CellEvidence("qmnist", "cpu", (0, 1), results)
+    remarks = build_section(EXPERIMENTS["qmnist"]["classification"], evidence).remarks
+    assert "The commit of the code was not recorded for 18 of the 18 cells." in remarks
+    [path] = results.glob("cpu/qmnist/baseline/round-0/result.json")
+    before = path.read_text("utf-8")
+    path.write_text(before.replace('"code": null', '"code": {"commit": "0a1b", "changed": false}'), "utf-8")
+    evidence = CellEvidence("qmnist", "cpu", (0, 1), results)
+    remarks = build_section(EXPERIMENTS["qmnist"]["classification"], evidence).remarks
+    path.write_text(before, "utf-8")
+    assert "The commit of the code was not recorded for 17 of the 18 cells." in remarks

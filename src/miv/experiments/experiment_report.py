@@ -110,7 +110,10 @@ def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
     remarks = []
     setups = {row.setup.name: row.setup for row in experiment.rows}
     wanted = len(evidence.rounds) * len(setups)
-    done = sum(len(evidence.of(setup)) for setup in setups.values())
+    results = [result for setup in setups.values() for result in evidence.of(setup)]
+    done, unknown = len(results), sum(result.commit is None for result in results)
+    if unknown and evidence.may_judge:
+        remarks.append(f"The commit of the code was not recorded for {unknown} of the {done} cells.")
     if done < wanted:
         missing = f"{done} of {wanted} cells are done"
         if experiment.is_stepwise:
