@@ -17,6 +17,7 @@ from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
 from miv.runtime.source_commit import source_commit
 from miv.tasks import build_once
+from miv.training.config import TrainingConfig
 from miv.training.earlier_verifier import EarlierVerifier
 from miv.training.run import Machine, create_verifier, train
 from miv.training.run_folder import RunFolder
@@ -29,19 +30,17 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, bytes
     run = RunFolder(job.work_folder(places.work))
     if not run.is_done():
         machine = Machine(places.cache / "features", accelerator="auto")
-        task, start = job.description["data"]["task"], _start(job, sets["train"].pool)
+        task, name = job.description["data"]["task"], job.tier.backbone_of(job.cell.task)
+        start = None if name is None else new_pooling_on(name, job.settings, sets["train"].pool)
         train(sets, job.settings, run.path, machine, data=task, start_from=start, resume=True, progress=progress)
     files = {PREDICTIONS: _answers(run, sets["test"], places, progress), METRICS: run.metrics.read_bytes()}
     about, measured = run.read(), run.read_evaluation()
     return {RESULT: result_document(job, about, measured, _machine(), files, source_commit()), **files}
 
 
-def _start(job: Job, pool: InstancePool) -> EarlierVerifier | None:
-    """A new pooling on the backbone of another verifier, if the tier has one."""
-    name = job.tier.backbone_of(job.cell.task)
-    if name is None:
-        return None
-    verifier = create_verifier(job.settings, pool)
+def new_pooling_on(name: str, settings: TrainingConfig, pool: InstancePool) -> EarlierVerifier:
+    """A new pooling on the backbone of the verifier ``name``, to start from; the settings must have that backbone."""
+    verifier = create_verifier(settings, pool)
     verifier.backbone.load_state_dict(Verifier.from_pretrained(name).backbone.state_dict())
     return replace(EarlierVerifier.of(verifier), name=f"a new pooling on the backbone of {name}")
 
