@@ -64,6 +64,12 @@ def test_a_page_says_what_the_cells_say(name: str, tmp_path: Path) -> None:
         assert path.with_suffix(".png").is_file()
 
 
+def test_the_conclusions_are_those_of_the_cells(tmp_path: Path) -> None:
+    run("--conclusions", "--format", "markdown", "--out", "page.md")
+    page = (RESULTS / "conclusions.md").read_text("utf-8")
+    assert page == (tmp_path / "page.md").read_text("utf-8"), "Run `miv reproduce --conclusions`, as the README says."
+
+
 @pytest.mark.parametrize("task", ["qmnist", "claims"])
 def test_the_summary_has_the_figures_and_judgements_of_the_cells(task: str) -> None:
     found = sections(task)
@@ -127,6 +133,14 @@ def test_the_words_about_witnesses_scored_alike_have_the_numbers_of_the_cells() 
     assert f"in {baseline:.3f} of the bags, against {min(qmnist):.3f} to {max(qmnist):.3f} for CAP" in WORDS
     words = f"a witness in {min(claims):.3f} to {max(claims):.3f} of the bags, that of the baseline in"
     assert f"{words} {top['claims', 'baseline']:.3f}, and a random one in" in WORDS
+    own = figures["claims", "baseline", "i_auroc_by_score"]["ours"]
+    assert f"the baseline is at chance, too (i-AUROC {own:.3f})" in WORDS
+    i_auroc = {one["model"]: one["ours"] for one in found["claims"]["figures"] if one["metric"] == "i_auroc"}
+    of_cap = [i_auroc[model] for model in models if model[:3] == "cap"]
+    assert (
+        f"(i-AUROC {i_auroc['nearest']:.3f}, i-top1 {top['claims', 'nearest']:.3f}; CAP {min(of_cap):.3f} to "
+        f"{max(of_cap):.3f}, and {min(claims):.3f} to {max(claims):.3f})"
+    ) in WORDS
     leads = [
         one["difference"]
         for one in found["qmnist"]["paired_tests"]
