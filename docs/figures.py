@@ -116,7 +116,8 @@ def of_frozen() -> dict[str, Any]:
         section = reproduced("qmnist", name, "--tier", "frozen")
         for one in (*section["figures"], *section["scored_alike"]["figures"]):
             if one["rounds"]:
-                found.setdefault(one["model"], {})[one["metric"]] = round(one["ours"], 6)
+                figures = found.setdefault(one["model"], {"rounds": one["rounds"]})
+                figures[one["metric"]] = round(one["ours"], 6)
     return found
 
 

@@ -22,6 +22,7 @@ from miv.models.shipped import shipped_folder
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 README = (RESULTS / "README.md").read_text("utf-8")
 WORDS = " ".join(README.split())  # wherever its lines end
+FROZEN = re.search(r"^for part in (.*); do$", README, re.MULTILINE).group(1).split()  # type: ignore[union-attr]
 PAGES = re.search(r"^for page in (.*); do$", README, re.MULTILINE).group(1).split()  # type: ignore[union-attr]
 
 
@@ -62,6 +63,14 @@ def test_a_page_says_what_the_cells_say(name: str, tmp_path: Path) -> None:
         path = RESULTS / picture.split("](")[1].removesuffix(")")
         assert path.is_file()
         assert path.with_suffix(".png").is_file()
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_a_page_of_the_tier_frozen_says_what_its_cells_say(name: str, tmp_path: Path) -> None:
+    page = (RESULTS / f"frozen-{name}.md").read_text("utf-8").rstrip("\n").split("\n\n")
+    run("qmnist", name, "--tier", "frozen", "--report-only", "--format", "markdown", "--out", "page.md")
+    written = (tmp_path / "page.md").read_text("utf-8").rstrip("\n").split("\n\n")
+    assert [part for part in page if not part.startswith("![")] == written
 
 
 def test_the_conclusions_are_those_of_the_cells(tmp_path: Path) -> None:
