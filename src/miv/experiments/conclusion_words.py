@@ -26,18 +26,20 @@ def parts_of(name: str, names: Iterable[str]) -> tuple[str, str]:
 def survival(grounds: Mapping[str, Judged]) -> list[str]:
     """One paragraph per ground that has cells, and one about all of them."""
     sentences = []
-    kept: list[set[str]] = []
+    kept: list[dict[str, bool]] = []  # whether a claim that is judged survives
     for heading, judged in grounds.items():
         claims = _by_claim(judged)
         if not claims:
             sentences.append(f"{heading}: no cells, so nothing is judged.")
             continue
-        survivors = [name for name, some in claims.items() if set(some.values()) == {HOLDS}]
-        kept.append(set(survivors))
+        survives = {name: set(some.values()) == {HOLDS} for name, some in claims.items()}
+        survivors = [name for name in survives if survives[name]]
+        kept.append(survives)
         sentences.append(f"{heading}: {_words(claims, survivors)}")
     if len(kept) > 1:
-        everywhere = [name for name in _by_claim(next(iter(grounds.values()))) if all(name in some for some in kept)]
-        sentences.append(f"Wherever there are cells, these survive every scoring: {_listed(everywhere)}.")
+        names = dict.fromkeys(name for some in kept for name in some)
+        everywhere = [name for name in names if all(some.get(name, True) for some in kept)]
+        sentences.append(f"These survive every scoring on every task that has their cells: {_listed(everywhere)}.")
     return sentences
 
 

@@ -9,13 +9,14 @@ from miv.errors import MIVError
 from miv.experiments.assertions import judge_claims
 from miv.experiments.comparison import CellEvidence
 from miv.experiments.conclusion_words import Judged, parts_of, survival
+from miv.experiments.contrasts import MISSING
 from miv.experiments.grids import EXPERIMENTS
 from miv.experiments.judging import MARGIN, Assertion
 from miv.experiments.report_documents import claim_document
 from miv.experiments.text_tables import NOTHING, Table
 from miv.experiments.tiers import find_tier
 
-NO_CELLS = "no cells"
+NO_CELLS, CELLS_MISSING = "no cells", "cells missing"
 NOT_CLAIMED = "not claimed"
 
 
@@ -109,13 +110,11 @@ def draw_conclusions(results: Path, tier: str, rounds: Sequence[int]) -> Conclus
 
 
 def _judge(evidence: CellEvidence) -> Judged:
-    """The claims by name; ``None`` for those of an experiment without any cell."""
+    """The claims by name; ``None`` for those that need cells which are not computed."""
     found: dict[str, Assertion | None] = {}
     for one in EXPERIMENTS[evidence.task].values():
-        has_cells = any(evidence.of(row.setup) for row in one.rows)
         for claim in judge_claims(one, evidence):
-            if found.get(claim.name) is None:
-                found[claim.name] = claim if has_cells else None
+            found[claim.name] = None if claim.reason.startswith(MISSING) else claim
     return found
 
 
@@ -124,7 +123,7 @@ def _cell(judged: Judged, name: str) -> str:
         return NOT_CLAIMED
     claim = judged[name]
     if claim is None:
-        return NO_CELLS
+        return CELLS_MISSING if any(judged.values()) else NO_CELLS
     if claim.weakest is None:
         return claim.judgement
     value = claim.weakest.value
