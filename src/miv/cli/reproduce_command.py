@@ -19,13 +19,15 @@ FORMATS = ("terminal", "markdown", "html")
 
 @app.command("reproduce")
 def reproduce(
-    task: Annotated[str | None, typer.Argument(help="qmnist, signature, fever or claims.", show_default=False)] = None,
+    task: Annotated[
+        str | None, typer.Argument(help="qmnist, signature, fever, fever-dev or claims.", show_default=False)
+    ] = None,
     experiment: Annotated[
         str | None,
         typer.Argument(help="Experiment, such as classification; default: all of the task.", show_default=False),
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and their progress.")] = False,
-    tier: Annotated[str, typer.Option(help="Compute budget per cell: paper, cpu or smoke.")] = "cpu",
+    tier: Annotated[str, typer.Option(help="Compute budget per cell: paper, cpu, frozen or smoke.")] = "cpu",
     rounds: Annotated[
         str, typer.Option(help="Number of rounds, such as 3, or a list, such as 0,2 (a single round: 2,).")
     ] = "3",
@@ -76,7 +78,7 @@ def reproduce(
     from miv.experiments.jobs import Job, JobFolders
     from miv.experiments.tiers import find_tier
 
-    find_tier(tier)
+    budget = find_tier(tier)
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
     if json and form != "terminal":
@@ -91,6 +93,10 @@ def reproduce(
     if task is None and not list_all:
         raise MIVError("The task is missing. Try `miv reproduce qmnist classification`; --list shows all experiments.")
     chosen = _choose(task, experiment, models)
+    if task is None:
+        chosen = [one for one in chosen if budget.takes(one.task)]
+    for one in chosen:
+        budget.check(one.task)
     jobs = {one: [Job(cell, tier, encoder) for cell in one.cells(numbers)] for one in chosen}
     if list_all:
         from miv.cli.reproduce_output import show_list

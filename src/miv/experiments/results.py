@@ -163,6 +163,7 @@ def result_document(
         "stage_seconds": about.get("stage_seconds"),  # a run that ended before these were kept has none
         "seed": about["seed"],
         "data": about["data"]["fingerprints"],
+        "start": about.get("start"),  # the verifier whose weights training began with, and their hash
         "versions": about["versions"],
         "code": None if code is None else dict(code),
         "machine": machine,
