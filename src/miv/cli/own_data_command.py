@@ -63,6 +63,22 @@ def from_folder(
         Literal["class", "parent"],
         typer.Option(help="What to keep within one split: each class, or each parent in ROOT/<parent>/<class>/."),
     ] = "class",
+    together_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep folders in one split if this regular expression finds the same in their names, such as "
+            r"'(\d+)' for 001 and 001_forg.",
+            show_default=False,
+        ),
+    ] = None,
+    forgeries: Annotated[
+        str | None,
+        typer.Option(
+            help="Ending of folders with forgeries, such as _forg: those of 001_forg take the places of witnesses in "
+            "the negative bags of 001.",
+            show_default=False,
+        ),
+    ] = None,
     size: SizeOption = None,
     colour: ColourOption = False,
     resize: ResizeOption = "stretch",
@@ -94,6 +110,8 @@ def from_folder(
         validation=validation,
         test=test,
         split_by=split_by,
+        together_by=together_by,
+        forgeries=forgeries,
         size=_parse_size(size),
         colour=colour,
         resize=resize,
