@@ -24,6 +24,10 @@ ResizeOption = Annotated[
         help="How to fit images of another shape: stretch, crop to the centre, or pad with black.",
     ),
 ]
+BinariseOption = Annotated[
+    bool, typer.Option("--binarise", help="Make scans black and white, by Otsu's threshold, before resizing.")
+]
+InvertOption = Annotated[bool, typer.Option("--invert", help="Swap black and white, before resizing.")]
 ValidationOption = Annotated[float, typer.Option(help="Share for validation; 0 for no validation split.")]
 TestOption = Annotated[float, typer.Option(help="Share for test; 0 for no test split.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Random seed.")]
@@ -82,6 +86,8 @@ def from_folder(
     size: SizeOption = None,
     colour: ColourOption = False,
     resize: ResizeOption = "stretch",
+    binarise: BinariseOption = False,
+    invert: InvertOption = False,
     seed: SeedOption = 0,
     round_: Annotated[int, typer.Option("--round", min=0, help="Index of the random draw; draws are independent.")] = 0,
     overwrite: OverwriteOption = False,
@@ -115,6 +121,8 @@ def from_folder(
         size=_parse_size(size),
         colour=colour,
         resize=resize,
+        binarise=binarise,
+        invert=invert,
         seed=seed,
         round=round_,
     )
@@ -158,6 +166,8 @@ def from_table(
     size: SizeOption = None,
     colour: ColourOption = False,
     resize: ResizeOption = "stretch",
+    binarise: BinariseOption = False,
+    invert: InvertOption = False,
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -189,6 +199,8 @@ def from_table(
         size=_parse_size(size),
         colour=colour,
         resize=resize,
+        binarise=binarise,
+        invert=invert,
         seed=seed,
     )
     build_and_save("from-table", source, out, overwrite=overwrite, json=json)

@@ -75,7 +75,8 @@ class Verifier(
         pooling_options: options of ``miv.create_pooling``, such as ``{"heads": 4}``.
         backbone_options: options of the backbone, such as ``{"size": "large"}``.
         instances: form of the training images, such as ``{"kind": "image", "height": 28, "width": 28,
-            "mode": "L"}``, so that image files can be converted to it.
+            "mode": "L"}``, so that image files can be converted to it; ``"steps"`` may list how, as in
+            ``miv.io.image_steps``.
         start: ``similar`` scales features to one length and starts with a cosine similarity, which helps with few
             exemplars; ``paper`` uses the authors' LayerNorm and weights with random signs. The default is ``similar``;
             a pooling given as a module keeps its own start.
@@ -210,7 +211,8 @@ class Verifier(
                 file per instance (images, ``.txt`` or ``.npy``), or for texts the path of a ``.txt`` file with one
                 text per line.
             resize: how to resize an image that differs in size from the training images: ``stretch`` it, ``crop`` its
-                centre, or ``pad`` it with black. Without it, such an image is an error.
+                centre, or ``pad`` it with black. Without it, files and Pillow images are converted as the training
+                images were (black and white, size), if the verifier records how; else such an image is an error.
             witnesses: how to choose witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``
                 (see ``miv.explain``), or ``none`` for the verdict only. The default is the method that the witness
                 rule was calibrated on; without calibration, attention if the pooling has it, else leave-one-out.

@@ -111,7 +111,10 @@ class EarlierVerifier:
         """Raise an error for instances of the wrong form for the verifier."""
         self.verifier.backbone.check(pool)
         form, own = InstanceForm.of(pool), self.verifier.instances
-        if form is not None and own is not None and form != own:
+        if form is None or own is None:
+            return
+        steps_differ = form.steps is not None and own.steps is not None and form.steps != own.steps
+        if form.shape != own.shape or steps_differ:
             raise MIVError(
                 f"The images are {_words(form)}, but training starts from {self.name}, which was trained on images "
                 f"of {_words(own)}. Build the data with such images, or start from another verifier."
@@ -119,4 +122,5 @@ class EarlierVerifier:
 
 
 def _words(form: InstanceForm) -> str:
-    return f"{form.height} × {form.width} pixels in {'colour' if form.mode == 'RGB' else 'grey'}"
+    made = f", made by: {', '.join(form.steps)}" if form.steps else ""
+    return f"{form.height} × {form.width} pixels in {'colour' if form.mode == 'RGB' else 'grey'}{made}"

@@ -129,7 +129,7 @@ def _read_instances(
     root: Path, folders: list[ClassFolder], form: ImageForm, progress: Progress
 ) -> tuple[InstancePool, NDArray[np.int64]]:
     """Read all files into one pool, each instance once and in one class; also return the folder ``(P,)`` of each."""
-    builder = PoolBuilder(kind_of(folders[0].files[0]))
+    builder = PoolBuilder(kind_of(folders[0].files[0]), form)
     seen: list[tuple[int, Path]] = []  # folder and file of the first copy of each instance
     ambiguous: dict[int, Path] = {}
     repeated = in_other_split = 0

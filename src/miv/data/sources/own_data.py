@@ -40,6 +40,8 @@ def folder_source(
     size: Size = None,
     colour: bool = False,
     resize: Fit = "stretch",
+    binarise: bool = False,
+    invert: bool = False,
     seed: int = 0,
     round: int = 0,  # noqa: A002 - the name of the option
 ) -> FromFolder:
@@ -64,6 +66,8 @@ def folder_source(
         size: height and width of all images, or one number for both. Without it, all must have the same size.
         colour: keep colours instead of converting images to grey.
         resize: how to fit images of another shape: ``stretch``, ``crop`` or ``pad``.
+        binarise: make scans black and white, by Otsu's threshold.
+        invert: swap black and white.
         seed: random seed.
         round: index of the random draw; draws are independent.
     """
@@ -78,7 +82,7 @@ def folder_source(
         hard_classes,
         references_per_query,
     )
-    images, shares = ImageForm(_both(size), colour, resize), Shares(validation, test)
+    images, shares = ImageForm(_both(size), colour, resize, binarise, invert), Shares(validation, test)
     return FromFolder(Path(root), images, drawing, shares, seed, round, split_by, together_by, forgeries)
 
 
@@ -101,6 +105,8 @@ def table_source(
     size: Size = None,
     colour: bool = False,
     resize: Fit = "stretch",
+    binarise: bool = False,
+    invert: bool = False,
     seed: int = 0,
 ) -> FromTable:
     """Describe how to read exemplars from a table with one per row; ``build`` reads them and returns them by split.
@@ -123,6 +129,8 @@ def table_source(
         size: height and width of all images, or one number for both. Without it, all must have the same size.
         colour: keep colours instead of converting images to grey.
         resize: how to fit images of another shape: ``stretch``, ``crop`` or ``pad``.
+        binarise: make scans black and white, by Otsu's threshold.
+        invert: swap black and white.
         seed: random seed.
     """
     columns = Columns(
@@ -139,7 +147,7 @@ def table_source(
         Path(table),
         None if instances is None else Path(instances),
         kind,
-        ImageForm(_both(size), colour, resize),
+        ImageForm(_both(size), colour, resize, binarise, invert),
         columns,
         Shares(validation, test),
         split_by,
