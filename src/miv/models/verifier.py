@@ -14,6 +14,7 @@ from miv.data.instance_form import InstanceForm
 from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint
 from miv.decisions.reference_pairs import Pairs
 from miv.decisions.reference_rule import ReferenceRule
+from miv.decisions.unlike import UNLIKE_NAME, UnlikeLimit
 from miv.errors import MIVError
 from miv.inference.given_instances import ALONE
 from miv.inference.verdict import Asked, Verdict, Verdicts
@@ -106,6 +107,7 @@ class Verifier(
         self.pooling, start = pooling_of(pooling, self.backbone.channels, start, pooling_options)
         self.instances = None if instances is None else InstanceForm.checked(instances)
         self.operating_point = OperatingPoint.default()
+        self.unlike: UnlikeLimit | None = None
         # What the mixin writes to config.json; its default would lack the two keys that name the format.
         self._hub_mixin_config = {
             "format": FORMAT,
@@ -255,8 +257,8 @@ class Verifier(
         check_can_be_saved(self.backbone, self.pooling, self.configuration)
         if options.get("push_to_hub"):
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
-        # An existing operating point belongs to the previous verifier.
-        with files_together(folder, keep=["README.md"], remove=[OPERATING_POINT_NAME]) as temporary:
+        # An existing operating point and limit belong to the previous verifier.
+        with files_together(folder, keep=["README.md"], remove=[OPERATING_POINT_NAME, UNLIKE_NAME]) as temporary:
             result: str | None = super().save_pretrained(temporary, **options)
         return result
 
@@ -267,6 +269,8 @@ class Verifier(
         self.backbone.save_files(save_directory)
         if not self.operating_point.is_default:
             self.operating_point.save(save_directory)
+        if self.unlike is not None:
+            self.unlike.save(save_directory)
 
     @classmethod
     def from_pretrained(
@@ -306,5 +310,7 @@ class Verifier(
         verifier.backbone.load_files(folder)
         if not is_local:
             download_if_there(name, OPERATING_POINT_NAME, **options)
+            download_if_there(name, UNLIKE_NAME, **options)
         verifier.operating_point = OperatingPoint.load(folder)
+        verifier.unlike = UnlikeLimit.load(folder, verifier.backbone.channels)
         return verifier.to(wanted).eval()

@@ -43,6 +43,7 @@ class EarlierVerifier:
         """Load a run, a verifier folder, a name on the hub, or a verifier that ships with the package."""
         verifier = Verifier.from_pretrained(name).float()
         verifier.operating_point = OperatingPoint.default()  # the old one was calibrated for other weights
+        verifier.unlike = None
         return cls(str(name), verifier, hash_of_weights(verifier.state_dict()))
 
     @classmethod
@@ -56,7 +57,7 @@ class EarlierVerifier:
                 "name."
             )
         verifier = deepcopy(given).float()
-        verifier.operating_point = OperatingPoint.default()
+        verifier.operating_point, verifier.unlike = OperatingPoint.default(), None
         return cls("a verifier in memory", verifier, hash_of_weights(verifier.state_dict()))
 
     def copy(self) -> Verifier:
