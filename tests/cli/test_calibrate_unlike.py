@@ -20,7 +20,7 @@ def make_set(seed: int, classes: int) -> ExemplarSet:
     directions = np.repeat(random.normal(size=(classes, 4)), 10, axis=0)
     values = (directions + random.normal(0, 0.3, directions.shape)).astype(np.float32)
     names = np.array([f"class {number}" for number in np.repeat(np.arange(classes), 10)], object)
-    query = np.arange(0, 10 * classes, 2)
+    query = range(0, 10 * classes, 2)
     bags = [[q + 1, (q + 15) % (10 * classes)] for q in query] + [[(q + 15) % (10 * classes)] for q in query]
     labels = [1] * len(query) + [0] * len(query)
     return ExemplarSet.from_lists(InstancePool("features", values, names), [*query, *query], bags, labels)
