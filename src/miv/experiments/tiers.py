@@ -1,9 +1,9 @@
 """The compute budget of a cell. A tier sets backbone, optimiser, batches and epochs for all models alike.
 
 The draw of the exemplars, metrics and model selection (the epoch of the best validation accuracy) are the same in
-``paper`` and ``cpu``. Besides cost, ``cpu`` changes the following: signatures have two anchors per query instead of all,
-signatures and texts are trained only in the first of the paper's two stages, and QMNIST has a contrast stage before
-both.
+``paper`` and ``cpu``. Besides cost, ``cpu`` changes the following: signatures have two anchors per query instead of
+all, signatures and texts are trained only in the first of the paper's two stages, and QMNIST has a contrast stage
+before both.
 ``smoke`` runs on the synthetic twin of the task and says nothing about the paper.
 """
 
