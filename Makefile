@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: install locked demo test docs slow wheel versions format clean
+.PHONY: install locked demo test lint types unit docs slow wheel versions format clean
 
 install: $(INSTALLED)
 
@@ -25,13 +25,21 @@ locked:
 demo: $(INSTALLED)
 	$(BIN)/miv demo
 
+# Two at a time, because mypy and Sphinx use one processor each. The tests, which use all, come last.
 test: $(INSTALLED)
+	$(MAKE) -j 2 lint types docs unit
+
+lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+
+types: $(INSTALLED)
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist loadfile
-	$(MAKE) docs
+
+# Each process gets half of the tests in their order, and takes over tests of the other when it is done.
+unit: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist worksteal
 
 docs: $(INSTALLED)
 	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html

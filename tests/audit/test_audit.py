@@ -104,8 +104,8 @@ def without_classes(exemplars: ExemplarSet) -> ExemplarSet:
 
 def test_what_is_not_known_of_the_classes_is_not_said(exemplars: ExemplarSet) -> None:
     for given, asked, come in (
-        (exemplars, "Asked for another class, the yes", "never of the query's class"),
-        (without_classes(exemplars), "Asked with another query, of a class that is not known", "may be of the query's"),
+        (exemplars, "Asked for another class, ", "never of the query's class"),
+        (without_classes(exemplars), "Asked with another query, whose class is not known", "may be of the query's"),
     ):
         models = {"good": perfect_verifier()}
         page = audit_models(models, given, {"data": "tiny", "split": "test"}, unit_tests=False).markdown()
@@ -160,7 +160,7 @@ def test_a_report_of_two_models(exemplars: ExemplarSet) -> None:
     assert document["models"]["good"]["weights"] != document["models"]["bad"]["weights"]
     page = report.markdown()
     assert "| good | 1.0000 | 1.0000 | attention |" in page
-    assert "good looks first at a witness in 100%; bad in 0%." in page
+    assert "When good says yes to a positive, it looks first at a witness in 100% of cases; bad does so in 0%." in page
     assert "tiny, test: 20 exemplars" in report.text()
 
 

@@ -87,7 +87,7 @@ def test_the_command_line_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     verifier.save_pretrained("model")
     asked = ["calibrate", "model", "data", "--epsilon", "0.1"]
     assert "so the sets say little" in CliRunner().invoke(app, asked).stdout
-    done = CliRunner().invoke(app, [*asked, "--json"])
+    done = CliRunner().invoke(app, [*asked, "--json", "--overwrite"])
     assert "so the sets say little" in done.stderr
     assert json.loads(done.stdout)["measured"]["witnesses"]["shares_of_bags"]["marked"] > 0.8
     Path("pairs.jsonl").write_text(json.dumps({"query": [1.0] * 8, "bag": [[1.0] * 8, [0.0] * 8]}))

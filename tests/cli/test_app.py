@@ -65,6 +65,19 @@ def test_help_and_version_do_not_import_torch() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
+def test_runs_are_listed_without_torch() -> None:
+    script = (
+        f"import sys; sys.argv = ['miv', 'runs', 'list', {str(Path(__file__).parents[1] / 'golden')!r}]\n"
+        "from miv.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules, 'slow imports'"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cap_dba_l2" in done.stdout
+
+
 def test_an_error_is_one_message_without_traceback(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from miv.cli import main; main()", "data", "inspect", str(tmp_path / "nothing")]
     process = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -62,4 +62,4 @@ def test_calibrating_embeds_once_for_answers_and_shares(folder: Path, monkeypatc
     first = run(*asked)
     assert len(list(folder.glob("cache/features/*.npy"))) == 1
     refuse_to_embed(monkeypatch)
-    assert run(*asked) == first
+    assert run(*asked, "--overwrite") == first

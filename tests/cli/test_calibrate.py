@@ -13,7 +13,7 @@ from miv.decisions.operating_point import OPERATING_POINT_NAME
 from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.inference.prediction import predict
-from miv.io.model_files import VERIFIER_NAME
+from miv.io.run_names import VERIFIER_NAME
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets
 
@@ -43,7 +43,19 @@ def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:
     yes = verifier.operating_point.verdict(verifier.operating_point.probability(answers.logit))
     rejected = float((~yes[answers.label == 1]).mean())
     assert rejected == pytest.approx(said["measured"]["false_reject_rate"]["value"])
-    assert "threshold" in run("model", "data/validation")  # again, on one set, and as a table
+    assert "threshold" in run("model", "data/validation", "--overwrite")  # again, on one set, and as a table
+
+
+def test_two_rates_give_two_thresholds(folder: Path) -> None:
+    said = json.loads(run("model", "data", "--far", "0.4", "--frr", "0.3", "--json"))
+    by_goal = json.loads(run("model", "data", "--goal", "far=0.4,frr=0.3", "--overwrite", "--json"))
+    assert said == by_goal
+    assert said["goal"] == "false-accept rate <= 0.4, false-reject rate <= 0.3"
+    point = Verifier.from_pretrained("model").operating_point
+    assert point.lower_threshold == said.get("lower_threshold")
+    assert (
+        json.loads(run("model", "data", "--far", "0.4", "--overwrite", "--json"))["goal"] == "false-accept rate <= 0.4"
+    )
 
 
 def test_too_few_witnesses_are_said_and_leave_the_threshold(folder: Path) -> None:
@@ -60,6 +72,8 @@ def test_too_few_witnesses_are_said_and_leave_the_threshold(folder: Path) -> Non
         (["model", "data/train"], "Cannot calibrate on train"),
         (["model", "data", "--goal", "far=0.0001"], "200 negatives.*29,956"),
         (["model", "data", "--goal", "far"], "Expected eer, far=0.01"),
+        (["model", "data", "--goal", "eer", "--far", "0.1"], "Give either --goal, or --far and --frr"),
+        (["model", "data", "--frr", "2"], "rate is 2"),
         (["model", "data", "--epsilon", "0"], "epsilon is 0"),
         (["model", "data", "--scaling", "plat"], "Did you mean 'platt'"),
         (["nothing", "data"], "no folder nothing"),
@@ -94,6 +108,44 @@ def test_the_data_of_a_run_are_known_under_any_name(folder: Path) -> None:
     assert (folder / "run" / VERIFIER_NAME / OPERATING_POINT_NAME).is_file()
 
 
+@pytest.mark.parametrize("content", ["{", "{}", '{"format": "miv-run", "done": 3}'])
+def test_a_run_whose_description_is_damaged_is_calibrated_with_a_warning(folder: Path, content: str) -> None:
+    """As `miv evaluate` and `miv verify`, this needs only the verifier."""
+    Path("run").mkdir()
+    Path("model").rename(Path("run") / VERIFIER_NAME)
+    (folder / "run" / "run.json").write_text(content)
+    done = CliRunner().invoke(app, ["calibrate", "run", "data"])
+    assert done.exit_code == 0
+    assert "cannot tell whether these data are a train or test split of the run" in done.stderr
+    assert not Verifier.from_pretrained("run").operating_point.is_default
+
+
+def test_an_operating_point_is_replaced_only_when_asked(folder: Path) -> None:
+    """What is there is named, and the new one says what it replaced."""
+    run("model", "data", "--goal", "frr=0.3")
+    path = folder / "model" / OPERATING_POINT_NAME
+    before = path.read_text()
+    threshold = Verifier.from_pretrained("model").operating_point.threshold
+    with pytest.raises(MIVError, match=rf"{path.name} already exists \(false-reject rate <= 0.3, .*Use --overwrite"):
+        run("model", "data", "--plots", "curves")
+    assert path.read_text() == before
+    assert not Path("curves").exists()
+    done = CliRunner().invoke(app, ["calibrate", "model", "data", "--overwrite"])
+    assert f"It replaces the operating point for false-reject rate <= 0.3, threshold {threshold:.4f}" in done.stderr
+    assert Verifier.from_pretrained("model").operating_point.goal == "equal error rate"
+
+
+def test_the_error_for_a_damaged_operating_point_gives_advice_that_works(folder: Path) -> None:
+    path = folder / "model" / OPERATING_POINT_NAME
+    path.write_text("{")
+    for arguments in (["model", "data"], ["model", "data", "--overwrite"]):
+        with pytest.raises(MIVError, match="Delete the file, then run `miv calibrate` again"):
+            run(*arguments)
+    path.unlink()
+    run("model", "data")
+    assert not Verifier.from_pretrained("model").operating_point.is_default
+
+
 def test_without_attention_the_rule_is_for_the_shares_that_verify_uses(folder: Path) -> None:
     """Those witnesses that the rule finds on the same data are as many as it promises."""
     torch.manual_seed(0)
@@ -101,7 +153,7 @@ def test_without_attention_the_rule_is_for_the_shares_that_verify_uses(folder: P
     said = json.loads(run("without", "data", "--json", "--scaling", "none"))
     assert said["witness_rule"]["name"] == "conformal"
     assert said["witness_rule"]["by"] == "leave_one_out"
-    assert "share by leave_one_out" in run("without", "data", "--scaling", "none")
+    assert "share by leave_one_out" in run("without", "data", "--scaling", "none", "--overwrite")
     exemplars = load_split("data", "validation")
     values = exemplars.pool.values
     bags = [values[exemplars.bag(number)] for number in range(len(exemplars))]
@@ -109,7 +161,7 @@ def test_without_attention_the_rule_is_for_the_shares_that_verify_uses(folder: P
     assert verdicts.witnesses_by == "leave_one_out"
     true = np.repeat(exemplars.label == 1, exemplars.bag_sizes) & np.asarray(exemplars.witness)
     assert np.asarray(verdicts.witness)[true].mean() >= 0.9
-    again = json.loads(run("without", "data", "--json", "--scaling", "none", "--witnesses", "shapley"))
+    again = json.loads(run("without", "data", "--json", "--scaling", "none", "--witnesses", "shapley", "--overwrite"))
     assert again["witness_rule"]["by"] == "shapley"
     with pytest.raises(MIVError, match="no attention"):
         run("without", "data", "--witnesses", "attention")

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from miv.cli import main
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
 
 def miv(*arguments: "str | bytes", encoding: str = "utf-8", **options: object) -> "subprocess.CompletedProcess[bytes]":
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
@@ -37,15 +41,28 @@ def test_a_table_and_json_on_an_ascii_terminal(tmp_path: Path) -> None:
 def test_a_reader_that_is_gone() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = miv("poolings", stdout=writer)
+    done = miv("runs", "list", str(GOLDEN), stdout=writer)
     os.close(writer)
     assert done.stderr == b""
 
 
-@pytest.mark.parametrize("command", [("data", "build", "digits-twin", "--out"), ("train", "digits-twin", "--out")])
-def test_an_output_name_that_is_not_utf8_is_refused_before_the_work(tmp_path: Path, command: tuple[str, ...]) -> None:
-    done = miv(*command, os.fsencode(tmp_path) + b"/a\xff", stdout=subprocess.PIPE)
+def test_an_output_name_that_is_not_utf8_is_refused_before_the_work(tmp_path: Path) -> None:
+    done = miv("data", "build", "digits-twin", "--out", os.fsencode(tmp_path) + b"/a\xff", stdout=subprocess.PIPE)
     assert done.returncode == 1
     assert b"is not UTF-8. Choose another name." in done.stderr
     assert b"Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_training_to_a_name_that_is_not_utf8_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff")  # as Python gives it to a command
+    monkeypatch.setattr(sys, "argv", ["miv", "train", "digits-twin", "--out", name])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert "is not UTF-8. Choose another name." in said
+    assert "Traceback" not in said
     assert not list(tmp_path.iterdir())

@@ -16,7 +16,7 @@ REPORT = ["reproduce", "qmnist", "per_digit", "--tier", "smoke", "--report-only"
 COMMANDS = {
     "sheet.html": ["data", "inspect", "data/test", "--exemplars", "2", "--sheet", "sheet.html"],
     "answers.parquet": ["evaluate", "model", "data", "--predictions", "answers.parquet"],
-    "curves/precision_recall.svg": ["evaluate", "model", "data", "--curves", "curves"],
+    "curves/precision_recall.svg": ["evaluate", "model", "data", "--plots", "curves"],
     "plots/reliability.png": ["calibrate", "model", "data", "--plots", "plots"],
     "report.md": [*REPORT, "--format", "markdown", "--out", "report.md"],
 }
@@ -56,8 +56,8 @@ def test_a_file_in_place_of_a_folder_is_named(folder: Path, name: str) -> None:
 
 def test_python_replaces_only_when_asked_too(folder: Path) -> None:
     for _ in range(2):
-        miv.evaluate("model", "data", predictions="answers.parquet", curves="curves", overwrite=True)
+        miv.evaluate("model", "data", predictions="answers.parquet", plots="curves", overwrite=True)
     with pytest.raises(MIVError, match=r"answers\.parquet already exists"):
         miv.evaluate("model", "data", predictions="answers.parquet")
     with pytest.raises(MIVError, match=r"curves/roc\.png already exists"):
-        miv.evaluate("model", "data", curves="curves")
+        miv.evaluate("model", "data", plots="curves")

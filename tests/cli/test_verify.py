@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
 from miv.cli.app import app
+from miv.decisions.operating_point import OperatingPoint
 from miv.io.image_files import read_image
 from tests.cli.running import run_command
 
@@ -102,6 +104,22 @@ def test_a_whole_table_to_parquet_and_csv(folder: Path) -> None:
     )
 
 
+def test_a_table_tells_no_from_unsure(folder: Path) -> None:
+    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[0, 1], [0, 1]]}\n{"query": [1, 0], "bag": [[-1, 0]]}\n')
+    verifier = Verifier("nearest", channels=2)
+    high, low = verifier.verify_many([[1.0, 0.0]] * 2, [[[0.0, 1.0]] * 2, [[-1.0, 0.0]]]).probability
+    verifier.operating_point = OperatingPoint(threshold=high + 0.01, lower_threshold=(high + low) / 2)
+    verifier.save_pretrained("two")
+    said = run("two", "--bags", "pairs.jsonl", "--out", "a.parquet")
+    assert f"2 exemplars, 0 yes, 1 unsure (thresholds {(high + low) / 2:.3f} and {high + 0.01:.3f})" in said
+    rows = pq.read_table("a.parquet").to_pylist()
+    assert [(row["verdict"], row["decision"]) for row in rows] == [(False, "unsure"), (False, "no")]
+    assert rows[0]["lower_threshold"] == pytest.approx((high + low) / 2)
+    run("two", "--bags", "pairs.jsonl", "--out", "b.csv", "--by-instance")
+    with Path("b.csv").open(newline="") as file:
+        assert [row["decision"] for row in csv.DictReader(file)] == ["unsure", "unsure", "no"]
+
+
 def test_a_pooling_without_attention_names_witnesses_and_says_by_what(folder: Path) -> None:
     Verifier("mi_net", channels=2).save_pretrained("without")
     one = run_json("without", "--query", "one.npy", "--bag", "three.npy")
@@ -185,6 +203,18 @@ def test_an_error_names_the_line(folder: Path, model: str, table: str, message: 
         run(model, "--bags", "pairs.csv", "--out", "out.csv")
 
 
+@pytest.mark.parametrize("by_instance", [False, True])
+def test_vectors_in_a_table_are_written_alike_whatever_its_format(folder: Path, by_instance: bool) -> None:
+    Path("pairs.csv").write_text('query,bag\n"[1, 0]","[[1, 0], [0, 1]]"\n')
+    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1]]}\n')
+    pq.write_table(pa.table({"query": [[1, 0]], "bag": [[[1, 0], [0, 1]]]}), "pairs.parquet")
+    for ending in ("csv", "jsonl", "parquet"):
+        run("vectors", "--bags", f"pairs.{ending}", "--out", f"{ending}.csv", *["--by-instance"] * by_instance)
+        rows = list(csv.DictReader(Path(f"{ending}.csv").read_text().splitlines()))
+        assert {row["query"] for row in rows} == {"[1, 0]"}
+        assert [row.get("instance") for row in rows] == (["[1, 0]", "[0, 1]"] if by_instance else [None])
+
+
 def test_half_a_character_is_named_with_its_line(folder: Path) -> None:
     Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0]], "group": "\\ud800"}\n')
     with pytest.raises(MIVError, match=r"pairs.jsonl, line 1: group is not valid text"):
@@ -204,7 +234,7 @@ def test_notes_go_to_standard_error(folder: Path) -> None:
     many = CliRunner().invoke(app, ["verify", "even", "--bags", "pairs.jsonl", "--out", "out.csv"])
     assert many.stdout.startswith("1 exemplar, 1 yes")
     assert "neither 0 nor 1 and is copied unchanged: pairs.jsonl, line 1: 'maybe'." in many.stderr
-    assert "Of 1 accepted no instance" in many.stderr
+    assert "In 1 accepted bag, no instance" in many.stderr
     assert many.stderr.count("miv calibrate") == 1
     told_not_to = ["verify", "even", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "none"]
     assert "miv calibrate" not in CliRunner().invoke(app, told_not_to).stderr
@@ -241,12 +271,18 @@ def test_instances_by_id(folder: Path) -> None:
         (["images", "--query", "big.png", "--bag", "refs"], "16 × 16 grey.*8 × 8 grey.*--resize"),
         (["vectors", "--query", "three.npy", "--bag", "three.npy"], "holds 3 instances. Expected one"),
         (["vectors", "--query", "one", "--bag", "three.npy"], "expected a .npy file or a JSON list"),
+        (["vectors", "--query", "q.json", "--bag", "three.npy"], "--query: q.json is not a .npy file.*numpy.save"),
+        (["vectors", "--query", "one.npy", "--bag", "q.json"], "--bag: q.json is not a .npy file.*as in '.0.1, 0.2.'"),
+        (["vectors", "--query", "no.json", "--bag", "three.npy"], "--query: there is no file no.json. Expected a .npy"),
+        (["vectors", "--query", "[1, 0", "--bag", "three.npy"], "expected a .npy file or a JSON list"),
+        (["images", "--query", "q.json", "--bag", "refs"], "q.json: not a readable image.*PNG"),
         (["vectors", "--query", "[1, 0, 0]", "--bag", "three.npy"], "vectors of 2 numbers"),
         (["nowhere/model", "--query", "a", "--bag", "b"], "no folder 'nowhere/model'"),
     ],
 )
 def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) -> None:
     Path("taken.csv").write_text("kept")
+    Path("q.json").write_text("[1, 0]")
     Image.fromarray(np.zeros((16, 16), np.uint8)).save("big.png")
     with pytest.raises(MIVError, match=message):
         run(*arguments)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,9 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
+@cache  # several tests read it, and to compute it takes seconds
 def sections(task: str) -> dict[str, dict[str, Any]]:
-    """What is computed of a task, by experiment."""
+    """What is computed of a task, by experiment; no test may change it."""
     names = [name.rsplit("-", 1)[1] for name in PAGES if name.rsplit("-", 1)[0] == task]
     return {name: json.loads(run(task, name, "--report-only", "--json"))[0] for name in names}
 

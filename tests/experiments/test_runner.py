@@ -164,7 +164,7 @@ def test_a_cell_that_another_command_computes_is_waited_for(
     assert run_jobs([job], places, 1, said.append) == []
     thread.join()
     assert started.read_text() == ""
-    waiting = f"Waiting for {job}: another process computes it and holds {job.lock(places.work)}."
+    waiting = f"Waiting for {job}: another process is computing it and holds {job.lock(places.work)}."
     assert said[1:] == [waiting, f"Done by another command: {job}."]
 
 

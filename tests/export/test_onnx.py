@@ -46,6 +46,7 @@ def shaken(verifier: Verifier) -> Verifier:
 @pytest.mark.parametrize("start", ["paper", "similar"])
 @pytest.mark.parametrize("pooling", list_poolings())
 def test_every_pooling_agrees_with_pytorch_for_bags_of_1_to_200(pooling: str, start: Start, tmp_path: Path) -> None:
+    torch.manual_seed(0)  # how far rounding goes depends on the weights
     verifier = shaken(Verifier(pooling, channels=CHANNELS, start=start))
     check = export_onnx(verifier, tmp_path / "verifier.onnx", bags=4)
     assert check.worst <= 1e-4
@@ -123,6 +124,24 @@ def test_the_operating_point_goes_with_the_file(rule: WitnessRule, tmp_path: Pat
         assert answer.witnesses is not None
         found = point.witnesses([answer.probability], answer.attention, [0, len(answer.attention)])
         assert answer.witnesses.tolist() == np.flatnonzero(found).tolist()
+
+
+def test_both_thresholds_go_with_the_file(tmp_path: Path) -> None:
+    verifier = shaken(Verifier("cap_dba_l2", channels=CHANNELS))
+    random = np.random.default_rng(2)
+    queries = [random.normal(size=CHANNELS).astype(np.float32) for _ in range(12)]
+    bags = [random.normal(size=(n, CHANNELS)).astype(np.float32) for n in range(1, 13)]
+    lower, upper = np.quantile(verifier.verify_many(queries, bags).probability, [0.3, 0.7])
+    verifier.operating_point = OperatingPoint(threshold=float(upper), lower_threshold=float(lower))
+    export_onnx(verifier, tmp_path / "verifier.onnx", bags=3)
+    answers = OnnxVerifier(tmp_path / "verifier.onnx", threads=1).verify_many(queries, bags)
+    verdicts = verifier.verify_many(queries, bags)
+    assert [answer.decision for answer in answers] == verdicts.decision.tolist()
+    assert {answer.decision for answer in answers} == {"yes", "no", "unsure"}
+    for answer, verdict in zip(answers, verdicts, strict=True):
+        assert answer.verdict == verdict.verdict
+        assert answer.witnesses is not None
+        assert set(answer.witnesses.tolist()) == {witness.index for witness in verdict.witnesses}
 
 
 @pytest.mark.parametrize("scaling", [Temperature(2.0), Platt(2.0, 1.0), Isotonic((-1.0, 2.0), (0.1, 0.7))])
@@ -250,10 +269,16 @@ def test_a_verifier_on_another_device_is_exported_from_the_cpu(tmp_path: Path, m
     assert moved[0] is not verifier  # what was given stays where it is
 
 
+@pytest.fixture(scope="module")
+def plain_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plain") / "a.onnx"
+    export_onnx(Verifier("baseline", channels=4), path)
+    return path
+
+
 @pytest.mark.parametrize("threshold", [float("nan"), None, "0.5", -1])
-def test_a_file_with_an_impossible_threshold_is_refused(tmp_path: Path, threshold: Any) -> None:
-    export_onnx(Verifier("baseline", channels=4), tmp_path / "a.onnx")
-    model = onnx.load(tmp_path / "a.onnx")
+def test_a_file_with_an_impossible_threshold_is_refused(plain_file: Path, tmp_path: Path, threshold: Any) -> None:
+    model = onnx.load(plain_file)
     kept = next(entry for entry in model.metadata_props if entry.key == onnx_verifier.METADATA_KEY)
     about = json.loads(kept.value)
     about["operating_point"]["threshold"] = threshold

@@ -17,8 +17,9 @@ def test_one_row_per_exemplar(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever pandas is there: what it is given."""
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
     frame = VERDICTS.to_frame()
-    assert list(frame) == ["verdict", "probability", "logit", "size", "witnesses"]
+    assert list(frame) == ["verdict", "decision", "probability", "logit", "size", "witnesses"]
     assert (frame["verdict"].tolist(), frame["size"].tolist()) == ([True, False], [2, 1])
+    assert frame["decision"].tolist() == ["yes", "no"]
     np.testing.assert_array_equal(frame["probability"], VERDICTS.probability)
     assert frame["witnesses"] == [[witness.index for witness in verdict.witnesses] for verdict in VERDICTS]
 

@@ -360,6 +360,20 @@ def test_the_decision_is_the_logit_and_above_0_where_the_prediction_is_yes(fitte
     assert scaled.shape == (2,)
 
 
+def test_a_prediction_stays_binary_where_a_decision_is_unsure(fitted: MIVClassifier) -> None:
+    queries, bags, _ = exemplars("test", 60)
+    assert fitted.decide(queries, bags).tolist() == np.where(fitted.predict(queries, bags) == 1, "yes", "no").tolist()
+    probability = fitted.predict_proba(queries, bags)[:, 1]
+    lower, upper = np.quantile(probability, [0.3, 0.6])
+    calibrated = pickle.loads(pickle.dumps(fitted))
+    calibrated.verifier_.operating_point = OperatingPoint(threshold=float(upper), lower_threshold=float(lower))
+    decision = calibrated.decide(queries, bags)
+    expected = np.where(probability >= upper, "yes", np.where(probability < lower, "no", "unsure"))
+    assert decision.tolist() == expected.tolist()
+    assert set(decision) == {"yes", "no", "unsure"}
+    assert (calibrated.predict(queries, bags) == 1).tolist() == (decision == "yes").tolist()
+
+
 def test_witnesses_come_through_a_pipeline() -> None:
     queries, bags, labels = exemplars(count=120)
     pairs = list(zip(queries, bags, strict=True))

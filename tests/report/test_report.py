@@ -194,6 +194,21 @@ def test_one_page_has_one_decision_rule(logits: list[float], threshold: float) -
     assert cells[5:] == ["1", "1.000", "3", "0.667"]  # exemplars and accuracy of each group
 
 
+def test_a_page_tells_unsure_from_wrong(tmp_path: Path) -> None:
+    """Probabilities 0.88, 0.27, 0.05, 0.73 of the labels 1, 0, 1, 0: yes, unsure, no, unsure."""
+    given = source(models=1)
+    two = replace(given.models[0], point=OperatingPoint(threshold=0.8, lower_threshold=0.2, goal="two rates"))
+    given = replace(given, models=[two])
+    shown = results(given)
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", shown)]
+    assert [cell for cell in cells if " of " in cell] == ["0.0% (0 of 2)", "50.0% (1 of 2)", "50.0% (2 of 4)"]
+    assert "0.2 and 0.8" in calibration_section(given)
+    data = json.loads(written(given, tmp_path).content["script"][0])
+    model = data["models"][0]
+    assert [model["unsure"][data["exemplar"].index(e)] for e in range(4)] == [0, 1, 0, 1]
+    assert data["exemplar"][0] == 2  # the only error
+
+
 def test_ten_models_can_be_told_apart_in_every_chart() -> None:
     given = source(witnesses=False)
     models = [replace(given.models[0], name=f"model {number}") for number in range(12)]
@@ -250,7 +265,7 @@ def test_an_audit_is_shown_under_the_names_and_letters_of_the_report(tmp_path: P
     report.save(tmp_path / "audit.json")
     write_report(given, tmp_path / "report.html", audit=tmp_path / "audit.json")
     page = (tmp_path / "report.html").read_text()
-    assert "sets/tiny , test: 4 exemplars, 2 positive, 2.0 instances in a bag. Seed 0." in page
+    assert "sets/tiny , test: 4 exemplars, 2 positive, 2.0 instances per bag. Seed 0." in page
     shown = page[page.index(">In short<") :]
     names = [re.sub("<.*?>", "", name).strip() for name in re.findall('<th scope="row">(.*?)</th>', shown)][:2]
     assert names == ["A baseline", "B mi_net"]  # audited in the other order, as runs/mi_net and runs/baseline

@@ -14,6 +14,7 @@ from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
 from miv.poolings.similar import AlignedNorm
 from miv.training.run import Machine, train
+from miv.training.whitening import fit_whitening
 from tests.training.test_pilot import SIMILAR
 from tests.training.tiny import FEATURES, rows
 
@@ -81,8 +82,18 @@ def test_where_no_map_helps_the_identity_is_kept(tmp_path: Path) -> None:
     pool = InstancePool("features", random.permutation(given.pool.values))  # nothing in common with validation
     sets["train"] = ExemplarSet(pool, given.query, given.bag_ptr, given.bag_index, given.label)
     verifier = aligned(tmp_path, sets)
+    start = Verifier("cap_dba_l2", channels=CHANNELS)
+    train, validation = sets["train"], sets["validation"]
+    fit_whitening(
+        start,
+        train,
+        train.pool.values,
+        validation=validation,
+        validation_features=validation.pool.values,
+    )
     assert isinstance(verifier.pooling.norm, AlignedNorm)
-    assert torch.equal(verifier.pooling.norm.map, torch.eye(CHANNELS))
+    assert isinstance(start.pooling.norm, AlignedNorm)
+    assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)
     state = torch.load(tmp_path / "run/checkpoints/align/last.ckpt", weights_only=True)["stage"]
     assert max(row["validation_auroc"] for row in state["history"]) <= state["start"]["validation_auroc"]
 
@@ -109,5 +120,15 @@ def test_a_gain_that_may_be_chance_is_not_kept(tmp_path: Path) -> None:
     verifier = aligned(tmp_path, sets)
     state = torch.load(tmp_path / "run/checkpoints/align/last.ckpt", weights_only=True)["stage"]
     assert max(row["validation_auroc"] for row in state["history"]) > state["start"]["validation_auroc"]
+    start = Verifier("cap_dba_l2", channels=CHANNELS)
+    train, validation = sets["train"], sets["validation"]
+    fit_whitening(
+        start,
+        train,
+        train.pool.values,
+        validation=validation,
+        validation_features=validation.pool.values,
+    )
     assert isinstance(verifier.pooling.norm, AlignedNorm)
-    assert torch.equal(verifier.pooling.norm.map, torch.eye(CHANNELS))
+    assert isinstance(start.pooling.norm, AlignedNorm)
+    assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -21,17 +22,25 @@ SHORT = {"max_epochs": 3, "patience": 3}
 
 
 @pytest.fixture(scope="module")
-def images_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("reference") / "images"
-    run_tiny("image", run)
-    return run
-
-
-@pytest.fixture(scope="module")
 def features_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("reference") / "features"
     run_tiny("features", run, **SHORT)
     return run
+
+
+@pytest.fixture(scope="module")
+def killed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("killed") / "run"
+    process = start_tiny("features", run, "after checkpoint 2", **SHORT)
+    process.join()
+    assert process.exitcode == KILLED
+    return run
+
+
+@pytest.fixture
+def killed_run(killed_once: Path, tmp_path: Path) -> Path:
+    """A copy, for a test to damage, of a run that was killed after two of its three epochs."""
+    return shutil.copytree(killed_once, tmp_path / "run")
 
 
 MOMENTS = ["before checkpoint 1", "after checkpoint 1", "before checkpoint 3", "after checkpoint 3"]
@@ -161,24 +170,21 @@ def test_a_stop_at_the_end_of_a_stage_leaves_the_next_alone(
     assert_same_run(images_run, tmp_path / "run")
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
-    process = start_tiny("features", tmp_path / "run", "after checkpoint 1", **SHORT)
-    process.join()
-    last = tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt"
+def test_a_damaged_checkpoint_is_named(killed_run: Path) -> None:
+    last = killed_run / "checkpoints" / "frozen" / "last.ckpt"
     whole = last.read_bytes()
     for content in (b"", b"no checkpoint", whole[:-200]):
         last.write_bytes(content)
         with pytest.raises(MIVError, match=r"last\.ckpt is damaged.*another --out"):
-            run_tiny("features", tmp_path / "run", **SHORT)
+            run_tiny("features", killed_run, **SHORT)
 
 
 @pytest.mark.parametrize(
     "odd",
     ["history", "columns", "column", "criterion", "step", "optimiser", "shape", "entry", "group", "setting", "weights"],
 )
-def test_odd_values_in_a_checkpoint_are_an_error(tmp_path: Path, odd: str) -> None:
-    start_tiny("features", tmp_path / "run", "after checkpoint 2", max_epochs=3).join()
-    last = tmp_path / "run" / "checkpoints" / "frozen" / "last.ckpt"
+def test_odd_values_in_a_checkpoint_are_an_error(killed_run: Path, odd: str) -> None:
+    last = killed_run / "checkpoints" / "frozen" / "last.ckpt"
     document = torch.load(last, weights_only=True)
     if odd == "history":
         document["stage"]["history"] = 7
@@ -207,19 +213,17 @@ def test_odd_values_in_a_checkpoint_are_an_error(tmp_path: Path, odd: str) -> No
         document["state_dict"]["surplus"] = torch.zeros(1)
     torch.save(document, last)
     with pytest.raises(MIVError, match=r"last.ckpt is damaged \(.*another --out"):
-        run_tiny("features", tmp_path / "run", max_epochs=3)
+        run_tiny("features", killed_run, **SHORT)
 
 
 @pytest.mark.parametrize("failing", ["training_step", "on_train_batch_start", "configure_optimizers"])
 def test_a_failure_that_is_not_of_the_checkpoint_is_not_blamed_on_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+    killed_run: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    start_tiny("features", tmp_path / "run", "after checkpoint 2", max_epochs=3).join()
-
     def fail(*_: object) -> None:
         raise torch.OutOfMemoryError if failing == "configure_optimizers" else RuntimeError("a worker died")
 
     monkeypatch.setattr(StageModule, failing, fail)
     with pytest.raises(RuntimeError) as failure:
-        run_tiny("features", tmp_path / "run", max_epochs=3)
+        run_tiny("features", killed_run, **SHORT)
     assert not isinstance(failure.value, MIVError)

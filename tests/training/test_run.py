@@ -17,13 +17,6 @@ from miv.training.run import Machine, train
 from tests.training.tiny import FEATURES, IMAGES, assert_same_run, rows, run_tiny, tiny_sets
 
 
-@pytest.fixture(scope="module")
-def images_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("reference") / "images"
-    run_tiny("image", run)
-    return run
-
-
 def test_a_training_learns_and_leaves_a_whole_run_folder(tmp_path: Path) -> None:
     run = tmp_path / "run"
     metrics = run_tiny("features", run)

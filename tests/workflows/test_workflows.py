@@ -158,7 +158,7 @@ def test_training_goes_on_from_a_verifier_in_memory(settled: list[TrainingConfig
 def test_evaluate_writes_what_the_command_writes() -> None:
     verifier = Verifier("cap_dba_l2", channels=8)
     test = tiny_sets("features")["test"]
-    found = miv.evaluate(verifier, test, predictions="answers.parquet", curves="pictures", witnesses="alone")
+    found = miv.evaluate(verifier, test, predictions="answers.parquet", plots="pictures", witnesses="alone")
     assert len(Predictions.load(Path("answers.parquet"))) == 400
     assert Path("pictures/roc.svg").is_file()
     assert found.witnesses != miv.evaluate(verifier, test).witnesses

@@ -48,7 +48,7 @@ class AuditReport:
         blocks = [f"## {title}\n\n{markdown_table(rows)}\n\n{note}" for title, note, rows in tables(self.models)]
         said = "\n".join(f"- {sentence}" for sentence in findings(self.models))
         top = f"# Audit: {self.about['data']}, {self.about['split']}"
-        return "\n\n".join([top, heading(self.about, self.models), f"## What it says\n\n{said}", *blocks]) + "\n"
+        return "\n\n".join([top, heading(self.about, self.models), f"## Findings\n\n{said}", *blocks]) + "\n"
 
     def save(self, path: Path) -> None:
         """Write JSON, Markdown or text, depending on the suffix, atomically."""
@@ -64,7 +64,7 @@ class AuditReport:
 def heading(about: dict[str, Any], models: dict[str, Document]) -> str:
     """The audited exemplars, in words."""
     one = next(iter(models.values()))
-    counts = f"{one['exemplars']:,} exemplars, {one['positives']:,} positive, {one['mean_bag']:.1f} instances in a bag"
+    counts = f"{one['exemplars']:,} exemplars, {one['positives']:,} positive, {one['mean_bag']:.1f} instances per bag"
     return f"{about['data']}, {about['split']}: {counts}. Seed {about['seed']}."
 
 

@@ -13,8 +13,8 @@ def findings(models: Models) -> list[str]:
     if right:
         best, worst = _ends(right)
         said.append(
-            f"Of its yeses to positives, {best} looks first at a witness in {right[best]:.0%}"
-            + (f"; {worst} in {right[worst]:.0%}." if worst != best else ".")
+            f"When {best} says yes to a positive, it looks first at a witness in {right[best]:.0%} of cases"
+            + (f"; {worst} does so in {right[worst]:.0%}." if worst != best else ".")
         )
     deleted = _shares(models, lambda model: (model["delete_witnesses"] or {}).get("turned_to_no"))
     control = _shares(models, lambda model: (model["delete_others"] or {}).get("turned_to_no"))
@@ -22,17 +22,17 @@ def findings(models: Models) -> list[str]:
         best, worst = _ends({name: deleted[name] - control[name] for name in deleted})
         for name in dict.fromkeys((best, worst)):
             said.append(
-                f"When the witnesses are deleted the yes of {name} turns to no in {deleted[name]:.0%}, when as many "
-                f"others are deleted in {control[name]:.0%}."
+                f"When the witnesses are deleted, {deleted[name]:.0%} of the yeses of {name} turn to no; when as many "
+                f"others are deleted, {control[name]:.0%}."
             )
     swapped = _shares(models, lambda model: (model["swap_query"] or {}).get("turned_to_no"))
     if swapped:
         best, worst = _ends(swapped)
         known = all(model["classes_known"] for model in models.values())
-        asked = "Asked for another class" if known else "Asked with another query, of a class that is not known"
+        asked = "Asked for another class" if known else "Asked with another query, whose class is not known"
         said.append(
-            f"{asked}, the yes of {best} turns to no in {swapped[best]:.0%}"
-            + (f", that of {worst} in {swapped[worst]:.0%}." if worst != best else ".")
+            f"{asked}, {best} turns {swapped[best]:.0%} of its yeses to no"
+            + (f", and {worst} {swapped[worst]:.0%}." if worst != best else ".")
         )
     said += _growing(models)
     said += _unit_tests(models)
@@ -49,7 +49,7 @@ def _growing(models: Models) -> list[str]:
         return []
     worst, best = _ends({name: given - grown for name, (given, grown) in lost.items()})
     return [
-        f"With bags four times as large by distractors the AUROC of {name} goes from {lost[name][0]:.3f} to "
+        f"If distractors make bags four times as large, the AUROC of {name} goes from {lost[name][0]:.3f} to "
         f"{lost[name][1]:.3f}."
         for name in dict.fromkeys((best, worst))
     ]

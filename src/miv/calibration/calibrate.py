@@ -1,6 +1,5 @@
 """Fit an operating point to the answers on validation data, with intervals for its figures."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ from miv.calibration.calibration_pictures import write_pictures
 from miv.calibration.calibration_text import calibration_text
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import CONFIDENCE
-from miv.calibration.goals import EqualErrors, Goal, parse_goal
-from miv.calibration.query_clusters import clusters_of
+from miv.calibration.goals import Goal, parse_goal
+from miv.calibration.point_rates import clusters_measured, interval, point_rates
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, resampled_calibration_error
 from miv.calibration.scaling_fits import choose_scaling
 from miv.calibration.witness_fits import (
@@ -28,6 +27,7 @@ from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessesBy, WitnessRule
 from miv.errors import MIVError
 from miv.evaluation import Predictions
+from miv.evaluation.clusters import ClusterBy, chosen_clusters, cluster_words, clusters_of
 from miv.io.checked_values import Floats, Integers, Mask
 
 ROUNDS = 1000  # bootstrap rounds
@@ -68,6 +68,7 @@ def calibrate(
     *,
     shares: ArrayLike | None = None,
     witnesses_by: WitnessesBy | None = None,
+    cluster_by: ClusterBy | None = None,
     rounds: int = ROUNDS,
     seed: int = 0,
 ) -> Calibration:
@@ -75,13 +76,17 @@ def calibrate(
 
     Args:
         predictions: answers of a verifier on exemplars that are used neither for training nor for testing. Without
-            ``query``, all exemplars count as independent.
-        goal: goal of the threshold, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``.
+            ``query_class`` and ``query``, all exemplars count as independent.
+        goal: goal of the threshold, such as ``"eer"``, ``"far=0.01"``, ``"frr=0.05"``, ``"cost=10:1"``, or of two
+            thresholds, ``"far=0.01,frr=0.05"``.
         scaling: ``none``, ``temperature``, ``platt``, ``isotonic``, or ``auto``, see ``choose_scaling``.
         epsilon: share of true witnesses that the witness sets may miss, if enough witnesses are known.
         shares: ``(T,)``, sum to 1 in each bag; the witness rule uses them instead of attention. For example, from
             ``miv.inference.prediction.witness_shares``.
         witnesses_by: source of ``shares``. The rule is valid only for this source.
+        cluster_by: which exemplars may depend on each other: those whose queries have the same ``class``, the same
+            ``query``, or the same ``group``. By default the class of the query if known, else the query. A rate is
+            then promised for new classes, or new queries.
         rounds: number of bootstrap rounds.
         seed: random seed of folds, halves and bootstrap.
     """
@@ -91,76 +96,37 @@ def calibrate(
     if shares is not None and witnesses_by is None:
         raise MIVError("Got shares without witnesses_by. Expected their source too, such as 'leave_one_out'.")
     logit, label = predictions.logit, predictions.label
-    cluster = clusters_of(predictions)
-    chosen = choose_scaling(logit, label, scaling, seed, cluster)
+    by = chosen_clusters(predictions, cluster_by)
+    cluster = clusters_of(predictions, by)
+    chosen = choose_scaling(logit, label, scaling, seed, cluster, cluster_words(by))
     probability = chosen.scaling.probability(logit)
-    curve = ErrorCurve.of(probability, label, cluster)
-    place = int(goal.pick(curve))
+    curve = ErrorCurve.of(probability, label, cluster, cluster_words(by), logit)
+    threshold, lower = (float(curve.cuts[int(place)]) for place in (goal.pick(curve), goal.pick_lower(curve)))
     goal.check(curve)
-    threshold = float(curve.cuts[place])
     shared = predictions if shares is None else replace(predictions, attention=np.asarray(shares, np.float64))
-    rule, witnesses = _witness_rule(shared, probability, probability >= threshold, epsilon, seed)
+    rule, witnesses = _witness_rule(shared, probability, probability >= lower, epsilon, seed)
     rule = replace(rule, by=witnesses_by or "attention") if isinstance(rule, ConformalRule) else rule
     resampled = curve.resampled(probability, label, cluster, rounds, seed)
     measured = {
         "exemplars": len(predictions),
         "positives": int(curve.positives),
         "negatives": int(curve.negatives),
-        "queries": None
-        if predictions.query is None
-        else int(cluster.max()) + 1,  # None: exemplars count as independent
+        "queries": None if predictions.query is None else len(np.unique(predictions.query)),
+        "clusters": clusters_measured(by, cluster, label),
         "confidence": CONFIDENCE,
         "bootstrap_rounds": rounds,
-        **_rates(curve, goal, place, resampled),
+        **point_rates(curve, goal, resampled),
+        "notes": goal.notes(curve),
         "log_loss": chosen.log_loss,
         "ece": {
             "before": _calibration_error(predictions, predictions.probability, cluster, rounds, seed),
             "after": _calibration_error(predictions, chosen.held_out, cluster, rounds, seed),
         },
-        "by_bag_size": _by_bag_size(predictions, chosen.held_out, probability >= threshold),
+        "by_bag_size": _by_bag_size(predictions, chosen.held_out, probability >= threshold, probability < lower),
         "witnesses": witnesses,
     }
-    return Calibration(
-        OperatingPoint(chosen.scaling, threshold, goal.words, rule, measured), predictions, chosen.held_out
-    )
-
-
-def _rates(curve: ErrorCurve, goal: Goal, place: int, resampled: Iterator[ErrorCurve]) -> dict[str, Any]:
-    """The threshold, the errors at it and the equal error rate, each with its interval.
-
-    The threshold and the equal error rate are recomputed in each round; the errors are those of the chosen threshold.
-    """
-    found: dict[str, list[Floats]] = {"threshold": [], "false_accept_rate": [], "false_reject_rate": [], "eer": []}
-    for batch in resampled:
-        found["threshold"].append(batch.cuts[goal.pick(batch)])
-        found["false_accept_rate"].append(batch.false_accept_rate[:, place])
-        found["false_reject_rate"].append(batch.false_reject_rate[:, place])
-        found["eer"].append(EqualErrors().rate(batch))
-    values = {
-        "threshold": float(curve.cuts[place]),
-        "false_accept_rate": float(curve.false_accept_rate[place]),
-        "false_reject_rate": float(curve.false_reject_rate[place]),
-        "eer": float(EqualErrors().rate(curve)),
-    }
-    rates: dict[str, Any] = {name: _interval(value, np.concatenate(found[name])) for name, value in values.items()}
-    # Resampling zero errors always gives zero; the exact bound says how high the true rate may be.
-    for name, errors, evidence in (
-        ("false_accept_rate", curve.false_accepts[place], curve.of_negatives),
-        ("false_reject_rate", curve.false_rejects[place], curve.of_positives),
-    ):
-        rates[name] |= {
-            "errors": int(errors),
-            "effective_exemplars": float(evidence.effective(errors)),
-            "at_most": float(evidence.upper_bound(errors)),
-        }
-    wrong = int(curve.false_accepts[place] + curve.false_rejects[place])
-    rates["accuracy"] = 1 - wrong / int(curve.negatives + curve.positives)
-    return rates
-
-
-def _interval(value: float, resampled: Floats) -> dict[str, Any]:
-    low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return {"value": value, "low": float(low), "high": float(high)}
+    point = OperatingPoint(chosen.scaling, threshold, goal.words, rule, measured, lower if lower < threshold else None)
+    return Calibration(point, predictions, chosen.held_out)
 
 
 def _calibration_error(
@@ -170,10 +136,10 @@ def _calibration_error(
     value = expected_calibration_error(label, probability)
     resampled = resampled_calibration_error(label, probability, cluster, rounds, seed)
     # Noise only increases this error, and resampling adds noise: use only the spread.
-    return _interval(value, np.maximum(resampled - resampled.mean() + value, 0))
+    return interval(value, np.maximum(resampled - resampled.mean() + value, 0))
 
 
-def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask) -> list[dict[str, Any]]:
+def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask, rejected: Mask) -> list[dict[str, Any]]:
     names, place = bag_size_classes(predictions.bag_sizes)
     rows = []
     for number, name in enumerate(names):
@@ -184,7 +150,7 @@ def _by_bag_size(predictions: Predictions, held_out: Floats, accepted: Mask) -> 
                 "bag_size": name,
                 "exemplars": int(of.sum()),
                 "false_accept_rate": float(accepted[negative].mean()) if negative.any() else None,
-                "false_reject_rate": float((~accepted[positive]).mean()) if positive.any() else None,
+                "false_reject_rate": float(rejected[positive].mean()) if positive.any() else None,
                 "ece_before": expected_calibration_error(label[of], predictions.probability[of]),
                 "ece_after": expected_calibration_error(label[of], held_out[of]),
             }

@@ -4,6 +4,7 @@ from typing import Any
 
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.witness_rules import ConformalRule, StatedRule
+from miv.evaluation.clusters import cluster_words
 from miv.runtime.aligned_table import aligned_table
 
 
@@ -14,17 +15,33 @@ def calibration_text(point: OperatingPoint) -> str:
     blocks = [
         [
             f"goal       {point.goal}",
-            f"threshold  {point.threshold:.4f}  ({sure} interval {_span(m['threshold'])})",
+            *_thresholds(point, sure),
             f"scaling    {_parameters(point.scaling.document())}",
             f"data       {m['exemplars']:,} exemplars: {m['positives']:,} positive, {m['negatives']:,} negative",
-            f"queries    {_queries(m)}",
+            _clusters(m),
         ],
-        _rates(m, sure),
+        [*_rates(m, sure), *m.get("notes", [])],
         [_losses(m)],
         [_by_bag_size(m)],
         _witnesses(point),
     ]
     return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _thresholds(point: OperatingPoint, sure: str) -> list[str]:
+    m = point.measured
+    said = f"{point.threshold:.4f}  ({sure} interval {_span(m['threshold'])})"
+    if point.lower_threshold is None:
+        one = "; it keeps both rates, so no answer is unsure" if point.goal.count("<=") == 2 else ""
+        return [f"threshold  {said}{one}"]
+    lower = f"{point.lower_threshold:.4f}  ({sure} interval {_span(m['lower_threshold'])})"
+    unsure = m["unsure"]
+    return [
+        f"yes from   {said}",
+        f"no below   {lower}",
+        f"unsure     {unsure['value']:.1%} of the exemplars  ({sure} interval {unsure['low']:.1%} – "
+        f"{unsure['high']:.1%}): {unsure['of_positives']:.1%} of positives, {unsure['of_negatives']:.1%} of negatives",
+    ]
 
 
 def _rates(m: dict[str, Any], sure: str) -> list[str]:
@@ -34,21 +51,31 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
     rows.append(["equal error", _figure(m["eer"]["value"]), _span(m["eer"]), ""])
     for when in ("before", "after"):
         rows.append([f"ECE {when}", _figure(m["ece"][when]["value"]), _span(m["ece"][when]), ""])
-    notes = [f"at most: the true rate is below this with {sure} confidence (Clopper–Pearson)."]
-    if m["queries"] not in (None, m["exemplars"]):
+    notes = [f"at most: the true rate is below this with {sure} confidence (Clopper–Pearson, or as promised)."]
+    if m["clusters"]["count"] != m["exemplars"]:
         counts = [round(m[name]["effective_exemplars"]) for name in ("false_accept_rate", "false_reject_rate")]
         if counts != [m["negatives"], m["positives"]]:
             notes.append(
-                f"Errors on one query are correlated: {m['negatives']:,} negatives count as {counts[0]:,}, "
-                f"{m['positives']:,} positives as {counts[1]:,}."
+                f"Errors on one {m['clusters']['by']} are correlated: {m['negatives']:,} negatives count as "
+                f"{counts[0]:,}, {m['positives']:,} positives as {counts[1]:,}."
             )
     return [aligned_table(["", "rate", f"{sure} interval", "at most"], rows), *notes]
 
 
-def _queries(m: dict[str, Any]) -> str:
-    if m["queries"] is None:
-        return "unknown: all exemplars count as independent"
-    return f"{m['queries']:,}; intervals and folds keep the exemplars of a query together"
+def _clusters(m: dict[str, Any]) -> str:
+    """On how many independent clusters everything rests."""
+    by, count = m["clusters"]["by"], m["clusters"]["count"]
+    if by is None:
+        return "queries    unknown: all exemplars count as independent"
+    if by == "query":
+        return (
+            f"queries    {count:,}; every figure treats the exemplars of a query as one cluster. Classes are unknown: "
+            "if queries share them, nothing is promised for new classes"
+        )
+    return (
+        f"clusters   {count:,} {cluster_words(by)}, {m['clusters']['negatives']:,} with negatives and "
+        f"{m['clusters']['positives']:,} with positives; rates are promised for new {cluster_words(by)}"
+    )
 
 
 def _losses(m: dict[str, Any]) -> str:
@@ -88,7 +115,7 @@ def _witnesses(point: OperatingPoint) -> list[str]:
     rows = []
     everything = {"bag_size": "all", **measured}
     for title, row in [(row["bag_size"], row) for row in (everything, *measured["by_bag_size"])] + [
-        ("stated rule", found["stated_rule"])
+        ("default rule", found["stated_rule"])
     ]:
         names = (
             "coverage",

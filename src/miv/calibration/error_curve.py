@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from miv.calibration.cluster_model import ClusterModel
 from miv.calibration.error_evidence import ErrorEvidence
 from miv.calibration.query_clusters import draws_of
 from miv.errors import MIVError
@@ -23,6 +24,10 @@ class ErrorCurve:
         positives: ``(...)`` number of positives.
         of_negatives: evidence for the false-accept rate, from the exemplars without resampling.
         of_positives: the same for the false-reject rate.
+        below: ``(J,)`` the highest logit that each cut rejects; -inf for the first.
+        above: ``(J,)`` the lowest logit that each cut accepts; inf for the last.
+        negative_model: model of the logits of negatives in clusters; ``None`` if exemplars are independent.
+        positive_model: the same of the negated logits of positives.
 
     >>> curve = ErrorCurve.of(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
     >>> curve.cuts.round(2).tolist()
@@ -38,26 +43,48 @@ class ErrorCurve:
     positives: Integers
     of_negatives: ErrorEvidence
     of_positives: ErrorEvidence
+    below: Floats
+    above: Floats
+    negative_model: ClusterModel | None
+    positive_model: ClusterModel | None
 
     @classmethod
-    def of(cls, probability: Floats, label: Labels, cluster: Integers | None = None) -> "ErrorCurve":
+    def of(
+        cls,
+        probability: Floats,
+        label: Labels,
+        cluster: Integers | None = None,
+        words: str = "queries",
+        logit: Floats | None = None,
+    ) -> "ErrorCurve":
         """Count the errors of every threshold that separates two of the probabilities ``(E,)``.
 
         Args:
             probability: ``(E,)``.
             label: ``(E,)``.
             cluster: ``(E,)``, the same number for exemplars that depend on each other; without it, all are independent.
+            words: the clusters in words, for errors.
+            logit: ``(E,)`` in the same order as the probabilities, for the model of few clusters; without it, the
+                probabilities themselves.
         """
         if not 0 < (label == 1).sum() < len(label):
             raise MIVError(f"All {len(label)} labels are the same. A threshold needs positives and negatives.")
         cluster = np.arange(len(label)) if cluster is None else cluster
         negative = label == 0
         levels, place = np.unique(probability, return_inverse=True)
+        logit = probability if logit is None else logit
+        below, above = np.full(len(levels) + 1, -np.inf), np.full(len(levels) + 1, np.inf)
+        np.maximum.at(below, place + 1, logit)
+        np.minimum.at(above, place, logit)
         return cls(
             _cuts(levels),
             *_counted(*(np.bincount(place[label == value], minlength=len(levels)) for value in (0, 1))),
-            ErrorEvidence.of(probability[negative], cluster[negative]),
-            ErrorEvidence.of(-probability[~negative], cluster[~negative]),
+            ErrorEvidence.of(probability[negative], cluster[negative], words),
+            ErrorEvidence.of(-probability[~negative], cluster[~negative], words),
+            below,
+            above,
+            ClusterModel.of(logit[negative], cluster[negative]),
+            ClusterModel.of(-logit[~negative], cluster[~negative]),
         )
 
     @property

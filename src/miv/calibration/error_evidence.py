@@ -1,4 +1,4 @@
-"""Confidence in an error rate when errors on exemplars of one query are correlated."""
+"""Confidence in an error rate when errors on exemplars of one cluster are correlated."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from miv.io.checked_values import Floats, Integers
 
 CONFIDENCE = 0.95
 
-# Few errors show no correlation, because hardly two share a query; estimate it from at least this share of errors.
+# Few errors show no correlation, because hardly two share a cluster; estimate it from at least this share of errors.
 _LEAST_SHARE = 0.1
 
 
@@ -30,14 +30,16 @@ class ErrorEvidence:
         exemplars: ``n``.
         clusters: ``G``.
         effect: ``(n + 1,)``, by number of errors; at least 1, and at most that of fully correlated clusters.
+        words: the clusters in words.
     """
 
     exemplars: int
     clusters: int
     effect: Floats
+    words: str = "queries"
 
     @classmethod
-    def of(cls, score: Floats, cluster: Integers) -> "ErrorEvidence":
+    def of(cls, score: Floats, cluster: Integers, words: str = "queries") -> "ErrorEvidence":
         """Go through all thresholds; exemplars with the highest ``score`` ``(n,)`` are wrong first."""
         n = len(score)
         _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
@@ -57,7 +59,7 @@ class ErrorEvidence:
         with np.errstate(divide="ignore", invalid="ignore"):
             effect = scatter / of_independent * (groups / max(groups - 1, 1)) * ((n - 1) / n)
         effect[[0, -1]] = 1.0  # no errors, or only errors
-        return cls(n, groups, np.clip(effect, 1.0, most))
+        return cls(n, groups, np.clip(effect, 1.0, most), words)
 
     def effective(self, errors: Integers) -> Floats:
         """Return the effective number of independent exemplars after this many errors."""

@@ -1,39 +1,31 @@
-"""Folds and resamples that keep exemplars of one query together, because their answers are correlated."""
+"""Folds and resamples that keep the exemplars of one cluster together, because their answers are correlated."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from miv.errors import MIVError
-from miv.evaluation import Predictions
+from miv.evaluation.clusters import clusters_of
 from miv.io.checked_values import Integers, Labels
+
+__all__ = ["clusters_of", "draws_of", "folds_of"]
 
 _DRAWN_TOGETHER = 100  # rounds per batch: fast, with little memory
 
 
-def clusters_of(predictions: Predictions) -> Integers:
-    """Return ``(E,)`` numbers from 0 to ``G - 1``, one per distinct query.
-
-    Without known queries, exemplars count as independent: each is its own cluster.
-    """
-    if predictions.query is None:
-        return np.arange(len(predictions))
-    return np.unique(predictions.query, return_inverse=True)[1]
-
-
-def folds_of(label: Labels, cluster: Integers, most: int, seed: int) -> Integers:
+def folds_of(label: Labels, cluster: Integers, most: int, seed: int, words: str = "queries") -> Integers:
     """Return the fold ``(E,)`` of each exemplar: a cluster is in one fold, and folds are stratified by label.
 
-    There are ``most`` folds, or fewer if a class has fewer clusters.
+    There are ``most`` folds, or fewer if a label has fewer clusters. ``words`` names the clusters in errors.
     """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     having = [len(np.unique(cluster[label == value])) for value in (0, 1)]
     if min(having) < 2:
-        of = "" if len(np.unique(cluster)) == len(label) else f" and come from {having[1]} queries"
+        of = "" if len(np.unique(cluster)) == len(label) else f" and come from {having[1]} {words}"
         raise MIVError(
             f"Of {len(label)} exemplars {int(label.sum())} are positive{of}. Expected at least two positives and two "
-            f"negatives{', each of two queries,' if of else ''} to calibrate on. Use a larger validation set."
+            f"negatives{f', each of two {words},' if of else ''} to calibrate on. Use a larger validation set."
         )
     fold = np.zeros(len(label), np.int64)
     together = len(np.unique(cluster)) < len(label)

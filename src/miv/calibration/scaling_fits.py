@@ -29,18 +29,23 @@ class ScalingChoice:
 
 
 def choose_scaling(
-    logit: Floats, label: Labels, name: str = "auto", seed: int = 0, cluster: Integers | None = None
+    logit: Floats,
+    label: Labels,
+    name: str = "auto",
+    seed: int = 0,
+    cluster: Integers | None = None,
+    words: str = "queries",
 ) -> ScalingChoice:
     """Fit a scaling by name, or with ``auto`` the simplest one with a cross-validated log loss near the lowest.
 
     Near means within one standard error of the difference, so that chance does not favour the most flexible. The order
     from simple to flexible is none, temperature, platt, isotonic. Exemplars of the same ``cluster`` ``(E,)`` are in
-    the same fold; without it, all are independent.
+    the same fold; without it, all are independent. ``words`` names the clusters in errors.
     """
     if name != "auto" and name not in SCALINGS:
         raise unknown_name("scaling", name, ["auto", *SCALINGS])
     cluster = np.arange(len(label)) if cluster is None else cluster
-    folds = folds_of(label, cluster, _FOLDS, seed)
+    folds = folds_of(label, cluster, _FOLDS, seed, words)
     held_out: dict[str, Floats] = {}
     for candidate in SCALINGS:
         held_out[candidate] = np.zeros(len(logit))

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.calibration.query_clusters import clusters_of, folds_of
+from miv.calibration.query_clusters import folds_of
 from miv.calibration.reliability import bag_size_classes
 from miv.data import csr
 from miv.decisions.witness_rules import ConformalRule, witness_score
 from miv.errors import MIVError
 from miv.evaluation import Predictions
-from miv.io.checked_values import Floats, Mask
+from miv.evaluation.clusters import clusters_of
+from miv.io.checked_values import Floats, Integers, Mask
 
 
 class TooFewWitnessesError(MIVError):
@@ -52,7 +53,7 @@ def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: f
     """
     if predictions.attention is None:
         return None
-    half = folds_of(predictions.label, clusters_of(predictions), 2, seed)
+    half = folds_of(predictions.label, _queries_of(predictions), 2, seed)
     decided = np.zeros(int(predictions.ptr[-1]), bool)
     for part in (0, 1):
         chosen = np.flatnonzero(half == part)
@@ -110,7 +111,7 @@ def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floa
     if predictions.attention is None:
         raise MIVError("The predictions have no attention. Calibrating a witness rule needs attention.")
     true = _of_bags(predictions, predictions.label == 1) & _known(predictions)
-    of_query = np.bincount(csr.to_rows(clusters_of(predictions), predictions.ptr), true, minlength=1)
+    of_query = np.bincount(csr.to_rows(_queries_of(predictions), predictions.ptr), true, minlength=1)
     return witness_score(probability, predictions.attention, predictions.ptr)[true], max(1, int(of_query.max()))
 
 
@@ -133,3 +134,8 @@ def _of_bags(predictions: Predictions, exemplars: Mask) -> Mask:
 
 def _mean(values: NDArray[Any]) -> float | None:
     return float(values.mean()) if len(values) else None  # JSON has no NaN
+
+
+def _queries_of(predictions: Predictions) -> Integers:
+    """The number of each exemplar's query; each is its own if queries are unknown."""
+    return np.arange(len(predictions)) if predictions.query is None else clusters_of(predictions, "query")

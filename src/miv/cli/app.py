@@ -18,7 +18,7 @@ from miv.runtime.stopping import CTRL_C, Terminated, raising_on_terminate
 
 app = typer.Typer(
     name="miv",
-    help="Multiple instance verification: does a bag hold something of the query's class, and what shows it?",
+    help="Multiple instance verification: does a bag contain the query's class, and which instances show it?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -43,7 +43,7 @@ def audit(
     cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check whether a model is right for the right reason; several models share the tables.
+    """Check whether a model is right for the right reason. Several models are compared in the same tables.
 
     Where did it look? Does the verdict change when the witnesses are deleted or the query is swapped? What do larger
     bags and distractors do? Does its pooling pass the algorithmic unit tests of multiple instance learning?

@@ -11,6 +11,7 @@ from miv.io.whole_files import refuse_existing_in
 
 if TYPE_CHECKING:
     from miv.data import ExemplarSet
+    from miv.decisions.operating_point import OperatingPoint
     from miv.evaluation import Predictions
 
 _NOT_FOR_CALIBRATION = {
@@ -25,8 +26,20 @@ def calibrate(
     data: Annotated[Path, typer.Argument(help="A folder of splits or a single set.", show_default=False)],
     split: Annotated[str, typer.Option(help="The split to calibrate on.")] = "validation",
     goal: Annotated[
-        str, typer.Option(help="eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR].")
-    ] = "eer",
+        str | None,
+        typer.Option(help="eer, far=0.01, frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR].", show_default="eer"),
+    ] = None,
+    far: Annotated[
+        float | None,
+        typer.Option(help="Highest false-accept rate: the same as --goal far=RATE.", show_default=False),
+    ] = None,
+    frr: Annotated[
+        float | None,
+        typer.Option(
+            help="Highest false-reject rate. With --far there are two thresholds, and answers between them are unsure.",
+            show_default=False,
+        ),
+    ] = None,
     scaling: Annotated[str, typer.Option(help="auto, none, temperature, platt or isotonic.")] = "auto",
     epsilon: Annotated[float, typer.Option(help="Share of true witnesses that may be missed.")] = 0.1,
     witnesses: Annotated[
@@ -36,20 +49,32 @@ def calibrate(
             show_default=False,
         ),
     ] = None,
+    cluster_by: Annotated[
+        Literal["class", "query", "group"] | None,
+        typer.Option(
+            help="Which exemplars may depend on each other: those whose queries share a class, a query or a group. "
+            "Default: class if known, else query.",
+            show_default=False,
+        ),
+    ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option(help="Also draw ROC, DET and reliability curves into this folder.", show_default=False),
+        typer.Option(help="Also draw ROC, DET and reliability curves in this folder.", show_default=False),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite existing curves.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Overwrite an existing operating point and existing curves.")
+    ] = False,
     cache: CacheOption = None,
     json: JsonOption = False,
 ) -> None:
     """Choose when a verifier says yes and which instances are witnesses, and save both in its folder.
 
-    A rate such as far=0.01 holds with 95 % confidence; it is an error if the data are too few to show it.
+    A rate such as far=0.01 holds with 95 % confidence, for queries of new classes if classes are known; it is an error
+    if the data are too few to show it.
     Of four scalings from logits to probabilities, cross-validation picks the simplest that is close to the best.
 
-    Example: miv calibrate runs/dba twin --goal far=0.05 --plots curves
+    Example: miv calibrate runs/dba twin --goal far=0.1 --plots curves
+    Example: miv calibrate runs/dba twin --far 0.01 --frr 0.05
     """
     from miv.backbones.feature_cache import embed_exemplars
     from miv.calibration import calibrate as choose
@@ -72,17 +97,18 @@ def calibrate(
             f"There is no folder {model}. Expected a run or a verifier folder. To calibrate one from the hub, save it "
             "first: Verifier.from_pretrained(...).save_pretrained(FOLDER)."
         )
-    wanted = parse_goal(goal)
+    wanted = parse_goal(_goal(goal, far, frr))
     if plots is not None:
         refuse_existing_in(plots, PICTURE_FILES, overwrite=overwrite)
     name = data.resolve().name if is_set(data) else split
     if name in _NOT_FOR_CALIBRATION:
         raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")
     refuse_unfinished(model)
-    exemplars = load_split(data, split, verify=True)
     verifier = Verifier.from_pretrained(model)
     by = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     check_method(verifier.pooling, by)
+    _refuse_calibrated(find_verifier(model), verifier.operating_point, overwrite)
+    exemplars = load_split(data, split, verify=True)
     kept, progress = _kept_answers(model, exemplars), RichProgress()
     needs_shares = by != "attention" and exemplars.witness is not None
     features = shares = None
@@ -91,7 +117,7 @@ def calibrate(
     answers = predict(verifier, exemplars, features, progress) if kept is None else kept
     if needs_shares:
         shares = witness_shares(verifier, exemplars, answers.logit, by, progress, features)
-    found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by)
+    found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by, cluster_by=cluster_by)
     about = {"name": name, "path": str(data), "fingerprint": exemplars.fingerprint}
     measured = {"data": about, **found.point.measured}
     found = found.with_measured(measured)
@@ -103,20 +129,41 @@ def calibrate(
     typer.echo(f"Saved the operating point in {folder}; miv verify uses it.", err=True)
     before = verifier.operating_point
     if not before.is_default:
-        on = before.measured.get("data", {})
-        where = f" on {on.get('path', 'other data')}, {on['name']}" if "name" in on else ""
-        typer.echo(
-            f"It replaces the operating point for {before.goal}, threshold {before.threshold:.4f}{where}.", err=True
-        )
+        typer.echo(f"It replaces the operating point for {_in_words(before)}.", err=True)
     witness_sets = found.point.measured["witnesses"]
     if witness_sets is not None and witness_sets["too_few"] is not None:
-        typer.echo(f"Witnesses follow the stated rule, without a guarantee: {witness_sets['too_few']}", err=True)
+        typer.echo(f"Witnesses follow the default rule, without a guarantee: {witness_sets['too_few']}", err=True)
     if json:
         if little_said(found.point):
             typer.echo(little_said(found.point), err=True)
         print_json(found.point.document())
     else:
         print(found.text())
+
+
+def _refuse_calibrated(folder: Path, point: "OperatingPoint", overwrite: bool) -> None:
+    """Raise an error before the work if the verifier has an operating point that may not be replaced."""
+    from miv.decisions.operating_point import OPERATING_POINT_NAME
+
+    path = folder / OPERATING_POINT_NAME
+    if path.exists() and not overwrite:
+        raise MIVError(
+            f"{path} already exists ({_in_words(point)}). Use --overwrite to replace it. To keep it, copy the file or "
+            "the folder of the verifier first."
+        )
+
+
+def _in_words(point: "OperatingPoint") -> str:
+    on = point.measured.get("data", {})
+    where = f" on {on.get('path', 'other data')}, {on['name']}" if "name" in on else ""
+    return f"{point.goal}, threshold {point.threshold:.4f}{where}"
+
+
+def _goal(goal: str | None, far: float | None, frr: float | None) -> str:
+    rates = [f"{name}={rate!r}" for name, rate in (("far", far), ("frr", frr)) if rate is not None]
+    if goal is not None and rates:
+        raise MIVError(f"Got --goal {goal} and --{rates[0].partition('=')[0]}. Give either --goal, or --far and --frr.")
+    return goal if goal is not None else ",".join(rates) or "eer"
 
 
 def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None":
@@ -127,7 +174,16 @@ def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None"
     run = RunFolder(model)
     if run.exists():
         fingerprint = exemplars.fingerprint
-        for split, of_run in run.read().get("data", {}).get("fingerprints", {}).items():
+        try:
+            about = run.read()
+        except MIVError as error:  # the verifier itself is intact, and `miv evaluate` and `miv verify` use it too
+            typer.echo(
+                f"Warning: {error} Calibrating anyway, but miv cannot tell whether these data are a train or test "
+                "split of the run. Make sure that they are not.",
+                err=True,
+            )
+            return None
+        for split, of_run in about.get("data", {}).get("fingerprints", {}).items():
             if of_run != fingerprint:
                 continue
             if split in _NOT_FOR_CALIBRATION:

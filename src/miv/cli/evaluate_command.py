@@ -16,8 +16,11 @@ def evaluate(
     predictions: Annotated[
         Path | None, typer.Option(help="Also write the predictions to this .parquet file.", show_default=False)
     ] = None,
-    curves: Annotated[
-        Path | None, typer.Option(help="Also plot ROC and precision-recall curves in this folder.", show_default=False)
+    plots: Annotated[
+        Path | None,
+        typer.Option(
+            "--plots", "--curves", help="Also draw ROC and precision-recall curves in this folder.", show_default=False
+        ),
     ] = None,
     witnesses: Annotated[
         str | None,
@@ -44,7 +47,7 @@ def evaluate(
         data,
         split=split,
         predictions=predictions,
-        curves=curves,
+        plots=plots,
         witnesses=witnesses,
         cache=cache,
         overwrite=overwrite,
@@ -52,8 +55,8 @@ def evaluate(
     )
     if predictions is not None:
         typer.echo(f"Wrote {predictions}.", err=True)
-    if curves is not None:
-        typer.echo(f"Drew {curves}/roc and {curves}/precision_recall, each as .png and .svg.", err=True)
+    if plots is not None:
+        typer.echo(f"Drew {plots}/roc and {plots}/precision_recall, each as .png and .svg.", err=True)
     if json:
         print_json(found.document())
     else:

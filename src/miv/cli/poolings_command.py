@@ -10,7 +10,7 @@ CHANNELS = 512  # of ResNet-18, the paper's backbone for QMNIST
 
 @app.command()
 def poolings(json: JsonOption = False) -> None:
-    """List the models: those of the paper, and the simple baseline `nearest`.
+    """List the models: those of the paper, and the plain method `nearest`.
 
     Shows the section in the paper, the number of parameters for 512 channels, whether the model has attention,
     and its options; --json adds their defaults.

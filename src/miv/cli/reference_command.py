@@ -1,4 +1,4 @@
-"""``miv reference``: how well simple methods do on the same data, without training."""
+"""``miv reference``: how well plain methods do on the same data."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,10 +36,11 @@ def reference(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Score simple alternatives to a verifier: the baseline that training has to beat.
+    """Score plain methods on your data: the reference that a trained verifier has to beat.
 
-    nearest: cosine of the query and its nearest target. mean: the mean cosine. logistic: a logistic regression on both
-    and on the nearest target, fitted on train. bm25 for texts, hog and pixels for images. Nothing else is learned.
+    nearest is the cosine of the query and its nearest target, and mean is the mean cosine. logistic is a logistic
+    regression on both and on the nearest target, fitted on train; nothing else is learned. Texts are also scored by
+    bm25, and images by hog and pixels.
 
     Example: miv reference exemplars --backbone hf:minilm
     """
@@ -81,7 +82,7 @@ def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | 
     kind = next(iter(sets.values())).pool.kind
     if asked in FROM_NOTHING:
         raise MIVError(
-            f"{asked} has random weights until it is trained. `miv train` scores simple methods on its features."
+            f"{asked} has random weights until it is trained. `miv train` scores plain methods on its features."
         )
     if asked is not None or kind == "features":
         return None if asked == "features" else asked, ""

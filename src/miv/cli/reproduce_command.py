@@ -19,7 +19,9 @@ FORMATS = ("terminal", "markdown", "html")
 
 @app.command("reproduce")
 def reproduce(
-    task: Annotated[str | None, typer.Argument(help="qmnist, signature, fever or claims.", show_default=False)] = None,
+    task: Annotated[
+        str | None, typer.Argument(help="qmnist, signature, fever, fever-dev or claims.", show_default=False)
+    ] = None,
     experiment: Annotated[
         str | None,
         typer.Argument(help="Experiment, such as classification; default: all of the task.", show_default=False),
@@ -83,7 +85,7 @@ def reproduce(
         raise MIVError(f"--json and --format {form} cannot be combined. Use one of them.")
     if pack:
         if task is not None:
-            raise MIVError(f"--pack packs all cells in {results}. Remove {task}.")
+            raise MIVError(f"--pack packs all cells in {results} and takes no task. Remove {task}.")
         _pack(results)
         return
     places = JobFolders(results, work or cache_folder() / "experiments", cache_folder(), raw)

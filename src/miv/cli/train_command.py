@@ -40,7 +40,7 @@ def train(
     task_option: Annotated[list[str] | None, typer.Option(help="Task option as key=value; repeatable.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
     devices: Annotated[int, typer.Option(min=1, help="Number of processes on this machine (DDP).")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
     accelerator: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "auto",
     workers: Annotated[int, typer.Option(min=0, help="Number of extra processes that prepare batches.")] = 0,
     threads: Annotated[int, typer.Option(min=0, help="Threads per process; 0 divides the cores evenly.")] = 0,
@@ -49,7 +49,7 @@ def train(
         typer.Option(help="Cache folder for features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
     ] = None,
     reference: Annotated[
-        bool, typer.Option("--reference/--no-reference", help="Also score simple methods on the same features.")
+        bool, typer.Option("--reference/--no-reference", help="Also score plain methods on the same features.")
     ] = True,
     json: JsonOption = False,
     *,
@@ -108,6 +108,6 @@ def train(
             print(f"{split}: {found.text()}\n")
             if run.reference is not None:
                 rows = rows_beside(run.config.pooling, figures_of(found), run.reference.splits[split])
-                print_table(f"{split}: the verifier compared with simple methods on the same data", rows)
+                print_table(f"{split}: the verifier compared with plain methods on the same data", rows)
     typer.echo(run.advice, err=True, nl=False)
     typer.echo(f"Wrote {out}; the verifier is {out / 'verifier'}.", err=True)

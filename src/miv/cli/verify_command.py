@@ -23,7 +23,8 @@ def verify(
     query: Annotated[
         str | None,
         typer.Option(
-            help="An image file, a text or .txt file, or a vector as a .npy file or JSON list.", show_default=False
+            help="An image file; a text or a .txt file; or a vector, as a .npy file or a list such as '[0.1, 0.2]'.",
+            show_default=False,
         ),
     ] = None,
     bag: Annotated[
@@ -75,6 +76,7 @@ def verify(
     if bags is None and (out is not None or instances is not None or by_instance or overwrite):
         raise MIVError("--out, --overwrite, --instances and --by-instance need --bags, a table of queries and bags.")
 
+    from miv.decisions.answers import threshold_words
     from miv.inference.named_instances import named_bag, named_query
     from miv.inference.table_writing import check_output
     from miv.inference.verdict_tables import score_table
@@ -107,11 +109,16 @@ def verify(
             print_json({**asdict(scored), "out": str(out)})
         else:
             counted = f"{scored.exemplars:,} exemplar{'s' * (scored.exemplars != 1)}"
-            print(f"{counted}, {scored.yes:,} yes (threshold {scored.threshold:.3f})")
+            unsure = "" if scored.lower_threshold is None else f", {scored.unsure:,} unsure"
+            print(
+                f"{counted}, {scored.yes:,} yes{unsure} ({threshold_words(scored.threshold, scored.lower_threshold)})"
+            )
         if scored.odd_label is not None:
             typer.echo(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.", err=True)
         if scored.yes_without_witness:
-            _hint_to_calibrate(verifier, f"Of {scored.yes_without_witness:,} accepted")
+            _hint_to_calibrate(
+                verifier, f"In {scored.yes_without_witness:,} accepted bag{'s' * (scored.yes_without_witness != 1)},"
+            )
         nearly_whole = verifier.operating_point.nearly_whole_sets
         if nearly_whole is not None and witnesses != "none":
             typer.echo(
@@ -144,7 +151,7 @@ def _hint_to_calibrate(verifier: "Verifier", which: str) -> None:
     rule = verifier.operating_point.witness_rule
     if isinstance(rule, StatedRule):
         typer.echo(
-            f"{which} no instance has {rule.factor:g} times an even share, the rule for a witness until one is "
-            "calibrated on data with known witnesses (`miv calibrate`). The scores still rank the instances.",
+            f"{which} no instance has {rule.factor:g} times an even share, so none counts as a witness. "
+            "`miv calibrate` finds a better rule from data with known witnesses. The scores still rank the instances.",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""The operating point of a verifier: the scaling of logits, the threshold, and the rule for witnesses."""
+"""The operating point of a verifier: the scaling of logits, one or two thresholds, and the rule for witnesses."""
 
 import os
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miv.decisions.answers import decisions_of
 from miv.decisions.scalings import Identity, Scaling, scaling_from
 from miv.decisions.witness_rules import StatedRule, WitnessRule, rule_from
 from miv.errors import MIVError
@@ -15,11 +16,13 @@ from miv.io.checked_values import Floats, finite_number
 from miv.io.json_files import read_json_object, write_json
 
 OPERATING_POINT_NAME = "operating_point.json"
-_FORMAT, _FORMAT_VERSION = "miv-operating-point", 1
+_FORMAT = "miv-operating-point"
+_LOWER = "lower_threshold"
 _KEYS = {"format", "format_version", "goal", "threshold", "scaling", "witness_rule", "measured"}
+_KEYS_OF_VERSION = {1: _KEYS, 2: _KEYS | {_LOWER}}  # 2: with a lower threshold, which older versions would ignore
 _NEARLY_WHOLE = 0.8  # witness sets that hold more than this share of a bag say little
 _ALWAYS_NO = float(np.nextafter(1.0, 2.0))  # the smallest threshold that no probability reaches
-_REMEDY = "Calibrate again with `miv calibrate`, or delete the file to use the default."
+_REMEDY = "Delete the file, then run `miv calibrate` again, or use the verifier with the default operating point."
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class OperatingPoint:
         goal: the goal of the threshold, in words.
         witness_rule: chooses the witnesses of a bag.
         measured: what calibration measured on validation data, as plain values.
+        lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if there is
+            one threshold, and no answer is unsure.
 
     >>> point = OperatingPoint.default()
     >>> probability = point.probability([2.0, -1.0])
@@ -39,6 +44,8 @@ class OperatingPoint:
     [True, False]
     >>> point.witnesses(probability, attention=[0.9, 0.1, 0.5, 0.5], ptr=[0, 2, 4]).tolist()
     [True, False, False, False]
+    >>> OperatingPoint(threshold=0.8, lower_threshold=0.3).decide([0.9, 0.5, 0.2]).tolist()
+    ['yes', 'unsure', 'no']
     """
 
     scaling: Scaling = field(default_factory=Identity)
@@ -46,11 +53,15 @@ class OperatingPoint:
     goal: str = "default"
     witness_rule: WitnessRule = field(default_factory=StatedRule)
     measured: dict[str, Any] = field(default_factory=dict)
+    lower_threshold: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", finite_number("threshold", self.threshold, low=0.0, high=_ALWAYS_NO))
         if not isinstance(self.goal, str) or not isinstance(self.measured, dict):
             raise MIVError("The goal is not a text, or what was measured is not an object.")
+        if self.lower_threshold is not None:
+            lower = finite_number("lower threshold", self.lower_threshold, low=0.0, high=self.threshold)
+            object.__setattr__(self, _LOWER, lower)
 
     @classmethod
     def default(cls) -> "OperatingPoint":
@@ -84,21 +95,34 @@ class OperatingPoint:
         """Return ``(B,)`` bool: true if the calibrated probability is at least the threshold."""
         return np.asarray(np.asarray(probability) >= self.threshold)
 
+    def rejected(self, probability: ArrayLike) -> NDArray[np.bool_]:
+        """Return ``(B,)`` bool: true if the decision is no; with two thresholds, a bag may be neither yes nor no."""
+        lower = self.threshold if self.lower_threshold is None else self.lower_threshold
+        return np.asarray(np.asarray(probability) < lower)
+
+    def decide(self, probability: ArrayLike) -> NDArray[np.str_]:
+        """Return ``(B,)`` decisions: ``yes``, ``no`` or ``unsure``."""
+        return decisions_of(self.verdict(probability), self.rejected(probability))
+
     def witnesses(self, probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> NDArray[np.bool_]:
-        """Return ``(T,)`` bool: which instances of the bags with borders ``ptr`` ``(B + 1,)`` are witnesses."""
-        return self.witness_rule.witnesses(probability, self.verdict(probability), attention, ptr)
+        """Return ``(T,)`` bool: which instances of the bags with borders ``ptr`` ``(B + 1,)`` are witnesses.
+
+        The instances of an unsure bag are candidates, for a person to look at.
+        """
+        return self.witness_rule.witnesses(probability, ~self.rejected(probability), attention, ptr)
 
     def document(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
-        return {
+        document = {
             "format": _FORMAT,
-            "format_version": _FORMAT_VERSION,
+            "format_version": 1 if self.lower_threshold is None else 2,
             "goal": self.goal,
             "threshold": self.threshold,
             "scaling": self.scaling.document(),
             "witness_rule": self.witness_rule.document(),
             "measured": self.measured,
         }
+        return document if self.lower_threshold is None else document | {_LOWER: self.lower_threshold}
 
     def save(self, folder: Path | str) -> None:
         """Write the file to the folder of a verifier, atomically."""
@@ -111,10 +135,12 @@ class OperatingPoint:
         if not os.path.lexists(path):  # a link to nothing is damage, not the default
             return cls.default()
         document = read_json_object(path, _REMEDY)
-        if document.get("format") != _FORMAT or document.get("format_version") != _FORMAT_VERSION:
-            raise MIVError(f'{path} has no "format": "{_FORMAT}" of version {_FORMAT_VERSION}. {_REMEDY}')
-        if set(document) != _KEYS:
-            raise MIVError(f"{path} has the keys {sorted(document)}. Expected {sorted(_KEYS)}. {_REMEDY}")
+        version = document.get("format_version")
+        keys = _KEYS_OF_VERSION.get(version) if isinstance(version, int) else None
+        if document.get("format") != _FORMAT or keys is None:
+            raise MIVError(f'{path} has no "format": "{_FORMAT}" of version 1 or 2. {_REMEDY}')
+        if set(document) != keys:
+            raise MIVError(f"{path} has the keys {sorted(document)}. Expected {sorted(keys)}. {_REMEDY}")
         try:
             return cls(
                 scaling_from(document["scaling"]),
@@ -122,6 +148,7 @@ class OperatingPoint:
                 document["goal"],
                 rule_from(document["witness_rule"]),
                 document["measured"],
+                document.get(_LOWER),
             )
         except MIVError as error:
             raise MIVError(f"{path} is damaged: {error} {_REMEDY}") from error

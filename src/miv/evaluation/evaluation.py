@@ -4,12 +4,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation.classification import classification_metrics
 from miv.evaluation.entropy import entropy_metrics
 from miv.evaluation.evaluation_text import evaluation_text
+from miv.evaluation.goal_checks import goal_checks
 from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.rankings import witness_rankings
@@ -29,8 +31,9 @@ class Evaluation:
             attention.
         entropy: result of ``entropy_metrics``; needs attention.
         groups: result of ``group_table``; needs groups.
-        operating_point: goal, threshold, accuracy and errors of the verdicts of a calibrated verifier; the other
-            figures are of the probability 0.5 without a scaling.
+        operating_point: goal, threshold, accuracy and errors of the verdicts of a calibrated verifier, how many are
+            unsure if it has two thresholds, and whether the rates that it promises hold (``goals``). The other figures
+            are of the probability 0.5 without a scaling.
     """
 
     exemplars: int
@@ -109,17 +112,29 @@ def evaluate(
 
 
 def _at_operating_point(p: Predictions, point: OperatingPoint) -> dict[str, Any]:
-    yes = point.verdict(point.probability(p.logit))
+    probability = point.probability(p.logit)
+    yes, no = point.verdict(probability), point.rejected(probability)
     positives = int(p.label.sum())
-    return {
+    found = {
         "goal": point.goal,
         "threshold": point.threshold,
         "accuracy": float((yes == p.label).mean()),
         "false_accepts": int(yes[p.label == 0].sum()),
         "negatives": len(p) - positives,
-        "false_rejects": int((~yes[p.label == 1]).sum()),
+        "false_rejects": int(no[p.label == 1].sum()),
         "positives": positives,
     }
+    if point.lower_threshold is not None:
+        decided = yes | no
+        right = np.where(p.label == 1, yes, no)
+        found |= {
+            "lower_threshold": point.lower_threshold,
+            "unsure": int((~decided).sum()),
+            "unsure_positives": int((~decided)[p.label == 1].sum()),
+            "accuracy_of_decided": float(right[decided].mean()) if decided.any() else math.nan,
+        }
+    checks = goal_checks(p, point)
+    return found | {"goals": checks} if checks else found
 
 
 def _without_nan(value: Any) -> Any:

@@ -3,6 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
+from miv.evaluation.goal_checks import check_words
 from miv.evaluation.rankings import RANKED_BY
 from miv.evaluation.witnesses import WITNESS_METRICS
 from miv.runtime.aligned_table import aligned_table
@@ -63,9 +64,20 @@ def _at_operating_point(found: dict[str, Any]) -> str:
         for name, of in (("false_accepts", "negatives"), ("false_rejects", "positives"))
     ]
     title = f"At its operating point, {found['goal']} (everything else is at probability 0.5, uncalibrated):"
-    row = [_figure(found["threshold"]), _figure(found["accuracy"]), *errors]
-    table = aligned_table(["threshold", "accuracy", "false accepts", "false rejects"], [row], left=())
-    return f"{title}\n{table}"
+    if "unsure" not in found:
+        row = [_figure(found["threshold"]), _figure(found["accuracy"]), *errors]
+        table = aligned_table(["threshold", "accuracy", "false accepts", "false rejects"], [row], left=())
+        return "\n".join([title, table, *_goals(found)])
+    exemplars = found["negatives"] + found["positives"]
+    unsure = f"{found['unsure']:,} of {exemplars:,} ({found['unsure'] / exemplars:.1%})"
+    heads = ["yes from", "no below", "unsure", "accuracy of the others", "false accepts", "false rejects"]
+    thresholds = [_figure(found[name]) for name in ("threshold", "lower_threshold")]
+    row = [*thresholds, unsure, _figure(found["accuracy_of_decided"]), *errors]
+    return "\n".join([title, aligned_table(heads, [row], left=()), *_goals(found)])
+
+
+def _goals(found: dict[str, Any]) -> list[str]:
+    return [f"{'Warning: ' if check['missed'] else ''}{check_words(check)}" for check in found.get("goals", ())]
 
 
 def _witness_notes(witnesses: dict[str, float]) -> str:

@@ -23,6 +23,7 @@ _COLUMNS = {
     "query": pa.int64(),
     "score": pa.large_list(pa.float64()),
     "contribution": pa.large_list(pa.float64()),
+    "query_class": pa.string(),
 }
 _REQUIRED = ("logit", "label", "bag_size")
 
@@ -39,11 +40,13 @@ def write_predictions(predictions: "Predictions", path: Path) -> None:
         of_instances = getattr(predictions, name)
         if of_instances is not None:
             data[name] = pa.LargeListArray.from_arrays(borders, pa.array(of_instances))
-    if predictions.group is not None:
-        try:
-            data["group"] = pa.array(predictions.group, pa.string())
-        except UnicodeEncodeError as error:
-            raise MIVError(f"A group has half a surrogate pair: {error}. Expected valid Unicode text.") from error
+    for name, title in (("group", "group"), ("query_class", "class")):
+        strings = getattr(predictions, name)
+        if strings is not None:
+            try:
+                data[name] = pa.array(strings, pa.string())
+            except UnicodeEncodeError as error:
+                raise MIVError(f"A {title} has half a surrogate pair: {error}. Expected valid Unicode text.") from error
     if predictions.query is not None:
         data["query"] = pa.array(predictions.query)
     with whole_file(path) as temporary:

@@ -53,7 +53,8 @@ def _note(experiment: Experiment, evidence: CellEvidence) -> str:
     means = [sum(one[name] for one in chances) / len(chances) for name in _CHANCES]
     note = (
         "Own score: the similarity of each instance for the baseline, whose attention is one-hot, and attention for "
-        "the others. Contribution: what an instance adds to the logit. One-hot: the first choice alone, the rest tied. "
+        "the others. Contribution: what an instance adds to the logit. One-hot: only the first choice counts, and all "
+        "other instances tie. "
         f"A random order gives i-AUROC 0.500, i-AP {means[0]:.3f} and i-top1 {means[1]:.3f}."
     )
     lacking = {
@@ -63,7 +64,7 @@ def _note(experiment: Experiment, evidence: CellEvidence) -> str:
     }
     if lacking:
         note += (
-            f" The answers of {', '.join(sorted(lacking))} were kept without a score of every instance: these cells "
-            "have to be computed again for it."
+            f" The predictions of {', '.join(sorted(lacking))} were saved without a score for each instance. To fill "
+            "in these figures, compute the cells again."
         )
     return note

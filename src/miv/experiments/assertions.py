@@ -53,11 +53,11 @@ def judge_claims(experiment: Experiment, evidence: CellEvidence) -> list[Asserti
 def baseline_and_benchmarks(evidence: CellEvidence) -> Assertion:
     """No benchmark classifies better than the baseline."""
     statement = (
-        'The benchmarks "are not better, and sometimes significantly worse, than the simple baseline" (conclusions, of '
-        f"all tasks). Judged by AUROC and accuracy; a lead of less than {MARGIN} is not better."
+        'The benchmarks "are not better, and sometimes significantly worse, than the simple baseline" '
+        f"(conclusions, about all tasks). Judged by AUROC and accuracy; a lead of less than {MARGIN} does not count."
     )
     if evidence.task == "signature":
-        statement += " In the paper's own Table 6 PMA is ahead of the baseline by 0.071."
+        statement += " But in the paper's Table 6, PMA is ahead of the baseline by 0.071."
     pairs = _pairs(evidence, ["baseline"], BENCHMARKS, CLASSIFYING)
     return _with_caveat(judge("baseline ≥ benchmarks", statement, evidence, pairs, NOT_BELOW), evidence)
 
@@ -65,8 +65,8 @@ def baseline_and_benchmarks(evidence: CellEvidence) -> Assertion:
 def cap_classifies_better_than_baseline(evidence: CellEvidence) -> Assertion:
     """Every CAP model classifies better than the baseline."""
     statement = (
-        'In classification CAP "significantly outperforms the benchmarks and the baseline" (introduction). Here the '
-        "baseline; judged by AUROC and accuracy, for every CAP model."
+        'In classification, CAP "significantly outperforms the benchmarks and the baseline" (introduction). Here, '
+        "every CAP model is compared with the baseline, by AUROC and accuracy."
     )
     pairs = _pairs(evidence, CAP, ["baseline"], CLASSIFYING)
     return judge("CAP > baseline in classification", statement, evidence, pairs, ABOVE)
@@ -75,8 +75,8 @@ def cap_classifies_better_than_baseline(evidence: CellEvidence) -> Assertion:
 def cap_classifies_better_than_benchmarks(evidence: CellEvidence) -> Assertion:
     """Every CAP model classifies better than every benchmark."""
     statement = (
-        'In classification CAP "significantly outperforms the benchmarks and the baseline" (introduction). Here the '
-        "benchmarks; judged by AUROC and accuracy, for every CAP model."
+        'In classification, CAP "significantly outperforms the benchmarks and the baseline" (introduction). Here, '
+        "every CAP model is compared with the benchmarks, by AUROC and accuracy."
     )
     pairs = _pairs(evidence, CAP, BENCHMARKS, CLASSIFYING)
     return _with_caveat(judge("CAP > benchmarks in classification", statement, evidence, pairs, ABOVE), evidence)
@@ -86,7 +86,7 @@ def cap_finds_more_than_baseline(evidence: CellEvidence, scoring: Scoring = PAPE
     """Every CAP model finds witnesses better than the baseline."""
     statement = (
         'CAP "identifies key instances much more accurately than both the benchmarks and the baseline" (introduction). '
-        f"Here the baseline; judged by {scoring.words}, for every CAP model."
+        f"Here, every CAP model is compared with the baseline, by {scoring.words}."
     )
     pairs = _pairs(evidence, CAP, ["baseline"], scoring.metrics)
     return judge(scoring.of("CAP > baseline in finding witnesses"), statement, evidence, pairs, ABOVE)
@@ -96,7 +96,7 @@ def cap_finds_more_than_benchmarks(evidence: CellEvidence, scoring: Scoring = PA
     """Every CAP model finds witnesses better than the benchmarks that have attention."""
     statement = (
         'CAP "identifies key instances much more accurately than both the benchmarks and the baseline" (introduction). '
-        f"Here the benchmarks that have attention; judged by {scoring.words}, for every CAP model."
+        f"Here, every CAP model is compared with the benchmarks that have attention, by {scoring.words}."
     )
     pairs = _pairs(evidence, CAP, _WITH_ATTENTION, scoring.metrics)
     return judge(scoring.of("CAP > benchmarks in finding witnesses"), statement, evidence, pairs, ABOVE)
@@ -105,8 +105,8 @@ def cap_finds_more_than_benchmarks(evidence: CellEvidence, scoring: Scoring = PA
 def baseline_finds_more_than_benchmarks(evidence: CellEvidence, scoring: Scoring = PAPERS) -> Assertion:
     """The baseline finds witnesses better than the benchmarks that have attention."""
     statement = (
-        'In finding witnesses "the two benchmarks produce significantly worse performance than the baseline" (of '
-        f"QMNIST; of signatures much the same). Judged by {scoring.words}."
+        'In finding witnesses, "the two benchmarks produce significantly worse performance than the baseline" (about '
+        f"QMNIST; similarly about signatures). Judged by {scoring.words}."
     )
     pairs = _pairs(evidence, ["baseline"], _WITH_ATTENTION, scoring.metrics)
     return judge(scoring.of("baseline > benchmarks in finding witnesses"), statement, evidence, pairs, ABOVE)
@@ -122,8 +122,8 @@ def witness_gap(evidence: CellEvidence, scoring: Scoring = PAPERS) -> Assertion:
             terms = [(1, ours, area), (-1, theirs, area), (-1, ours, "auroc"), (1, theirs, "auroc")]
             contrasts.append((f"gap of {model} to {other} in {TITLES[area]} minus that in AUROC", terms))
     statement = (
-        'In finding witnesses CAP outperforms the baseline, GABMIL and PMA "by even larger margins than in the case of '
-        f'classification". Judged by {TITLES[area]} and AUROC.'
+        'In finding witnesses, CAP outperforms the baseline, GABMIL and PMA "by even larger margins than in the case '
+        f'of classification". Judged by {TITLES[area]} and AUROC.'
     )
     return judge(scoring.of("witness gap > classification gap"), statement, evidence, contrasts, ABOVE)
 
@@ -152,7 +152,7 @@ def _with_caveat(claim: Assertion, evidence: CellEvidence) -> Assertion:
     if not low:
         return claim
     caveat = (
-        f"But below the paper's own AUROC: {', '.join(low)}. Perhaps there is too little training here, which would "
-        "favour the claim."
+        f"But the AUROC of some benchmarks is below the paper's: {', '.join(low)}. They may be undertrained here, "
+        "which would favour the claim."
     )
     return replace(claim, reason=f"{claim.reason} {caveat}")

@@ -55,8 +55,8 @@ def compare_all(evidence: CellEvidence, contrasts: Sequence[Contrast]) -> list[C
             lacking.setdefault(setup.name, metric)
     if lacking:
         return (
-            f"The answers of {', '.join(lacking)} have no {TITLES[next(iter(lacking.values()))]}: they were kept "
-            "without a score of every instance. Compute these cells again."
+            f"The predictions of {', '.join(lacking)} have no {TITLES[next(iter(lacking.values()))]}, because they "
+            "were saved without a score for each instance. Compute these cells again."
         )
     for measure in dict.fromkeys(yardstick(metric) for _, _, metric in everything):
         some = {setup.name: setup for _, setup, metric in everything if yardstick(metric) == measure}
@@ -84,8 +84,8 @@ def near_chance(evidence: CellEvidence, setups: Mapping[str, Setup], metric: str
         return ""
     what = "tells positives from negatives" if metric == "auroc" else "finds the witnesses"
     return (
-        f"No model {what}: {TITLES[metric]} is {min(figures):.3f} to {max(figures):.3f}, where 0.5 is chance. Below "
-        f"{NEAR_CHANCE} for all, differences and order say nothing about the models."
+        f"No model {what}: {TITLES[metric]} is {min(figures):.3f} to {max(figures):.3f}, where 0.5 is chance. If "
+        f"all figures are below {NEAR_CHANCE}, their differences and order say nothing about the models."
     )
 
 

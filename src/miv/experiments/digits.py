@@ -54,7 +54,7 @@ def digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
         if digit in paper:
             beside = [f" ({share:.3f})" for share in (*(paper[digit][k] for k in KINDS), paper_accuracy[digit])]
         rows.append([digit, *(f"{value:.3f}{theirs}" for value, theirs in zip(values, beside, strict=True))])
-    title = f"Shares by digit, mean of {len(results)} rounds" + (", in brackets the paper's" if paper else "")
+    title = f"Shares by digit, mean of {len(results)} rounds" + (", with the paper's in brackets" if paper else "")
     return [Table(title, ["digit", *(kind.upper() for kind in KINDS), "accuracy"], rows)]
 
 

@@ -181,7 +181,7 @@ def _experiments(task: str) -> Iterable[Experiment]:
     yield Experiment(task, "ablation", f"{data}: building CAP from the baseline", ablation, FOUR, (*steps, untrained))
     for name, title, source, variants in (
         ("headed", "with and without multi-head projections", headed, HEADED),
-        ("layernorm", "where the LayerNorm is", layernorm, LAYERNORM),
+        ("layernorm", "place of the LayerNorm", layernorm, LAYERNORM),
     ):
         suffixes = {"post_aggregation": "post_norm", "none": "no_norm"}
         rows = tuple(

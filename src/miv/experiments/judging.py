@@ -105,7 +105,7 @@ def judge(
     )
     numbers = [question.line(one) for one in listed]
     if len(compared) > _LISTED:
-        numbers.insert(0, f"The {_LISTED} of {len(compared)} that show it least:")
+        numbers.insert(0, f"The {_LISTED} of {len(compared)} with the weakest evidence:")
     return Assertion(name, statement, *_judge(compared, question), numbers)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import ndtr, stdtr
 
 from miv.errors import MIVError
-from miv.evaluation.influence import influence
 from miv.experiments.results import Result
 from miv.io.checked_values import Floats
 
@@ -99,7 +98,7 @@ def estimate(terms: Sequence[Term]) -> Estimate | None:
                 raise MIVError(
                     f"{result.folder} and the models it is compared with were tested on different exemplars."
                 )
-            part: Floats = weight * influence(result.predictions, metric)
+            part: Floats = weight * result.influence_on(metric)
             value, data = value + weight * result.metrics[metric], fingerprint
             per_exemplar = part if not len(per_exemplar) else per_exemplar + part
         values.append(value)

@@ -49,7 +49,7 @@ class Ranking:
     def _winners(self) -> str:
         ours, paper = set(self.ours[0]), set(self.paper[0])
         if not ours & paper:
-            return "Another model wins here than in the paper."
+            return "The winner differs from the paper's."
         if ours == paper:
             return "The same model wins."
         return "Our winner is among the paper's." if ours < paper else "The paper's winner is among ours."

@@ -19,7 +19,7 @@ _ONE_ROUND = (
 
 def whose_figures(task: str) -> str:
     """The source of the figures next to ours, in words."""
-    return "the paper's of FEVER" if task in STANDS_IN else "the paper's"
+    return "the paper's on FEVER" if task in STANDS_IN else "the paper's"
 
 
 def label(row: Row) -> str:
@@ -29,7 +29,11 @@ def label(row: Row) -> str:
 
 def figure_table(experiment: Experiment, evidence: CellEvidence, found: Sequence[Comparison]) -> Table:
     """Our figures by model and metric, with the paper's below."""
-    title = f"Ours, and in brackets {whose_figures(experiment.task)}" if any(v.paper for v in found) else "Ours"
+    title = (
+        f"Our figures, with {whose_figures(experiment.task)} in brackets"
+        if any(v.paper for v in found)
+        else "Our figures"
+    )
     if evidence.tier.is_twin:
         title = "On the synthetic twin, not the paper's data"
     rows = []
@@ -70,9 +74,9 @@ def paired_table(experiment: Experiment, evidence: CellEvidence, tests: Sequence
     metrics = [metric for metric in experiment.metrics if any(metric in cells for cells in rows.values())]
     title = "What each step adds" if ablation else "Paired differences"
     note = (
-        "On the same exemplars and rounds. p is for a difference of 0: the larger of the p-value by the error over "
-        "exemplars (normal distribution) and the one by the error over rounds (Student's t, with one degree of freedom "
-        "fewer than rounds), with Holm's correction within a column."
+        "Both models have the same exemplars and rounds. p tests for a difference of 0. It is the larger of two "
+        "p-values, one from the error over exemplars (normal distribution) and one from the error over rounds "
+        "(Student's t, with one degree of freedom fewer than rounds), with Holm's correction within a column."
     )
     if any(test.difference.rounds == 1 for test in tests):
         note += (
@@ -115,8 +119,8 @@ def cost_table(experiment: Experiment, evidence: CellEvidence) -> Table:
         best = [f"{result.document['best']['stage']} {result.document['best']['epoch']}" for result in results]
         mean = f"{sum(minutes) / len(minutes):.1f}" if minutes else NOTHING
         rows.append([setup.name, str(len(results)), mean, ", ".join(best) or NOTHING])
-    note = "The contrast stage counts in every cell, although all cells of a round share one." if shared else ""
-    return Table("What it took", ["cell", "rounds", "minutes a round", "best stage and epoch"], rows, note)
+    note = "Every cell includes the time of the contrast stage, which all cells of a round share." if shared else ""
+    return Table("Training time", ["cell", "rounds", "minutes per round", "best stage and epoch"], rows, note)
 
 
 def _figure(value: Estimate | None) -> str:

@@ -68,11 +68,11 @@ def _check_answers(path: Path, content: bytes, exemplars: int, positives: int, a
     found = len(answers), int(answers.label.sum())
     if found != (exemplars, positives):
         raise MIVError(
-            f"{path} is of another cell: it has {found[0]} exemplars, {found[1]} of them positive, and {RESULT} says "
-            f"{exemplars} and {positives}. {remedy}"
+            f"{path} belongs to another cell: it has {found[0]} exemplars, {found[1]} of them positive, but {RESULT} "
+            f"says {exemplars} and {positives}. {remedy}"
         )
     measured = auroc(answers.label, answers.logit)
     if area is not None and not math.isclose(measured, area, abs_tol=1e-6):
         raise MIVError(
-            f"{path} is of another cell: its AUROC is {measured:.6f}, and {RESULT} says {area:.6f}. {remedy}"
+            f"{path} belongs to another cell: its AUROC is {measured:.6f}, but {RESULT} says {area:.6f}. {remedy}"
         )

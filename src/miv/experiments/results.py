@@ -16,12 +16,14 @@ from filelock import FileLock
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions, witness_rankings
+from miv.evaluation.influence import influence
 from miv.evaluation.rankings import RANKED_METRICS
 from miv.experiments.grids import EXPERIMENTS
 from miv.experiments.jobs import Job, default_options
 from miv.experiments.packed_cells import pack_cells, packed_file, read_packed
 from miv.experiments.result_checks import FORMAT, METRICS, PREDICTIONS, REMEDY, RESULT, check_document, check_files
 from miv.experiments.tiers import TIERS
+from miv.io.checked_values import Floats
 from miv.io.json_files import read_json_object
 from miv.io.whole_files import whole_folder
 from miv.training.config import TrainingConfig
@@ -78,6 +80,16 @@ class Result:
     def predictions(self) -> Predictions:
         """The answers on test."""
         return Predictions.load(self.folder / PREDICTIONS, self.files[PREDICTIONS])
+
+    @cached_property
+    def _influences(self) -> dict[str, Floats]:
+        return {}
+
+    def influence_on(self, metric: str) -> Floats:
+        """The influence of each exemplar on a metric, kept because a report compares a cell with many others."""
+        if metric not in self._influences:
+            self._influences[metric] = influence(self.predictions, metric)
+        return self._influences[metric]
 
 
 def find_result(job: Job, results: Path) -> Result | None:
@@ -182,7 +194,7 @@ def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
     parts += _differences({**TrainingConfig().document(), **found["config"]}, wanted["config"])
     before, now = found["data"], wanted["data"]
     if before["task"] != now["task"]:
-        parts.append(f"the data were of {before['task']} and are of {now['task']}")
+        parts.append(f"the task was {before['task']} and is {now['task']}")
     else:
         parts += _differences({**default_options(now["task"]), **before["options"]}, now["options"])
     return "; ".join(parts)

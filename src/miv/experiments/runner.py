@@ -132,7 +132,7 @@ def _is_free(job: Job, work: Path, looked: dict[str, float], say: Say) -> bool:
             return True
     except Timeout:
         if job.digest not in looked:
-            say(f"Waiting for {job}: another process computes it and holds {lock}.")
+            say(f"Waiting for {job}: another process is computing it and holds {lock}.")
         looked[job.digest] = time.monotonic()
         return False
 

@@ -33,12 +33,12 @@ PAPERS = Scoring("", ("i_auroc", "i_ap"), "i-AUROC and i-AP by attention, as in 
 OWN_SCORE = Scoring(
     "by own score",
     ("i_auroc_by_score", "i_ap_by_score"),
-    "i-AUROC and i-AP by each model's own score of every instance: the baseline's similarity, attention of the others",
+    "i-AUROC and i-AP by each model's own score of every instance (the baseline's similarity, the others' attention)",
 )
 FIRST_CHOICE = Scoring(
     "by first choice",
     ("i_auroc_one_hot", "i_ap_one_hot", "i_top1"),
-    "i-AUROC, i-AP and i-top1 of the first choice alone (one-hot), for all models as the baseline's attention is",
+    "i-AUROC, i-AP and i-top1 of the first choice alone (one-hot for all models, like the baseline's attention)",
 )
 SCORINGS = (PAPERS, OWN_SCORE, FIRST_CHOICE)
 # The columns of the tables that score all models alike.

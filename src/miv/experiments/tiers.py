@@ -133,10 +133,10 @@ class Tier:
             )
         if self.name == "cpu" and task == "qmnist":
             remarks.append(
-                "The backbone is a compact CNN from random weights; the paper trains one pretrained on ImageNet. "
-                "Instead, a contrast stage with the round's bag labels comes first, once for all models; then "
-                "the paper's two stages with fewer epochs. Every model is treated alike. Differences between models "
-                "can be compared with the paper's, the figures themselves less so."
+                "The backbone is a compact CNN from random weights, whereas the paper uses one pretrained on ImageNet. "
+                "A contrast stage with the bag labels of the round, trained once for all models, replaces pretraining. "
+                "Then come the paper's two stages, with fewer epochs. All models are treated alike. Differences "
+                "between models can be compared with the paper's; the figures themselves can be compared less well."
             )
         if self.name == "cpu" and task == "signature":
             remarks.append(
@@ -145,21 +145,21 @@ class Tier:
                 "anchors instead of all. The finished cells use the Dutch half of SigComp2011 without its 646 "
                 "reference signatures, as far as it is public: 64 writers, 3,052 train exemplars in round 0 (the paper "
                 "has Chinese signatures too, and about 82,000). Each round tests on 6 other writers, so figures differ "
-                "much between rounds. Differences between models can be compared with the paper's, the figures "
-                "themselves less so."
+                "much between rounds. Differences between models can be compared with the paper's; the figures "
+                "themselves can be compared less well."
             )
         if task == "fever-dev":
             remarks.append(
-                "These are the claims of FEVER's development set alone, which are the paper's validation and test "
-                "claims, in splits without shared sentences; the paper trains on 33,000 others. Distractors are "
-                "sentences near the claim by TF-IDF, where the paper takes the rest of the pages. Rounds differ in "
-                "weights only. So the order of the models and the claims can be compared with the paper's figures, not "
-                "the figures themselves."
+                "The data are only the claims of FEVER's development set, which are the paper's validation and test "
+                "claims, in splits that share no sentence; the paper trains on 33,000 others. Distractors are "
+                "sentences near the claim by TF-IDF, whereas the paper takes the rest of the pages. Rounds differ only "
+                "in their weights. Compare only the order of the models and the paper's claims with the paper, not the "
+                "figures themselves."
             )
         if task == "claims":
             remarks.append(
-                "Fool Me Twice stands in for FEVER: other claims, other bags, far fewer of them. Only the order of the "
-                "models and the claims can be compared with the paper's figures, not the figures themselves."
+                "Fool Me Twice stands in for FEVER, with other claims, other bags, and far fewer of them. Compare only "
+                "the order of the models and the paper's claims with the paper, not the figures themselves."
             )
         return remarks
 

@@ -115,6 +115,7 @@ def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
             "threshold": point.threshold,
             "scaling": point.scaling.document(),
             "witness_rule": point.witness_rule.document(),
+            **({} if point.lower_threshold is None else {"lower_threshold": point.lower_threshold}),
         },
     }
 

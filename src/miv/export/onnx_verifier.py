@@ -6,7 +6,7 @@ Copy this file next to your code:
 
     verifier = OnnxVerifier("verifier.onnx")
     answer = verifier.verify(query, bag)  # one instance, and the N instances of a bag
-    answer.verdict, answer.probability, answer.witnesses
+    answer.decision, answer.verdict, answer.probability, answer.witnesses
 """
 
 import json
@@ -33,6 +33,8 @@ class Answer:
         witnesses: indices in the bag, in order, may be empty; ``None`` if the pooling has no attention, or the witness
             rule is for other shares.
         attention: ``(N,)``, sums to 1, or ``None``.
+        lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if there is
+            one threshold.
     """
 
     verdict: bool
@@ -41,6 +43,14 @@ class Answer:
     logit: float
     witnesses: NDArray[np.int64] | None
     attention: NDArray[np.float32] | None
+    lower_threshold: float | None = None
+
+    @property
+    def decision(self) -> str:
+        """``yes`` if the verdict is yes; else ``no``, or ``unsure`` between two thresholds."""
+        if self.verdict:
+            return "yes"
+        return "no" if self.lower_threshold is None or self.probability < self.lower_threshold else "unsure"
 
 
 class OnnxVerifier:
@@ -77,13 +87,15 @@ class OnnxVerifier:
             )
         probability = float(scaled(self._point["scaling"], logit))
         verdict = probability >= self._point["threshold"]
+        lower = self._point.get("lower_threshold")
+        rejected = not verdict if lower is None else probability < lower
         attention = outputs[1] if len(outputs) > 1 else None
         witnesses = None
         # A rule calibrated on other shares is not valid for attention.
         if attention is not None and self._point["witness_rule"].get("by", "attention") == "attention":
-            decided = is_witness(self._point["witness_rule"], probability, verdict, attention)
+            decided = is_witness(self._point["witness_rule"], probability, not rejected, attention)
             witnesses = np.flatnonzero(decided)
-        return Answer(verdict, probability, float(self._point["threshold"]), logit, witnesses, attention)
+        return Answer(verdict, probability, float(self._point["threshold"]), logit, witnesses, attention, lower)
 
     def verify_many(self, queries: Sequence[ArrayLike], bags: Sequence[ArrayLike]) -> list[Answer]:
         """Verify several queries, each against its own bag, one after the other."""
@@ -122,13 +134,13 @@ def scaled(scaling: dict[str, Any], logit: ArrayLike) -> NDArray[np.float64]:
 
 
 def is_witness(
-    rule: dict[str, Any], probability: float, verdict: bool, attention: NDArray[np.float32]
+    rule: dict[str, Any], probability: float, accepted: bool, attention: NDArray[np.float32]
 ) -> NDArray[np.bool_]:
     """``(N,)`` which instances of one bag are its witnesses."""
     weight = attention.astype(np.float64)
     if rule["name"] == "attention_times_n":
         enough = weight >= min(rule["factor"], len(weight)) / len(weight)
-        return np.asarray(enough & verdict)
+        return np.asarray(enough & accepted)
     if rule["name"] == "conformal":
         return np.asarray(probability * len(weight) * np.maximum(weight, 1e-9) >= rule["threshold"])
     raise ValueError(
@@ -148,4 +160,9 @@ def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:
     threshold = about.get("operating_point", {}).get("threshold")
     if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:  # no comparison with NaN is true
         raise ValueError(f"{path} has the threshold {threshold!r}. Expected a number from 0 to 1. Export it again.")
+    lower = about["operating_point"].get("lower_threshold")
+    if lower is not None and (not isinstance(lower, int | float) or not 0 <= lower <= threshold):
+        raise ValueError(
+            f"{path} has the lower threshold {lower!r}. Expected a number from 0 to {threshold:g}. Export it again."
+        )
     return about

@@ -53,7 +53,19 @@ def decide(
     little = None if witness is None else point.nearly_whole_sets
     lazy = None if by == "none" else LazyScores(alone, 0, len(logit))
     return Verdicts(
-        verdict, probability, point.threshold, logit, ptr, by, shares, witness, attention, shown, lazy, little
+        verdict,
+        probability,
+        point.threshold,
+        logit,
+        ptr,
+        by,
+        shares,
+        witness,
+        attention,
+        shown,
+        lazy,
+        little,
+        point.lower_threshold,
     )
 
 

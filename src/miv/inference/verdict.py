@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data.instance_pool import InstancePool
+from miv.decisions.answers import Decision, decision_of, decisions_of, threshold_words
 from miv.decisions.witness_rules import WitnessesBy
 from miv.errors import MIVError
 from miv.inference.verdict_html import as_html
@@ -57,8 +58,11 @@ class Verdict:
         lazy_scores: the source of ``scores``; ``None`` if witnesses were not requested.
         nearly_whole_sets: the share of a bag that calibrated witness sets contained on validation data, if it is too
             large to be informative; else ``None``.
+        lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if the
+            verifier has one threshold.
 
-    A verdict of yes is truthy, so ``if verifier.verify(query, bag):`` works as expected.
+    A verdict of yes is truthy, so ``if verifier.verify(query, bag):`` works as expected. ``verdict`` is false for no
+    and for unsure; ``decision`` tells them apart.
     """
 
     verdict: bool
@@ -72,6 +76,12 @@ class Verdict:
     shown: Shown | None = field(default=None, repr=False)
     lazy_scores: "LazyScores | None" = field(default=None, repr=False)
     nearly_whole_sets: float | None = field(default=None, repr=False)
+    lower_threshold: float | None = None
+
+    @property
+    def decision(self) -> Decision:
+        """``yes`` if the verdict is yes; else ``no``, or ``unsure`` between two thresholds."""
+        return decision_of(self.verdict, self.probability, self.lower_threshold)
 
     @property
     def scores(self) -> NDArray[np.float64] | None:
@@ -95,8 +105,10 @@ class Verdict:
         """Return plain values, for JSON."""
         return {
             "verdict": self.verdict,
+            "decision": self.decision,
             "probability": self.probability,
             "threshold": self.threshold,
+            "lower_threshold": self.lower_threshold,
             "witnesses": [asdict(witness) for witness in self.witnesses],
             "witnesses_by": self.witnesses_by,
             "shares": None if self.shares is None else self.shares.tolist(),
@@ -123,6 +135,7 @@ class Verdicts(Sequence[Verdict]):
         shown: the instances, if they are images or texts.
         lazy_scores: the source of ``scores``; ``None`` if witnesses were not requested.
         nearly_whole_sets: as in ``Verdict``.
+        lower_threshold: as in ``Verdict``.
     """
 
     verdict: NDArray[np.bool_]
@@ -137,6 +150,13 @@ class Verdicts(Sequence[Verdict]):
     shown: Shown | None = field(default=None, repr=False)
     lazy_scores: "LazyScores | None" = field(default=None, repr=False)
     nearly_whole_sets: float | None = field(default=None, repr=False)
+    lower_threshold: float | None = None
+
+    @property
+    def decision(self) -> NDArray[np.str_]:
+        """``(E,)``: ``yes``, ``no`` or ``unsure``, as in ``Verdict.decision``."""
+        lower = self.threshold if self.lower_threshold is None else self.lower_threshold
+        return decisions_of(self.verdict, self.probability < lower)
 
     @property
     def scores(self) -> NDArray[np.float64] | None:
@@ -147,7 +167,9 @@ class Verdicts(Sequence[Verdict]):
         return len(self.probability)
 
     def __repr__(self) -> str:
-        return f"Verdicts({len(self)} exemplars, {int(self.verdict.sum())} yes, threshold {self.threshold:.3f})"
+        unsure = "" if self.lower_threshold is None else f", {int((self.decision == 'unsure').sum())} unsure"
+        words = threshold_words(self.threshold, self.lower_threshold)
+        return f"Verdicts({len(self)} exemplars, {int(self.verdict.sum())} yes{unsure}, {words})"
 
     @overload
     def __getitem__(self, exemplar: int) -> Verdict: ...
@@ -179,6 +201,7 @@ class Verdicts(Sequence[Verdict]):
             shown,
             None if self.lazy_scores is None else self.lazy_scores.of(exemplar, slice(first, last)),
             self.nearly_whole_sets,
+            self.lower_threshold,
         )
 
     def __iter__(self) -> Iterator[Verdict]:
@@ -187,8 +210,8 @@ class Verdicts(Sequence[Verdict]):
     def to_frame(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per exemplar.
 
-        Columns: ``query`` (the file, if queries are files), ``verdict``, ``probability``, ``logit``, ``size`` and,
-        if witnesses were requested, ``witnesses``: a list of places in the bag, largest share first.
+        Columns: ``query`` (the file, if queries are files), ``verdict``, ``decision``, ``probability``, ``logit``,
+        ``size`` and, if witnesses were requested, ``witnesses``: a list of places in the bag, largest share first.
         """
         try:
             import pandas as pd
@@ -196,7 +219,8 @@ class Verdicts(Sequence[Verdict]):
             raise MIVError("to_frame() needs pandas, which is not installed. Run: pip install pandas") from error
         names = [] if self.shown is None else list(self.shown.query_names)
         columns: dict[str, Any] = {"query": names} if any(names) else {}
-        columns |= {"verdict": self.verdict, "probability": self.probability, "logit": self.logit}
+        columns |= {"verdict": self.verdict, "decision": self.decision}
+        columns |= {"probability": self.probability, "logit": self.logit}
         columns["size"] = np.diff(self.ptr)
         if self.witness is not None:
             columns["witnesses"] = [[witness.index for witness in verdict.witnesses] for verdict in self]

@@ -38,6 +38,8 @@ class Scored:
         threshold: the lowest probability that is accepted.
         witnesses_by: how witnesses were chosen.
         odd_label: the first label that is neither 0 nor 1, and its place; it is copied unchanged.
+        unsure: number of exemplars between two thresholds.
+        lower_threshold: the lowest probability that is not rejected; ``None`` if the verifier has one threshold.
     """
 
     exemplars: int
@@ -46,6 +48,8 @@ class Scored:
     threshold: float
     witnesses_by: Asked
     odd_label: str | None
+    unsure: int = 0
+    lower_threshold: float | None = None
 
 
 class _Row(NamedTuple):
@@ -84,18 +88,21 @@ def score_table(
     kind, verifying = verifier.backbone.kind, Verifying(verifier, resize, witnesses)
     known = None if instances is None else _instances_by_id(instances, kind)
     count, kept, odd_label = _survey(table, progress)
-    yes = unshown = done = 0
-    writer, step = table_writer(out, _schema(kept, by_instance)), progress.step("Verifying", total=count)
+    yes = unsure = unshown = done = 0
+    point = verifier.operating_point
+    schema = _schema(kept, by_instance, two_thresholds=point.lower_threshold is not None)
+    writer, step = table_writer(out, schema), progress.step("Verifying", total=count)
     with writer as write, step as advance:
         for rows in _parts(table, known, kind, kept):
             given = [row.query.instance for row in rows], [[one.instance for one in row.bag] for row in rows]
             verdicts = verifying.verify(*given, GivenPlaces([row.place for row in rows]))
             write(_columns(rows, verdicts, done, kept, by_instance))
             yes, done = yes + int(verdicts.verdict.sum()), done + len(rows)
+            unsure += int((verdicts.decision == "unsure").sum())
             if verdicts.witness is not None:
                 unshown += int((verdicts.verdict & ~csr.bag_any(verdicts.witness, verdicts.ptr)).sum())
             advance(len(rows))
-    return Scored(done, yes, unshown, verifier.operating_point.threshold, verifying.by, odd_label)
+    return Scored(done, yes, unshown, point.threshold, verifying.by, odd_label, unsure, point.lower_threshold)
 
 
 def _survey(table: Path, progress: Progress) -> tuple[int, list[str], str | None]:
@@ -160,8 +167,7 @@ def _check_separated(members: list[Any], folder: Path, kind: InstanceKind, place
 
 def _looked_up(cell: Any, known: dict[str, Named] | None, folder: Path, kind: InstanceKind, place: str) -> Named:
     if known is None:
-        found = cell_instance(cell, folder, kind, place)
-        return found if isinstance(cell, str) else Named("", found.instance)  # do not write a vector to the table twice
+        return cell_instance(cell, folder, kind, place)
     name = parse_id(cell, place)
     if name not in known:
         raise MIVError(f"{place}: there is no instance with the id {name!r}.{separator_hint(name)}")
@@ -179,15 +185,16 @@ def _instances_by_id(path: Path, kind: InstanceKind) -> dict[str, Named]:
     return known
 
 
-def _schema(kept: list[str], by_instance: bool) -> Schema:
+def _schema(kept: list[str], by_instance: bool, *, two_thresholds: bool) -> Schema:
     schema: Schema = {"exemplar": "int64", "query": "string"}
     schema |= dict.fromkeys(kept, "string")
-    schema |= {"verdict": "bool", "probability": "float64"}
+    schema |= {"verdict": "bool", "decision": "string", "probability": "float64"}
     if by_instance:
         schema |= {"place": "int64", "instance": "string", "attention": "float64", "share": "float64"}
         return schema | {"score": "float64", "witnesses_by": "string", "witness": "bool"}
-    schema |= {"threshold": "float64", "bag_size": "int64", "witnesses": "list<int64>"}
-    return schema | {"witnesses_by": "string"}
+    schema |= {"threshold": "float64"}
+    schema |= {"lower_threshold": "float64"} if two_thresholds else {}
+    return schema | {"bag_size": "int64", "witnesses": "list<int64>", "witnesses_by": "string"}
 
 
 def _columns(rows: list[_Row], verdicts: Verdicts, first: int, kept: list[str], by_instance: bool) -> dict[str, Any]:
@@ -198,10 +205,13 @@ def _columns(rows: list[_Row], verdicts: Verdicts, first: int, kept: list[str], 
         "query": np.array([row.query.name for row in rows], object),
         **{name: np.array([row.kept[name] for row in rows], object) for name in kept},
         "verdict": verdicts.verdict,
+        "decision": verdicts.decision.astype(object),
         "probability": verdicts.probability,
     }
     if not by_instance:
         found["threshold"] = np.full(exemplars, verdicts.threshold)
+        if verdicts.lower_threshold is not None:
+            found["lower_threshold"] = np.full(exemplars, verdicts.lower_threshold)
         found["bag_size"] = sizes
         found["witnesses"] = [[witness.index for witness in verdict.witnesses] for verdict in verdicts]
         return {**found, "witnesses_by": [verdicts.witnesses_by] * exemplars}

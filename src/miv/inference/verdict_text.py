@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.decisions.answers import threshold_words
+
 if TYPE_CHECKING:
     from miv.inference.verdict import Verdict
 
@@ -19,8 +21,9 @@ _OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 
 def headline(verdict: "Verdict") -> str:
     """The verdict in one line."""
-    word = "Yes" if verdict.verdict else "No"
-    return f"{word}: probability {verdict.probability:.3f}, threshold {verdict.threshold:.3f}."
+    words = threshold_words(verdict.threshold, verdict.lower_threshold)
+    between = "between the " if verdict.decision == "unsure" else ""
+    return f"{verdict.decision.capitalize()}: probability {verdict.probability:.3f}, {between}{words}."
 
 
 def found_words(verdict: "Verdict") -> str:
@@ -29,12 +32,13 @@ def found_words(verdict: "Verdict") -> str:
         return "witnesses not requested"
     count = len(verdict.witnesses)
     if count and not verdict.verdict:
-        return f"{count} candidate{'s' * (count > 1)} by {share_word(verdict)}, in case the no is wrong"
+        case = "in case the no is wrong" if verdict.decision == "no" else "to look at"
+        return f"{count} candidate{'s' * (count > 1)} by {share_word(verdict)}, {case}"
     return f"{count or 'no'} {'witness' if count == 1 else 'witnesses'} by {share_word(verdict)}"
 
 
 def witness_word(verdict: "Verdict") -> str:
-    """The word for an instance of the witness set; a rejected bag has candidates only."""
+    """The word for an instance of the witness set; a bag that is not accepted has candidates only."""
     return "witness" if verdict.verdict else "candidate"
 
 

@@ -184,6 +184,14 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         predicted = self.classes_[verdicts.verdict.astype(np.int64)]
         return (predicted, _places(verdicts)) if return_witnesses else predicted
 
+    def decide(self, X: Any, bags: Any = None) -> NDArray[np.str_]:  # noqa: N803
+        """``(E,)``: ``yes``, ``no`` or ``unsure`` for each exemplar.
+
+        An answer is unsure only if ``verifier_.operating_point`` has two thresholds. ``predict`` stays binary: it gives
+        the second class for yes, and the first for no and unsure.
+        """
+        return self.verify(X, bags, witnesses="none").decision
+
     def witnesses(self, X: Any, bags: Any = None) -> list[NDArray[np.int64]]:  # noqa: N803
         """For each exemplar, the places of its witnesses in the bag, largest share first; may be empty."""
         return _places(self.verify(X, bags))

@@ -98,7 +98,7 @@ def check_vector(numbers: Any, place: str) -> NDArray[np.float32]:
             # Adding zero turns -0.0 into 0.0, so that equal vectors have equal bytes.
             vector = np.asarray(numbers, dtype=np.float32) + np.float32(0)
     except (ValueError, TypeError, OverflowError) as error:
-        raise MIVError(f"{place}: these numbers do not fit a float: {error}.") from error
+        raise MIVError(f"{place}: these values cannot be converted to numbers: {error}.") from error
     if vector.ndim != 1 or not len(vector):
         raise MIVError(f"{place}: a vector must be one row of numbers; its shape is {vector.shape}.")
     finite = np.isfinite(vector)

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from miv.errors import MIVError
 from miv.io.files_together import finish_replacing
 from miv.io.json_files import read_json_object
+from miv.io.run_names import RUN_NAME, VERIFIER_NAME
 from miv.io.whole_files import bring_back
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
-RUN_NAME, VERIFIER_NAME = "run.json", "verifier"  # in the folder of a run
 FORMAT = "miv-verifier"
 FORMAT_VERSION = 1
 _FLOATS = {torch.float64, torch.float32, torch.bfloat16, torch.float16}

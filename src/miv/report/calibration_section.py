@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, reliability_points
+from miv.evaluation.goal_checks import check_words, goal_checks
 from miv.report.charts import Axis, Line, chart
 from miv.report.marks import badge
 from miv.report.report_sources import ReportModel, ReportSource
-from miv.report.sections import legend, table
+from miv.report.sections import legend, table, thresholds_of
 
 _RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4)  # ticks of the error trade-off
 _FEW = 50  # minimum number of exemplars for a reliability curve of one bag size
@@ -28,7 +29,7 @@ def calibration_section(source: ReportSource) -> str:
             [
                 badge(number, model.name),
                 escape("not calibrated" if model.point.is_default else model.point.goal),
-                f"{model.point.threshold:.3g}",
+                thresholds_of(model),
                 escape(str(model.point.scaling.document()["name"])),
                 f"{error:.3f}",
             ]
@@ -47,7 +48,17 @@ def calibration_section(source: ReportSource) -> str:
         if len(names) > 1 and chosen.sum() >= _FEW:
             charts.append(_reliability(f"Reliability, bags of {name}", source, chosen))
     made = table(heads, rows, f"Operating points, and their calibration on {source.split}")
-    return f'{made}{note}{legend(source)}<div class="charts">{"".join(charts)}</div>'
+    return f'{made}{_goals(source)}{note}{legend(source)}<div class="charts">{"".join(charts)}</div>'
+
+
+def _goals(source: ReportSource) -> str:
+    """Whether the rates that the models promise hold on this split."""
+    items = []
+    for number, model in enumerate(source.models):
+        for check in goal_checks(model.answers.with_queries_of(source.exemplars), model.point):
+            mark = ' class="wrong"' if check["missed"] else ""
+            items.append(f"<li>{badge(number, model.name)} <span{mark}>{escape(check_words(check))}</span></li>")
+    return f'<ul class="note">{"".join(items)}</ul>' if items else ""
 
 
 def _reliability(title: str, source: ReportSource, of: NDArray[np.bool_]) -> str:
@@ -97,17 +108,16 @@ def _equal_errors(accepts: NDArray[np.float64], rejects: NDArray[np.float64]) ->
 
 
 def _errors_here(model: ReportModel, source: ReportSource) -> str:
-    accepts, rejects = _rates(model, source)
-    return f"and at its threshold {accepts:.1%} accepted, {rejects:.1%} rejected"
-
-
-def _rates(model: ReportModel, source: ReportSource) -> tuple[float, float]:
-    label, yes = source.exemplars.label == 1, model.verdict
-    return float(yes[~label].mean()), float((~yes[label]).mean())
+    label = source.exemplars.label == 1
+    accepts, rejects = float(model.verdict[~label].mean()), float(model.rejected[label].mean())
+    if model.point.lower_threshold is None:
+        return f"and at its threshold {accepts:.1%} accepted, {rejects:.1%} rejected"
+    return f"and at its thresholds {accepts:.1%} accepted, {rejects:.1%} rejected, {model.unsure.mean():.1%} unsure"
 
 
 def _here(model: ReportModel, source: ReportSource) -> tuple[float, float] | None:
     from scipy.special import ndtri
 
-    rates = _rates(model, source)
+    label, yes = source.exemplars.label == 1, model.verdict
+    rates = float(yes[~label].mean()), float((~yes[label]).mean())
     return (float(ndtri(rates[0])), float(ndtri(rates[1]))) if all(0 < rate < 0.5 for rate in rates) else None

@@ -12,18 +12,18 @@ SHOWN_MEMBERS = 32  # of one bag; a longer bag shows how many more there are
 def error_confidence(source: ReportSource) -> NDArray[np.float64]:
     """Confidence ``(E,)`` of the most confident wrong model, from 0 to 1; below 0 if no model is wrong.
 
-    Confidence is the distance from the threshold as a share of the distance to the end of the scale. Among exemplars
-    that all models get right, the one closest to an error has the highest value.
+    Confidence is the distance from the threshold, or the nearer of two, as a share of the distance to the end of the
+    scale. Among exemplars that all models get right, the one closest to an error has the highest value.
     """
-    label = source.exemplars.label == 1
-    surest_wrong = np.full(len(label), -np.inf)
-    least_sure = np.full(len(label), np.inf)
+    surest_wrong = np.full(len(source.exemplars), -np.inf)
+    least_sure = np.full(len(source.exemplars), np.inf)
     for model in source.models:
         probability, threshold = model.probability, model.point.threshold
+        lower = threshold if model.point.lower_threshold is None else model.point.lower_threshold
         above = (probability - threshold) / max(1 - threshold, 1e-12)
-        below = (threshold - probability) / max(threshold, 1e-12)
-        sure = np.where(model.verdict, above, below).clip(0, 1)
-        surest_wrong = np.maximum(surest_wrong, np.where(model.verdict != label, sure, -np.inf))
+        below = (lower - probability) / max(lower, 1e-12)
+        sure = np.where(model.verdict, above, below).clip(0, 1)  # 0 between two thresholds
+        surest_wrong = np.maximum(surest_wrong, np.where(model.wrong, sure, -np.inf))
         least_sure = np.minimum(least_sure, sure)
     return np.where(np.isfinite(surest_wrong), surest_wrong, -1e-6 - least_sure)
 
@@ -51,9 +51,8 @@ def telling_exemplar(source: ReportSource) -> int:
         attention = model.answers.attention
         if attention is not None and exemplars.witness is not None:
             mass = csr.bag_sums(attention * exemplars.witness, exemplars.bag_ptr)
-            right = model.verdict == (exemplars.label == 1)
-            on_witnesses = np.maximum(on_witnesses, mass * right)
-            elsewhere = np.maximum(elsewhere, (1 - mass) * ~right)
+            on_witnesses = np.maximum(on_witnesses, mass * (model.verdict == (exemplars.label == 1)))
+            elsewhere = np.maximum(elsewhere, (1 - mass) * model.wrong)
     if exemplars.witness is not None:
         score += csr.bag_sums(exemplars.witness, exemplars.bag_ptr) == 1
     return int(np.argmax(score + 3 * on_witnesses + 3 * elsewhere))

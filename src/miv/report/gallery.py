@@ -86,6 +86,8 @@ def _answers(number: int, model: ReportModel, chosen: NDArray[np.int64], members
         "style": style(number),
         "looked_right": looked,
         "threshold": model.point.threshold,
+        "lower_threshold": model.point.lower_threshold,
+        "unsure": None if model.point.lower_threshold is None else model.unsure[chosen].astype(int).tolist(),
         "probability": _parts(model.probability[chosen]),
         "verdict": model.verdict[chosen].astype(int).tolist(),
         "attention": None if attention is None else _parts(attention[members]),

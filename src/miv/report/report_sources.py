@@ -54,6 +54,21 @@ class ReportModel:
         return self.point.verdict(self.probability)
 
     @property
+    def rejected(self) -> NDArray[np.bool_]:
+        """``(E,)`` where the decision is no; with two thresholds, an exemplar may be neither accepted nor rejected."""
+        return self.point.rejected(self.probability)
+
+    @property
+    def unsure(self) -> NDArray[np.bool_]:
+        """``(E,)`` where the decision is unsure."""
+        return ~self.verdict & ~self.rejected
+
+    @property
+    def wrong(self) -> NDArray[np.bool_]:
+        """``(E,)`` where the decision is yes or no, and wrong."""
+        return np.where(self.answers.label == 1, self.rejected, self.verdict)
+
+    @property
     def found(self) -> NDArray[np.bool_] | None:
         """Its witnesses ``(T,)`` by attention; ``None`` without attention, or if it uses other shares."""
         rule = self.point.witness_rule

@@ -49,6 +49,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, wid
     )
 
 
+def thresholds_of(model: ReportModel) -> str:
+    """The threshold, or both."""
+    lower = model.point.lower_threshold
+    return f"{model.point.threshold:.3g}" if lower is None else f"{lower:.3g} and {model.point.threshold:.3g}"
+
+
 def results(source: ReportSource) -> str:
     """The metrics of every model, the best of each in bold, and the errors at its threshold."""
     found = [_at_threshold(model) for model in source.models]
@@ -56,27 +62,35 @@ def results(source: ReportSource) -> str:
     measured = [one.metrics for one in found] + [figures for _, figures in plain]
     shown = ("auroc", "accuracy", "f1", *WITNESS_METRICS)
     names = [name for name in shown if any(name in one for one in measured)]
+    two = any(model.point.lower_threshold is not None for model in source.models)
     heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
+    heads += ["Unsure"] if two else []
     best = {name: max(round(float(np.nan_to_num(one.get(name, -1.0))), 3) for one in measured) for name in names}
     several = {name: sum(name in one for one in measured) > 1 for name in names}
     rows = []
     for number, (model, one) in enumerate(zip(source.models, found, strict=True)):
         cells = [_metric(one.metrics, name, best[name], several=several[name]) for name in names]
-        label, yes = source.exemplars.label == 1, model.verdict
-        wrong = [
-            _share(int((yes & ~label).sum()), int((~label).sum())),
-            _share(int((~yes & label).sum()), int(label.sum())),
-        ]
+        label = source.exemplars.label == 1
+        wrong = [_share(int((model.wrong & of).sum()), int(of.sum())) for of in (~label, label)]
+        wrong += [_share(int(model.unsure.sum()), len(label))] if two else []
         rows.append([badge(number, model.name), *cells, *wrong])
-    rows += [[head, *(_metric(one, n, best[n], several=several[n]) for n in names), NONE, NONE] for head, one in plain]
+    rows += [
+        [head, *(_metric(one, n, best[n], several=several[n]) for n in names), *([NONE] * (3 if two else 2))]
+        for head, one in plain
+    ]
     caption = f"How well the models verify ({source.split}, {len(source.exemplars):,} exemplars)"
     chance = next((one.witnesses for one in found if one.witnesses), None)
     words = (
         "AUROC: how often a bag that holds the query’s class scores above one that does not; 0.5 is chance. "
         "Accuracy, F1, false accepts and false rejects are those of the verdicts at each model’s threshold ("
-        + ", ".join(f"{letter(n)}: {m.point.threshold:.3g}" for n, m in enumerate(source.models))
+        + ", ".join(f"{letter(n)}: {thresholds_of(m)}" for n, m in enumerate(source.models))
         + ")."
     )
+    if two:
+        words += (
+            " Between two thresholds a model is unsure, which is neither a false accept nor a false reject; accuracy "
+            "and F1 count it as no."
+        )
     if chance is not None:
         words += (
             " i-AUROC, i-AP, i-MRR and i-top1: does the attention rank true witnesses above the rest of their bag? "

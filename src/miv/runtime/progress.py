@@ -45,3 +45,6 @@ class RichProgress:
         with bars:
             task = bars.add_task(text, total=total)
             yield lambda units: bars.advance(task, units)
+            if total is None:  # now known; a step without units was one
+                done = bars.tasks[0].completed or 1
+                bars.update(task, total=done, completed=done)

@@ -32,17 +32,18 @@ class TrainingConfig:
         grouping: number of exemplars with shared instances to draw together; 1 draws each separately.
         optimiser: rmsprop (as in Keras), or adamw.
         weight_decay: weight decay of adamw, for matrices and convolutions.
-        pull: how strongly adamw pulls weights toward their start, for 1,000 exemplars that share no instance;
-            four times as strongly for half as many.
+        pull: how strongly adamw pulls weights toward their starting values, for 1,000 exemplars that share no
+            instance. Half as many exemplars make the pull four times as strong.
         learning_rates: one rate, or pairs of first epoch and rate, such as --learning-rates 0:1e-4,5:5e-5.
         frozen_learning_rates: learning rates of the frozen stage, if different.
         backbone_learning_rate: highest learning rate of the backbone, in the stages contrast and all; it follows the
             same schedule as the rest. "same" uses one rate for everything; "auto" uses 2e-5 for a pretrained encoder
             (hf: and timm:) and one rate for everything otherwise.
         trainable_layers: number of last layers of a transformer encoder (hf:) to train; default: all.
-        schedule: steps (as learning_rates says), or one_cycle (up to the first rate and down to 0 over max_epochs).
+        schedule: steps (the rates in learning_rates), or one_cycle (up to the first rate and down to 0 over
+            max_epochs).
         warmup: with the schedule steps, number of epochs over which the rates rise at the start of a stage that trains
-            the backbone; 0.5 is half an epoch. one_cycle rises anyway.
+            the backbone; 0.5 is half an epoch. one_cycle ignores it, because its rates rise anyway.
         max_epochs: maximum number of epochs per stage.
         select_by: keep the epoch with the best validation accuracy (as in the paper) or the best auroc, which
             does not depend on how well a threshold of 0.5 fits before `miv calibrate`.
@@ -55,13 +56,13 @@ class TrainingConfig:
         contrast_batch_size: number of positive exemplars per step of the contrast stage.
         contrast_learning_rates: learning rates of the contrast stage, if different.
         contrast_temperature: temperature of the contrast loss; lower is sharper.
-        align_epochs: number of epochs of a stage that trains a linear map of frozen features in the same way,
+        align_epochs: number of epochs of a stage that trains a linear map of frozen features with the same loss,
             which takes seconds; the map is kept if it improves the nearest-target verdicts. 0 skips it.
-        align_learning_rate: learning rate of that map for 128 channels; half as much for twice as many.
+        align_learning_rate: learning rate of that map for 128 channels; twice as many channels halve it.
         full_stage: whether to train everything in a last stage.
         augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
         precision: number format of the backbone, float32 or bfloat16.
-        bucket: pad the instances of a batch to a multiple of this before the backbone.
+        bucket: pad each batch to a multiple of this number of instances before the backbone.
         seed: random seed.
     """
 

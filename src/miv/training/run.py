@@ -29,13 +29,12 @@ from miv.training.config import TrainingConfig
 from miv.training.contrast_cache import contrast_once
 from miv.training.earlier_verifier import EarlierVerifier
 from miv.training.fine_tuning import settle_backbone_rate
-from miv.training.head_fit import fit_head
+from miv.training.fits import fit_all
 from miv.training.keeper import BEST, LAST
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.pilot import ENOUGH, can_divide, halves
 from miv.training.run_folder import RunFolder
 from miv.training.run_lock import locked, refuse_if_locked
-from miv.training.similar_start import fit_start
 from miv.training.stage_module import SplitFeatures
 from miv.training.stage_state import START, StageState
 from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, run_stage
@@ -171,17 +170,8 @@ def _run_stages(
         has_begun = (run.checkpoints(stage.name) / LAST).is_file()
         if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
-            fit_start(
-                verifier,
-                sets["train"],
-                fitted["train"],
-                config.seed,
-                validation=None if sets["validation"] is sets["train"] else sets["validation"],
-                validation_features=fitted["validation"],
-                only_scale=_only_scale(verifier, states),
-            )
-            if stage.name in _HEADS:
-                fit_head(verifier, sets["train"], fitted["train"], config.seed)
+            only_scale = _only_scale(verifier, states)
+            fit_all(verifier, sets, fitted, config.seed, only_scale=only_scale, with_head=stage.name in _HEADS)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)

@@ -6,7 +6,7 @@
 - ``checkpoints/<stage>/``: ``last.ckpt`` to resume from, ``best/`` the verifier of the best epoch.
 - ``verifier/``: the final verifier, from the best epoch overall.
 - ``predictions/<split>.parquet`` and ``evaluation.json``: its predictions and metrics.
-- ``reference.json``: scores of simple methods on the same features, from ``miv train``.
+- ``reference.json``: scores of plain methods on the same features, from ``miv train``.
 - ``curves/``: plots of metrics by epoch, ROC and precision-recall, from ``miv train``.
 - ``.lock``: held while a training runs.
 """
@@ -24,7 +24,7 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.io.json_files import read_json_object, write_json
 from miv.io.json_shapes import NUMBER, check_shape
-from miv.io.model_files import RUN_NAME, VERIFIER_NAME
+from miv.io.run_names import RUN_NAME, VERIFIER_NAME
 from miv.io.temporary_names import PART, name_beneath
 from miv.io.whole_files import bring_back, remove_unfinished
 from miv.training.config import TrainingConfig

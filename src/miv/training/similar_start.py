@@ -61,6 +61,7 @@ def fit_start(
     validation: ExemplarSet | None = None,
     validation_features: NDArray[np.float32] | None = None,
     only_scale: bool = False,
+    keep_centre: bool = False,
 ) -> StartFit | None:
     r"""Fit the start of a verifier with a scaled cosine similarity; return ``None`` for the paper's similarity.
 
@@ -87,6 +88,7 @@ def fit_start(
         validation_features: ``(P, C)`` of their pool.
         only_scale: keep centre and sharpness. A map learned on these same bags makes witnesses
             look nearer than in new bags, so that too little sharpness would seem enough.
+        keep_centre: keep the centre of the norm, which was fitted together with its map.
     """
     pooling = verifier.pooling
     if not isinstance(pooling.norm, AlignedNorm) or not isinstance(pooling.similarity, ScaledProduct):
@@ -95,7 +97,7 @@ def fit_start(
     if some is None:
         return None
     own, own_sharpness = pooling.norm.centre.clone(), _sharpness(pooling)
-    centres = (torch.zeros_like(own), _mean_direction(train, features).to(own))
+    centres = (own,) if keep_centre else (torch.zeros_like(own), _mean_direction(train, features).to(own))
     grid = SHARPNESS if pooling.channels >= _CHANNELS else SHARPNESS + SHARPER
     sharps = [None] if own_sharpness is None else [torch.full_like(own_sharpness, sharp) for sharp in grid]
     with evaluating(verifier), torch.no_grad():

@@ -13,7 +13,7 @@ from miv.training.stage_state import START, StageState
 # A verifier that always predicts the share of positives has a loss equal to the labels' entropy. One that never
 # gets further below it than this has learned nothing that holds on validation.
 _NO_GAIN = 0.98
-_REFERENCE = "`miv reference` scores simple methods on your data."
+_REFERENCE = "`miv reference` scores plain methods on your data."
 _WHAT_TO_TRY = f"Try more exemplars, another backbone, or the pooling nearest, which needs no training; {_REFERENCE}"
 _WITHOUT_LEARNING = f"Try another backbone; {_REFERENCE}"
 

@@ -26,7 +26,7 @@ def evaluate(
     *,
     split: str = "test",
     predictions: str | PathLike[str] | None = None,
-    curves: str | PathLike[str] | None = None,
+    plots: str | PathLike[str] | None = None,
     witnesses: str | None = None,
     cache: str | PathLike[str] | None = None,
     overwrite: bool = False,
@@ -39,7 +39,7 @@ def evaluate(
         exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
         split: the split to use if there are several.
         predictions: ``.parquet`` file for the answers; optional.
-        curves: folder for ROC and precision-recall curves; optional.
+        plots: folder for ROC and precision-recall curves; optional.
         witnesses: how to rank instances for the witness metrics: ``attention``, ``alone``, ``leave_one_out``,
             ``shapley`` or ``rollout``. By default attention, if the pooling has it.
         cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
@@ -50,8 +50,8 @@ def evaluate(
         raise unknown_name("method of explaining", witnesses, METHODS)
     if predictions is not None:
         refuse_existing(Path(predictions), overwrite=overwrite)
-    if curves is not None:
-        refuse_existing_in(Path(curves), CURVE_FILES, overwrite=overwrite)
+    if plots is not None:
+        refuse_existing_in(Path(plots), CURVE_FILES, overwrite=overwrite)
     chosen = open_one(exemplars, split)
     verifier = _opened(model)
     progress = RichProgress() if verbose else SilentProgress()
@@ -64,8 +64,8 @@ def evaluate(
     score = None if witnesses is None else explain(verifier, chosen, witnesses, features=features, progress=progress)
     if predictions is not None:
         answers.save(Path(predictions))
-    if curves is not None:
-        write_curves(answers, Path(curves))
+    if plots is not None:
+        write_curves(answers, Path(plots))
     return measure(answers, score=score, point=verifier.operating_point)
 
 

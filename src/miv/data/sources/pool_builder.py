@@ -27,7 +27,7 @@ class ImageForm:
             height, width = self.size
             raise MIVError(f"The image size is {height} × {width} pixels. Expected sides from 1 to 10,000.")
         if self.fit not in {"stretch", "crop", "pad"}:
-            raise MIVError(f"Unknown fit {self.fit!r}. Expected stretch, crop or pad.")
+            raise MIVError(f"resize is {self.fit!r}. Expected stretch, crop or pad.")
 
 
 class PoolBuilder:

@@ -44,8 +44,8 @@ def split_names(
     wanted = shares.by_split()
     if len(names) < least * len(wanted):
         raise MIVError(
-            f"{len(names)} {what} cannot be split into {', '.join(wanted)}: each needs at least "
-            f"{'two' if least == 2 else 'one'} of its own. Add {what}, or drop a split (--validation 0, "
+            f"{len(names)} {what} cannot be split into {', '.join(wanted)}: each split needs at least "
+            f"{'two' if least == 2 else 'one'}. Add {what}, or drop a split (--validation 0, "
             "--test 0)."
         )
     counts = {split: max(least, round(share * len(names))) for split, share in wanted.items() if split != "train"}

@@ -59,7 +59,7 @@ class Rows:
         query_index = source.index(query, f"{place}, query")
         members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
         if not members:
-            raise MIVError(f"{place}: the bag is empty. Expected at least one instance; otherwise remove the row.")
+            raise MIVError(f"{place}: the bag is empty. Expected at least one instance. Add one, or remove the row.")
         self._queries.append(query_index)
         self._bags.append(members)
         if query_index in members:

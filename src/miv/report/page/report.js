@@ -66,7 +66,11 @@
   /* One exemplar: its query, its bag with bars of attention, and each model's answer. */
   const truly = (e) => data.label[e] === 1;
   const says = (m, e) => models[m].verdict[e] === 1;
-  const isRight = (m, e) => says(m, e) === truly(e);
+  /* Between two thresholds: neither right nor wrong. */
+  const isUnsure = (m, e) => Boolean(models[m].unsure) && models[m].unsure[e] === 1;
+  const word = (m, e) => (isUnsure(m, e) ? "unsure" : says(m, e) ? "yes" : "no");
+  const isRight = (m, e) => !isUnsure(m, e) && says(m, e) === truly(e);
+  const isWrong = (m, e) => !isUnsure(m, e) && says(m, e) !== truly(e);
   const members = (e) => Array.from({ length: data.ptr[e + 1] - data.ptr[e] }, (_, i) => data.ptr[e] + i);
   /* true, false, or null if it does not apply; decided by the program, which has every member at full precision. */
   const looksAtWitness = (m, e) => {
@@ -98,20 +102,26 @@
   }
 
   function answer(m, e) {
-    const right = isRight(m, e), seen = looksAtWitness(m, e), model = models[m];
-    const fill = make("i"), line = make("b");
+    const right = isRight(m, e), unsure = isUnsure(m, e), seen = looksAtWitness(m, e), model = models[m];
+    const fill = make("i");
     fill.style.width = model.probability[e] / 10 + "%";
-    line.style.left = "calc(" + Math.min(100, model.threshold * 100) + "% - 1px)";
+    const thresholds = model.unsure ? [model.lower_threshold, model.threshold] : [model.threshold];
+    const lines = thresholds.map((threshold) => {
+      const line = make("b");
+      line.style.left = "calc(" + Math.min(100, threshold * 100) + "% - 1px)";
+      return line;
+    });
     let reason = "";
-    if (seen === true) reason = right ? "and for the right reason: it looked most at a witness" : "though it looked most at a witness";
-    if (seen === false) reason = right ? "but not for the right reason: it looked most elsewhere" : "and it looked most elsewhere";
+    if (unsure && seen !== null) reason = seen ? "it looked most at a witness" : "it looked most elsewhere";
+    else if (seen === true) reason = right ? "and for the right reason: it looked most at a witness" : "though it looked most at a witness";
+    else if (seen === false) reason = right ? "but not for the right reason: it looked most elsewhere" : "and it looked most elsewhere";
     const scores = model.i_auroc && model.i_auroc[e] !== null
       ? " (i-AUROC " + (model.i_auroc[e] / 1000).toFixed(2) + ", i-AP " + (model.i_ap[e] / 1000).toFixed(2) + ")" : "";
     return make("li", { class: "answer " + model.style },
       make("p", { class: "who" }, badge(m), " " + model.name),
-      make("p", { class: "says" }, make("span", { text: "says " + (says(m, e) ? "yes" : "no") + ", probability of yes " + percent(model.probability[e]) }),
-        make("span", { class: right ? "right" : "wrong", text: right ? "✓ right" : "✗ wrong" })),
-      make("div", { class: "scale", "aria-hidden": "true", title: "probability, and the threshold" }, fill, line),
+      make("p", { class: "says" }, make("span", { text: "says " + word(m, e) + ", probability of yes " + percent(model.probability[e]) }),
+        unsure ? null : make("span", { class: right ? "right" : "wrong", text: right ? "✓ right" : "✗ wrong" })),
+      make("div", { class: "scale", "aria-hidden": "true", title: lines.length > 1 ? "probability, and the two thresholds" : "probability, and the threshold" }, fill, ...lines),
       reason + scores ? make("p", { class: "reason", text: reason + scores }) : null);
   }
 
@@ -151,14 +161,15 @@
     if (state.group !== "" && data.group[e] !== Number(state.group)) return false;
     if (state.low !== "" && data.size[e] < Number(state.low)) return false;
     if (state.high !== "" && data.size[e] > Number(state.high)) return false;
-    if (state.disagree && models.every((_, m) => says(m, e) === says(0, e))) return false;
+    if (state.disagree && models.every((_, m) => word(m, e) === word(0, e))) return false;
     if (state.verdict === "") return true;
     const asked = state.model === "" ? models.map((_, m) => m) : [Number(state.model)];
     return asked.some((m) => ({
       right: isRight(m, e),
-      wrong: !isRight(m, e),
-      accept: says(m, e) && !truly(e),
-      reject: !says(m, e) && truly(e),
+      wrong: isWrong(m, e),
+      unsure: isUnsure(m, e),
+      accept: isWrong(m, e) && !truly(e),
+      reject: isWrong(m, e) && truly(e),
       reason: isRight(m, e) && looksAtWitness(m, e) === false,
     })[state.verdict]);
   }
@@ -205,6 +216,7 @@
   function filters() {
     const form = document.getElementById("filters");
     const verdicts = [["", "any answer"], ["wrong", "wrong"], ["right", "right"], ["accept", "false accept (yes, truly no)"], ["reject", "false reject (no, truly yes)"]];
+    if (models.some((model) => model.unsure)) verdicts.push(["unsure", "unsure"]);
     if (data.witness && models.some((model) => model.attention)) verdicts.push(["reason", "right, but looked elsewhere"]);
     const sizes = data.size.reduce(([low, high], size) => [Math.min(low, size), Math.max(high, size)], [Infinity, 0]);
     const number = (name, label) => make("input", { type: "number", name, min: sizes[0], max: sizes[1], inputmode: "numeric", "aria-label": label, placeholder: name === "low" ? sizes[0] : sizes[1] });

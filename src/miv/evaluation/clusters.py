@@ -1,0 +1,64 @@
+"""Clusters: exemplars whose errors may depend on each other, such as those with a query of the same class."""
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from miv.errors import MIVError, unknown_name
+from miv.evaluation.predictions import Predictions
+from miv.io.checked_values import Integers
+
+ClusterBy = Literal["class", "query", "group"]
+
+# The column of the predictions, and the clusters in words. The first known one is the default, except groups: they may
+# divide results by anything.
+_COLUMNS: dict[str, tuple[str, str]] = {
+    "class": ("query_class", "classes"),
+    "query": ("query", "queries"),
+    "group": ("group", "groups"),
+}
+
+
+def cluster_words(by: str | None) -> str:
+    """The clusters in the plural.
+
+    >>> cluster_words("class"), cluster_words(None)
+    ('classes', 'exemplars')
+    """
+    return "exemplars" if by is None else _COLUMNS[by][1]
+
+
+def chosen_clusters(predictions: Predictions, by: str | None = None) -> str | None:
+    """Return the kind of clusters to use: the given one, or the widest that the predictions know.
+
+    That is the class of the query if there are several classes, else the query; ``None`` if neither is known, so that
+    exemplars count as independent.
+    """
+    if by is None:
+        if predictions.query_class is not None and len(np.unique(predictions.query_class)) > 1:
+            return "class"
+        return None if predictions.query is None else "query"
+    if by not in get_args(ClusterBy):
+        raise unknown_name("kind of clusters", by, get_args(ClusterBy))
+    column, words = _COLUMNS[by]
+    if getattr(predictions, column) is None:
+        known = [name for name, (other, _) in _COLUMNS.items() if getattr(predictions, other) is not None]
+        raise MIVError(
+            f"Cannot cluster by {by}: the data do not have the {words} of the queries. "
+            + (f"Expected one of {', '.join(known)}." if known else "They have no clusters at all.")
+        )
+    return by
+
+
+def clusters_of(predictions: Predictions, by: str | None = None) -> Integers:
+    """Return ``(E,)`` numbers from 0 to ``G - 1``, the same for exemplars of one cluster; see ``chosen_clusters``.
+
+    >>> answers = Predictions([2.0, -1.0, 1.0], [1, 0, 1], [0, 1, 2, 3], query_class=["ann", "bo", "ann"])
+    >>> clusters_of(answers).tolist()
+    [0, 1, 0]
+    """
+    chosen = chosen_clusters(predictions, by)
+    if chosen is None:
+        return np.arange(len(predictions))
+    column = np.asarray(getattr(predictions, _COLUMNS[chosen][0]))
+    return np.unique(column.astype(str) if column.dtype == object else column, return_inverse=True)[1]

@@ -1,0 +1,47 @@
+"""What is fitted to the train bags before a stage trains: a map of the features, then the start, then the head."""
+
+from miv.data import ExemplarSet
+from miv.models.verifier import Verifier
+from miv.training.head_fit import fit_head
+from miv.training.similar_start import fit_start
+from miv.training.stage_module import SplitFeatures
+from miv.training.whitening import fit_whitening
+
+
+def fit_all(
+    verifier: Verifier,
+    sets: dict[str, ExemplarSet],
+    features: SplitFeatures,
+    seed: int,
+    *,
+    only_scale: bool,
+    with_head: bool,
+) -> None:
+    """Fit the parts in their order; each needs those before it.
+
+    Args:
+        verifier: changed in place.
+        sets: with ``train`` and ``validation``, which may be the same set: then nothing is held out.
+        features: ``(P, C)`` of both pools.
+        seed: random seed for folds and samples.
+        only_scale: keep map, centre and sharpness, which an earlier stage fitted.
+        with_head: whether the stage trains a head, and not only a map.
+    """
+    train, known = sets["train"], features["train"]
+    validation = None if sets["validation"] is train else sets["validation"]
+    unseen = features["validation"]
+    power = None
+    if not only_scale:
+        power = fit_whitening(verifier, train, known, seed, validation=validation, validation_features=unseen)
+    fit_start(
+        verifier,
+        train,
+        known,
+        seed,
+        validation=validation,
+        validation_features=unseen,
+        only_scale=only_scale,
+        keep_centre=power is not None,
+    )
+    if with_head:
+        fit_head(verifier, train, known, seed)

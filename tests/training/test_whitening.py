@@ -1,0 +1,119 @@
+"""The map of the norm, fitted to the covariance of the train instances."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from miv import ExemplarSet, InstancePool, Verifier
+from miv.evaluation import auroc
+from miv.inference.prediction import predict
+from miv.poolings import AlignedNorm
+from miv.training.similar_start import fit_start
+from miv.training.whitening import POWERS, fit_whitening
+
+CHANNELS, CLASSES = 16, 40
+
+
+def exemplars(seed: int, common: float, count: int = 300) -> ExemplarSet:
+    """Bags of three; classes differ in all channels, and two directions vary the same way in every class."""
+    random = np.random.default_rng(seed)
+    centres = random.normal(size=(CLASSES, CHANNELS))
+    kind = random.integers(CLASSES, size=(count, 4))  # of a query and its three targets
+    label = (np.arange(count) % 2).astype(np.int8)
+    kind[:, 1:] = (kind[:, :1] + random.integers(1, CLASSES, size=(count, 3))) % CLASSES  # another class
+    kind[label == 1, 1] = kind[label == 1, 0]
+    values = centres[kind] + random.normal(scale=0.5, size=(count, 4, CHANNELS))
+    values[..., :2] += random.normal(scale=common, size=(count, 4, 2))
+    pool = InstancePool("features", values.reshape(-1, CHANNELS).astype(np.float32), kind.ravel().astype(str))
+    first = 4 * np.arange(count)
+    return ExemplarSet(pool, first, 3 * np.arange(count + 1), (first[:, None] + np.array([1, 2, 3])).ravel(), label)
+
+
+def verifier_for(pooling: str = "cap_dba_l2") -> Verifier:
+    return Verifier(pooling, channels=CHANNELS, pooling_options={"heads": 1} if pooling.startswith("cap") else {})
+
+
+def norm_of(verifier: Verifier) -> AlignedNorm:
+    assert isinstance(verifier.pooling.norm, AlignedNorm)
+    return verifier.pooling.norm
+
+
+def test_shared_variation_is_removed() -> None:
+    train, test = exemplars(0, common=4.0), exemplars(1, common=4.0)
+    verifier = verifier_for()
+    power = fit_whitening(verifier, train, train.pool.values)
+    fit_start(verifier, train, train.pool.values, keep_centre=True)
+    plain = auroc(test.label, predict(verifier_for("nearest"), test).logit)
+    assert power in POWERS[1:]
+    assert auroc(test.label, predict(verifier, test).logit) > plain + 0.1
+
+
+def test_map_is_the_power_of_the_covariance() -> None:
+    train = exemplars(0, common=4.0)
+    verifier = verifier_for()
+    power = fit_whitening(verifier, train, train.pool.values)
+    assert power is not None
+    units = train.pool.values / np.linalg.norm(train.pool.values, axis=1, keepdims=True)
+    covariance = np.cov(units.T, bias=True)
+    ridge = (0.1 + 0.3 * CHANNELS / len(units)) * np.trace(covariance) / CHANNELS
+    wanted = _power(covariance + ridge * np.eye(CHANNELS), -power / 2)
+    wanted /= np.sqrt(np.mean(np.linalg.eigvalsh(wanted) ** 2))
+    np.testing.assert_allclose(norm_of(verifier).map.numpy(), wanted, atol=1e-4)
+    np.testing.assert_allclose(norm_of(verifier).centre.numpy(), units.mean(axis=0), atol=1e-6)
+
+
+def _power(matrix: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * values**exponent) @ vectors.T
+
+
+def test_labels_that_say_nothing_leave_the_cosine() -> None:
+    train = exemplars(0, common=0.0)
+    shuffled = ExemplarSet(
+        train.pool, train.query, train.bag_ptr, train.bag_index, np.random.default_rng(5).permutation(train.label)
+    )
+    verifier = verifier_for()
+    assert fit_whitening(verifier, shuffled, train.pool.values, seed=1) is None
+    assert torch.equal(norm_of(verifier).map, torch.eye(CHANNELS))
+
+
+def test_validation_can_reject_it() -> None:
+    """Whitening helps train here, but harms validation, where the two strong directions are what classes differ in."""
+    train, validation = exemplars(0, common=1.5, count=60), exemplars(1, common=0.0, count=1500)
+    values = validation.pool.values.copy()
+    kinds = np.unique(validation.pool.classes.astype(int), return_inverse=True)[1]  # type: ignore[union-attr]
+    values[:, :2] = 20 * np.random.default_rng(2).normal(size=(CLASSES, 2))[kinds]
+    values[:, 2:] = np.random.default_rng(3).normal(size=values[:, 2:].shape)
+    changed = ExemplarSet(
+        InstancePool("features", values), validation.query, validation.bag_ptr, validation.bag_index, validation.label
+    )
+    assert fit_whitening(verifier_for(), train, train.pool.values) is not None
+    told = fit_whitening(
+        verifier_for(), train, train.pool.values, validation=changed, validation_features=changed.pool.values
+    )
+    assert told is None
+
+
+def test_backbone_may_assume_a_power() -> None:
+    """Bags of one label choose nothing."""
+    train = exemplars(0, common=0.0)
+    alike = train.subset(train.label == 1)
+    verifier = verifier_for()
+    assert fit_whitening(verifier, alike, train.pool.values) is None
+    verifier.backbone.whitening = 0.5
+    assert fit_whitening(verifier, alike, train.pool.values) == 0.5
+
+
+def test_nearest_stays_the_plain_cosine() -> None:
+    train = exemplars(0, common=4.0)
+    verifier = verifier_for("nearest")
+    assert fit_whitening(verifier, train, train.pool.values) is None
+    assert torch.equal(norm_of(verifier).map, torch.eye(CHANNELS))
+
+
+def test_a_learned_map_is_kept() -> None:
+    train = exemplars(0, common=4.0)
+    verifier = verifier_for()
+    norm_of(verifier).map.data.mul_(2)
+    assert fit_whitening(verifier, train, train.pool.values) is None
+    assert torch.equal(norm_of(verifier).map, 2 * torch.eye(CHANNELS))
