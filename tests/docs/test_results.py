@@ -63,7 +63,10 @@ def test_a_page_says_what_the_cells_say(name: str, tmp_path: Path) -> None:
         assert path.with_suffix(".png").is_file()
 
 
-@pytest.mark.parametrize("task", ["qmnist", "claims"])
+HEADINGS = {"qmnist": "on QMNIST", "signature": "on signatures", "claims": "on Fool Me Twice"}
+
+
+@pytest.mark.parametrize("task", HEADINGS)
 def test_the_summary_has_the_figures_and_judgements_of_the_cells(task: str) -> None:
     found = sections(task)
     tables = (found["classification"], found["key_instance"])
@@ -74,8 +77,7 @@ def test_the_summary_has_the_figures_and_judgements_of_the_cells(task: str) -> N
         paper = " / ".join("–" if one.get("paper") is None else f"{one['paper']:.3f}" for one in both)
         assert f"| `{model}` | {ours} | {paper} |" in README.split("\n")
         assert both[0]["rounds"] == 3  # as the summary says
-    heading = {"qmnist": "on QMNIST", "claims": "on Fool Me Twice"}[task]
-    claims = README.split(f"| claim of the paper | {heading} | |\n")[1].split("\n\n")[0].split("\n")[1:]
+    claims = README.split(f"| claim of the paper | {HEADINGS[task]} | |\n")[1].split("\n\n")[0].split("\n")[1:]
     said = dict(line.strip("| ").split(" | ")[:2] for line in claims)
     judged = {one["name"]: one["judgement"] for section in found.values() for one in section["claims"]}
     assert {name: judgement.removesuffix(" |") for name, judgement in said.items()} == judged
@@ -143,6 +145,25 @@ def test_the_words_about_witnesses_scored_alike_have_the_numbers_of_the_cells() 
     added = {one["row"].split()[0]: one["difference"] for one in steps if "+attention" in one["row"]
              and one["metric"] == "i_top1"}  # fmt: skip
     assert f"i-top1 changes by {added['cap_vema']:+.3f} (VEMA) and {added['cap_dba_l1']:+.3f} (DBA-L1)" in WORDS
+
+
+@pytest.mark.parametrize("task", ["signature"])
+def test_the_tables_of_witnesses_have_the_figures_of_the_cells(task: str) -> None:
+    figures = sections(task)["key_instance"]["scored_alike"]["figures"]
+    by_name = {(one["model"], one["metric"]): one for one in figures if one["rounds"]}
+    for model in dict.fromkeys(model for model, _ in by_name):
+        row = [by_name[model, metric] for metric in ("i_auroc_by_score", "i_auroc_one_hot", "i_top1")]
+        line = f"| `{model}` | " + " | ".join(f"{one['ours']:.3f} ± {one['standard_error']:.3f}" for one in row) + " |"
+        assert line in README.split("\n")
+        assert row[0]["rounds"] == 3
+
+
+def test_the_untrained_cosine_is_ahead_on_signatures_in_every_round() -> None:
+    models = {one["model"] for one in sections("signature")["classification"]["figures"] if one["rounds"]}
+    for number in range(3):
+        aurocs = {model: aurocs_by_round("signature", model, number) for model in models}
+        assert max(aurocs, key=lambda model: aurocs[model]) == "nearest"
+    assert "`nearest` has the highest AUROC of them in every round" in WORDS
 
 
 def aurocs_by_round(task: str, model: str, number: int) -> float:
