@@ -63,7 +63,12 @@ def test_a_page_says_what_the_cells_say(name: str, tmp_path: Path) -> None:
         assert path.with_suffix(".png").is_file()
 
 
-HEADINGS = {"qmnist": "on QMNIST", "signature": "on signatures", "claims": "on Fool Me Twice"}
+HEADINGS = {
+    "qmnist": "on QMNIST",
+    "signature": "on signatures",
+    "fever-dev": "on FEVER's development set",
+    "claims": "on Fool Me Twice",
+}
 
 
 @pytest.mark.parametrize("task", HEADINGS)
@@ -147,7 +152,7 @@ def test_the_words_about_witnesses_scored_alike_have_the_numbers_of_the_cells() 
     assert f"i-top1 changes by {added['cap_vema']:+.3f} (VEMA) and {added['cap_dba_l1']:+.3f} (DBA-L1)" in WORDS
 
 
-@pytest.mark.parametrize("task", ["signature"])
+@pytest.mark.parametrize("task", ["signature", "fever-dev"])
 def test_the_tables_of_witnesses_have_the_figures_of_the_cells(task: str) -> None:
     figures = sections(task)["key_instance"]["scored_alike"]["figures"]
     by_name = {(one["model"], one["metric"]): one for one in figures if one["rounds"]}
@@ -156,6 +161,32 @@ def test_the_tables_of_witnesses_have_the_figures_of_the_cells(task: str) -> Non
         line = f"| `{model}` | " + " | ".join(f"{one['ours']:.3f} ± {one['standard_error']:.3f}" for one in row) + " |"
         assert line in README.split("\n")
         assert row[0]["rounds"] == 3
+
+
+def test_the_words_about_fevers_development_set_have_the_numbers_of_the_cells() -> None:
+    found = sections("fever-dev")
+    ours = {(o["model"], o["metric"]): o["ours"] for name in found for o in found[name]["figures"]}
+    ours |= {(o["model"], o["metric"]): o["ours"] for o in found["key_instance"]["scored_alike"]["figures"]}
+    cap = ("cap_vema", "cap_dba_l1", "cap_dba_l2")
+
+    def span(metric: str, less: str | None = None) -> tuple[float, float]:
+        values = [ours[model, metric] - (0.0 if less is None else ours[less, metric]) for model in cap]
+        return min(values), max(values)
+
+    for words, metric, against in (
+        ("{:.3f} to {:.3f} over the baseline", "auroc", "baseline"),
+        ("{:.3f} to {:.3f} over `nearest`", "auroc", "nearest"),
+        ("| i-AUROC {:+.3f} to {:+.3f} |", "i_auroc", "baseline"),
+        ("by own score | holds | {:+.3f} to {:+.3f} |", "i_auroc_by_score", "baseline"),
+        ("| i-top1 {:+.3f} to {:+.3f} |", "i_top1", "baseline"),
+    ):
+        assert words.format(*span(metric, against)) in WORDS
+    baseline = [ours["baseline", metric] for metric in ("i_top1", "i_auroc_by_score")]
+    nearest = [ours["nearest", metric] for metric in ("i_auroc", "i_top1")]
+    assert f"witness in {baseline[0]:.3f} of the bags, and even ranked by its own similarity its" in WORDS
+    assert f"its i-AUROC is {baseline[1]:.3f}" in WORDS
+    assert "i-AUROC {:.3f} to {:.3f} against {:.3f}".format(*span("i_auroc"), nearest[0]) in WORDS
+    assert "a witness in {:.3f} to {:.3f} of the bags against {:.3f}".format(*span("i_top1"), nearest[1]) in WORDS
 
 
 def test_the_untrained_cosine_is_ahead_on_signatures_in_every_round() -> None:
