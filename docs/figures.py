@@ -44,7 +44,7 @@ def value(file: str, key: str) -> Any:
 
 def summary() -> dict[str, Any]:
     """The figures that follow from many results, rounded so that they are the same on every machine."""
-    return {"plain": of_the_board(), "digits": of_digits(), "qmnist": of_qmnist()}
+    return {"plain": of_the_board(), "digits": of_digits(), "qmnist": of_qmnist(), "frozen": of_frozen()}
 
 
 def of_the_board() -> dict[str, Any]:
@@ -109,13 +109,25 @@ def of_qmnist() -> dict[str, Any]:
     }
 
 
-def reproduced(task: str, experiment: str) -> Any:
+def of_frozen() -> dict[str, Any]:
+    """The figures of the poolings on one frozen backbone, by model and metric."""
+    found: dict[str, dict[str, float]] = {}
+    for name in ("classification", "key_instance"):
+        section = reproduced("qmnist", name, "--tier", "frozen")
+        for one in (*section["figures"], *section["scored_alike"]["figures"]):
+            if one["rounds"]:
+                figures = found.setdefault(one["model"], {"rounds": one["rounds"]})
+                figures[one["metric"]] = round(one["ours"], 6)
+    return found
+
+
+def reproduced(task: str, experiment: str, *flags: str) -> Any:
     """What `miv reproduce` says from the committed results."""
     from typer.testing import CliRunner
 
     from miv.cli.app import app
 
-    words = ["reproduce", task, experiment, "--report-only", "--json", "--results", str(RESULTS)]
+    words = ["reproduce", task, experiment, "--report-only", "--json", "--results", str(RESULTS), *flags]
     done = CliRunner().invoke(app, words)
     if done.exit_code:
         raise SystemExit(done.output)

@@ -11,6 +11,7 @@ _HOMES = {
     "Bags": "miv.bags",
     "Exemplar": "miv.data",
     "ExemplarSet": "miv.data",
+    "Gallery": "miv.gallery",
     "InstancePool": "miv.data",
     "MIVClassifier": "miv.integrations.sklearn",
     "MIVError": "miv.errors",
@@ -21,6 +22,8 @@ _HOMES = {
     "Verdicts": "miv.inference.verdict",
     "Verification": "miv.models.verification",
     "Verifier": "miv.models.verifier",
+    "CheckedAnswer": "miv.checking",
+    "check": "miv.checking",
     "create_pooling": "miv.poolings",
     "evaluate": "miv.workflows.evaluate_workflow",
     "list_poolings": "miv.poolings",
@@ -36,11 +39,14 @@ if TYPE_CHECKING:
     from miv.backbones import create_backbone as create_backbone
     from miv.backbones import register_backbone as register_backbone
     from miv.bags import Bags as Bags
+    from miv.checking import CheckedAnswer as CheckedAnswer
+    from miv.checking import check as check
     from miv.data import Exemplar as Exemplar
     from miv.data import ExemplarSet as ExemplarSet
     from miv.data import InstancePool as InstancePool
     from miv.data.loading import collate_exemplars as collate_exemplars
     from miv.errors import MIVError as MIVError
+    from miv.gallery import Gallery as Gallery
     from miv.inference.verdict import Verdict as Verdict
     from miv.inference.verdict import Verdicts as Verdicts
     from miv.integrations.sklearn import MIVClassifier as MIVClassifier

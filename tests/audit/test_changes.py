@@ -85,3 +85,23 @@ def test_growing_keeps_the_answer(seed: int, times: int) -> None:
         same_class = classes[grown.bag_index] == classes[grown.query][grown.owner]
         assert grown.witness is not None
         np.testing.assert_array_equal(grown.witness, same_class)
+
+
+def test_references_are_kept_and_swapped_as_a_whole() -> None:
+    pool = InstancePool("features", np.eye(9, dtype=np.float32), np.array(list("aaabbbccc"), object))
+    given = ExemplarSet.from_lists(
+        pool, None, [[2, 5], [5, 2]], [1, 0], references=[[0, 1], [6, 7, 8]], groups=["x", "x"], query_ids=["a", "c"]
+    )
+    kept = keep_members(given, np.array([True, False, True, True]))
+    assert [kept.references(number).tolist() for number in range(2)] == [[0, 1], [6, 7, 8]]
+    assert kept.query_id is not None
+    swapped = swap_queries(given, np.array([0]), np.random.default_rng(0))
+    assert swapped is not None
+    assert swapped.references(0).tolist() == [6, 7, 8]
+    assert swapped.bag(0).tolist() == [2, 5]
+    assert swapped.query_id is not None
+    assert swapped.query_id.tolist() == ["c"]
+    nobody = swap_queries(given, np.array([1]), np.random.default_rng(0))  # the bag holds class a
+    assert nobody is None
+    more = add_distractors(given.subset([0]), 2, False, np.random.default_rng(0))
+    assert more is None  # it is positive, so there is no negative bag to draw from

@@ -73,6 +73,17 @@ def test_the_class_of_the_query_is_the_cluster_where_known() -> None:
     assert by_class.point.measured["false_accept_rate"]["at_most"] <= 0.05
 
 
+def test_ids_of_queries_come_before_the_queries_and_stay_in_the_file(tmp_path: Path) -> None:
+    given = answers(classes=False)
+    signer = np.tile(np.repeat(np.arange(SIGNERS), SIZE), 2).astype(str)
+    known = Predictions(given.logit, given.label, given.ptr, query=given.query, query_id=signer)
+    known.save(tmp_path / "answers.parquet")
+    for one in (known, Predictions.load(tmp_path / "answers.parquet"), known.take(np.arange(len(known)))):
+        found = calibrate(one, rounds=5)
+        assert found.point.measured["clusters"]["by"] == "query_id"
+        assert "clusters   19 query ids" in found.text()
+
+
 def test_one_class_leaves_the_queries_as_clusters() -> None:
     given = answers(classes=False)
     alone = Predictions(given.logit, given.label, given.ptr, query=given.query, query_class=["ann"] * len(given))

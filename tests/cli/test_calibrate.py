@@ -14,6 +14,7 @@ from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.inference.prediction import predict
 from miv.io.run_names import VERIFIER_NAME
+from miv.reference.model_card import write_card
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets
 
@@ -46,6 +47,35 @@ def test_calibrate_writes_what_the_verifier_then_uses(folder: Path) -> None:
     assert "threshold" in run("model", "data/validation", "--overwrite")  # again, on one set, and as a table
 
 
+def test_the_model_card_has_the_operating_point_once(folder: Path) -> None:
+    card = folder / "model" / "README.md"
+    before = "# My verifier"
+    card.write_text(f"{before}\n")
+    run("model", "data", "--goal", "frr=0.3")
+    run("model", "data", "--far", "0.4", "--overwrite")
+    text = card.read_text()
+    assert text.startswith(before)
+    assert text.count("## Operating point") == 1
+    point = Verifier.from_pretrained("model").operating_point
+    assert f"| verdict yes from a probability of | {point.threshold:.4f} |" in text
+    assert "| goal | false-accept rate <= 0.4 |" in text
+    assert "exemplars of 8 classes" in text
+    write_card(folder / "model", "baseline", {}, None)  # as after resuming a finished run
+    assert "## Operating point" in card.read_text()
+    (folder / "model" / OPERATING_POINT_NAME).unlink()
+    write_card(folder / "model", "baseline", {}, None)  # as after training other weights
+    assert "## Operating point" not in card.read_text()
+    assert card.read_text().startswith(before)
+
+
+def test_clusters_can_be_chosen(folder: Path) -> None:
+    by_class = json.loads(run("model", "data", "--goal", "frr=0.3", "--json"))["measured"]["clusters"]
+    assert (by_class["by"], by_class["count"]) == ("class", 8)
+    by_query = json.loads(run("model", "data", "--goal", "frr=0.3", "--cluster-by", "query", "--overwrite", "--json"))
+    assert by_query["measured"]["clusters"]["by"] == "query"
+    assert by_query["measured"]["clusters"]["count"] > 8
+
+
 def test_two_rates_give_two_thresholds(folder: Path) -> None:
     said = json.loads(run("model", "data", "--far", "0.4", "--frr", "0.3", "--json"))
     by_goal = json.loads(run("model", "data", "--goal", "far=0.4,frr=0.3", "--overwrite", "--json"))
@@ -74,6 +104,7 @@ def test_too_few_witnesses_are_said_and_leave_the_threshold(folder: Path) -> Non
         (["model", "data", "--goal", "far"], "Expected eer, far=0.01"),
         (["model", "data", "--goal", "eer", "--far", "0.1"], "Give either --goal, or --far and --frr"),
         (["model", "data", "--frr", "2"], "rate is 2"),
+        (["model", "data", "--far", "0.02"], "200 negatives of 8 classes.*at least 25 classes"),
         (["model", "data", "--epsilon", "0"], "epsilon is 0"),
         (["model", "data", "--scaling", "plat"], "Did you mean 'platt'"),
         (["nothing", "data"], "no folder nothing"),

@@ -14,6 +14,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "run_0_1"
 RUN, DATA = str(GOLDEN / "run"), str(GOLDEN / "exemplars")
 RESULTS = str(Path(__file__).parents[2] / "docs" / "results")
 PARQUET = "Reading and writing Parquet files needs pyarrow. Run `pip install 'miv[train]'`."
+GALLERY = "A gallery needs pyarrow. Run `pip install 'miv[gallery]'`."
 TRAINING = "Training needs Lightning. Run `pip install 'miv[train]'`."
 
 WORKS = {
@@ -35,6 +36,7 @@ REFUSED = {
     "reference": (["reference", DATA], PARQUET),
     "reproduce-cells": (["reproduce", "qmnist", "headed", "--report-only", "--results", RESULTS], PARQUET),
     "reproduce-list": (["reproduce", "--list", "--results", RESULTS], PARQUET),
+    "gallery": (["gallery", "create", "archive", "miv/digits"], GALLERY),
     "reproduce-train": (["reproduce", "qmnist", "headed", "--raw", "."], TRAINING),
 }
 SCRIPT = """

@@ -62,7 +62,7 @@ def test_the_folder_is_what_the_documents_say(tmp_path: Path) -> None:
     files = manifest.pop("files")
     assert manifest == {
         "format": "miv-exemplars",
-        "version": 1,
+        "version": 2,
         **ORIGIN,
         "kind": "image",
         "instances": 6,
@@ -73,6 +73,9 @@ def test_the_folder_is_what_the_documents_say(tmp_path: Path) -> None:
         "positives": 2,
         "witnesses": 3,
         "has_groups": True,
+        "references": None,
+        "has_query_ids": False,
+        "has_names": False,
         "miv": manifest["miv"],
     }
     for name, entry in files.items():
@@ -118,7 +121,7 @@ def test_refuses_what_cannot_be_written(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"format": "zip"}, "not the manifest of a set"),
-        ({"version": 2}, "has format version 2"),
+        ({"version": 3}, "has format version 3; this version of miv reads 1 and 2"),
         ({"exemplars": 4}, "exemplars.parquet has 3 rows. The manifest says 4"),
         ({"exemplars": -1}, "'exemplars' is '-1'. Expected a whole number from 0"),
         ({"exemplars": True}, "'exemplars' is 'True'. Expected a whole number from 0"),

@@ -1,5 +1,6 @@
 """What docs/results says is what its cells say, and can be had on a machine without the raw data."""
 
+import hashlib
 import json
 import re
 from functools import cache
@@ -21,6 +22,7 @@ from miv.models.shipped import shipped_folder
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 README = (RESULTS / "README.md").read_text("utf-8")
 WORDS = " ".join(README.split())  # wherever its lines end
+FROZEN = re.search(r"^for part in (.*); do$", README, re.MULTILINE).group(1).split()  # type: ignore[union-attr]
 PAGES = re.search(r"^for page in (.*); do$", README, re.MULTILINE).group(1).split()  # type: ignore[union-attr]
 
 
@@ -69,6 +71,20 @@ HEADINGS = {
     "fever-dev": "on FEVER's development set",
     "claims": "on Fool Me Twice",
 }
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_a_page_of_the_tier_frozen_says_what_its_cells_say(name: str, tmp_path: Path) -> None:
+    page = (RESULTS / f"frozen-{name}.md").read_text("utf-8").rstrip("\n").split("\n\n")
+    run("qmnist", name, "--tier", "frozen", "--report-only", "--format", "markdown", "--out", "page.md")
+    written = (tmp_path / "page.md").read_text("utf-8").rstrip("\n").split("\n\n")
+    assert [part for part in page if not part.startswith("![")] == written
+
+
+def test_the_conclusions_are_those_of_the_cells(tmp_path: Path) -> None:
+    run("--conclusions", "--format", "markdown", "--out", "page.md")
+    page = (RESULTS / "conclusions.md").read_text("utf-8")
+    assert page == (tmp_path / "page.md").read_text("utf-8"), "Run `miv reproduce --conclusions`, as the README says."
 
 
 @pytest.mark.parametrize("task", HEADINGS)
@@ -133,6 +149,14 @@ def test_the_words_about_witnesses_scored_alike_have_the_numbers_of_the_cells() 
     assert f"in {baseline:.3f} of the bags, against {min(qmnist):.3f} to {max(qmnist):.3f} for CAP" in WORDS
     words = f"a witness in {min(claims):.3f} to {max(claims):.3f} of the bags, that of the baseline in"
     assert f"{words} {top['claims', 'baseline']:.3f}, and a random one in" in WORDS
+    own = figures["claims", "baseline", "i_auroc_by_score"]["ours"]
+    assert f"the baseline is at chance, too (i-AUROC {own:.3f})" in WORDS
+    i_auroc = {one["model"]: one["ours"] for one in found["claims"]["figures"] if one["metric"] == "i_auroc"}
+    of_cap = [i_auroc[model] for model in models if model[:3] == "cap"]
+    assert (
+        f"(i-AUROC {i_auroc['nearest']:.3f}, i-top1 {top['claims', 'nearest']:.3f}; CAP {min(of_cap):.3f} to "
+        f"{max(of_cap):.3f}, and {min(claims):.3f} to {max(claims):.3f})"
+    ) in WORDS
     leads = [
         one["difference"]
         for one in found["qmnist"]["paired_tests"]
@@ -209,6 +233,25 @@ def test_what_is_computed_and_what_is_not_is_said() -> None:
         assert row.startswith(f"| `{one['task']}` | `{one['experiment']}` | {one['paper']} | {done} |")
         reason = row.split(" | ")[4].rstrip("| ")
         assert bool(reason) == (one["done"] < one["cells"]), row
+
+
+def test_every_record_has_its_commit_or_says_why_not_and_the_hashes_of_its_files() -> None:
+    for path in sorted(RESULTS.glob("*/*.jsonl")):
+        for name, files in read_packed(path.with_suffix("")).items():
+            document = json.loads(files["result.json"])
+            code = document["code"]
+            assert code["commit"] or code["why"].startswith("Not recorded: "), name
+            others = {one: hashlib.sha256(content).hexdigest() for one, content in files.items()}
+            assert document["sha256"] == {one: others[one] for one in others if one != "result.json"}, name
+
+
+def test_the_page_of_the_preset_best_has_the_note_of_its_records() -> None:
+    page = " ".join((RESULTS / "best.md").read_text("utf-8").replace("\n> ", " ").split())
+    for files in read_packed(RESULTS / "best").values():
+        run = json.loads(files["run.json"])
+        assert (run["code"]["commit"], len(run["notes"])) == (None, 1)
+        assert run["notes"][0] in page
+    assert "The commit of the code was not recorded." in page
 
 
 def test_the_table_of_the_preset_best_is_that_of_its_answers() -> None:

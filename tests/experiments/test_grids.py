@@ -39,7 +39,7 @@ def test_the_untrained_cosine_is_in_every_table_of_models(task: str) -> None:
         sizes = len({row.variant for row in experiment.rows})
         assert has == {"per_digit": 0, "size_study": sizes}.get(experiment.name, 1)
     cell = EXPERIMENTS[task]["classification"].only([UNTRAINED]).cells([0])[0]
-    assert not any(find_tier(tier).settings(cell).full_stage for tier in TIERS)
+    assert not any(tier.settings(cell).full_stage for tier in TIERS.values() if tier.takes(task))
 
 
 @pytest.mark.parametrize("task", EXPERIMENTS)
@@ -145,7 +145,7 @@ def test_only_the_smoke_tier_is_a_twin_and_every_output_says_so() -> None:
         assert "synthetic twin" in find_tier("smoke").remarks(task)[0]
     assert any("frozen" in remark for remark in find_tier("cpu").remarks("claims"))
     assert any("stands in for FEVER" in remark for remark in find_tier("paper").remarks("claims"))
-    assert any("Rounds differ in weights only" in remark for remark in find_tier("cpu").remarks("fever-dev"))
+    assert any("Rounds differ" in remark for remark in find_tier("cpu").remarks("fever-dev"))
 
 
 def test_a_job_survives_being_told_to_another_process() -> None:

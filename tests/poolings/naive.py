@@ -36,6 +36,8 @@ def unit(x: Array) -> Array:
 
 def first_norm(w: Weights, x: Array) -> Array:
     """The paper's LayerNorm, or with ``start="similar"`` a direction of length √C."""
+    if "norm.weight" not in w:  # maxsim uses features as they are
+        return x
     if "norm.map" not in w:
         return layer_norm(w, "norm", x, 1e-3)
     centred = unit(x) - w["norm.centre"]
@@ -43,13 +45,27 @@ def first_norm(w: Weights, x: Array) -> Array:
     return math.sqrt(len(x)) * unit(mapped) * w["norm.weight"] + w["norm.bias"]
 
 
-def similarity(w: Weights, query: Array, bag: Array) -> float:
+def similarity(w: Weights, query: Array, bag: Array, options: dict[str, Any]) -> float:
     """Equation 7, or with ``start="similar"`` less the distances, as a mean over the channels, with an intercept."""
+    if "similarity.weight" not in w:
+        return token_similarity(w, query, bag, options)
     product = float(sum(w["similarity.weight"] * query * bag))
     if "similarity.scale" not in w:
         return product
     distance = float(sum(w["similarity.distance"] * abs(query - bag)))
     return float(w["similarity.scale"]) * (product - distance) / len(query) + float(w["similarity.intercept"])
+
+
+def token_similarity(w: Weights, query: Array, target: Array, options: dict[str, Any]) -> float:
+    """How much of the query the target matches, tokens weighted by length, shifted by what both are about."""
+    width = options.get("width", len(query))
+    asked, told = ([x[start : start + width] for start in range(0, len(x), width)] for x in (query, target))
+    lengths, others = ([math.sqrt(sum(token**2)) for token in tokens] for tokens in (asked, told))
+    best = [max(0.0, *(float(sum(unit(token) * unit(other))) for other in told)) for token in asked]
+    found = float(w["similarity.scale"]) * sum(n * b for n, b in zip(lengths, best, strict=True)) / sum(lengths)
+    found += float(sum(w["similarity.query_offset"] * sum(asked))) / sum(lengths)
+    found += float(sum(w["similarity.target_offset"] * sum(told))) / sum(others)
+    return found + float(w["similarity.intercept"])
 
 
 def softmax(scores: list[float]) -> list[float]:
@@ -62,7 +78,7 @@ def weighted(weights: list[float], rows: list[Array]) -> Array:
 
 
 def baseline(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Result:
-    similarities = [similarity(w, query, target) for target in bag]
+    similarities = [similarity(w, query, target, options) for target in bag]
     best = [s == max(similarities) for s in similarities]
     attention = [b / sum(best) for b in best]
     return query, weighted(attention, list(bag)), [[a] for a in attention]
@@ -72,6 +88,11 @@ def nearest(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Re
     cosines = [float(sum(query * target)) / len(query) for target in bag]
     chosen = [target for target, cosine in zip(bag, cosines, strict=True) if cosine == max(cosines)]
     return query, sum(chosen, np.zeros_like(query)) / len(chosen), [[a] for a in softmax([20 * c for c in cosines])]
+
+
+def maxsim(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Result:
+    scores = [token_similarity(w, query, target, options) for target in bag]
+    return query, bag[scores.index(max(scores))], [[a] for a in softmax(scores)]
 
 
 def gabmil(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Result:
@@ -238,4 +259,5 @@ POOLINGS: dict[str, Callable[..., Result]] = {
     "cap_dba_l2": cap(l2_score),
     "cap_ma": cap(ma_score),
     "nearest": nearest,
+    "maxsim": maxsim,
 }

@@ -29,6 +29,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("cap_dba_l2", {"gate_reads": "projected_query", "norm": "none"}),
     ("cap_dba_l2", {"co_excitation": False}),
     ("cap_ma", {"heads": 4, "norm": "post", "co_excitation": False}),
+    ("maxsim", {"width": 4}),
 ]
 STARTS: tuple[Start, ...] = ("paper", "similar")
 every_start = pytest.mark.parametrize("start", STARTS)
@@ -92,7 +93,7 @@ def test_equals_the_naive_loop(name: str, options: dict[str, Any], start: Start)
         vector_q, vector_p, by_instance = naive.POOLINGS[name](weights, options, normed_query, bag)
         torch.testing.assert_close(answer.query_vector[b], torch.tensor(vector_q), atol=1e-9, rtol=0)
         torch.testing.assert_close(answer.bag_vector[b], torch.tensor(vector_p), atol=1e-9, rtol=0)
-        assert answer.logit[b].item() == pytest.approx(naive.similarity(weights, vector_q, vector_p), abs=1e-9)
+        assert answer.logit[b].item() == pytest.approx(naive.similarity(weights, vector_q, vector_p, options), abs=1e-9)
         attention += by_instance or []
     if answer.attention_by_head is None:
         assert not attention

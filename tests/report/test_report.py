@@ -209,6 +209,20 @@ def test_a_page_tells_unsure_from_wrong(tmp_path: Path) -> None:
     assert data["exemplar"][0] == 2  # the only error
 
 
+def test_a_page_says_whether_promised_rates_hold() -> None:
+    """At 0.7, the negatives with probabilities 0.27 and 0.73 have one false accept."""
+    given = source(models=1)
+    goal = "false-accept rate <= 0.1, false-reject rate <= 0.9"
+    promised = replace(given.models[0], point=OperatingPoint(threshold=0.7, goal=goal))
+    page = calibration_section(replace(given, models=[promised]))
+    flagged = re.findall('<span class="wrong">(.*?)</span>', page)
+    assert len(flagged) == 1
+    assert flagged[0].startswith("goal far &lt;= 0.1 missed: 0.500 [")
+    assert "goal frr &lt;= 0.9 met: 0.500" in page
+    assert "2 classes" in flagged[0]
+    assert "goal" not in re.sub("<.*?>", "", calibration_section(given)).replace("Goal", "").replace("your goal", "")
+
+
 def test_ten_models_can_be_told_apart_in_every_chart() -> None:
     given = source(witnesses=False)
     models = [replace(given.models[0], name=f"model {number}") for number in range(12)]

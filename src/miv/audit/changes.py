@@ -1,6 +1,7 @@
 """Change exemplars so that the right answer is known: remove or add members, or swap the query."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,14 +22,11 @@ class Changed(NamedTuple):
 
 def keep_members(exemplars: ExemplarSet, kept: NDArray[np.bool_]) -> ExemplarSet:
     """Keep the bag members where ``kept`` ``(T,)`` is true, at least one per bag; the labels are unchanged."""
-    return ExemplarSet(
-        exemplars.pool,
-        exemplars.query,
-        csr.borders(csr.bag_sums(kept, exemplars.bag_ptr)),
-        exemplars.bag_index[kept],
-        exemplars.label,
-        None if exemplars.witness is None else exemplars.witness[kept],
-        exemplars.group,
+    return replace(
+        exemplars,
+        bag_ptr=csr.borders(csr.bag_sums(kept, exemplars.bag_ptr)),
+        bag_index=exemplars.bag_index[kept],
+        witness=None if exemplars.witness is None else exemplars.witness[kept],
     )
 
 
@@ -38,28 +36,22 @@ def add_members(exemplars: ExemplarSet, added: Sequence[NDArray[np.int64]]) -> E
     owner = np.concatenate([exemplars.owner, csr.owners(ptr)])
     order = np.argsort(owner, kind="stable")
     witness = exemplars.witness
-    return ExemplarSet(
-        exemplars.pool,
-        exemplars.query,
-        exemplars.bag_ptr + ptr,
-        np.concatenate([exemplars.bag_index, *added])[order],
-        exemplars.label,
-        None if witness is None else np.concatenate([witness, np.zeros(ptr[-1], bool)])[order],
-        exemplars.group,
+    return replace(
+        exemplars,
+        bag_ptr=exemplars.bag_ptr + ptr,
+        bag_index=np.concatenate([exemplars.bag_index, *added])[order],
+        witness=None if witness is None else np.concatenate([witness, np.zeros(ptr[-1], bool)])[order],
     )
 
 
 def repeat_members(exemplars: ExemplarSet, times: int) -> ExemplarSet:
     """Repeat every bag member: a larger bag with the same content."""
     place = np.concatenate([np.tile(np.arange(*span), times) for span in _spans(exemplars)])
-    return ExemplarSet(
-        exemplars.pool,
-        exemplars.query,
-        exemplars.bag_ptr * times,
-        exemplars.bag_index[place],
-        exemplars.label,
-        None if exemplars.witness is None else exemplars.witness[place],
-        exemplars.group,
+    return replace(
+        exemplars,
+        bag_ptr=exemplars.bag_ptr * times,
+        bag_index=exemplars.bag_index[place],
+        witness=None if exemplars.witness is None else exemplars.witness[place],
     )
 
 
@@ -76,35 +68,41 @@ def delete_as_many_others(exemplars: ExemplarSet, witness: NDArray[np.bool_], ra
 def swap_queries(exemplars: ExemplarSet, chosen: NDArray[np.int64], random: Random) -> ExemplarSet | None:
     """Give each chosen bag another query, of the same group and of a class that is not in the bag.
 
-    If classes are unknown, use any other query of the group that is not in the bag. Exemplars without such a query are
-    dropped; ``None`` if none is left.
+    If classes are unknown, use any other query of the group that is not in the bag. A query of several references is
+    swapped as a whole. Exemplars without such a query are dropped; ``None`` if none is left.
     """
     group = groups_of(exemplars)
-    queries = {one: np.unique(exemplars.query[group == one]) for one in np.unique(group[chosen])}
+    queries = {one: _first_of_each_query(exemplars, group == one) for one in np.unique(group[chosen])}
     classes = exemplars.pool.classes
-    kept, swapped = [], []
+    kept, donors = [], []
     for exemplar in chosen:
-        candidates, bag, query = queries[group[exemplar]], exemplars.bag(exemplar), exemplars.query[exemplar]
+        candidates, bag = queries[group[exemplar]], exemplars.bag(exemplar)
         if classes is None:
-            allowed = ~np.isin(candidates, bag) & (candidates != query)
+            own = exemplars.references(exemplar)
+            allowed = np.array([not np.isin(exemplars.references(one), [*bag, *own]).any() for one in candidates], bool)
         else:
-            taken = {*classes[bag], classes[query]}
-            allowed = np.array([one not in taken for one in classes[candidates]], bool)
+            taken = {*classes[bag], classes[exemplars.query[exemplar]]}
+            allowed = np.array([taken.isdisjoint(classes[exemplars.references(one)]) for one in candidates], bool)
         if allowed.any():
             kept.append(exemplar)
-            swapped.append(random.choice(candidates[allowed]))
+            donors.append(random.choice(candidates[allowed]))
     if not kept:
         return None
-    subset = exemplars.subset(np.array(kept))
-    return ExemplarSet(
-        subset.pool,
-        np.array(swapped, np.int64),
-        subset.bag_ptr,
-        subset.bag_index,
-        np.zeros(len(kept), np.int8),
-        None,
-        subset.group,
+    asking, bags = exemplars.subset(np.array(donors)), exemplars.subset(np.array(kept))
+    return replace(
+        asking,
+        bag_ptr=bags.bag_ptr,
+        bag_index=bags.bag_index,
+        label=np.zeros(len(kept), np.int8),
+        witness=None,
+        group=bags.group,
     )
+
+
+def _first_of_each_query(exemplars: ExemplarSet, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The first exemplar of each query, of those where the mask is true, in the order of the queries' instances."""
+    places = np.flatnonzero(among)
+    return places[np.unique(exemplars.query[places], return_index=True)[1]]
 
 
 def add_distractors(exemplars: ExemplarSet, times: int, other_groups: bool, random: Random) -> Changed | None:
@@ -122,7 +120,7 @@ def add_distractors(exemplars: ExemplarSet, times: int, other_groups: bool, rand
     kept, added = [], []
     for exemplar in range(len(exemplars)):
         candidates, query = of_group[group[exemplar]], exemplars.query[exemplar]
-        allowed = ~np.isin(candidates, exemplars.bag(exemplar)) & (candidates != query)
+        allowed = ~np.isin(candidates, [*exemplars.bag(exemplar), *exemplars.references(exemplar)])
         if classes is not None:
             allowed &= classes[candidates] != classes[query]
         fitting = candidates[allowed]

@@ -90,7 +90,8 @@ def embed_instances(
         together = _rows_together(backbone, pool)
         for start in range(0, len(chosen), together):
             rows = chosen[start : start + together]
-            bucket = 1 << (len(rows) - 1).bit_length()  # the next power of two
+            # The next power of two; texts are divided by length anyway, so padding would only cost time.
+            bucket = 1 if backbone.kind == "text" else 1 << (len(rows) - 1).bit_length()
             embedded = embed(backbone, backbone.prepare(pool.values[rows]).to(device), bucket)
             features[rows] = embedded.float().cpu().numpy()
             advance(len(rows))

@@ -1,5 +1,6 @@
 """Texts for an encoder from ``transformers``: from strings to tokens to one vector per text."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -69,22 +70,12 @@ class TextReader:
 
     def embed(self, model: nn.Module, instances: Tensor) -> Tensor:
         """``(U, 2, max_tokens)`` to ``(U, C)``."""
-        sizes = instances[:, 1].sum(dim=1).clamp(min=1)  # (U,)
-        rows, features = [], []
-        for shorter, longest in pairwise((*(n for n in _LENGTHS if n < self.max_tokens), self.max_tokens)):
-            chosen = ((sizes > shorter) & (sizes <= longest)).nonzero().squeeze(1)  # (u,)
-            if len(chosen):
-                rows.append(chosen)
-                features.append(self._embed(model, instances[chosen, :, :longest]))
-        if not rows:
+        if not len(instances):
             return next(model.parameters()).new_zeros(0, self.channels)
-        return torch.cat(features)[torch.cat(rows).argsort()]
+        return by_length(instances, lambda some: self._embed(model, some))
 
     def _embed(self, model: nn.Module, tokens: Tensor) -> Tensor:
-        ids, mask = tokens.unbind(dim=1)  # (u, L) each
-        # A row without tokens is padding of the batch. It must not give NaN, which would spoil every gradient.
-        mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], dim=1)
-        hidden: Tensor = model(input_ids=ids, attention_mask=mask).last_hidden_state  # (u, L, C)
+        hidden, mask = token_vectors(model, tokens)  # (u, L, C), (u, L)
         if self.pooling == "cls":
             return hidden[:, 0]
         weights = mask.to(hidden.dtype).unsqueeze(2)  # (u, L, 1)
@@ -132,6 +123,28 @@ class TextReader:
         tokenizer.enable_truncation(self.max_tokens)
         tokenizer.enable_padding(length=self.max_tokens, pad_id=self.padding)
         return tokenizer
+
+
+def by_length(instances: Tensor, embed: Callable[[Tensor], Tensor]) -> Tensor:
+    """Apply ``embed`` to ``(u, 2, L)`` texts of similar length, and return its rows in order of ``(U, 2, max)``."""
+    sizes = instances[:, 1].sum(dim=1).clamp(min=1)  # (U,)
+    most = instances.shape[2]
+    rows, found = [], []
+    for shorter, longest in pairwise((*(n for n in _LENGTHS if n < most), most)):
+        chosen = ((sizes > shorter) & (sizes <= longest)).nonzero().squeeze(1)  # (u,)
+        if len(chosen):
+            rows.append(chosen)
+            found.append(embed(instances[chosen, :, :longest]))
+    return torch.cat(found)[torch.cat(rows).argsort()]
+
+
+def token_vectors(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Token ids and mask ``(u, 2, L)`` to the encoder's token vectors ``(u, L, C)`` and the mask ``(u, L)``."""
+    ids, mask = tokens.unbind(dim=1)  # (u, L) each
+    # A row without tokens is padding of the batch. It must not give NaN, which would spoil every gradient.
+    mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], dim=1)
+    hidden: Tensor = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    return hidden, mask
 
 
 def _pretrained_tokenizer(name: str) -> Any:

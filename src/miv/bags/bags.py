@@ -140,7 +140,8 @@ class Bags:
         ptr = borders_of(sizes, self.values)
         # Row t of the new bags comes from row t, moved as far as the start of its bag moved.
         rows = torch.arange(int(ptr[-1]), device=ptr.device) + (self.ptr[chosen] - ptr[:-1]).repeat_interleave(sizes)
-        return _trusted(self.values[rows], Borders(ptr, len(rows)))
+        # Its gradient adds in row order, so that runs are reproducible; that of values[rows] depends on thread timing.
+        return _trusted(self.values.index_select(0, rows), Borders(ptr, len(rows)))
 
     def __repr__(self) -> str:
         return f"Bags({len(self)} bags, values {describe(self.values)})"

@@ -11,6 +11,7 @@ from miv.calibration.calibration_pictures import write_pictures
 from miv.calibration.calibration_text import calibration_text
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import CONFIDENCE
+from miv.calibration.false_accept_tail import false_accept_tail
 from miv.calibration.goals import Goal, parse_goal
 from miv.calibration.point_rates import clusters_measured, interval, point_rates
 from miv.calibration.reliability import bag_size_classes, expected_calibration_error, resampled_calibration_error
@@ -85,8 +86,8 @@ def calibrate(
             ``miv.inference.prediction.witness_shares``.
         witnesses_by: source of ``shares``. The rule is valid only for this source.
         cluster_by: which exemplars may depend on each other: those whose queries have the same ``class``, the same
-            ``query``, or the same ``group``. By default the class of the query if known, else the query. A rate is
-            then promised for new classes, or new queries.
+            ``query_id``, the same ``query``, or the same ``group``. By default the first of them that is known, except
+            groups. A rate is then promised for new classes, or new queries.
         rounds: number of bootstrap rounds.
         seed: random seed of folds, halves and bootstrap.
     """
@@ -116,6 +117,7 @@ def calibrate(
         "confidence": CONFIDENCE,
         "bootstrap_rounds": rounds,
         **point_rates(curve, goal, resampled),
+        "false_accepts": false_accept_tail(probability[label == 0], curve.of_negatives),
         "notes": goal.notes(curve),
         "log_loss": chosen.log_loss,
         "ece": {

@@ -4,10 +4,12 @@
 from miv.cli import (  # noqa: F401
     audit_command,
     calibrate_command,
+    check_command,
     data_command,
     demo_command,
     evaluate_command,
     export_command,
+    gallery_command,
     own_data_command,
     poolings_command,
     reference_command,

@@ -50,10 +50,10 @@ def calibrate(
         ),
     ] = None,
     cluster_by: Annotated[
-        Literal["class", "query", "group"] | None,
+        Literal["class", "query_id", "query", "group"] | None,
         typer.Option(
-            help="Which exemplars may depend on each other: those whose queries share a class, a query or a group. "
-            "Default: class if known, else query.",
+            help="Which exemplars may depend on each other: those whose queries share a class, an id, a query or a "
+            "group. Default: class if known, else query_id if known, else query.",
             show_default=False,
         ),
     ] = None,
@@ -81,6 +81,7 @@ def calibrate(
     from miv.calibration import parse_goal
     from miv.calibration.calibration_pictures import PICTURE_FILES
     from miv.calibration.calibration_text import little_said
+    from miv.calibration.point_card import write_point_card
     from miv.data import load_split
     from miv.data.set_folder import is_set
     from miv.explain import check_method
@@ -126,7 +127,8 @@ def calibrate(
         for path in found.write_pictures(plots):
             typer.echo(f"Wrote {path}.", err=True)
     found.point.save(folder)
-    typer.echo(f"Saved the operating point in {folder}; miv verify uses it.", err=True)
+    write_point_card(folder, found.point)
+    typer.echo(f"Saved the operating point in {folder}, also on its model card; miv verify uses it.", err=True)
     before = verifier.operating_point
     if not before.is_default:
         typer.echo(f"It replaces the operating point for {_in_words(before)}.", err=True)

@@ -54,6 +54,9 @@ def from_folder(
         typer.Option(help="Share of the other instances drawn from the classes most like the query's."),
     ] = 0.0,
     hard_classes: Annotated[int, typer.Option(help="Number of classes to draw hard negatives from.")] = 5,
+    references_per_query: Annotated[
+        int, typer.Option(min=1, help="Number of instances of the query's class to ask with; fewer in a small class.")
+    ] = 1,
     validation: ValidationOption = 0.1,
     test: TestOption = 0.1,
     split_by: Annotated[
@@ -87,6 +90,7 @@ def from_folder(
         witness_count=witness_count,
         hard_negatives=hard_negatives,
         hard_classes=hard_classes,
+        references_per_query=references_per_query,
         validation=validation,
         test=test,
         split_by=split_by,
@@ -124,6 +128,9 @@ def from_table(
     query_id_column: Annotated[
         str, typer.Option(help="Column with an id shared by equivalent queries; optional.")
     ] = "query_id",
+    references_column: Annotated[
+        str, typer.Option(help="Column with a list of instances to ask with, with or without a query; optional.")
+    ] = "references",
     split_by: Annotated[
         Literal["instances", "query", "group"],
         typer.Option(help="Without a split column: what to keep within one split."),
@@ -157,6 +164,7 @@ def from_table(
         split_column=split_column,
         group_column=group_column,
         query_id_column=query_id_column,
+        references_column=references_column,
         split_by=split_by,
         validation=validation,
         test=test,

@@ -27,7 +27,7 @@ def reproduce(
         typer.Argument(help="Experiment, such as classification; default: all of the task.", show_default=False),
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and their progress.")] = False,
-    tier: Annotated[str, typer.Option(help="Compute budget per cell: paper, cpu or smoke.")] = "cpu",
+    tier: Annotated[str, typer.Option(help="Compute budget per cell: paper, cpu, frozen or smoke.")] = "cpu",
     rounds: Annotated[
         str, typer.Option(help="Number of rounds, such as 3, or a list, such as 0,2 (a single round: 2,).")
     ] = "3",
@@ -67,6 +67,9 @@ def reproduce(
     pack: Annotated[
         bool, typer.Option("--pack", help="Only move finished cells into one file per tier and task.")
     ] = False,
+    conclusions: Annotated[
+        bool, typer.Option("--conclusions", help="Only judge the paper's claims on all tasks, from existing results.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Compute missing parts of the paper's tables and figures, and compare them with the published ones.
@@ -78,7 +81,7 @@ def reproduce(
     from miv.experiments.jobs import Job, JobFolders
     from miv.experiments.tiers import find_tier
 
-    find_tier(tier)
+    budget = find_tier(tier)
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
     if json and form != "terminal":
@@ -88,11 +91,24 @@ def reproduce(
             raise MIVError(f"--pack packs all cells in {results} and takes no task. Remove {task}.")
         _pack(results)
         return
+    if conclusions:
+        if task is not None:
+            raise MIVError(f"--conclusions judges all tasks at once. Remove {task}.")
+        if out is not None:
+            refuse_existing(out, overwrite=overwrite)
+        from miv.cli.reproduce_output import write_conclusions
+
+        write_conclusions(results, tier, parse_rounds(rounds), form, out, json=json)
+        return
     places = JobFolders(results, work or cache_folder() / "experiments", cache_folder(), raw)
     numbers = parse_rounds(rounds)
     if task is None and not list_all:
         raise MIVError("The task is missing. Try `miv reproduce qmnist classification`; --list shows all experiments.")
     chosen = _choose(task, experiment, models)
+    if task is None:
+        chosen = [one for one in chosen if budget.takes(one.task)]
+    for one in chosen:
+        budget.check(one.task)
     jobs = {one: [Job(cell, tier, encoder) for cell in one.cells(numbers)] for one in chosen}
     if list_all:
         from miv.cli.reproduce_output import show_list

@@ -21,9 +21,10 @@ def verify(
         typer.Argument(metavar="[FILE]...", help="More instances of the bag, as when a shell expands --bag *.png."),
     ] = None,
     query: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="An image file; a text or a .txt file; or a vector, as a .npy file or a list such as '[0.1, 0.2]'.",
+            help="An image file; a text or a .txt file; or a vector, as a .npy file or a list such as '[0.1, 0.2]'. "
+            "Repeat it for several references, instances of one class.",
             show_default=False,
         ),
     ] = None,
@@ -68,10 +69,11 @@ def verify(
     """Decide whether a bag contains something of the query's class, and which instances show it.
 
     Example: miv verify runs/dba --query anna.png --bag letters/
+    Example: miv verify runs/dba --query anna1.png --query anna2.png --bag letters/
     Example: miv verify runs/dba --bags pairs.csv --out verdicts.parquet
     """
     names = [*(bag or []), *(more or [])]
-    if (bags is None) == (query is None and not names) or (bags is None and not (query and names)):
+    if (bags is None) == (not query and not names) or (bags is None and not (query and names)):
         raise MIVError("Give either --query and --bag, or --bags with a table of queries and bags.")
     if bags is None and (out is not None or instances is not None or by_instance or overwrite):
         raise MIVError("--out, --overwrite, --instances and --by-instance need --bags, a table of queries and bags.")
@@ -128,16 +130,18 @@ def verify(
         return
     kind = verifier.backbone.kind
     members = named_bag(names, kind)
-    instance = named_query(query or "", kind)
-    verdict = verifier.verify(instance, [member.instance for member in members], resize=resize, witnesses=witnesses)
+    references = [named_query(one, kind) for one in query or []]
+    asked = references[0] if len(references) == 1 else references
+    verdict = verifier.verify(asked, [member.instance for member in members], resize=resize, witnesses=witnesses)
     if kind == "text":
         if len(names) == 1 and len(members) > 1 and is_text_file(names[0]):
             typer.echo(f"Reading {names[0]} as a bag of {len(members)} texts, one per line.", err=True)
-        for word in (query or "", *names):
+        for word in (*(query or []), *names):
             if len(word.split()) == 1 and not is_file(word) and not is_folder(word):
                 typer.echo(f"Read as text, because there is no such file or folder: {in_a_line(word)}", err=True)
     if json:
-        print_json({"query": query, "bag": [member.name for member in members], **verdict.document()})
+        asked_by = query[0] if query is not None and len(query) == 1 else query
+        print_json({"query": asked_by, "bag": [member.name for member in members], **verdict.document()})
     else:
         print(as_text(verdict, [in_a_line(one.name) if one.in_place else one.name for one in members]))
     if verdict.verdict and not verdict.witnesses and witnesses != "none":

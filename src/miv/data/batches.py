@@ -10,6 +10,7 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.data import ExemplarSet, csr
+from miv.errors import MIVError
 
 # Maps indices (U,) of instances to their rows (U, ...): prepared values, or features.
 InstanceLookup = Callable[[NDArray[np.int64]], Tensor]
@@ -22,11 +23,13 @@ class Batch:
     Args:
         instances: ``(U, ...)``, input of the backbone, or features ``(U, C)`` if it has already run.
         instance: ``(U,)`` their increasing positions in the pool.
-        query: ``(B,)`` rows of ``instances``.
+        query: ``(B,)`` rows of ``instances``; of several references, the first.
         bag: ``(T,)`` rows of ``instances``, the members of all bags.
         ptr: ``(B + 1,)`` the borders between the bags.
         label: ``(B,)`` float, 0 or 1.
         weight: ``(B,)`` float, weight of each exemplar, 1 on average over the set; ``None`` if all are equal.
+        reference: ``(R,)`` rows of ``instances``, the references of all queries; ``None`` if each is one instance.
+        reference_ptr: ``(B + 1,)`` the borders between the references.
     """
 
     instances: Tensor
@@ -36,6 +39,8 @@ class Batch:
     ptr: Tensor
     label: Tensor
     weight: Tensor | None = None
+    reference: Tensor | None = None
+    reference_ptr: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.query)
@@ -49,11 +54,21 @@ class Batch:
         """Return the same exemplars over other rows ``(U, ...)``, such as the features of the instances."""
         return replace(self, instances=instances)
 
-    def queries_and_bags(self) -> tuple[Tensor, Bags]:
-        """Return the queries ``(B, ...)`` and the bags ``(T, ...)``."""
+    def single_queries_and_bags(self) -> tuple[Tensor, Bags]:
+        """Return queries ``(B, ...)`` and bags of exemplars that have no further references."""
+        query, bags = self.queries_and_bags()
+        if isinstance(query, Bags):
+            raise MIVError("The batch has several references per query. Expected one; see ExemplarSet.by_reference.")
+        return query, bags
+
+    def queries_and_bags(self) -> tuple[Tensor | Bags, Bags]:
+        """Return the queries ``(B, ...)``, or ``Bags`` of their references, and the bags ``(T, ...)``."""
         # The gradient of index_select adds in row order, so that runs are reproducible bit for bit;
         # that of instances[rows] depends on thread timing.
-        return self.instances.index_select(0, self.query), Bags(self.instances.index_select(0, self.bag), self.ptr)
+        bags = Bags(self.instances.index_select(0, self.bag), self.ptr)
+        if self.reference is None or self.reference_ptr is None:
+            return self.instances.index_select(0, self.query), bags
+        return Bags(self.instances.index_select(0, self.reference), self.reference_ptr), bags
 
 
 def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: InstanceLookup) -> Batch:
@@ -72,16 +87,24 @@ def make_batch(exemplars: ExemplarSet, chosen: NDArray[np.int64], lookup: Instan
     ([0, 1, 3], [0, 0], [1, 2, 2], [0, 2, 3])
     """
     ptr, members = csr.take_bags(exemplars.bag_ptr, chosen)
-    drawn = np.concatenate([exemplars.query[chosen], exemplars.bag_index[members]])
+    asked, asked_ptr = exemplars.query[chosen], None
+    if exemplars.reference_ptr is not None and exemplars.reference_index is not None:
+        asked_ptr, places = csr.take_bags(exemplars.reference_ptr, chosen)
+        asked = exemplars.reference_index[places]
+    drawn = np.concatenate([asked, exemplars.bag_index[members]])
     instance, row = np.unique(drawn, return_inverse=True)
+    asked_row, bag_row = torch.from_numpy(row[: len(asked)]), torch.from_numpy(row[len(asked) :])
+    several = asked_ptr is not None and len(asked) > len(chosen)
     return Batch(
         instances=lookup(instance),
         instance=torch.from_numpy(instance),
-        query=torch.from_numpy(row[: len(chosen)]),
-        bag=torch.from_numpy(row[len(chosen) :]),
+        query=asked_row if asked_ptr is None else asked_row[torch.from_numpy(asked_ptr[:-1])],
+        bag=bag_row,
         ptr=torch.from_numpy(ptr),
         label=torch.from_numpy(exemplars.label[chosen].astype(np.float32)),
         weight=_weights(exemplars, chosen),
+        reference=asked_row if several else None,
+        reference_ptr=torch.from_numpy(asked_ptr) if several and asked_ptr is not None else None,
     )
 
 

@@ -1,6 +1,5 @@
 """The table: the query, bag and label of each exemplar, as indices into a pool."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,9 +20,11 @@ from miv.data.array_checks import (
     check_range,
     check_witness,
     describe,
-    list_of,
 )
 from miv.data.instance_pool import InstancePool
+from miv.data.lists import columns_from_lists
+from miv.data.references import checked_references
+from miv.data.set_fingerprint import fingerprint_of
 from miv.data.set_folder import load_set, save_set
 from miv.errors import MIVError
 
@@ -32,7 +33,8 @@ class Exemplar(NamedTuple):
     """One exemplar with its values.
 
     Args:
-        query: the query's value: an image ``(H, W)`` or ``(H, W, 3)``, a text, or a vector ``(C,)``.
+        query: the query's value: an image ``(H, W)`` or ``(H, W, 3)``, a text, or a vector ``(C,)``. If the set has
+            references, ``(R, ...)``: one row per reference.
         bag: ``(N, ...)`` the values of the targets, one row per instance.
         label: 1 if the bag contains something of the query's class, else 0.
     """
@@ -48,7 +50,7 @@ class ExemplarSet:
 
     Args:
         pool: the ``P`` instances.
-        query: ``(E,)`` int64, the query instance.
+        query: ``(E,)`` int64, the query instance; of several references, the first.
         bag_ptr: ``(E + 1,)`` int64, increasing from 0 to ``T``; bag ``e`` is
             ``bag_index[bag_ptr[e]:bag_ptr[e + 1]]``.
         bag_index: ``(T,)`` int64, the members of all bags.
@@ -56,6 +58,10 @@ class ExemplarSet:
         witness: ``(T,)`` bool, which members show it, if known. Never shown to a model.
         group: ``(E,)`` strings to group results by, such as the digit.
         weight: ``(E,)`` weight of each exemplar in training; only the ratios matter. ``None``: all equal.
+        query_id: ``(E,)`` strings; equivalent queries share an id, such as signatures of one signer.
+        reference_ptr: ``(E + 1,)`` int64; the references of exemplar ``e`` are
+            ``reference_index[reference_ptr[e]:reference_ptr[e + 1]]``. ``None`` if every query is one instance.
+        reference_index: ``(R,)`` int64, the references of all exemplars; each begins with its query.
 
     >>> pool = InstancePool("text", np.array(["sky?", "The sky is blue.", "Grass is green."], dtype=object))
     >>> exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], labels=[1], witnesses=[[True, False]])
@@ -76,6 +82,9 @@ class ExemplarSet:
     witness: NDArray[np.bool_] | None = None
     group: NDArray[Any] | None = None
     weight: NDArray[np.float64] | None = None
+    query_id: NDArray[Any] | None = None
+    reference_ptr: NDArray[np.int64] | None = None
+    reference_index: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.pool, InstancePool):
@@ -88,7 +97,8 @@ class ExemplarSet:
         check_borders(bag_ptr, len(bag_index))
         check_range("query", query, len(self.pool), "the pool")
         check_range("bag_index", bag_index, len(self.pool), "the pool")
-        checked: dict[str, NDArray[Any]] = {"query": query, "bag_ptr": bag_ptr, "bag_index": bag_index}
+        checked: dict[str, Any] = {"query": query, "bag_ptr": bag_ptr, "bag_index": bag_index}
+        checked |= checked_references(query, self.reference_ptr, self.reference_index, len(self.pool))
         checked["label"] = as_labels(self.label, len(query))
         if self.witness is not None:
             check_witness(self.witness, len(bag_index))
@@ -96,6 +106,8 @@ class ExemplarSet:
             checked["group"] = as_strings("group", self.group, len(query))
         if self.weight is not None:
             checked["weight"] = as_weights(self.weight, len(query))
+        if self.query_id is not None:
+            checked["query_id"] = as_strings("query_id", self.query_id, len(query))
         for name, array in checked.items():
             object.__setattr__(self, name, array)
 
@@ -103,32 +115,21 @@ class ExemplarSet:
     def from_lists(
         cls,
         pool: InstancePool,
-        queries: Sequence[int] | NDArray[Any],
+        queries: Sequence[int] | NDArray[Any] | None,
         bags: Sequence[Sequence[int] | NDArray[Any]],
         labels: Sequence[int] | NDArray[Any],
         witnesses: Sequence[Sequence[bool] | NDArray[Any]] | None = None,
         groups: Sequence[str] | NDArray[Any] | None = None,
+        *,
+        references: Sequence[Sequence[int] | NDArray[Any]] | None = None,
+        query_ids: Sequence[str] | NDArray[Any] | None = None,
     ) -> "ExemplarSet":
-        """Create a set from Python lists with one entry per exemplar; ``bags`` and ``witnesses`` are lists of lists."""
-        members = [list_of(f"bag {number}", bag, "iu") for number, bag in enumerate(bags)]
-        bag_ptr = csr.borders([len(bag) for bag in members])
-        witness = None
-        if witnesses is not None:
-            shown = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
-            if len(shown) != len(members):
-                raise MIVError(f"Got witnesses for {len(shown)} bags. Expected {len(members)}.")
-            for number, (row, bag) in enumerate(zip(shown, members, strict=True)):
-                check_length(f"witnesses of bag {number}", row, len(bag))
-            witness = np.concatenate(shown).astype(bool) if shown else np.zeros(0, bool)
-        return cls(
-            pool,
-            list_of("queries", queries, "iu").astype(np.int64),
-            bag_ptr,
-            np.concatenate(members).astype(np.int64) if members else np.zeros(0, np.int64),
-            list_of("labels", labels, "iub"),
-            witness,
-            None if groups is None else np.array(groups, dtype=object),
-        )
+        """Create a set from Python lists with one entry per exemplar; ``bags`` and ``witnesses`` are lists of lists.
+
+        With ``references``, also a list of lists, an exemplar asks with its query and these instances, each once;
+        ``queries`` may then be ``None``.
+        """
+        return cls(pool, **columns_from_lists(queries, bags, labels, witnesses, groups, references, query_ids))
 
     @classmethod
     def from_arrays(
@@ -138,11 +139,14 @@ class ExemplarSet:
         labels: Sequence[int],
         witnesses: Sequence[Sequence[bool]] | None = None,
         groups: Sequence[str] | None = None,
+        *,
+        references: Sequence[Any] | None = None,
+        query_ids: Sequence[str] | None = None,
     ) -> "ExemplarSet":
         """Create a set from arrays of instances; see ``miv.data.sources.from_arrays``."""
         from miv.data.sources.exemplars_from_arrays import from_arrays
 
-        return from_arrays(queries, bags, labels, witnesses, groups)
+        return from_arrays(queries, bags, labels, witnesses, groups, references=references, query_ids=query_ids)
 
     @classmethod
     def from_folder(cls, root: Path | str, *, split: str | None = None, **options: Any) -> "ExemplarSet":
@@ -197,6 +201,7 @@ class ExemplarSet:
             f"{len(self)} exemplar{'s' * (len(self) != 1)}",
             f"{int(self.label.sum())} positive",
             f"bags of {' to '.join(map(str, sizes))}",
+            *([f"{len(self.reference_index)} references"] if self.reference_index is not None else []),
             *(["witnesses known"] if self.witness is not None else []),
             self.pool.summary,
         ]
@@ -213,7 +218,8 @@ class ExemplarSet:
         if not -len(self) <= which < len(self):
             raise IndexError(f"There is no exemplar {which}. Expected 0 to {len(self) - 1}.")
         values = self.pool.values
-        return Exemplar(values[self.query[which]], values[self.bag(which)], int(self.label[which]))
+        query = self.references(which) if self.has_references else self.query[which]
+        return Exemplar(values[query], values[self.bag(which)], int(self.label[which]))
 
     def __iter__(self) -> Iterator[Exemplar]:
         return (self[exemplar] for exemplar in range(len(self)))
@@ -221,6 +227,24 @@ class ExemplarSet:
     def bag(self, exemplar: int) -> NDArray[np.int64]:
         """``(N,)`` the instances in the bag of an exemplar."""
         return self.bag_index[self._members(exemplar)]
+
+    def references(self, exemplar: int) -> NDArray[np.int64]:
+        """``(R,)`` the references of an exemplar, its query first; often the query alone."""
+        ptr, index = self.all_references
+        exemplar = self._number(exemplar)
+        return index[int(ptr[exemplar]) : int(ptr[exemplar + 1])]
+
+    @property
+    def has_references(self) -> bool:
+        """Whether the query of some exemplar is several instances."""
+        return self.reference_index is not None
+
+    @cached_property
+    def all_references(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Borders ``(E + 1,)`` and references ``(R,)`` of all exemplars, also if every query is one instance."""
+        if self.reference_ptr is None or self.reference_index is None:
+            return np.arange(len(self) + 1), self.query
+        return self.reference_ptr, self.reference_index
 
     def bag_witness(self, exemplar: int) -> NDArray[np.bool_] | None:
         """``(N,)`` which members of the exemplar's bag are witnesses, if known."""
@@ -238,9 +262,9 @@ class ExemplarSet:
 
     @cached_property
     def used(self) -> NDArray[np.int64]:
-        """The instances that are a query or in a bag, in increasing order."""
+        """The instances that are a reference or in a bag, in increasing order."""
         seen = np.zeros(len(self.pool), bool)
-        seen[self.query] = True
+        seen[self.all_references[1]] = True
         seen[self.bag_index] = True
         return np.flatnonzero(seen)
 
@@ -253,6 +277,10 @@ class ExemplarSet:
         chosen = as_integers("exemplars", chosen)
         check_range("exemplars", chosen, len(self), "the set")
         bag_ptr, members = csr.take_bags(self.bag_ptr, chosen)
+        reference_ptr, reference_index = self.reference_ptr, self.reference_index
+        if reference_ptr is not None and reference_index is not None:
+            reference_ptr, places = csr.take_bags(reference_ptr, chosen)
+            reference_index = reference_index[places]
         return ExemplarSet(
             self.pool,
             self.query[chosen],
@@ -262,7 +290,23 @@ class ExemplarSet:
             None if self.witness is None else self.witness[members],
             None if self.group is None else self.group[chosen],
             None if self.weight is None else self.weight[chosen],
+            None if self.query_id is None else self.query_id[chosen],
+            reference_ptr,
+            reference_index,
         )
+
+    def with_first_reference(self) -> "ExemplarSet":
+        """Return the same exemplars, each with its first reference, ``query``, as the only one."""
+        return replace(self, reference_ptr=None, reference_index=None)
+
+    def by_reference(self) -> "ExemplarSet":
+        """Return one exemplar per reference: the references of one query share its bag, and its weight equally."""
+        if not self.has_references:
+            return self
+        ptr, index = self.all_references
+        chosen = csr.owners(ptr)
+        weight = (np.ones(len(self)) if self.weight is None else self.weight) / np.diff(ptr)
+        return replace(self.with_first_reference().subset(chosen), query=index, weight=weight[chosen])
 
     def compact(self) -> "ExemplarSet":
         """Return the same exemplars with a pool of only the instances they use, in the same order."""
@@ -272,25 +316,19 @@ class ExemplarSet:
         place[self.used] = np.arange(len(self.used))
         pool = self.pool.take(self.used)
         query, bag_index = place[self.query], place[self.bag_index]
-        return replace(self, pool=pool, query=query, bag_index=bag_index)
+        reference_index = None if self.reference_index is None else place[self.reference_index]
+        return replace(self, pool=pool, query=query, bag_index=bag_index, reference_index=reference_index)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything: equal for equal sets, whether created, saved or loaded."""
-        digest = hashlib.sha256(self.pool.fingerprint.encode())
-        for array in (self.query, self.bag_ptr, self.bag_index, self.label, self.witness):
-            digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
-        for strings in (self.group, self.pool.classes):
-            for text in () if strings is None else strings:
-                encoded = text.encode("utf-8", "surrogatepass")
-                digest.update(len(encoded).to_bytes(8, "little") + encoded)
-            digest.update(b"-" if strings is None else b"+")
-        if self.weight is not None:  # sets without weights keep the fingerprint of older versions
-            digest.update(self.weight.tobytes())
-        return digest.hexdigest()
+        return fingerprint_of(self)
 
     def _members(self, exemplar: int) -> slice:
+        exemplar = self._number(exemplar)
+        return slice(int(self.bag_ptr[exemplar]), int(self.bag_ptr[exemplar + 1]))
+
+    def _number(self, exemplar: int) -> int:
         if not -len(self) <= exemplar < len(self):
             raise MIVError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
-        exemplar %= len(self)
-        return slice(int(self.bag_ptr[exemplar]), int(self.bag_ptr[exemplar + 1]))
+        return exemplar % len(self)

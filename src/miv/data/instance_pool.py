@@ -27,6 +27,8 @@ class InstancePool:
             object array of ``P`` strings. Images and features may be mapped from a file (``np.memmap``).
         classes: ``(P,)`` the class of each instance (writer, page, ...) as strings, if known. Never
             shown to a model; used for audits and splits.
+        names: ``(P,)`` where each instance comes from, such as its file, as strings; "" where unknown. ``None`` if
+            nothing is known. A report shows them, so that a case can be traced to its file.
 
     Everything is checked here, except that mapped features are not checked for NaN: ``check_finite``
     does that, and runs when they are saved.
@@ -39,6 +41,7 @@ class InstancePool:
     kind: InstanceKind
     values: NDArray[Any]
     classes: NDArray[Any] | None = None
+    names: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(InstanceKind):
@@ -52,6 +55,8 @@ class InstancePool:
             raise MIVError("The pool is empty. Expected at least one instance.")
         if self.classes is not None:
             object.__setattr__(self, "classes", as_strings("classes", self.classes, len(self.values)))
+        if self.names is not None:
+            object.__setattr__(self, "names", as_strings("names", self.names, len(self.values)))
         if not self.is_mapped:
             self.check_finite()
 
@@ -82,7 +87,8 @@ class InstancePool:
         """Return a pool of the instances at ``indices``, in that order and in memory."""
         rows = np.asarray(indices, dtype=np.int64)
         classes = None if self.classes is None else self.classes[rows]
-        return InstancePool(self.kind, np.asarray(self.values[rows]), classes)
+        names = None if self.names is None else self.names[rows]
+        return InstancePool(self.kind, np.asarray(self.values[rows]), classes, names)
 
     def check_finite(self) -> None:
         """Raise an error if a feature is NaN or infinite; reads all of them."""
@@ -96,7 +102,7 @@ class InstancePool:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over kind and values (not classes): equal for equal content, in memory or mapped."""
+        """SHA-256 over kind and values (not classes or names): equal for equal content, in memory or mapped."""
         digest = hashlib.sha256(self.kind.encode())
         if self.kind == "text":
             for text in self.values:

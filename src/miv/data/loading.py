@@ -46,6 +46,11 @@ def collate_exemplars(
     >>> batch.bags, batch.label
     (Bags(2 bags, values float32 (3, 3)), tensor([0., 1.]))
     """
+    if any(np.ndim(exemplar.query) == np.ndim(exemplar.bag) for exemplar in exemplars):
+        raise MIVError(
+            "The exemplars have several references per query, and this function takes one. Train with miv.train, or "
+            "use exemplars with one query each: ExemplarSet.with_first_reference()."
+        )
     sizes = [len(exemplar.bag) for exemplar in exemplars]
     queries = [_row(exemplar.query) for exemplar in exemplars]
     values = np.concatenate([*queries, *(exemplar.bag for exemplar in exemplars)])  # (B + T, ...)

@@ -13,7 +13,9 @@ from miv.io.whole_files import sha256_of
 
 NAME = "manifest.json"
 FORMAT = "miv-exemplars"
-VERSION = 1
+VERSION = 2
+_READ = (1, VERSION)
+_NEW_IN_2: dict[str, Any] = {"references": None, "has_query_ids": False, "has_names": False}
 Check = Callable[[object], str | None]  # returns what was expected if a value is invalid
 
 
@@ -50,6 +52,10 @@ class Manifest:
         files: size and hash of each file by name.
         has_weights: whether the exemplars have weights; written only if true.
         splits: names of the splits that were saved together; written only for a folder of splits.
+        references: total number of references, ``None`` if every query is one instance. This and the next two are new
+            in version 2 of the format.
+        has_query_ids: whether the exemplars have query ids.
+        has_names: whether the pool knows where its instances come from.
         miv: version of the package that wrote it.
     """
 
@@ -68,6 +74,9 @@ class Manifest:
     files: dict[str, FileEntry]
     has_weights: bool = False
     splits: list[str] | None = None
+    references: int | None = None
+    has_query_ids: bool = False
+    has_names: bool = False
     miv: str = __version__
 
     def write(self, folder: Path) -> None:
@@ -92,11 +101,14 @@ class Manifest:
         document = read_json_object(path, "Build the set again.")
         if document.get("format") != FORMAT:
             raise MIVError(f"{path} is not the manifest of a set: its format is not {FORMAT!r}.")
-        if document.get("version") != VERSION:
+        version = document.get("version")
+        if type(version) is not int or version not in _READ:
             raise MIVError(
-                f"{path} has format version {document.get('version')!r}; this version of miv reads {VERSION}. "
+                f"{path} has format version {version!r}; this version of miv reads {' and '.join(map(str, _READ))}. "
                 "Use the version of miv that wrote it, or build the set again."
             )
+        if version == 1:
+            document = {**document, **_NEW_IN_2}
         document = {"has_weights": False, "splits": None, **document}
         fields = {name: _field(path, document, name, check) for name, check in _CHECKS.items()}
         files = {}
@@ -168,6 +180,9 @@ _CHECKS: dict[str, Check] = {
     "has_weights": _is_bool,
     "files": _is_object,
     "splits": _is_optional_names,
+    "references": _is_optional_count,
+    "has_query_ids": _is_bool,
+    "has_names": _is_bool,
     "miv": _is_text,
 }
 

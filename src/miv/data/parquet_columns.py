@@ -25,8 +25,8 @@ _LARGEST_RATIO = 1000  # or to this many times the size of its file
 
 def write_table(exemplars: "ExemplarSet", path: Path) -> None:
     """Write ``exemplars.parquet``."""
-    if max(len(exemplars.pool), len(exemplars.bag_index)) > MAX_INDEX:
-        raise MIVError(f"A set can have at most {MAX_INDEX} instances and bag entries. Save it in parts.")
+    if max(len(exemplars.pool), len(exemplars.bag_index), len(exemplars.all_references[1])) > MAX_INDEX:
+        raise MIVError(f"A set can have at most {MAX_INDEX} instances, bag entries and references. Save it in parts.")
     borders = pa.array(exemplars.bag_ptr.astype(np.int32))
     data = {
         "query": pa.array(exemplars.query.astype(np.int32)),
@@ -39,6 +39,11 @@ def write_table(exemplars: "ExemplarSet", path: Path) -> None:
         data["group"] = _as_column("group", exemplars.group)
     if exemplars.weight is not None:
         data["weight"] = pa.array(exemplars.weight)
+    if exemplars.query_id is not None:
+        data["query_id"] = _as_column("query_id", exemplars.query_id)
+    if exemplars.reference_ptr is not None and exemplars.reference_index is not None:
+        between = pa.array(exemplars.reference_ptr.astype(np.int32))
+        data["references"] = pa.ListArray.from_arrays(between, pa.array(exemplars.reference_index.astype(np.int32)))
     _write(data, path)
 
 
@@ -58,27 +63,35 @@ def read_table(path: Path, manifest: Manifest) -> dict[str, Any]:
         found["group"] = _read_texts(path, "group", rows)
     if manifest.has_weights:
         found["weight"] = _read_numbers(path, "weight", pa.float64(), rows, np.float64)
+    if manifest.has_query_ids:
+        found["query_id"] = _read_texts(path, "query_id", rows)
+    if manifest.references is not None:
+        found["reference_ptr"], found["reference_index"] = _read_lists(
+            path, "references", pa.int32(), rows, manifest.references, np.int64
+        )
     return found
 
 
 def write_pool(pool: InstancePool, path: Path) -> None:
-    """Write ``pool.parquet``: the texts and the classes, if any."""
+    """Write ``pool.parquet``: the texts, the classes and the names, if any."""
     data = {}
     if pool.kind == "text":
         data["text"] = _as_column("values", pool.values)
     if pool.classes is not None:
         data["class"] = _as_column("classes", pool.classes)
+    if pool.names is not None:
+        data["name"] = _as_column("names", pool.names)
     _write(data, path)
 
 
-def read_pool(path: Path, manifest: Manifest) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Read texts and classes from ``pool.parquet``; each is ``None`` if missing."""
-    texts = classes = None
-    if manifest.kind == "text":
-        texts = _read_texts(path, "text", manifest.instances)
-    if manifest.has_classes:
-        classes = _read_texts(path, "class", manifest.instances)
-    return texts, classes
+def read_pool(path: Path, manifest: Manifest) -> dict[str, NDArray[Any]]:
+    """Read the texts as ``text``, and ``classes`` and ``names``, from ``pool.parquet``; those that are known."""
+    columns = {
+        "text": ("text", manifest.kind == "text"),
+        "classes": ("class", manifest.has_classes),
+        "names": ("name", manifest.has_names),
+    }
+    return {key: _read_texts(path, name, manifest.instances) for key, (name, known) in columns.items() if known}
 
 
 def _as_column(name: str, texts: NDArray[Any]) -> Any:

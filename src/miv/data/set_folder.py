@@ -1,10 +1,10 @@
 """A set as a folder: ``exemplars.parquet``, the pool and ``manifest.json``.
 
 - ``exemplars.parquet``: one row per exemplar, with the columns ``query`` (int32), ``bag`` (list of int32),
-  ``label`` (int8), and if known ``witness`` (list of bool, as long as the bag), ``group`` (string) and ``weight``
-  (double).
+  ``label`` (int8), and if known ``witness`` (list of bool, as long as the bag), ``group`` (string), ``weight``
+  (double), ``query_id`` (string) and ``references`` (list of int32, the query first).
 - ``pool.npy``: images or features, one row per instance; memory-mapped when a set is opened.
-- ``pool.parquet``: one row per instance, with the columns ``text`` (for texts) and ``class`` (if known).
+- ``pool.parquet``: one row per instance, with the columns ``text`` (for texts), ``class`` and ``name`` (if known).
 
 Opening a set checks the manifest, the hashes of the Parquet files, all counts, dtypes and indices, and the
 size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so that a large set opens
@@ -70,7 +70,7 @@ def write_set(
     parquet_columns.write_table(exemplars, folder / TABLE)
     if pool.kind != "text":
         np.save(folder / POOL_ARRAY, pool.values, allow_pickle=False)
-    if pool.kind == "text" or pool.classes is not None:
+    if pool.kind == "text" or pool.classes is not None or pool.names is not None:
         parquet_columns.write_pool(pool, folder / POOL_TABLE)
     names = [name for name in (TABLE, POOL_ARRAY, POOL_TABLE) if (folder / name).exists()]
     Manifest(
@@ -89,6 +89,9 @@ def write_set(
         has_weights=exemplars.weight is not None,
         files={name: FileEntry.of(folder / name) for name in names},
         splits=splits,
+        references=None if exemplars.reference_index is None else len(exemplars.reference_index),
+        has_query_ids=exemplars.query_id is not None,
+        has_names=pool.names is not None,
     ).write(folder)
 
 
@@ -100,17 +103,19 @@ def load_set(make: type["ExemplarSet"], folder: Path, *, verify: bool = False) -
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected a folder written by `miv data` or ExemplarSet.save.")
     manifest = Manifest.read(folder)
-    has_array, has_table = manifest.kind != "text", manifest.kind == "text" or manifest.has_classes
+    has_array = manifest.kind != "text"
+    has_table = not has_array or manifest.has_classes or manifest.has_names
     _check_file(folder, manifest, TABLE)
     if has_table:
         _check_file(folder, manifest, POOL_TABLE)
     if has_array:
         _check_file(folder, manifest, POOL_ARRAY, content=verify)
-    texts, classes = parquet_columns.read_pool(folder / POOL_TABLE, manifest) if has_table else (None, None)
+    found = parquet_columns.read_pool(folder / POOL_TABLE, manifest) if has_table else {}
+    texts = found.pop("text", None)
     values = _map_array(folder / POOL_ARRAY, manifest) if has_array else texts
     table = parquet_columns.read_table(folder / TABLE, manifest)
     try:
-        pool = InstancePool(manifest.kind, values, classes)  # type: ignore[arg-type]
+        pool = InstancePool(manifest.kind, values, **found)  # type: ignore[arg-type]
         if verify:
             pool.check_finite()
         exemplars = make(pool, **table)
@@ -203,6 +208,7 @@ def _check_counts(folder: Path, manifest: Manifest, exemplars: "ExemplarSet") ->
         "bag_entries": len(exemplars.bag_index),
         "positives": int(exemplars.label.sum()),
         "witnesses": None if exemplars.witness is None else int(exemplars.witness.sum()),
+        "references": None if exemplars.reference_index is None else len(exemplars.reference_index),
     }
     for name, count in counted.items():
         if getattr(manifest, name) != count:

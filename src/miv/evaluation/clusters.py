@@ -8,15 +8,16 @@ from miv.errors import MIVError, unknown_name
 from miv.evaluation.predictions import Predictions
 from miv.io.checked_values import Integers
 
-ClusterBy = Literal["class", "query", "group"]
+ClusterBy = Literal["class", "query_id", "query", "group"]
 
-# The column of the predictions, and the clusters in words. The first known one is the default, except groups: they may
-# divide results by anything.
+# The column of the predictions, and the clusters in words.
 _COLUMNS: dict[str, tuple[str, str]] = {
     "class": ("query_class", "classes"),
+    "query_id": ("query_id", "query ids"),
     "query": ("query", "queries"),
     "group": ("group", "groups"),
 }
+_BY_DEFAULT = ("class", "query_id", "query")  # the first known one; not groups, which may divide results by anything
 
 
 def cluster_words(by: str | None) -> str:
@@ -31,21 +32,21 @@ def cluster_words(by: str | None) -> str:
 def chosen_clusters(predictions: Predictions, by: str | None = None) -> str | None:
     """Return the kind of clusters to use: the given one, or the widest that the predictions know.
 
-    That is the class of the query if there are several classes, else the query; ``None`` if neither is known, so that
-    exemplars count as independent.
+    That is the class of the query if there are several classes, else its id, else the query; ``None`` if none of them
+    is known, so that exemplars count as independent.
     """
     if by is None:
-        if predictions.query_class is not None and len(np.unique(predictions.query_class)) > 1:
-            return "class"
-        return None if predictions.query is None else "query"
+        known = {name: getattr(predictions, _COLUMNS[name][0]) for name in _BY_DEFAULT}
+        several = (name for name, column in known.items() if column is not None and len(set(column.tolist())) > 1)
+        return next(several, "query" if predictions.query is not None else None)
     if by not in get_args(ClusterBy):
         raise unknown_name("kind of clusters", by, get_args(ClusterBy))
     column, words = _COLUMNS[by]
     if getattr(predictions, column) is None:
-        known = [name for name, (other, _) in _COLUMNS.items() if getattr(predictions, other) is not None]
+        others = [name for name, (other, _) in _COLUMNS.items() if getattr(predictions, other) is not None]
         raise MIVError(
             f"Cannot cluster by {by}: the data do not have the {words} of the queries. "
-            + (f"Expected one of {', '.join(known)}." if known else "They have no clusters at all.")
+            + (f"Expected one of {', '.join(others)}." if others else "They have no clusters at all.")
         )
     return by
 

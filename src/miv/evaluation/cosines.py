@@ -38,15 +38,29 @@ def unit_rows(features: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray
     return chosen
 
 
+def unit_queries(exemplars: ExemplarSet, features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``(E, C)`` the features of the queries with length 1; of several references, their mean direction."""
+    ptr, references = exemplars.all_references
+    rows = unit_rows(features, references)
+    if not exemplars.has_references:
+        return rows
+    return unit_rows(csr.bag_sums(rows, ptr), np.arange(len(exemplars)))
+
+
 def cosines(exemplars: ExemplarSet, features: NDArray[np.float32]) -> Cosines:
-    """Compare every target with its query, by the features ``(P, C)`` of the pool."""
+    """Compare every target with its query, by the features ``(P, C)`` of the pool.
+
+    Several references are compared as their mean direction.
+    """
     members = len(exemplars.bag_index)
     each = np.zeros(members)
-    asked = exemplars.query[exemplars.owner]  # (T,)
+    asked, known = exemplars.query[exemplars.owner], features  # (T,) rows of the features
+    if exemplars.has_references:
+        asked, known = exemplars.owner, unit_queries(exemplars, features)
     together = max(1, _NUMBERS // features.shape[1])
     for start in range(0, members, together):
         part = slice(start, start + together)
-        queries, targets = unit_rows(features, asked[part]), unit_rows(features, exemplars.bag_index[part])
+        queries, targets = unit_rows(known, asked[part]), unit_rows(features, exemplars.bag_index[part])
         each[part] = np.einsum("tc,tc->t", queries, targets)
     nearest = csr.bag_maxima(each, exemplars.bag_ptr)
     is_nearest = np.flatnonzero(each == nearest[exemplars.owner])  # at least one in each bag

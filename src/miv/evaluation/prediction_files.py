@@ -24,6 +24,7 @@ _COLUMNS = {
     "score": pa.large_list(pa.float64()),
     "contribution": pa.large_list(pa.float64()),
     "query_class": pa.string(),
+    "query_id": pa.string(),
 }
 _REQUIRED = ("logit", "label", "bag_size")
 
@@ -40,7 +41,7 @@ def write_predictions(predictions: "Predictions", path: Path) -> None:
         of_instances = getattr(predictions, name)
         if of_instances is not None:
             data[name] = pa.LargeListArray.from_arrays(borders, pa.array(of_instances))
-    for name, title in (("group", "group"), ("query_class", "class")):
+    for name, title in (("group", "group"), ("query_class", "class"), ("query_id", "query_id")):
         strings = getattr(predictions, name)
         if strings is not None:
             try:

@@ -33,6 +33,7 @@ class Predictions:
         score: ``(T,)``, what the pooling chooses instances by, if its attention keeps only the choice.
         contribution: ``(T,)``, what each instance adds to the logit, if known.
         query_class: ``(E,)`` strings, the class of each query, if known: errors on one class may depend on each other.
+        query_id: ``(E,)`` strings, the same for equivalent queries, if known.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 5], attention=[0.9, 0.1, 0.2, 0.3, 0.5])
     >>> len(answers), answers.bag_sizes.tolist(), answers.probability.round(2).tolist()
@@ -49,6 +50,7 @@ class Predictions:
     score: Floats | None = None
     contribution: Floats | None = None
     query_class: NDArray[Any] | None = None
+    query_id: NDArray[Any] | None = None
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Predictions:
         score: ArrayLike | None = None,
         contribution: ArrayLike | None = None,
         query_class: ArrayLike | None = None,
+        query_id: ArrayLike | None = None,
     ) -> None:
         checked: dict[str, Any] = {"logit": as_scores("logit", logit)}
         exemplars = len(checked["logit"])
@@ -70,7 +73,7 @@ class Predictions:
         members = int(checked["ptr"][-1])
         checked["attention"] = None if attention is None else as_scores("attention", attention, members)
         checked["witness"] = None if witness is None else as_witnesses(witness, members)
-        for name, strings in (("group", group), ("query_class", query_class)):
+        for name, strings in (("group", group), ("query_class", query_class), ("query_id", query_id)):
             checked[name] = None if strings is None else as_strings(name, np.asarray(strings), exemplars)
         checked["query"] = None if query is None else as_integers("query", np.asarray(query), exemplars)
         for name, given in (("score", score), ("contribution", contribution)):
@@ -89,13 +92,13 @@ class Predictions:
     ) -> "Predictions":
         """Combine the answers for a whole set, in its order, with the truth in the set."""
         known = (exemplars.witness, exemplars.group, exemplars.query)
-        of_class = _query_class(exemplars)
-        return cls(logit, exemplars.label, exemplars.bag_ptr, attention, *known, score, query_class=of_class)
+        names = _query_names(exemplars)
+        return cls(logit, exemplars.label, exemplars.bag_ptr, attention, *known, score, **names)
 
     def with_queries_of(self, exemplars: ExemplarSet) -> "Predictions":
         """Return the same answers with the queries and classes of their set; files of earlier versions lack them."""
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
-        return Predictions(**columns | {"query": exemplars.query, "query_class": _query_class(exemplars)})
+        return Predictions(**columns | {"query": exemplars.query} | _query_names(exemplars))
 
     def with_contribution(self, contribution: ArrayLike) -> "Predictions":
         """Return the same answers with what each instance adds to the logit, ``(T,)``."""
@@ -156,6 +159,7 @@ class Predictions:
             None if self.score is None else self.score[members],
             None if self.contribution is None else self.contribution[members],
             None if self.query_class is None else self.query_class[chosen],
+            None if self.query_id is None else self.query_id[chosen],
         )
 
     def _check_attention(self) -> None:
@@ -171,6 +175,9 @@ class Predictions:
             raise MIVError(f"The attention of exemplar {first} sums to {totals[first]:g}. Expected 1 in each bag.")
 
 
-def _query_class(exemplars: ExemplarSet) -> NDArray[Any] | None:
+def _query_names(exemplars: ExemplarSet) -> dict[str, Any]:
     classes = exemplars.pool.classes
-    return None if classes is None else classes[exemplars.query]
+    return {
+        "query_class": None if classes is None else classes[exemplars.query],
+        "query_id": getattr(exemplars, "query_id", None),  # sets of this version do not store it yet
+    }

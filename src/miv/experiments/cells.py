@@ -2,11 +2,12 @@
 
 import os
 import platform
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from miv.backbones.feature_cache import embed_pool
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import Predictions
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.raw_files import raw_folder
@@ -16,7 +17,9 @@ from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
 from miv.runtime.source_commit import source_commit
 from miv.tasks import build_once
-from miv.training.run import Machine, train
+from miv.training.config import TrainingConfig
+from miv.training.earlier_verifier import EarlierVerifier
+from miv.training.run import Machine, create_verifier, train
 from miv.training.run_folder import RunFolder
 from miv.training.stages import FROZEN
 
@@ -27,11 +30,19 @@ def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, bytes
     run = RunFolder(job.work_folder(places.work))
     if not run.is_done():
         machine = Machine(places.cache / "features", accelerator="auto")
-        task = job.description["data"]["task"]
-        train(sets, job.settings, run.path, machine, data=task, resume=True, progress=progress)
+        task, name = job.description["data"]["task"], job.tier.backbone_of(job.cell.task)
+        start = None if name is None else new_pooling_on(name, job.settings, sets["train"].pool)
+        train(sets, job.settings, run.path, machine, data=task, start_from=start, resume=True, progress=progress)
     files = {PREDICTIONS: _answers(run, sets["test"], places, progress), METRICS: run.metrics.read_bytes()}
     about, measured = run.read(), run.read_evaluation()
     return {RESULT: result_document(job, about, measured, _machine(), files, source_commit()), **files}
+
+
+def new_pooling_on(name: str, settings: TrainingConfig, pool: InstancePool) -> EarlierVerifier:
+    """A new pooling on the backbone of the verifier ``name``, to start from; the settings must have that backbone."""
+    verifier = create_verifier(settings, pool)
+    verifier.backbone.load_state_dict(Verifier.from_pretrained(name).backbone.state_dict())
+    return replace(EarlierVerifier.of(verifier), name=f"a new pooling on the backbone of {name}")
 
 
 def _answers(run: RunFolder, test: ExemplarSet, places: JobFolders, progress: Progress) -> bytes:

@@ -14,6 +14,7 @@ Contrast = tuple[str, Sequence[tuple[float, Setup, str]]]  # what it is, and its
 # An area under the curve below which a model hardly tells one from the other. Where all of them are there, they differ
 # in how they miss, which says nothing about which is better.
 NEAR_CHANCE = 0.6
+MISSING = "Not computed yet"  # how the reason begins if cells are missing
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def compare_all(evidence: CellEvidence, contrasts: Sequence[Contrast]) -> list[C
     setups = {setup.name: setup for _, terms in contrasts for _, setup, _ in terms}
     missing = [name for name, setup in setups.items() if not evidence.of(setup)]
     if missing:
-        return f"Not computed yet: {', '.join(missing)}."
+        return f"{MISSING}: {', '.join(missing)}."
     everything = [term for _, terms in contrasts for term in terms]
     lacking: dict[str, str] = {}
     for _, setup, metric in everything:

@@ -1,6 +1,6 @@
 """The outcome of an experiment as tables, sentences and claims, from which all outputs are written."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from miv.experiments.alike_tables import Alike, score_alike
@@ -11,7 +11,12 @@ from miv.experiments.digits import digit_sentences, digit_table
 from miv.experiments.grids import WITNESSES, Experiment
 from miv.experiments.judging import Assertion
 from miv.experiments.ranking import Ranking, rankings
-from miv.experiments.report_documents import paired_document, ranking_document, verdict_document
+from miv.experiments.report_documents import (
+    claim_document,
+    paired_document,
+    ranking_document,
+    verdict_document,
+)
 from miv.experiments.report_tables import cost_table, figure_table, paired_table, size_tables, verdict_table
 from miv.experiments.text_tables import Table
 
@@ -48,6 +53,11 @@ class Section:
     def title(self) -> str:
         return f"{self.experiment.title} ({self.experiment.source}), tier {self.evidence.tier_name}"
 
+    @property
+    def key(self) -> str:
+        """The key of its pictures."""
+        return f"{self.experiment.task}-{self.experiment.name}"
+
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         return {
@@ -64,7 +74,7 @@ class Section:
                 "paired_tests": [paired_document(test) for test in self.alike.tests],
             },
             "order": [ranking_document(one) for one in self.orders],
-            "claims": [asdict(claim) for claim in self.claims],
+            "claims": [claim_document(claim) for claim in self.claims],
         }
 
 
@@ -100,7 +110,10 @@ def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
     remarks = []
     setups = {row.setup.name: row.setup for row in experiment.rows}
     wanted = len(evidence.rounds) * len(setups)
-    done = sum(len(evidence.of(setup)) for setup in setups.values())
+    results = [result for setup in setups.values() for result in evidence.of(setup)]
+    done, unknown = len(results), sum(result.commit is None for result in results)
+    if unknown and evidence.may_judge:
+        remarks.append(f"The commit of the code was not recorded for {unknown} of the {done} cells.")
     if done < wanted:
         missing = f"{done} of {wanted} cells are done"
         if experiment.is_stepwise:

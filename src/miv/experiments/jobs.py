@@ -72,6 +72,8 @@ class Job:
             "data": {"task": task, "options": {**default_options(task), **options}},
             "config": self.settings.document(),
         }
+        if self.tier.is_frozen:
+            description["backbone_of"] = self.tier.backbone_of(self.cell.task)
         return dict(json.loads(json.dumps(description)))
 
     @cached_property

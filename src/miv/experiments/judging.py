@@ -1,5 +1,6 @@
 """Judge a claim: compare what its contrasts must show with what they do show."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -31,6 +32,8 @@ class Assertion:
         judgement: what our figures say.
         reason: the reason, in one sentence.
         numbers: the evidence, one per line.
+        weakest: the contrast that shows the claim least; ``None`` if the contrasts have no values.
+        effects: the values of all contrasts.
     """
 
     name: str
@@ -38,6 +41,8 @@ class Assertion:
     judgement: Judgement
     reason: str
     numbers: list[str] = field(default_factory=list)
+    weakest: Compared | None = field(default=None, repr=False)
+    effects: tuple[float, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,13 @@ def judge(
     numbers = [question.line(one) for one in listed]
     if len(compared) > _LISTED:
         numbers.insert(0, f"The {_LISTED} of {len(compared)} with the weakest evidence:")
-    return Assertion(name, statement, *_judge(compared, question), numbers)
+    weakest = max(compared, key=lambda one: _least_first(question.shown(one.value)))
+    effects = tuple(one.value.value for one in compared)
+    return Assertion(name, statement, *_judge(compared, question), numbers, weakest, effects)
+
+
+def _least_first(p: float) -> float:
+    return 2.0 if math.isnan(p) else p  # what has no error shows nothing
 
 
 def _judge(compared: Sequence[Compared], question: Question) -> tuple[Judgement, str]:

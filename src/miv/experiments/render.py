@@ -1,4 +1,4 @@
-"""Sections as terminal text, Markdown, or one self-contained HTML file."""
+"""Sections, and the conclusions, as terminal text, Markdown, or one self-contained HTML file."""
 
 import base64
 import html
@@ -7,18 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from miv.experiments.conclusions import Conclusions
 from miv.experiments.experiment_report import Section
 from miv.experiments.text_tables import Table
 
-Plots = Mapping[str, Sequence[Path]]  # SVG pictures by the section's task and experiment
+Plots = Mapping[str, Sequence[Path]]  # SVG pictures by the key of the section
+Part = Section | Conclusions
 
 
-def key(section: Section) -> str:
-    """The key of a section's plots."""
-    return f"{section.experiment.task}-{section.experiment.name}"
-
-
-def print_terminal(sections: Sequence[Section], console: Any) -> None:
+def print_terminal(sections: Sequence[Part], console: Any) -> None:
     """Print with Rich."""
     from rich import box
     from rich.markup import escape
@@ -50,7 +47,7 @@ def print_terminal(sections: Sequence[Section], console: Any) -> None:
         console.print()
 
 
-def markdown(sections: Sequence[Section], plots: Plots, folder: Path) -> str:
+def markdown(sections: Sequence[Part], plots: Plots, folder: Path) -> str:
     """Markdown with links to the pictures, relative to the output folder."""
     parts = []
     for section in sections:
@@ -64,12 +61,12 @@ def markdown(sections: Sequence[Section], plots: Plots, folder: Path) -> str:
         for claim in section.claims:
             numbers = "".join(f"\n  - {number}" for number in claim.numbers)
             parts.append(f"- **{claim.name}: {claim.judgement}.** {claim.statement} {claim.reason}{numbers}")
-        for path in plots.get(key(section), []):
+        for path in plots.get(section.key, []):
             parts.append(f"![{path.stem.replace('_', ' ')}]({Path(os.path.relpath(path, folder)).as_posix()})")
     return "\n\n".join(parts) + "\n"
 
 
-def html_page(sections: Sequence[Section], plots: Plots) -> str:
+def html_page(sections: Sequence[Part], plots: Plots) -> str:
     """One page with embedded pictures."""
     body = []
     for section in sections:
@@ -88,7 +85,7 @@ def html_page(sections: Sequence[Section], plots: Plots) -> str:
                 f'<span class="{style}">{claim.judgement}</span></p><p>{html.escape(claim.statement)} '
                 f"{html.escape(claim.reason)}</p><ul>{numbers}</ul></section>"
             )
-        for path in plots.get(key(section), []):
+        for path in plots.get(section.key, []):
             picture = base64.b64encode(path.read_bytes()).decode()
             words = html.escape(path.stem.replace("_", " "))
             body.append(f'<img alt="{words}" src="data:image/svg+xml;base64,{picture}">')

@@ -1,10 +1,11 @@
 """Verdicts, tests and orders as plain values, for JSON."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from miv.experiments.comparison import Comparison, PairedTest
+from miv.experiments.judging import Assertion
 from miv.experiments.ranking import Ranking
 from miv.experiments.report_tables import label
 
@@ -47,6 +48,20 @@ def paired_document(test: PairedTest) -> dict[str, Any]:
 def ranking_document(ranking: Ranking) -> dict[str, Any]:
     """An order of the models."""
     return _without_nan(asdict(ranking))
+
+
+def claim_document(claim: Assertion) -> dict[str, Any]:
+    """A claim and our judgement, with the contrast that shows it least."""
+    document = asdict(replace(claim, weakest=None))
+    least, effects = claim.weakest, document.pop("effects")
+    document["weakest"] = None
+    if least is not None:
+        low, high = least.value.interval
+        document["weakest"] = _without_nan(
+            {"what": least.what, "value": least.value.value, "low": low, "high": high, "p_holm": least.p_holm}
+        )
+    document["range"] = [min(effects), max(effects)] if effects else None
+    return document
 
 
 def _without_nan(document: dict[str, Any]) -> dict[str, Any]:

@@ -76,6 +76,11 @@ class Result:
         found |= {name: ranked[by][metric] for name, (by, metric) in RANKED_METRICS.items() if by in ranked}
         return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}
 
+    @property
+    def commit(self) -> str | None:
+        """The commit of the code that computed it, if it was recorded."""
+        return (self.document.get("code") or {}).get("commit")
+
     @cached_property
     def predictions(self) -> Predictions:
         """The answers on test."""
@@ -175,6 +180,7 @@ def result_document(
         "stage_seconds": about.get("stage_seconds"),  # a run that ended before these were kept has none
         "seed": about["seed"],
         "data": about["data"]["fingerprints"],
+        "start": about.get("start"),  # the verifier whose weights training began with, and their hash
         "versions": about["versions"],
         "code": None if code is None else dict(code),
         "machine": machine,

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from miv.bags import Bags
+from miv.decisions.reference_pairs import Pairs
+from miv.decisions.reference_rule import ReferenceRule
 from miv.decisions.witness_rules import WitnessesBy
 from miv.errors import MIVError, unknown_name
 from miv.explain.alone import logits_alone
@@ -40,13 +42,17 @@ class Scorer(Protocol):
     def pooling(self) -> Pooling:
         """The pooling of the scorer."""
 
-    def verify_features(self, query: Tensor, bags: Bags) -> BagAnswers:
-        """Score queries ``(B, C)`` and bags of values ``(T, C)``."""
+    @property
+    def reference_rule(self) -> ReferenceRule:
+        """How it combines several references of a query."""
+
+    def verify_features(self, query: Tensor | Bags, bags: Bags) -> BagAnswers:
+        """Score queries ``(B, C)``, or ``Bags`` of references, and bags of values ``(T, C)``."""
 
 
 def explain_features(
     scorer: Scorer,
-    query: Tensor,
+    query: Tensor | Bags,
     bags: Bags,
     method: str = "leave_one_out",
     *,
@@ -60,7 +66,7 @@ def explain_features(
     Args:
         scorer: a verifier in evaluation mode. ``attention`` needs a pooling with attention, ``rollout`` the pooling
             ``msa``.
-        query: features of the queries.
+        query: features of the queries, or ``Bags`` with the references of each.
         bags: features of the bags.
         method: one of ``METHODS``. ``alone``, ``leave_one_out`` and ``shapley`` are in units of the logit and may be
             negative; ``attention`` and ``rollout`` are shares, which sum to 1 in each bag.
@@ -77,7 +83,7 @@ def explain_features(
     """
     check_method(scorer.pooling, method)
 
-    def logits_of(query: Tensor, bags: Bags) -> Tensor:
+    def logits_of(query: Tensor | Bags, bags: Bags) -> Tensor:
         return scorer.verify_features(query, bags).logit
 
     with torch.inference_mode():
@@ -88,13 +94,22 @@ def explain_features(
         if method == "alone":
             return logits_alone(logits_of, query, bags)
         if method == "rollout":
-            return attention_rollout(scorer.pooling, query, bags)
+            return _rollout(scorer, query, bags)
         _check_cost(scorer.pooling, method, bags)
         if method == "leave_one_out":
             return score_instances(logits_of, query, bags, leave_one_out(), empty_bag)
         check_count("exact_up_to", exact_up_to, most=_MOST_EXACT)
         check_count("permutations", permutations)
         return score_instances(logits_of, query, bags, shapley(exact_up_to, permutations, seed), empty_bag)
+
+
+def _rollout(scorer: Scorer, query: Tensor | Bags, bags: Bags) -> Tensor:
+    """Attention rollout; those of several references are weighted like their logits."""
+    if not isinstance(query, Bags):
+        return attention_rollout(scorer.pooling, query, bags)
+    pairs = Pairs.of(query, bags)
+    share = pairs.shares(scorer.reference_rule, scorer.verify_features(pairs.query, pairs.bags).logit)
+    return pairs.summed(pairs.bags.expand(share) * attention_rollout(scorer.pooling, pairs.query, pairs.bags), bags)
 
 
 def check_method(pooling: Pooling, method: str) -> None:

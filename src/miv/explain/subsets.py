@@ -7,7 +7,7 @@ depend on the other bags.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -16,8 +16,8 @@ from miv.bags import Bags
 from miv.errors import MIVError, unknown_name
 
 EmptyBag = Literal["undecided", "error"]
-# From the features of queries (B, C) and of bags (T, C) to logits (B,).
-LogitFunction = Callable[[Tensor, Bags], Tensor]
+# From the features of queries (B, C), or of their references, and of bags (T, C) to logits (B,).
+LogitFunction = Callable[[Any, Bags], Tensor]
 ROWS = 1 << 15  # instances pooled per call
 
 
@@ -42,7 +42,7 @@ Planner = Callable[[int], SubsetPlan]
 
 
 def score_instances(
-    logits_of: LogitFunction, query: Tensor, bags: Bags, planner: Planner, empty_bag: EmptyBag = "undecided"
+    logits_of: LogitFunction, query: Tensor | Bags, bags: Bags, planner: Planner, empty_bag: EmptyBag = "undecided"
 ) -> Tensor:
     """Scores ``(T,)`` float64 of the instances, from features: ``query`` ``(B, C)`` and bags of ``(T, C)``.
 
@@ -68,7 +68,12 @@ def score_instances(
 
 
 def _subset_logits(
-    logits_of: LogitFunction, query: Tensor, values: Tensor, places: Tensor, plan: SubsetPlan, empty_bag: EmptyBag
+    logits_of: LogitFunction,
+    query: Tensor | Bags,
+    values: Tensor,
+    places: Tensor,
+    plan: SubsetPlan,
+    empty_bag: EmptyBag,
 ) -> Tensor:
     """``(B, K)`` float64: the logit of each subset, its instances in the order of the bag."""
     bags, size = places.shape

@@ -77,6 +77,11 @@ class OnnxVerifier:
 
     def verify(self, query: ArrayLike, bag: ArrayLike) -> Answer:
         """Verify one query, of ``self.shape``, against its bag ``(N, *self.shape)``."""
+        if np.ndim(query) == 1 + len(self.shape):
+            raise ValueError(
+                f"The query is {np.shape(query)}, several references. An exported verifier takes one instance of the "
+                f"shape {self.shape}; miv.Verifier takes several."
+            )
         one, several = self._checked("query", query, 0), self._checked("bag", bag, 1)
         outputs = self.session.run(None, {"query": one, "bag": several})
         logit = float(outputs[0])

@@ -12,6 +12,7 @@ from miv.errors import MIVError
 from miv.explain import as_shares, check_method
 from miv.inference.engine import EmbeddedExemplars, explain_embedded, verify_embedded
 from miv.inference.given_instances import GivenPlaces
+from miv.inference.matches import LazyMatches
 from miv.inference.verdict import Asked, Shown, Verdicts
 from miv.runtime.progress import Progress
 
@@ -29,7 +30,7 @@ def decide(
 ) -> Verdicts:
     """Verify exemplars and decide by the verifier's operating point; ``places`` names them in errors."""
     places, ptr, shares = places or GivenPlaces(), exemplars.ptr, None
-    logit, attention, _ = verify_embedded(verifier, exemplars, progress)
+    logit, attention, score = verify_embedded(verifier, exemplars, progress)
     _check_answers("logit", logit, np.arange(len(ptr)), places)
     if attention is not None:
         _check_answers("attention", attention, ptr, places)
@@ -46,12 +47,22 @@ def decide(
 
     def alone(first: int, last: int) -> NDArray[np.float64]:
         part = exemplars.part(first, last)
-        found = explain_embedded(verifier, part, "alone")
+        if score is not None and verifier.pooling.score_is_logit:
+            found = score[ptr[first] : ptr[last]]
+        else:
+            found = explain_embedded(verifier, part, "alone")
         _check_answers("score", found, part.ptr, places, first)
         return point.probability(found)
 
+    def matched(exemplar: int) -> NDArray[np.float64]:
+        each = exemplars.of_references(exemplar)
+        found = explain_embedded(verifier, each, "alone")
+        _check_answers("score", found, np.array([0, len(found)]), places, exemplar)
+        return point.probability(found).reshape(len(each), -1)
+
     little = None if witness is None else point.nearly_whole_sets
     lazy = None if by == "none" else LazyScores(alone, 0, len(logit))
+    matches = None if lazy is None or exemplars.reference_ptr is None else LazyMatches(matched, range(len(logit)))
     return Verdicts(
         verdict,
         probability,
@@ -66,6 +77,7 @@ def decide(
         lazy,
         little,
         point.lower_threshold,
+        matches,
     )
 
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import Bags
+from miv.data import csr
+from miv.decisions.reference_pairs import Pairs
 from miv.explain import contributions, explain_features
 from miv.io.checked_values import Floats
 from miv.runtime.evaluation_mode import evaluating
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 # Targets pooled together: 8 MB with 512 channels; more is not faster.
 _TOGETHER = 4096
 
-# Returns the features of the queries (B, C) and targets (T, C) of the exemplars start to stop - 1.
+# Returns the features of the queries (B, C), or of their references (R, C), and of the targets (T, C) of the exemplars
+# start to stop - 1.
 FeatureLookup = Callable[[int, int], tuple[NDArray[np.float32], NDArray[np.float32]]]
 Found = TypeVar("Found")
 
@@ -33,39 +36,74 @@ class EmbeddedExemplars:
     Args:
         lookup: returns the features of consecutive exemplars.
         ptr: ``(E + 1,)``, the borders between the bags.
+        reference_ptr: ``(E + 1,)``, the borders between the references; ``None`` if every query is one instance.
     """
 
     lookup: FeatureLookup
     ptr: NDArray[np.int64]
+    reference_ptr: NDArray[np.int64] | None = None
 
     @classmethod
     def among(
-        cls, features: NDArray[np.float32], query: NDArray[np.int64], bag: NDArray[np.int64], ptr: NDArray[np.int64]
+        cls,
+        features: NDArray[np.float32],
+        query: NDArray[np.int64],
+        bag: NDArray[np.int64],
+        ptr: NDArray[np.int64],
+        reference_ptr: NDArray[np.int64] | None = None,
     ) -> "EmbeddedExemplars":
-        """Look up queries ``(E,)`` and targets ``(T,)`` in the features ``(P, C)`` of their instances."""
-        return cls(lambda first, last: (features[query[first:last]], features[bag[ptr[first] : ptr[last]]]), ptr)
+        """Look up queries ``(E,)`` or references ``(R,)``, and targets ``(T,)``, in the features of their instances."""
+        asked = np.arange(len(ptr)) if reference_ptr is None else reference_ptr
+
+        def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            return features[query[asked[first] : asked[last]]], features[bag[ptr[first] : ptr[last]]]
+
+        return cls(lookup, ptr, reference_ptr)
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
 
     def part(self, first: int, last: int) -> "EmbeddedExemplars":
         """The exemplars start to stop - 1."""
-        ptr = self.ptr[first : last + 1] - self.ptr[first]
-        return EmbeddedExemplars(lambda start, end: self.lookup(first + start, first + end), ptr)
+        ptr, reference_ptr = (_part(borders, first, last) for borders in (self.ptr, self.reference_ptr))
+        assert ptr is not None  # noqa: S101 - for the type checker
+        return EmbeddedExemplars(lambda start, end: self.lookup(first + start, first + end), ptr, reference_ptr)
+
+    def of_references(self, exemplar: int) -> "EmbeddedExemplars":
+        """One exemplar per reference of an exemplar, all with its bag."""
+        references, targets = self.lookup(exemplar, exemplar + 1)
+        ptr = np.arange(len(references) + 1) * len(targets)
+
+        def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            return references[first:last], np.tile(targets, (last - first, 1))
+
+        return EmbeddedExemplars(lookup, ptr)
 
     def batches(self) -> Iterator[tuple[int, int]]:
         """The start and stop of each batch of exemplars."""
+        pooled = self.ptr
+        if self.reference_ptr is not None:  # a bag is pooled once per reference, and once for their mean
+            pooled = csr.borders(np.diff(self.ptr) * (1 + np.diff(self.reference_ptr)))
         first = 0
         while first < len(self):
-            last = max(first + 1, int(np.searchsorted(self.ptr, self.ptr[first] + _TOGETHER, side="right")) - 1)
+            last = max(first + 1, int(np.searchsorted(pooled, pooled[first] + _TOGETHER, side="right")) - 1)
             yield first, last
             first = last
 
-    def batch(self, first: int, last: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Bags]:
-        """Queries ``(B, C)`` and bags ``(T, C)`` in the form that a verifier takes."""
+    def batch(self, first: int, last: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor | Bags, Bags]:
+        """Queries ``(B, C)`` or references ``(R, C)``, and bags ``(T, C)``, in the form that a verifier takes."""
         writable = (np.require(rows, requirements=["C", "W"]) for rows in self.lookup(first, last))
         query, targets = (torch.from_numpy(rows).to(device, dtype) for rows in writable)
-        return query, Bags(targets, torch.from_numpy(self.ptr[first : last + 1] - self.ptr[first]).to(device))
+        bags = Bags(targets, torch.from_numpy(_part(self.ptr, first, last)).to(device))
+        between = _part(self.reference_ptr, first, last)
+        if between is None or len(query) == len(bags):
+            return query, bags
+        return Bags(query, torch.from_numpy(between).to(device)), bags
+
+
+def _part(borders: NDArray[np.int64] | None, first: int, last: int) -> NDArray[np.int64] | None:
+    """The borders of the exemplars first to last - 1, from 0."""
+    return None if borders is None else borders[first : last + 1] - borders[first]
 
 
 class Answers(NamedTuple):
@@ -79,7 +117,7 @@ class Answers(NamedTuple):
 def verify_embedded(verifier: "Verifier", exemplars: EmbeddedExemplars, progress: Progress | None = None) -> Answers:
     """Verify all exemplars."""
 
-    def answer(query: Tensor, bags: Bags) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    def answer(query: Tensor | Bags, bags: Bags) -> tuple[Tensor, Tensor | None, Tensor | None]:
         found = verifier.verify_features(query, bags)
         return found.logit, found.attention, found.score
 
@@ -93,12 +131,26 @@ def verify_embedded(verifier: "Verifier", exemplars: EmbeddedExemplars, progress
     )
 
 
+def reference_logits(
+    verifier: "Verifier", exemplars: EmbeddedExemplars, progress: Progress | None = None
+) -> tuple[Floats, Floats]:
+    """The logits ``(R,)`` of all references and ``(E,)`` of the mean feature of each query's references."""
+
+    def answer(query: Tensor | Bags, bags: Bags) -> tuple[Tensor, Tensor]:
+        asked = query if isinstance(query, Bags) else Bags(query, torch.arange(len(query) + 1, device=query.device))
+        pairs = Pairs.of(asked, bags)
+        return pairs.logits(verifier.verify_features(pairs.query, pairs.bags).logit)
+
+    answers = _in_batches(verifier, exemplars, answer, "Verifying references", progress)
+    return _joined([logit for logit, _ in answers]), _joined([of_mean for _, of_mean in answers])
+
+
 def explain_embedded(
     verifier: "Verifier", exemplars: EmbeddedExemplars, method: str, progress: Progress | None = None, **options: Any
 ) -> Floats:
     """Scores ``(T,)`` of all targets; method and options as in ``miv.explain.explain_features``."""
 
-    def scores(query: Tensor, bags: Bags) -> Tensor:
+    def scores(query: Tensor | Bags, bags: Bags) -> Tensor:
         return explain_features(verifier, query, bags, method, **options)
 
     return _joined(_in_batches(verifier, exemplars, scores, f"Explaining by {method}", progress))
@@ -118,7 +170,7 @@ def contributions_embedded(
 def _in_batches(
     verifier: "Verifier",
     exemplars: EmbeddedExemplars,
-    compute: Callable[[Tensor, Bags], Found],
+    compute: Callable[[Tensor | Bags, Bags], Found],
     text: str,
     progress: Progress | None,
 ) -> list[Found]:

@@ -45,7 +45,7 @@ def predict(
         features = embed_instances(verifier.backbone, exemplars.pool, used, progress)
     if len(mine):
         first, last = int(mine[0]), int(mine[-1]) + 1
-        answers = verify_embedded(verifier, _embedded(exemplars, features).part(first, last), progress)
+        answers = verify_embedded(verifier, embedded_exemplars(exemplars, features).part(first, last), progress)
         logit[first:last] = answers.logit
         if answers.attention is not None:
             attention[exemplars.bag_ptr[first] : exemplars.bag_ptr[last]] = answers.attention
@@ -80,7 +80,7 @@ def with_contributions(
         return answers
     if features is None:
         features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
-    found = contributions_embedded(verifier, _embedded(exemplars, features), progress)
+    found = contributions_embedded(verifier, embedded_exemplars(exemplars, features), progress)
     return answers if found is None else answers.with_contribution(found)
 
 
@@ -113,7 +113,7 @@ def explain(
     if features is None:
         features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
     options = {"exact_up_to": exact_up_to, "permutations": permutations, "seed": seed, "empty_bag": empty_bag}
-    return explain_embedded(verifier, _embedded(exemplars, features), method, progress, **options)
+    return explain_embedded(verifier, embedded_exemplars(exemplars, features), method, progress, **options)
 
 
 def witness_shares(
@@ -132,5 +132,7 @@ def witness_shares(
     return as_shares(scores, method, logit, exemplars.bag_ptr, verifier.dtype)
 
 
-def _embedded(exemplars: ExemplarSet, features: NDArray[np.float32]) -> EmbeddedExemplars:
-    return EmbeddedExemplars.among(features, exemplars.query, exemplars.bag_index, exemplars.bag_ptr)
+def embedded_exemplars(exemplars: ExemplarSet, features: NDArray[np.float32]) -> EmbeddedExemplars:
+    """The exemplars over the features ``(P, C)`` of their pool."""
+    asked = exemplars.all_references[1]
+    return EmbeddedExemplars.among(features, asked, exemplars.bag_index, exemplars.bag_ptr, exemplars.reference_ptr)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -11,6 +12,7 @@ from miv.data.instance_pool import InstancePool
 from miv.decisions.answers import Decision, decision_of, decisions_of, threshold_words
 from miv.decisions.witness_rules import WitnessesBy
 from miv.errors import MIVError
+from miv.inference.matches import LazyMatches
 from miv.inference.verdict_html import as_html
 from miv.inference.verdict_text import as_text
 
@@ -34,10 +36,20 @@ class Shown:
     """The instances of exemplars as indices into a pool, to show images and texts with a verdict."""
 
     pool: InstancePool
-    query: NDArray[np.int64]  # (E,)
+    query: NDArray[np.int64]  # (E,), or (R,) if there are references
     bag: NDArray[np.int64]  # (T,)
     query_names: Sequence[str] = ()  # E file names, "" for an instance without a file; empty if there are no files
     bag_names: Sequence[str] = ()  # T file names
+    reference_ptr: NDArray[np.int64] | None = None  # (E + 1,) borders between references; None if queries are single
+
+    def of(self, exemplar: int, first: int, last: int) -> "Shown":
+        """Those of one exemplar, given its part of the targets."""
+        asked = slice(exemplar, exemplar + 1)
+        if self.reference_ptr is not None:
+            asked = slice(int(self.reference_ptr[exemplar]), int(self.reference_ptr[exemplar + 1]))
+        return Shown(
+            self.pool, self.query[asked], self.bag[first:last], self.query_names[asked], self.bag_names[first:last]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +72,7 @@ class Verdict:
             large to be informative; else ``None``.
         lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if the
             verifier has one threshold.
+        lazy_matches: the source of ``matches``; ``None`` if no query was several references.
 
     A verdict of yes is truthy, so ``if verifier.verify(query, bag):`` works as expected. ``verdict`` is false for no
     and for unsure; ``decision`` tells them apart.
@@ -77,11 +90,20 @@ class Verdict:
     lazy_scores: "LazyScores | None" = field(default=None, repr=False)
     nearly_whole_sets: float | None = field(default=None, repr=False)
     lower_threshold: float | None = None
+    lazy_matches: LazyMatches | None = field(default=None, repr=False)
 
     @property
     def decision(self) -> Decision:
         """``yes`` if the verdict is yes; else ``no``, or ``unsure`` between two thresholds."""
         return decision_of(self.verdict, self.probability, self.lower_threshold)
+
+    @property
+    def matches(self) -> NDArray[np.float64] | None:
+        """Probabilities ``(R, N)`` that each reference alone gives to a bag with only one instance each.
+
+        ``None`` if queries are single instances, or if witnesses were not requested.
+        """
+        return None if self.lazy_matches is None else self.lazy_matches.values[0]
 
     @property
     def scores(self) -> NDArray[np.float64] | None:
@@ -91,6 +113,12 @@ class Verdict:
         were not requested.
         """
         return None if self.lazy_scores is None else self.lazy_scores.values
+
+    @property
+    def matched_by(self) -> tuple[int, ...] | None:
+        """For each witness the place of the reference that matches it best; ``None`` like ``matches``."""
+        matches = self.matches
+        return None if matches is None else tuple(int(matches[:, one.index].argmax()) for one in self.witnesses)
 
     def __bool__(self) -> bool:
         return self.verdict
@@ -115,7 +143,13 @@ class Verdict:
             "attention": None if self.attention is None else self.attention.tolist(),
             "scores": None if self.scores is None else self.scores.tolist(),
             "nearly_whole_sets": self.nearly_whole_sets,
+            **self._references_document(),
         }
+
+    def _references_document(self) -> dict[str, Any]:
+        if self.matches is None or self.matched_by is None:
+            return {}
+        return {"matches": self.matches.tolist(), "matched_by": list(self.matched_by)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +170,7 @@ class Verdicts(Sequence[Verdict]):
         lazy_scores: the source of ``scores``; ``None`` if witnesses were not requested.
         nearly_whole_sets: as in ``Verdict``.
         lower_threshold: as in ``Verdict``.
+        lazy_matches: the source of ``matches``; ``None`` if no query was several references.
     """
 
     verdict: NDArray[np.bool_]
@@ -151,12 +186,18 @@ class Verdicts(Sequence[Verdict]):
     lazy_scores: "LazyScores | None" = field(default=None, repr=False)
     nearly_whole_sets: float | None = field(default=None, repr=False)
     lower_threshold: float | None = None
+    lazy_matches: LazyMatches | None = field(default=None, repr=False)
 
     @property
     def decision(self) -> NDArray[np.str_]:
         """``(E,)``: ``yes``, ``no`` or ``unsure``, as in ``Verdict.decision``."""
         lower = self.threshold if self.lower_threshold is None else self.lower_threshold
         return decisions_of(self.verdict, self.probability < lower)
+
+    @property
+    def matches(self) -> list[NDArray[np.float64]] | None:
+        """One matrix ``(R, N)`` per exemplar, as in ``Verdict.matches``."""
+        return None if self.lazy_matches is None else self.lazy_matches.values
 
     @property
     def scores(self) -> NDArray[np.float64] | None:
@@ -183,12 +224,6 @@ class Verdicts(Sequence[Verdict]):
             raise IndexError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
         exemplar %= len(self)
         first, last = int(self.ptr[exemplar]), int(self.ptr[exemplar + 1])
-        shown = self.shown
-        if shown is not None:
-            query_name, bag_names = shown.query_names[exemplar : exemplar + 1], shown.bag_names[first:last]
-            shown = Shown(
-                shown.pool, shown.query[exemplar : exemplar + 1], shown.bag[first:last], query_name, bag_names
-            )
         return Verdict(
             bool(self.verdict[exemplar]),
             float(self.probability[exemplar]),
@@ -198,10 +233,11 @@ class Verdicts(Sequence[Verdict]):
             None if self.shares is None else self.shares[first:last],
             None if self.attention is None else self.attention[first:last],
             last - first,
-            shown,
+            None if self.shown is None else self.shown.of(exemplar, first, last),
             None if self.lazy_scores is None else self.lazy_scores.of(exemplar, slice(first, last)),
             self.nearly_whole_sets,
             self.lower_threshold,
+            None if self.lazy_matches is None else self.lazy_matches.of(exemplar),
         )
 
     def __iter__(self) -> Iterator[Verdict]:
@@ -210,14 +246,15 @@ class Verdicts(Sequence[Verdict]):
     def to_frame(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per exemplar.
 
-        Columns: ``query`` (the file, if queries are files), ``verdict``, ``decision``, ``probability``, ``logit``,
-        ``size`` and, if witnesses were requested, ``witnesses``: a list of places in the bag, largest share first.
+        Columns: ``query`` (the file, if queries are files; several references are separated by ``|``), ``verdict``,
+        ``decision``, ``probability``, ``logit``, ``size`` and, if witnesses were requested, ``witnesses``: a list of
+        places in the bag, largest share first.
         """
         try:
             import pandas as pd
         except ImportError as error:
             raise MIVError("to_frame() needs pandas, which is not installed. Run: pip install pandas") from error
-        names = [] if self.shown is None else list(self.shown.query_names)
+        names = self._query_names()
         columns: dict[str, Any] = {"query": names} if any(names) else {}
         columns |= {"verdict": self.verdict, "decision": self.decision}
         columns |= {"probability": self.probability, "logit": self.logit}
@@ -225,6 +262,12 @@ class Verdicts(Sequence[Verdict]):
         if self.witness is not None:
             columns["witnesses"] = [[witness.index for witness in verdict.witnesses] for verdict in self]
         return pd.DataFrame(columns)
+
+    def _query_names(self) -> list[str]:
+        if self.shown is None or not self.shown.query_names:
+            return []
+        names, ptr = self.shown.query_names, self.shown.reference_ptr
+        return list(names) if ptr is None else ["|".join(names[a:b]) for a, b in pairwise(ptr.tolist())]
 
     def _witnesses(self, first: int, last: int) -> tuple[Witness, ...]:
         if self.witness is None or self.shares is None:

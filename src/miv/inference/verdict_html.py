@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from miv.data.thumbnails import Thumbnails
+from miv.inference.match_table import match_table
 from miv.inference.verdict_text import (
     even_words,
     found_words,
@@ -45,17 +46,31 @@ def as_html(verdict: "Verdict") -> str:
         '<div style="font:14px/1.4 system-ui,sans-serif">'
         f"<p style='margin:.3em 0'><b>{escape(headline(verdict))}</b> {escape(found)}</p>"
         f"{_query(verdict)}"
-        f'<div style="display:flex;gap:6px;{layout}">{"".join(members)}</div></div>'
+        f'<div style="display:flex;gap:6px;{layout}">{"".join(members)}</div>{_matches(verdict, witnesses)}</div>'
     )
+
+
+def _matches(verdict: "Verdict", witnesses: set[int]) -> str:
+    if verdict.matches is None or len(verdict.matches) == 1:
+        return ""
+    names = () if verdict.shown is None else verdict.shown.query_names
+    return match_table(verdict.matches, [Path(name).name for name in names], witnesses)
 
 
 def _query(verdict: "Verdict") -> str:
     if verdict.shown is None:
         return ""
-    name = next(iter(verdict.shown.query_names), "")
-    inside = _instance(verdict, int(verdict.shown.query[0]), _titled("query", name), _QUERY)
-    words = f"query {escape(Path(name).name)}" if name else "query"
-    return f'<div style="margin:.3em 0">{inside} <small>{words}</small></div>'
+    queries, names = verdict.shown.query, verdict.shown.query_names
+    pieces = []
+    for place, instance in enumerate(queries[:_MOST].tolist()):
+        name = names[place] if names else ""
+        called = "query" if len(queries) == 1 else f"reference {place}"
+        inside = _instance(verdict, instance, _titled(called, name), _QUERY)
+        words = f"{called} {escape(Path(name).name)}" if name else called
+        pieces.append(f"{inside} <small>{words}</small>")
+    if len(queries) > _MOST:
+        pieces.append(f"<small>and {len(queries) - _MOST} more</small>")
+    return f'<div style="margin:.3em 0">{" ".join(pieces)}</div>'
 
 
 def _member(verdict: "Verdict", place: int, witness: bool, name: str) -> str:

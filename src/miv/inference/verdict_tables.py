@@ -16,7 +16,7 @@ from miv.inference.verdict import Asked, Verdicts
 from miv.inference.verifying import Verifying
 from miv.io.image_files import Fit
 from miv.io.instance_files import is_file, short
-from miv.io.table_cells import is_blank, is_label, parse_id, parse_list, separator_hint
+from miv.io.table_cells import SEPARATOR, is_blank, is_label, parse_id, parse_list, reference_cells, separator_hint
 from miv.io.table_records import read_records
 from miv.runtime.progress import Progress
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
 _KEPT = ("query_id", "group", "split", "label")  # columns of the table that are copied to the output
+_REQUIRED = (("query", "references"), "bag")
 _TOGETHER = 1024  # instances read before they are verified and written: 150 MB at 224 × 224 in colour
 
 
@@ -53,10 +54,10 @@ class Scored:
 
 
 class _Row(NamedTuple):
-    """A row of the table: its place, its query and bag, and other columns as texts."""
+    """A row of the table: its place, its query or references and bag, and other columns as texts."""
 
     place: str
-    query: Named
+    query: list[Named]
     bag: list[Named]
     kept: dict[str, str | None]
 
@@ -76,8 +77,8 @@ def score_table(
 
     Args:
         verifier: the verifier.
-        table: CSV, JSON lines or Parquet with ``query`` and ``bag`` as for ``miv data from-table``; labels are
-            optional.
+        table: CSV, JSON lines or Parquet with ``query`` or ``references``, and ``bag``, as for ``miv data from-table``;
+            labels are optional.
         out: the .parquet or .csv file to write; see ``miv.inference.table_writing``.
         instances: a second table of instances with an ``id`` column; queries and bags then contain ids.
         by_instance: write one row per instance instead of one per exemplar.
@@ -94,7 +95,7 @@ def score_table(
     writer, step = table_writer(out, schema), progress.step("Verifying", total=count)
     with writer as write, step as advance:
         for rows in _parts(table, known, kind, kept):
-            given = [row.query.instance for row in rows], [[one.instance for one in row.bag] for row in rows]
+            given = [_asked(row) for row in rows], [[one.instance for one in row.bag] for row in rows]
             verdicts = verifying.verify(*given, GivenPlaces([row.place for row in rows]))
             write(_columns(rows, verdicts, done, kept, by_instance))
             yes, done = yes + int(verdicts.verdict.sum()), done + len(rows)
@@ -109,8 +110,9 @@ def _survey(table: Path, progress: Progress) -> tuple[int, list[str], str | None
     """Read a table once before the long work: its rows, the columns to copy, the first odd label."""
     count, kept, odd_label = 0, set(), None
     with progress.step("Reading exemplars") as advance:
-        for place, record in read_records(table, required=["query", "bag"]):
+        for place, record in read_records(table, required=_REQUIRED):
             _members(record, place)
+            reference_cells(record, "query", "references", place)
             kept |= {name for name in _KEPT if not is_blank(record.get(name))}
             _check_writable(record, place)
             if odd_label is None and not is_blank(record.get("label")) and not is_label(record["label"]):
@@ -134,20 +136,26 @@ def _parts(table: Path, known: dict[str, Named] | None, kind: InstanceKind, kept
     """The rows of the table, in groups that are verified together."""
     rows: list[_Row] = []
     size = 0
-    for place, record in read_records(table, required=["query", "bag"]):
+    for place, record in read_records(table, required=_REQUIRED):
         members = _members(record, place)
         if known is None:
             _check_separated(members, table.parent, kind, place)
-        cells = (record["query"], *members)
-        query, *bag = (_looked_up(cell, known, table.parent, kind, place) for cell in cells)
+        references = reference_cells(record, "query", "references", place)
+        found = [_looked_up(cell, known, table.parent, kind, place) for cell in (*references, *members)]
+        query, bag = found[: len(references)], found[len(references) :]
         texts = {name: None if record.get(name) is None else str(record[name]) for name in kept}
         rows.append(_Row(place, query, bag, texts))
-        size += len(bag)
+        size += len(bag) + len(query) - 1
         if size >= _TOGETHER:
             yield rows
             rows, size = [], 0
     if rows:
         yield rows
+
+
+def _asked(row: _Row) -> Any:
+    """The query of a row as ``Verifier.verify`` takes it: one instance, or a list of references."""
+    return row.query[0].instance if len(row.query) == 1 else [one.instance for one in row.query]
 
 
 def _members(record: dict[str, Any], place: str) -> list[Any]:
@@ -202,7 +210,7 @@ def _columns(rows: list[_Row], verdicts: Verdicts, first: int, kept: list[str], 
     exemplars, sizes = len(verdicts), np.diff(verdicts.ptr)
     found: dict[str, Any] = {
         "exemplar": np.arange(first, first + exemplars),
-        "query": np.array([row.query.name for row in rows], object),
+        "query": np.array([SEPARATOR.join(one.name for one in row.query) for row in rows], object),
         **{name: np.array([row.kept[name] for row in rows], object) for name in kept},
         "verdict": verdicts.verdict,
         "decision": verdicts.decision.astype(object),

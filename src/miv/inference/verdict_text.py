@@ -81,14 +81,19 @@ def as_text(verdict: "Verdict", names: Sequence[str] = ()) -> str:
     places = places_to_show(verdict, _MOST_ROWS)
     greatest = float(shares.max()) or 1.0
     scores = verdict.scores
+    matches = verdict.matches
+    nearest = None if matches is None or len(matches) == 1 else matches.argmax(axis=0)
+    if matches is not None and nearest is not None:
+        lines[0] += f" Query of {len(matches)} references."
     if scores is not None:
-        lines.append(f"place  share  {'':<{_BAR}}  score")
+        lines.append(f"place  share  {'':<{_BAR}}  score{'' if nearest is None else '  nearest reference'}")
     for place in places:
         bar = "█" * round(_BAR * float(shares[place]) / greatest)
         words = _words(verdict, int(place), names)
         mark = witness_word(verdict) if int(place) in indices else ""
         width = len(witness_word(verdict)) if indices else len("witness")
         score = "" if scores is None else f"{scores[place]:.3f}  "
+        score += "" if nearest is None else f"{nearest[place]:<17}  "
         lines.append(f"{place:>5}  {shares[place]:.3f}  {bar:<{_BAR}}  {score}{mark:<{width}}  {words}".rstrip())
     if verdict.size > len(places):
         lines.append(f"  and {verdict.size - len(places)} with smaller shares")
@@ -99,7 +104,7 @@ def _words(verdict: "Verdict", place: int, names: Sequence[str]) -> str:
     shown = verdict.shown
     names = names or (() if shown is None else shown.bag_names)
     if names and names[place]:
-        return _printable(names[place])
+        return printable(names[place])
     if shown is None or shown.pool.kind != "text":
         return ""
     return in_a_line(str(shown.pool.values[shown.bag[place]]))
@@ -107,10 +112,10 @@ def _words(verdict: "Verdict", place: int, names: Sequence[str]) -> str:
 
 def in_a_line(text: str) -> str:
     """Show a text in one line, shortened if it is long."""
-    text = _printable(" ".join(text.split()))
+    text = printable(" ".join(text.split()))
     return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Replace what a terminal would interpret: control characters and marks that reverse text direction."""
     return _OBEYED.sub("�", text)

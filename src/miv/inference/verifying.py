@@ -23,6 +23,7 @@ from miv.inference.given_instances import (
     is_finite,
     with_folders,
 )
+from miv.inference.given_references import single_instances
 from miv.inference.verdict import Asked, Shown, Verdicts
 from miv.io.image_files import Fit
 from miv.runtime.progress import Progress
@@ -83,21 +84,23 @@ class Verifying:
         bags = with_folders(bags, backbone.kind)
         check_bags(queries, bags, backbone.kind, places)
         ptr, shown = csr.borders([len(bag) for bag in bags]), None
+        asked, reference_ptr, asked_places = single_instances(queries, backbone.kind, places)
         if backbone.kind == "features":
-            lookup = _vectors(vector_length(backbone, queries), queries, bags, places)
-            exemplars = EmbeddedExemplars(lookup if backbone.is_identity else _through(backbone, lookup), ptr)
+            lookup = _vectors(vector_length(backbone, asked), asked, bags, asked_places, reference_ptr)
+            lookup = lookup if backbone.is_identity else _through(backbone, lookup)
+            exemplars = EmbeddedExemplars(lookup, ptr, reference_ptr)
         else:
-            query, bag = self._rows(queries, bags, places)
+            query, bag = self._rows(asked, bags, asked_places)
             pool = self._distinct.take_new()
             if pool is not None:
                 everything = np.arange(len(pool))
                 self._features.add(embed_instances(backbone, pool, everything, self._progress))
-                shown = Shown(pool, query, bag, *_names(backbone.kind, queries, bags)) if show else None
-            exemplars = EmbeddedExemplars.among(self._features.values, query, bag, ptr)
+                shown = Shown(pool, query, bag, *_names(backbone.kind, asked, bags), reference_ptr) if show else None
+            exemplars = EmbeddedExemplars.among(self._features.values, query, bag, ptr, reference_ptr)
         return decide(self.verifier, exemplars, self.by, self._progress, shown, places)
 
     def _rows(self, queries: Any, bags: Any, places: GivenPlaces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Collect images or texts; return the rows of queries ``(E,)`` and targets ``(T,)`` among the distinct ones."""
+        """Collect images or texts; return the rows of queries or references and of targets among the distinct ones."""
         add = self._distinct.add
         query = [add(one, places.query(number)) for number, one in enumerate(queries)]
         bag = [
@@ -109,7 +112,7 @@ class Verifying:
 
 
 def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
-    """Names of the queries and targets: files for images, no names otherwise."""
+    """Names of the queries or references and of the targets: files for images, no names otherwise."""
     if kind != "image":
         return [], []
     members = [one for bag in bags for one in bag]
@@ -134,21 +137,26 @@ def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
     return embedded
 
 
-def _vectors(channels: int, queries: Any, bags: Any, places: GivenPlaces) -> FeatureLookup:
-    """Look up the given vectors, joining only one batch at a time to save memory."""
+def _vectors(
+    channels: int, queries: Any, bags: Any, places: GivenPlaces, reference_ptr: NDArray[np.int64] | None
+) -> FeatureLookup:
+    """Look up the given vectors, joining only one batch at a time to save memory; ``queries`` may be references."""
     if places.are_named:
         query = np.stack([as_vector(one, channels, places.query(row)) for row, one in enumerate(queries)])
     else:
         query = as_vectors(queries, channels, "The list of queries")
     members = [as_vectors(bag, channels, places.bag(number)) for number, bag in enumerate(bags)]
+    asked = np.arange(len(members) + 1) if reference_ptr is None else reference_ptr
 
     def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         targets = members[first] if last == first + 1 else np.concatenate(members[first:last])
-        if not (is_finite(query[first:last]) and is_finite(targets)):
-            for number in range(first, last):
+        rows = slice(int(asked[first]), int(asked[last]))
+        if not (is_finite(query[rows]) and is_finite(targets)):
+            for number in range(rows.start, rows.stop):
                 check_finite(query[number : number + 1], places.query(number))
+            for number in range(first, last):
                 check_finite(members[number], places.bag(number))
-        return query[first:last], targets
+        return query[rows], targets
 
     return lookup
 

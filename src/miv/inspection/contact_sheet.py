@@ -14,6 +14,7 @@ from miv.inspection.picture_sheet import draw_sheet
 from miv.io.whole_files import whole_file
 
 SHOWN_MEMBERS = 24  # of one bag; a longer bag shows how many more there are
+SHOWN_REFERENCES = 12
 SHOWN_LETTERS = 400  # of one text
 MOST_EXEMPLARS = 1000  # more would be slow to open in a browser
 
@@ -107,9 +108,13 @@ def _exemplar(exemplars: ExemplarSet, row: SheetRow, thumbnails: Thumbnails | No
     if row.left_out:
         members.append(f'<span class="more">and {row.left_out} more</span>')
     layout = "texts" if thumbnails is None else "pictures"
+    references = exemplars.references(row.exemplar).tolist()
+    asked = [_instance(exemplars, one, "", thumbnails) for one in references[:SHOWN_REFERENCES]]
+    if len(references) > SHOWN_REFERENCES:
+        asked.append(f'<span class="more">and {len(references) - SHOWN_REFERENCES} more</span>')
     return (
         f'<section class="{layout}"><p>{" · ".join(words)}</p>'
-        f'<div class="query">{_instance(exemplars, int(exemplars.query[row.exemplar]), "", thumbnails)}</div>'
+        f'<div class="query">{"".join(asked)}</div>'
         f'<div class="bag">{"".join(members)}</div></section>'
     )
 
@@ -117,6 +122,8 @@ def _exemplar(exemplars: ExemplarSet, row: SheetRow, thumbnails: Thumbnails | No
 def _instance(exemplars: ExemplarSet, instance: int, mark: str, thumbnails: Thumbnails | None) -> str:
     classes = exemplars.pool.classes
     title = f"instance {instance}" + ("" if classes is None else f", class {classes[instance]}")
+    names = exemplars.pool.names
+    title += "" if names is None or not names[instance] else f", {names[instance]}"
     attributes = f'class="instance {mark}" title="{escape(title)}"'
     if thumbnails is not None:
         return f'<img {attributes} alt="{escape(title)}" src="{thumbnails.data_address(instance)}">'

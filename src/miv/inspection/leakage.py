@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 from miv.inspection.statistics import same_exemplar, witnesses_in_bags
 
 EXAMPLES = 3
@@ -53,6 +53,8 @@ def audit(sets: dict[str, ExemplarSet], first_identical: dict[str, NDArray[np.in
 
 
 def _queries_in_bags(where: str, exemplars: ExemplarSet, first_identical: NDArray[np.int64]) -> Iterator[Finding]:
+    number = csr.owners(exemplars.all_references[0])  # of the exemplar of each reference
+    exemplars = exemplars.by_reference()  # so that every reference is compared with every member
     query = exemplars.query[exemplars.owner]  # (T,) the query of each member's exemplar
     member = exemplars.bag_index
     same = query == member
@@ -62,14 +64,14 @@ def _queries_in_bags(where: str, exemplars: ExemplarSet, first_identical: NDArra
         where,
         "the query is a member of its own bag, so it can be found without comparing classes",
         np.flatnonzero(same),
-        lambda t: f"exemplar {exemplars.owner[t]}: instance {query[t]}",
+        lambda t: f"exemplar {number[exemplars.owner[t]]}: instance {query[t]}",
     )
     yield from _finding(
         "query_copy_in_bag",
         where,
         "a bag member has exactly the content of the query",
         np.flatnonzero(copies),
-        lambda t: f"exemplar {exemplars.owner[t]}: query {query[t]} and member {member[t]}",
+        lambda t: f"exemplar {number[exemplars.owner[t]]}: query {query[t]} and member {member[t]}",
     )
 
 

@@ -58,6 +58,9 @@ def _draw_exemplar(
     words = [f"exemplar {row.exemplar}", "positive" if exemplars.label[row.exemplar] else "negative"]
     if exemplars.group is not None:
         words.append(f"group {exemplars.group[row.exemplar]}")
+    references = len(exemplars.references(row.exemplar))
+    if references > 1:
+        words.append(f"the first of {references} references")
     if row.left_out:
         words.append(f"and {row.left_out} more members")
     ImageDraw.Draw(sheet).text((GAP, top), " · ".join(words), INK, font)

@@ -113,14 +113,17 @@ def witnesses_in_bags(exemplars: ExemplarSet) -> NDArray[np.int64]:
 
 
 def same_exemplar(exemplars: ExemplarSet, first_identical: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``(E,)`` for each exemplar the first one with the same query and bag by content, in any order."""
+    """``(E,)`` for each exemplar the first one with the same query or references and bag by content, in any order."""
     members = first_identical[exemplars.bag_index]
     members = members[np.lexsort((members, exemplars.owner))]  # each bag in rising order
-    queries = first_identical[exemplars.query]
-    borders = exemplars.bag_ptr.tolist()
-    seen: dict[bytes, int] = {}
+    asked_ptr, references = exemplars.all_references
+    references = first_identical[references]
+    references = references[np.lexsort((references, csr.owners(asked_ptr)))]
+    borders, asked = exemplars.bag_ptr.tolist(), asked_ptr.tolist()
+    seen: dict[tuple[bytes, bytes], int] = {}
     found = np.empty(len(exemplars), np.int64)
     for number in range(len(exemplars)):
-        key = queries[number].tobytes() + members[borders[number] : borders[number + 1]].tobytes()
+        query = references[asked[number] : asked[number + 1]]
+        key = query.tobytes(), members[borders[number] : borders[number + 1]].tobytes()
         found[number] = seen.setdefault(key, number)
     return found

@@ -31,7 +31,7 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Fit the transformer to all vectors."""
-        vectors, _ = all_vectors(X)
+        vectors, _, _ = all_vectors(X)
         self.n_features_in_ = vectors.shape[1]
         self.transformer_ = clone(self.transformer).fit(vectors)
         return self
@@ -39,11 +39,14 @@ class OnInstances(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:  # noqa: N803
         """Transform all vectors, in one call."""
         check_is_fitted(self)
-        given, borders = all_vectors(X)
+        given, known, borders = all_vectors(X)
         made = self.transformer_.transform(given)
         vectors = np.asarray(made.toarray() if hasattr(made, "toarray") else made)  # a sparse matrix, or a data frame
         members = [vectors[first:last] for first, last in pairwise(borders)]
-        return list(zip(vectors[: borders[0]], members, strict=True))
+        if not known.has_references:
+            return list(zip(vectors[: borders[0]], members, strict=True))
+        queries = [vectors[first:last] for first, last in pairwise(known.reference_ptr)]
+        return list(zip(queries, members, strict=True))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

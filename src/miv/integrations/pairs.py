@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
-from miv.inference.given_instances import as_vectors, check_bags, check_finite
+from miv.inference.given_instances import GivenPlaces, as_vectors, check_bags, check_finite
+from miv.inference.given_references import single_instances
 
 
 def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:
@@ -25,36 +26,59 @@ def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:
     return [query for query, _ in first], [bag for _, bag in first]
 
 
-def all_vectors(pairs: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """All vectors of the pairs, queries first, in their own dtype; and the borders ``(E + 1,)`` of bags."""
+class Vectors(NamedTuple):
+    """The vectors of exemplars: references of all queries ``(R, C)``, then each bag ``(N, C)``.
+
+    Args:
+        parts: the references, and then the bags.
+        reference_ptr: ``(E + 1,)`` the borders between the references.
+        has_references: whether some query is an array ``(R, C)``.
+    """
+
+    parts: list[NDArray[np.float32]]
+    reference_ptr: NDArray[np.int64]
+    has_references: bool
+
+
+def all_vectors(pairs: Any) -> tuple[NDArray[Any], Vectors, NDArray[np.int64]]:
+    """All vectors of the pairs, references first, in their own dtype; how they belong; and the borders of bags."""
     queries, bags = queries_and_bags(pairs, None)
-    _checked(queries, bags)
-    vectors = np.concatenate([np.asarray(queries), *map(np.asarray, bags)])
-    return vectors, len(queries) + csr.borders([len(bag) for bag in bags])
+    known = _checked(queries, bags)
+    asked, _, _ = single_instances(queries, "features", GivenPlaces())
+    vectors = np.concatenate([np.asarray(asked), *map(np.asarray, bags)])
+    return vectors, known, len(asked) + csr.borders([len(bag) for bag in bags])
 
 
-def _checked(queries: Any, bags: Any) -> list[NDArray[np.float32]]:
-    """The queries ``(E, C)``, and then each bag ``(N, C)``."""
+def _checked(queries: Any, bags: Any) -> Vectors:
     check_bags(queries, bags, "features")
-    first = np.shape(queries[0])
+    asked, ptr, _ = single_instances(queries, "features", GivenPlaces())
+    first = np.shape(asked[0])
     if len(first) != 1 or not first[0]:
-        raise MIVError(f"Query 0 has the shape {first}. Expected a vector (C,).")
-    parts = [as_vectors(queries, first[0], "The queries")]
-    return parts + [as_vectors(bag, first[0], f"Bag {number}") for number, bag in enumerate(bags)]
+        raise MIVError(f"Query 0 has the shape {first}. Expected a vector (C,), or references (R, C).")
+    parts = [as_vectors(asked, first[0], "The queries")]
+    parts += [as_vectors(bag, first[0], f"Bag {number}") for number, bag in enumerate(bags)]
+    return Vectors(parts, np.arange(len(asked) + 1) if ptr is None else ptr, ptr is not None)
 
 
 def exemplar_set(queries: Any, bags: Any, label: NDArray[np.int64]) -> ExemplarSet:
     """Merge equal vectors into one instance, to keep exemplars of one query together and to count instances."""
-    parts = _checked(queries, bags)
+    parts, reference_ptr, _ = _checked(queries, bags)
     check_finite(parts[0], "The queries")
     vectors = np.concatenate(parts)
     check_finite(vectors, "The queries and bags")
     places: dict[bytes, int] = {}
     instance = np.array([places.setdefault(row.tobytes(), len(places)) for row in vectors + 0.0])  # -0.0 is 0.0
     _, first = np.unique(instance, return_index=True)
-    query, members = np.split(instance, [len(parts[0])])
-    ptr = csr.borders([len(bag) for bag in parts[1:]])
-    return ExemplarSet(InstancePool("features", vectors[first]), query, ptr, members, label.astype(np.int8))
+    references, members = np.split(instance, [len(parts[0])])
+    return ExemplarSet(
+        InstancePool("features", vectors[first]),
+        references[reference_ptr[:-1]],
+        csr.borders([len(bag) for bag in parts[1:]]),
+        members,
+        label.astype(np.int8),
+        reference_ptr=reference_ptr,
+        reference_index=references,
+    )
 
 
 def with_weights(exemplars: ExemplarSet, sample_weight: Any) -> ExemplarSet:

@@ -38,7 +38,8 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Every method takes exemplars in one of two forms: as ``X``, a sequence of pairs ``(query, bag)``, as needed by
     ``cross_val_score`` and ``GridSearchCV``; or as two arguments, ``queries`` and ``bags``. So ``fit(X, y)`` and
     ``fit(queries, bags, labels)`` are equivalent, and so are ``predict(X)`` and ``predict(queries, bags)``. A query is
-    a vector ``(C,)``, a bag an array ``(N, C)`` of any number of them.
+    a vector ``(C,)``, a bag an array ``(N, C)`` of any number of them. A query may also be an array ``(R, C)`` of
+    references, any number of known vectors of one class.
 
     Args:
         pooling: a name from ``miv.list_poolings()``.
@@ -200,9 +201,10 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Everything at once: verdicts, probabilities, attention and witnesses, as in ``Verifier.verify``."""
         check_is_fitted(self)
         queries, bags = queries_and_bags(X, bags)
-        if len(queries) and np.ndim(queries[0]) == 1 and len(queries[0]) != self.n_features_in_:
+        length = np.shape(queries[0])[-1] if len(queries) and np.ndim(queries[0]) in (1, 2) else self.n_features_in_
+        if length != self.n_features_in_:
             raise MIVError(
-                f"X has {len(queries[0])} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                f"X has {length} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input: vectors of the length used in fit."
             )
         return self.verifier_.verify_many(queries, bags, witnesses=witnesses)

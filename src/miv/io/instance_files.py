@@ -124,6 +124,14 @@ def read_text_file(path: Path) -> str:
     return check_text(_decoded(path, _read_bytes(path, MAX_TEXT_BYTES, too_long)).strip(), str(path))
 
 
+def read_long_text(path: Path, limit: int) -> str:
+    """Return a whole text file of at most ``limit`` bytes; it may be empty, but not binary."""
+    content = _read_bytes(path, limit, "too long to read. Split it first.")
+    if b"\0" in content:
+        raise MIVError(f"{path}: not a text file; it contains zero bytes. Save it as UTF-8 text.")
+    return _decoded(path, content)
+
+
 def is_text_file(path: str | PathLike[str]) -> bool:
     """Whether there is a ``.txt`` file of that name."""
     return Path(path).suffix.lower() in SUFFIXES["text"] and is_file(path)

@@ -92,6 +92,28 @@ def parse_id(cell: Any, place: str) -> str:
     raise MIVError(f"{place}: an id must be a text or a whole number; got {short(cell)}.")
 
 
+def reference_cells(record: dict[str, Any], query: str, references: str, place: str) -> list[Any]:
+    """The cells of an exemplar's query and of its references, given the names of both columns.
+
+    A cell that is given twice counts once. Without a column of references, it is the query alone.
+
+    >>> reference_cells({"query": "a", "references": "b|a|c"}, "query", "references", "line 2")
+    ['a', 'b', 'c']
+    """
+    if references not in record:
+        return [record[query]]
+    cells = [] if is_blank(record.get(query)) else [record[query]]
+    if not is_blank(record[references]):
+        for cell in parse_list(record[references], references, place):
+            cells += [] if cell in cells else [cell]
+    if not cells:
+        raise MIVError(
+            f"{place}: there is no query. Expected an instance in the column {query!r}, or a list of them in "
+            f"{references!r}."
+        )
+    return cells
+
+
 def guess_kind(cell: Any) -> InstanceKind:
     """Infer the kind of instance from the first cell: numbers, an image file name, or else a text.
 

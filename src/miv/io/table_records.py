@@ -17,7 +17,11 @@ Record = tuple[str, dict[str, Any]]
 """A place for messages ("table.csv, line 7") and the cells by column; CSV cells are strings."""
 
 
-def read_records(path: Path, required: Sequence[str]) -> Iterator[Record]:
+Required = Sequence[str | tuple[str, ...]]
+"""Columns that must exist; of a tuple, one of them."""
+
+
+def read_records(path: Path, required: Required) -> Iterator[Record]:
     """Yield the rows of a table; the suffix determines the format (.csv, .tsv, .jsonl, .ndjson, .parquet).
 
     A missing ``required`` column is an error in the header, or in the row for formats without a header.
@@ -33,7 +37,7 @@ def read_records(path: Path, required: Sequence[str]) -> Iterator[Record]:
         raise MIVError(f"Could not read {path}: {error}.") from error
 
 
-def _read_csv(path: Path, required: Sequence[str]) -> Iterator[Record]:
+def _read_csv(path: Path, required: Required) -> Iterator[Record]:
     csv.field_size_limit(MAX_LINE_BYTES)  # a bag of texts exceeds the module's default limit
     delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(path)
     reader = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)
@@ -64,7 +68,7 @@ def _delimiter(path: Path) -> str:
     return ";" if ";" in header and "," not in header else ","
 
 
-def _check_header(columns: list[str], required: Sequence[str], place: str) -> list[str]:
+def _check_header(columns: list[str], required: Required, place: str) -> list[str]:
     if len(columns) > _MOST_COLUMNS:
         raise MIVError(f"{place}: the header has {len(columns):,} columns. Expected at most {_MOST_COLUMNS:,}.")
     seen: set[str] = set()
@@ -76,17 +80,19 @@ def _check_header(columns: list[str], required: Sequence[str], place: str) -> li
     return columns
 
 
-def _require(columns: Collection[str], required: Sequence[str], place: str) -> None:
+def _require(columns: Collection[str], required: Required, place: str) -> None:
     """Raise an error for a missing column, with the nearest name as a suggestion."""
-    for column in required:
-        if column not in columns:
+    for names in required:
+        names = (names,) if isinstance(names, str) else names
+        if not any(name in columns for name in names):
+            column = names[0]
             near = get_close_matches(column, list(columns)[:_MOST_COMPARED], n=1, cutoff=0.5)
             suggestion = f" Did you mean {near[0]!r}?" if near else ""
             found = ", ".join(columns) or "none"
             raise MIVError(f"{place}: there is no column {column!r}.{suggestion} Found: {short(found)}.")
 
 
-def _read_json_lines(path: Path, required: Sequence[str]) -> Iterator[Record]:
+def _read_json_lines(path: Path, required: Required) -> Iterator[Record]:
     for line, record in read_json_lines(path):
         _require(record, required, f"{path}, line {line}")
         yield f"{path}, line {line}", record
@@ -97,7 +103,7 @@ def require_parquet() -> None:
     import miv.io.parquet  # noqa: F401
 
 
-def _read_parquet(path: Path, required: Sequence[str]) -> Iterator[Record]:
+def _read_parquet(path: Path, required: Required) -> Iterator[Record]:
     from miv.io.parquet import check_unpacked_size, pq
 
     number = 0
@@ -117,7 +123,7 @@ def _read_parquet(path: Path, required: Sequence[str]) -> Iterator[Record]:
 
 
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
-_READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[Record]]] = {
+_READERS: dict[str, Callable[[Path, Required], Iterator[Record]]] = {
     ".csv": _read_csv,
     ".tsv": _read_csv,
     ".jsonl": _read_json_lines,

@@ -12,6 +12,8 @@ from miv.backbones.module_count import counting_modules
 from miv.bags import Bags, as_bags
 from miv.data.instance_form import InstanceForm
 from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint
+from miv.decisions.reference_pairs import Pairs
+from miv.decisions.reference_rule import ReferenceRule
 from miv.errors import MIVError
 from miv.inference.given_instances import ALONE
 from miv.inference.verdict import Asked, Verdict, Verdicts
@@ -30,6 +32,7 @@ from miv.io.model_files import (
 from miv.io.temporary_names import make_ordinary
 from miv.models.devices import checked_device
 from miv.models.hub import download, download_if_there, is_folder
+from miv.models.referenced import combined
 from miv.models.shipped import shipped_folder
 from miv.models.verification import Verification
 from miv.models.verifier_parts import (
@@ -64,8 +67,9 @@ class Verifier(
         pooling: a name from ``miv.list_poolings()``, or a ``miv.Pooling``.
         backbone: ``features`` if the instances are already vectors, ``compact_cnn`` for small grey images, ``hog_cnn``
             for few images, ``hog`` and ``pixels`` for images without learning, ``hf:<name or folder>`` for
-            texts and images, ``timm:<name>`` for images, or a name that you registered; or any ``torch.nn.Module`` that
-            maps instances to features ``(N, C)``; see ``miv.Backbone``.
+            texts and images, ``tokens:minilm`` for texts with the pooling ``maxsim``, ``timm:<name>`` for images, or a
+            name that you registered; or any ``torch.nn.Module`` that maps instances to features ``(N, C)``; see
+            ``miv.Backbone``.
         channels: length of the vectors, for the backbone ``features`` and for your own module if it has no attribute
             ``channels``.
         pooling_options: options of ``miv.create_pooling``, such as ``{"heads": 4}``.
@@ -75,6 +79,8 @@ class Verifier(
         start: ``similar`` scales features to one length and starts with a cosine similarity, which helps with few
             exemplars; ``paper`` uses the authors' LayerNorm and weights with random signs. The default is ``similar``;
             a pooling given as a module keeps its own start.
+        references: how to combine several references of a query, such as ``{"sharpness": 0.25, "mean_share": 0.25}``;
+            see ``ReferenceRule``. Training on exemplars with references fits it.
 
     >>> verifier = Verifier("cap_dba_l2", channels=8)
     >>> bags = Bags.from_list([torch.randn(5, 8), torch.randn(2, 8)])
@@ -92,6 +98,7 @@ class Verifier(
         backbone_options: dict[str, Any] | None = None,
         instances: dict[str, Any] | None = None,
         start: Start | None = None,
+        references: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.backbone = backbone_of(backbone, channels, backbone_options)
@@ -111,6 +118,14 @@ class Verifier(
             **({} if isinstance(pooling, str) else describe_pooling(self.pooling)),
             **({} if self.instances is None else {"instances": self.instances.document()}),
         }
+        self.reference_rule = ReferenceRule()
+        if references is not None:
+            self.set_reference_rule(ReferenceRule.checked(references))
+
+    def set_reference_rule(self, rule: ReferenceRule) -> None:
+        """Combine the references of a query by this rule from now on; it is saved with the verifier."""
+        self.reference_rule = rule
+        self._hub_mixin_config = {**self.configuration, "references": rule.document()}
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -127,34 +142,50 @@ class Verifier(
         """The dtype of the weights; features must have the same dtype."""
         return next(self.pooling.parameters()).dtype
 
-    def forward(self, query: Tensor, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
+    def forward(self, query: Tensor | Bags, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
         """Embed the queries ``(B, ...)`` and the instances of the bags ``(T, ...)``, and verify.
 
         Args:
-            query: one query per bag, in the form that the backbone takes.
+            query: one query per bag, in the form that the backbone takes; or ``Bags`` with the references of each
+                query.
             bags: the targets as ``Bags``, or padded ``(B, N, ...)`` with a ``mask``.
             mask: bool ``(B, N)``, true for instances, false for padding.
         """
-        if not isinstance(query, Tensor):
+        if isinstance(query, Bags) and not isinstance(bags, Bags) and mask is None:
+            raise MIVError(
+                f"query is a Bags, and bags is a {type(bags).__name__}. Expected the query first: a tensor (B, ...), "
+                "or Bags of references; then the bags."
+            )
+        asked = query.values if isinstance(query, Bags) else query
+        if not isinstance(asked, Tensor):
             raise MIVError(f"query is a {type(query).__name__}. Expected a tensor (B, ...) with one query per bag.")
         bags = as_bags(bags, mask)
         if len(query) != len(bags):
             raise MIVError(f"There are {len(query)} queries and {len(bags)} bags. Expected one query per bag.")
-        if query.dtype != bags.dtype:
-            raise MIVError(f"The queries are {query.dtype}, the bags {bags.dtype}. Expected one dtype.")
-        if query.shape[1:] != bags.values.shape[1:]:
+        if asked.dtype != bags.dtype:
+            raise MIVError(f"The queries are {asked.dtype}, the bags {bags.dtype}. Expected one dtype.")
+        if asked.shape[1:] != bags.values.shape[1:]:
             raise MIVError(
-                f"A query is {tuple(query.shape[1:])}, an instance of the bags {tuple(bags.values.shape[1:])}. "
+                f"A query is {tuple(asked.shape[1:])}, an instance of the bags {tuple(bags.values.shape[1:])}. "
                 "Expected one shape."
             )
         features = self.backbone(
-            torch.cat([query, bags.values])
+            torch.cat([asked, bags.values])
         )  # (B + T, C), queries and targets embedded the same way
-        return self.verify_features(features[: len(query)], bags.with_values(features[len(query) :]))
+        given, targets = features[: len(asked)], bags.with_values(features[len(asked) :])
+        return self.verify_features(query.with_values(given) if isinstance(query, Bags) else given, targets)
 
-    def verify_features(self, query: Tensor, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
-        """Verify features that are already embedded: queries ``(B, C)`` and bags of values ``(T, C)``."""
+    def verify_features(self, query: Tensor | Bags, bags: Bags | Tensor, mask: Tensor | None = None) -> Verification:
+        """Verify features that are already embedded: queries ``(B, C)`` and bags of values ``(T, C)``.
+
+        The queries may be ``Bags`` with the references of each, values ``(R, C)``; ``reference_rule`` combines them.
+        """
         bags = as_bags(bags, mask)
+        if isinstance(query, Bags):
+            if len(query) == len(query.values):  # one reference each
+                return self.verify_features(query.values, bags)
+            pairs = Pairs.of(query, bags)
+            return combined(pairs, self.verify_features(pairs.query, pairs.bags), bags, self.reference_rule)
         pooled = self.pooling(query, bags)
         logit = self.pooling.similarity(pooled.query_vector, pooled.bag_vector)  # (B,)
         return Verification(
@@ -173,8 +204,8 @@ class Verifier(
 
         Args:
             query: the kind of instance that the verifier was trained on: an image (a file, a Pillow image, or an array
-                ``(H, W)`` or
-                ``(H, W, 3)`` uint8), a text, or a vector ``(C,)``.
+                ``(H, W)`` or ``(H, W, 3)`` uint8), a text, or a vector ``(C,)``. A list of them is several references,
+                known instances of one class; for vectors also an array ``(R, C)``.
             bag: several of the same kind: a list, an array with one row per instance, the path of a folder with one
                 file per instance (images, ``.txt`` or ``.npy``), or for texts the path of a ``.txt`` file with one
                 text per line.
@@ -242,8 +273,8 @@ class Verifier(
         """Load a verifier, ready to use.
 
         Args:
-            pretrained_model_name_or_path: its folder, the folder of a run, a name on the hub, or the verifier included
-                in the package, ``miv/digits``.
+            pretrained_model_name_or_path: its folder, the folder of a run, a name on the hub, or a verifier included in
+                the package: ``miv/digits`` or ``miv/evidence``.
             device: device to load it on, such as ``"cuda"`` or ``"mps"``; the default is the CPU.
             options: options for the hub.
         """

@@ -11,6 +11,7 @@ from miv.poolings.cap_vema import VarianceExcitedPooling  # isort: skip
 from miv.poolings.cap_dba import DistancePooling, EuclideanPooling, ManhattanPooling  # isort: skip
 from miv.poolings.cap_ma import MultiplicativePooling  # isort: skip
 from miv.poolings.nearest import NearestPooling  # isort: skip
+from miv.poolings.maxsim import MaxSimPooling, TokenSimilarity  # isort: skip
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.pooling_base import (
     POOLINGS,
@@ -34,6 +35,7 @@ __all__ = [
     "GatedAttentionPooling",
     "MINetPooling",
     "ManhattanPooling",
+    "MaxSimPooling",
     "MultiheadAttentionPooling",
     "MultiplicativePooling",
     "NearestPooling",
@@ -41,6 +43,7 @@ __all__ = [
     "PoolingOutput",
     "ScaledProduct",
     "SelfAttentionPooling",
+    "TokenSimilarity",
     "VarianceExcitedPooling",
     "WeightedProduct",
     "create_pooling",

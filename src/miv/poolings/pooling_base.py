@@ -79,6 +79,7 @@ class Pooling(nn.Module):
     has_attention: ClassVar[bool] = True
     # Whether `start_similar`, once fitted, makes it (with one head) as good as the nearest target.
     starts_as_nearest: ClassVar[bool] = False
+    score_is_logit: ClassVar[bool] = False  # whether the score of a target is the logit if it were the whole bag
     learns: ClassVar[bool] = True  # whether there is anything left to learn once `start_similar` is fitted
 
     norm: nn.LayerNorm | AlignedNorm

@@ -36,12 +36,23 @@ def bm25(exemplars: ExemplarSet) -> Floats:
     weights = counts.copy()
     weights.data = rarity[counts.indices] * counts.data * (SATURATION + 1) / (counts.data + held_back[row])
     scores = np.zeros(len(exemplars.bag_index))
-    asked = exemplars.query[exemplars.owner]
+    queries = _query_words(exemplars, counts)  # (E, V)
     for start in range(0, len(scores), _TOGETHER):
         part = slice(start, start + _TOGETHER)
-        products = counts[asked[part]].multiply(weights[exemplars.bag_index[part]])
+        products = queries[exemplars.owner[part]].multiply(weights[exemplars.bag_index[part]])
         scores[part] = np.asarray(products.sum(axis=1)).reshape(-1)
     return scores
+
+
+def _query_words(exemplars: ExemplarSet, counts: Any) -> Any:
+    """``(E, V)`` sparse: the words of each query; of several references, the mean of their counts."""
+    from scipy.sparse import csr_array
+
+    if not exemplars.has_references:
+        return counts[exemplars.query]
+    ptr, references = exemplars.all_references
+    share = csr.to_rows(1 / np.diff(ptr), ptr)
+    return csr_array((share, references, ptr), shape=(len(exemplars), counts.shape[0])) @ counts
 
 
 def _count_words(exemplars: ExemplarSet) -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from miv.data import ExemplarSet
 from miv.evaluation import auroc
-from miv.evaluation.cosines import Cosines, unit_rows
+from miv.evaluation.cosines import Cosines, unit_queries, unit_rows
 from miv.io.checked_values import Floats
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # values of C: small ones keep the weights near 0
@@ -40,7 +40,7 @@ class Logistic:
 
 def logistic_inputs(exemplars: ExemplarSet, features: NDArray[np.float32], near: Cosines) -> NDArray[np.float32]:
     r"""``(E, 2 C + 2)``: largest cosine, mean cosine, :math:`|q - t^*|` and :math:`q \odot t^*`, both of length 1."""
-    query = unit_rows(features, exemplars.query)
+    query = unit_queries(exemplars, features)
     target = unit_rows(features, exemplars.bag_index[near.place])
     return np.column_stack([near.nearest, near.mean, np.abs(query - target), query * target]).astype(np.float32)
 

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from miv.calibration.point_card import BEGIN as POINT_BEGIN
+from miv.calibration.point_card import END as POINT_END
+from miv.decisions.operating_point import OPERATING_POINT_NAME
 from miv.evaluation import Evaluation
 from miv.evaluation.evaluation_text import TITLES
-from miv.io.whole_files import whole_file
+from miv.io.card_sections import write_section
 from miv.reference.beside import figures_of, rows_beside
 from miv.reference.plain_figures import COLUMNS, Reference
 from miv.reference.reference_table import marked
@@ -23,13 +26,9 @@ def write_card(folder: Path, pooling: str, evaluations: Mapping[str, Evaluation]
         evaluations: evaluations of the verifier, by split.
         plain: the reference on the same features, if scored.
     """
-    path = folder / "README.md"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    before, found, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2] if found else ""
-    whole = f"{before.rstrip()}\n\n{BEGIN}\n{card_text(pooling, evaluations, plain)}\n{END}{after or chr(10)}"
-    with whole_file(path) as temporary:
-        temporary.write_text(whole.lstrip(), encoding="utf-8")
+    write_section(folder, BEGIN, END, card_text(pooling, evaluations, plain))
+    if not (folder / OPERATING_POINT_NAME).exists():  # that of earlier weights, which saving the new ones removed
+        write_section(folder, POINT_BEGIN, POINT_END, "")
 
 
 def card_text(pooling: str, evaluations: Mapping[str, Evaluation], plain: Reference | None) -> str:

@@ -11,6 +11,7 @@ from miv.evaluation import witness_scores
 from miv.io.checked_values import Integers, Mask
 from miv.report.choosing import choose_exemplars, error_confidence, shown_members, telling_exemplar
 from miv.report.marks import letter, style
+from miv.report.match_rows import match_rows, shown_references
 from miv.report.report_sources import ReportModel, ReportSource
 from miv.report.sheets import picture_sheets
 
@@ -27,16 +28,16 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
         chosen = np.append(chosen[: max(0, most - 1)], telling)
     places = [shown_members(source, int(exemplar)) for exemplar in chosen]
     members = np.concatenate([exemplars.bag_ptr[e] + shown for e, shown in zip(chosen, places, strict=True)])
-    drawn = _interleaved(exemplars.query[chosen], exemplars.bag_index[members], [len(shown) for shown in places])
+    asked = [shown_references(exemplars, int(exemplar)) for exemplar in chosen]
+    drawn, in_bag = _interleaved(asked, exemplars.bag_index[members], [len(shown) for shown in places])
     # In order of first use, so that the first page needs only the first sheet.
     instances, first, row = np.unique(drawn, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     rows = rank[row]
-    queries = csr.borders([1 + len(shown) for shown in places])[:-1]
-    in_bag = np.ones(len(drawn), bool)
-    in_bag[queries] = False
+    reference_ptr = csr.borders([len(references) for references in asked])
+    references = rows[~in_bag]
     groups, group = (None, None)
     if exemplars.group is not None:
         groups, group = np.unique(exemplars.group[chosen].astype(str), return_inverse=True)
@@ -49,20 +50,32 @@ def gallery(source: ReportSource, most: int) -> dict[str, Any]:
         "size": exemplars.bag_sizes[chosen].tolist(),
         "groups": None if groups is None else groups.tolist(),
         "group": None if group is None else group.tolist(),
-        "query": rows[queries].tolist(),
+        "query": references[reference_ptr[:-1]].tolist(),
+        "reference_ptr": reference_ptr.tolist() if exemplars.has_references else None,
+        "reference": references.tolist() if exemplars.has_references else None,
+        "query_id": None if exemplars.query_id is None else exemplars.query_id[chosen].tolist(),
         "ptr": csr.borders([len(shown) for shown in places]).tolist(),
         "place": np.concatenate(places).tolist(),
         "bag": rows[in_bag].tolist(),
         "witness": None if exemplars.witness is None else exemplars.witness[members].astype(int).tolist(),
         "witnesses": None if exemplars.witness is None else _counts(exemplars.witness, exemplars.bag_ptr, chosen),
-        "models": [_answers(number, model, chosen, members) for number, model in enumerate(source.models)],
+        "models": [
+            {**_answers(number, model, chosen, members), "matches": match_rows(model, exemplars, chosen, places)}
+            for number, model in enumerate(source.models)
+        ],
         **_instances(source, instances[order]),
     }
 
 
-def _interleaved(queries: NDArray[np.int64], members: NDArray[np.int64], sizes: list[int]) -> NDArray[np.int64]:
-    """Each query, then the shown members of its bag."""
-    return np.insert(members, csr.borders(sizes)[:-1], queries)
+def _interleaved(
+    asked: list[NDArray[np.int64]], members: NDArray[np.int64], sizes: list[int]
+) -> tuple[NDArray[np.int64], Mask]:
+    """Each query's references, then the shown members of its bag; and which of them are members."""
+    parts: list[NDArray[np.int64]] = []
+    for references, bag in zip(asked, np.split(members, np.cumsum(sizes)[:-1]), strict=True):
+        parts += [references, bag]
+    in_bag = np.repeat(np.arange(len(parts)) % 2 == 1, [len(part) for part in parts])
+    return np.concatenate(parts), in_bag
 
 
 def _counts(witness: Mask, ptr: Integers, chosen: Integers) -> list[int]:
@@ -110,7 +123,8 @@ def _known_parts(shares: NDArray[np.float64]) -> list[int | None]:
 def _instances(source: ReportSource, instances: NDArray[np.int64]) -> dict[str, Any]:
     pool = source.exemplars.pool
     classes = None if pool.classes is None else [str(pool.classes[i]) for i in instances]
-    found: dict[str, Any] = {"number": instances.tolist(), "classes": classes}
+    names = None if pool.names is None else [str(pool.names[i]) for i in instances]
+    found: dict[str, Any] = {"number": instances.tolist(), "classes": classes, "names": names}
     if pool.kind == "text":
         texts = [str(pool.values[i]) for i in instances]
         return found | {"texts": [t if len(t) <= SHOWN_LETTERS else t[:SHOWN_LETTERS] + "…" for t in texts]}

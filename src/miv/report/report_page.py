@@ -1,14 +1,10 @@
 """The page itself: one file with inline style and script, and a security policy that blocks everything else."""
 
-import base64
-import hashlib
 import json
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from miv import __version__
 from miv.errors import MIVError
 from miv.io.whole_files import whole_file
 from miv.report import sections
@@ -16,6 +12,7 @@ from miv.report.audit_section import audit_section, read_audit
 from miv.report.calibration_section import calibration_section
 from miv.report.gallery import gallery
 from miv.report.marks import badge
+from miv.report.page_frame import check_page_name, page_part, whole_page
 from miv.report.report_sources import ReportSource
 
 MOST_EXEMPLARS = 20_000
@@ -49,15 +46,13 @@ def check_report(out: Path, exemplars: int, audit: Path | None) -> None:
     """Raise an error before the work starts if something cannot be written or read."""
     if not 1 <= exemplars <= MOST_EXEMPLARS:
         raise MIVError(f"exemplars is {exemplars}. Expected 1 to {MOST_EXEMPLARS:,}.")
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise MIVError(f"The report {out} ends in {out.suffix!r}. Expected a name that ends in .html.")
+    check_page_name(out)
     if audit is not None:
         read_audit(audit)
 
 
 def render(source: ReportSource, exemplars: int, title: str, audit: Path | None = None) -> str:
     """Return the whole page as text."""
-    style, script = _read("report.css"), _read("report.js")
     data = gallery(source, exemplars)
     shown = len(data["exemplar"])
     parts = [
@@ -75,24 +70,16 @@ def render(source: ReportSource, exemplars: int, title: str, audit: Path | None 
         f"{escape(heading)}</h2>{content}</section>"
         for name, heading, content in parts
     )
-    policy = (
-        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">\n'
-        f"<title>{escape(title)}: miv report</title>\n<style>{style}</style></head>\n"
-        '<body><a class="skip" href="#results">Skip to the results</a>'
+    data_part = f'<script type="application/json" id="data">{_embedded(data)}</script>'
+    return whole_page(
+        f"{title}: miv report",
+        '<a class="skip" href="#results">Skip to the results</a>'
         f'<header class="top"><h1>{escape(title)}</h1><nav aria-label="Parts of the report">'
         f"<ul>{navigation}</ul></nav></header>"
-        f"<main>{_introduction(source)}{body}</main>"
-        f'<footer><p class="note">Written by miv {escape(__version__)}. One file; it makes no network requests.</p>'
-        "</footer>"
-        f'<script type="application/json" id="data">{_embedded(data)}</script>'
-        f"<script>{script}</script></body></html>\n"
+        f"<main>{_introduction(source)}{body}</main>",
+        page_part("report.css"),
+        page_part("report.js"),
+        data_part,
     )
 
 
@@ -131,11 +118,3 @@ def _embedded(data: dict[str, Any]) -> str:
     """JSON that is safe inside a script element: every < is escaped."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
-def _read(name: str) -> str:
-    return files("miv.report").joinpath("page", name).read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from miv.backbones.feature_cache import embed_instances
+from miv.bags import Bags
 from miv.data import ExemplarSet
 from miv.data.batches import Batch
 from miv.evaluation import Predictions
@@ -21,14 +22,18 @@ def contrast_losses(batch: Batch, temperature: float) -> Tensor:
     .. math:: \ell_b = -\log \frac{\sum_{n \in b} \exp\{\cos(q_b, t_n) / \tau\}}{\sum_n \exp\{\cos(q_b, t_n) / \tau\}}
 
     All exemplars of the batch are positive: at least one target in a query's bag is of its class, and the
-    quotient rises most easily through it. A target in several bags counts once.
+    quotient rises most easily through it. A target in several bags counts once. Several references of a query ask
+    with their mean direction.
 
     Args:
         batch: exemplars over features ``(U, C)``.
         temperature: :math:`\tau`.
     """
     directions = functional.normalize(batch.instances, dim=1)  # (U, C)
-    similarity = directions.index_select(0, batch.query) @ directions.T / temperature  # (B, U)
+    query, _ = batch.with_instances(directions).queries_and_bags()
+    if isinstance(query, Bags):  # several references ask with their mean direction
+        query = functional.normalize(query.mean(query.values), dim=1)
+    similarity = query @ directions.T / temperature  # (B, U)
     owner = torch.repeat_interleave(torch.arange(len(batch), device=batch.ptr.device), batch.ptr.diff())  # (T,)
     own = torch.zeros_like(similarity, dtype=torch.bool).index_put((owner, batch.bag), torch.tensor(True))  # (B, U)
     in_no_bag = ~own.any(dim=0)  # (U,), queries

@@ -68,7 +68,7 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
 
     Args:
         verifier: changed in place.
-        train: the exemplars.
+        train: the exemplars; each reference of a query counts as an exemplar of its own, with its part of the weight.
         features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
         seed: random seed for folds and samples.
     """
@@ -76,6 +76,7 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
     if not isinstance(similarity, ScaledProduct) or not similarity.weight.requires_grad:
         return None
     random = np.random.default_rng([seed, 17])
+    train = train.by_reference()
     most = min(_MOST_EXEMPLARS, max(_FEWEST_EXEMPLARS, _MOST_NUMBERS // (2 * similarity.channels)))
     chosen = np.sort(random.permutation(len(train))[:most])
     if len(chosen) < len(train):
@@ -117,7 +118,7 @@ def _inputs_and_logits(
         for first in range(0, count, _TOGETHER):
             part = slice(first, min(first + _TOGETHER, count))
             batch = make_batch(exemplars, np.arange(part.start, part.stop), lookup).to(verifier.device)
-            pooled = pooling(*batch.queries_and_bags())
+            pooled = pooling(*batch.single_queries_and_bags())
             query, bag = pooled.query_vector, pooled.bag_vector
             if not only_logits:
                 rows[part] = torch.cat([query * bag, (query - bag).abs()], dim=1).float().cpu().numpy()

@@ -53,6 +53,11 @@ def kept_together(train: ExemplarSet) -> NDArray[Any]:
 def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> ExemplarSet:
     """The exemplars of both over the concatenated features of both pools."""
     after = len(first.pool)
+    references: dict[str, Any] = {}
+    if first.has_references or second.has_references:
+        (ptr, index), (more_ptr, more_index) = first.all_references, second.all_references
+        references["reference_ptr"] = np.concatenate([ptr, more_ptr[1:] + ptr[-1]])
+        references["reference_index"] = np.concatenate([index, more_index + after])
     return ExemplarSet(
         InstancePool("features", np.asarray(features, np.float32)),
         np.concatenate([first.query, second.query + after]),
@@ -60,4 +65,5 @@ def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> Ex
         np.concatenate([first.bag_index, second.bag_index + after]),
         np.concatenate([first.label, second.label]),
         weight=None if first.weight is None or second.weight is None else np.append(first.weight, second.weight),
+        **references,
     )

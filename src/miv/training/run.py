@@ -33,6 +33,7 @@ from miv.training.fits import fit_all
 from miv.training.keeper import BEST, LAST
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.pilot import ENOUGH, can_divide, halves
+from miv.training.reference_fit import fit_reference_rule
 from miv.training.run_folder import RunFolder
 from miv.training.run_lock import locked, refuse_if_locked
 from miv.training.stage_module import SplitFeatures
@@ -141,7 +142,9 @@ def _train(
     best = max((name for name in states if name in _HEADS), key=lambda name: states[name].best_value)
     verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
     # The cache may already have the features of the first stage's backbone, from another run.
-    evaluations = _evaluate(verifier, sets, run, progress, machine.cache if best == FROZEN else None)
+    cache = machine.cache if best == FROZEN else None
+    _fit_references(verifier, sets, cache, progress)
+    evaluations = _evaluate(verifier, sets, run, progress, cache)
     if ProcessShare.of_this_process().rank == 0:
         with whole_folder(run.verifier) as temporary:
             verifier.save_pretrained(temporary)
@@ -227,6 +230,14 @@ def _embed(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path, progre
     return {
         split: embed_pool(verifier.backbone, sets[split].pool, cache, progress) for split in ("train", "validation")
     }
+
+
+def _fit_references(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path | None, progress: Progress) -> None:
+    """Fit the rule for several references, on validation, or on train if validation has single queries only."""
+    exemplars = sets["validation"] if sets["validation"].has_references else sets["train"]
+    if exemplars.has_references:
+        known = None if cache is None else embed_pool(verifier.backbone, exemplars.pool, cache, progress)
+        fit_reference_rule(verifier, exemplars, known, progress)
 
 
 def _evaluate(

@@ -74,7 +74,8 @@ def _clumps(exemplars: ExemplarSet, order: list[int], size: int) -> list[list[in
     Every instance that joins a clump raises the share of the exemplars that contain it; a heap keeps their shares, and
     outdated entries are skipped when popped.
     """
-    members = [[*bag, query] for bag, query in zip(_bags(exemplars), exemplars.query.tolist(), strict=True)]
+    bags = np.split(exemplars.bag_index, exemplars.bag_ptr[1:-1])
+    members = [[*bag.tolist(), *exemplars.references(number).tolist()] for number, bag in enumerate(bags)]
     holders = _holders(exemplars)
     free = [True] * len(members)
     rank = np.argsort(order).tolist()  # ties go to the exemplar drawn first
@@ -106,14 +107,11 @@ def _clumps(exemplars: ExemplarSet, order: list[int], size: int) -> list[list[in
     return clumps
 
 
-def _bags(exemplars: ExemplarSet) -> list[list[int]]:
-    return [bag.tolist() for bag in np.split(exemplars.bag_index, exemplars.bag_ptr[1:-1])]
-
-
 def _holders(exemplars: ExemplarSet) -> list[list[int]]:
-    """For each instance, the exemplars that contain it as the query or in the bag."""
-    instance = np.concatenate([exemplars.bag_index, exemplars.query])
-    exemplar = np.concatenate([exemplars.owner, np.arange(len(exemplars))])
+    """For each instance, the exemplars that contain it as a reference or in the bag."""
+    reference_ptr, references = exemplars.all_references
+    instance = np.concatenate([exemplars.bag_index, references])
+    exemplar = np.concatenate([exemplars.owner, csr.owners(reference_ptr)])
     by_instance = np.argsort(instance, kind="stable")
     borders = csr.borders(np.bincount(instance, minlength=len(exemplars.pool)))[1:-1]
     return [part.tolist() for part in np.split(exemplar[by_instance], borders)]

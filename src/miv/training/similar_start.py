@@ -130,7 +130,8 @@ def _set(pooling: Pooling, centre: Tensor, sharpness: Tensor | None) -> None:
 
 
 def _some(exemplars: ExemplarSet, seed: int) -> ExemplarSet | None:
-    """A sample large enough to fit a few numbers; ``None`` if it has only one label."""
+    """A sample large enough to fit a few numbers; ``None`` if it has only one label. A reference counts alone."""
+    exemplars = exemplars.by_reference()
     chosen = np.random.default_rng([seed, 11]).permutation(len(exemplars))[:MOST_EXEMPLARS]
     some = exemplars.subset(np.sort(chosen))
     return None if some.label.min() == some.label.max() else some
@@ -229,7 +230,7 @@ def _products(
     parts: list[list[NDArray[np.float64]]] = [[] for _ in sharps]
     for first in range(0, len(exemplars), _TOGETHER):
         rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
-        query, bags = make_batch(exemplars, rows, lookup).to(weight.device).queries_and_bags()
+        query, bags = make_batch(exemplars, rows, lookup).to(weight.device).single_queries_and_bags()
         _set(pooling, centre, None)
         query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # the same for every sharpness
         for part, sharp in zip(parts, sharps, strict=True):

@@ -17,6 +17,7 @@ from miv.runtime.progress import Progress
 logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 8 << 30
+_MOST_REFERENCES = 1000
 _BYTES_PER_EXEMPLAR = 300  # beside the members of its bag, while it is drawn
 
 
@@ -39,6 +40,9 @@ class Drawing:
         hard_negatives: share of the distractors drawn from the classes most like the query's, in
             positive and negative bags alike.
         hard_classes: number of classes to draw hard negatives from.
+        references_per_query: number of instances of the query's class to ask with, the query among them; fewer if the
+            class is small, because one instance is left as a witness. They are never in the query's bags, and the same
+            for both of them.
     """
 
     exemplars: int = 1000
@@ -49,6 +53,7 @@ class Drawing:
     witnesses: int | None = None
     hard_negatives: float = 0.0
     hard_classes: int = 5
+    references_per_query: int = 1
 
     def __post_init__(self) -> None:
         if self.exemplars < 2:
@@ -78,6 +83,10 @@ class Drawing:
             raise MIVError(f"The share of hard negatives is {self.hard_negatives:g}. Expected a number from 0 to 1.")
         if self.hard_classes < 1:
             raise MIVError(f"The number of hard classes is {self.hard_classes}. Expected at least 1.")
+        if not 1 <= self.references_per_query <= _MOST_REFERENCES:
+            raise MIVError(
+                f"The number of references per query is {self.references_per_query}. Expected 1 to {_MOST_REFERENCES}."
+            )
 
     @property
     def bag_range(self) -> tuple[int, int]:
@@ -108,20 +117,21 @@ class Drawing:
             raise MIVError(f"The split {split} has no instances left. Add instances, or use another seed.")
         classes = _Classes(pool, members, self)
         self._check_enough(classes, split)
-        queries: list[int] = []
+        references: list[NDArray[np.int64]] = []
         bags: list[NDArray[np.int64]] = []
         witness: list[NDArray[np.bool_]] = []
         too_few = 0
         with progress.step(f"Drawing {split} exemplars", total=exemplars) as advance:
-            while len(queries) < exemplars:
-                for place in rng.permutation(classes.query_places)[: (exemplars - len(queries) + 1) // 2]:
-                    for positive in (True, False)[: exemplars - len(queries)]:
+            while len(bags) < exemplars:
+                for place in rng.permutation(classes.query_places)[: (exemplars - len(bags) + 1) // 2]:
+                    more = classes.more_references(place, self.references_per_query - 1, rng)
+                    for positive in (True, False)[: exemplars - len(bags)]:
                         size = self._bag_size(rng)
                         wanted = self._witness_count(size, rng) if positive else 0
-                        shown = classes.witnesses(place, wanted, rng)
+                        shown = classes.witnesses(place, wanted, rng, more)
                         bag = np.concatenate([shown, classes.distractors(place, size - len(shown), rng)])
                         order = rng.permutation(len(bag))  # the position of a witness must not reveal it
-                        queries.append(int(classes.flat[place]))
+                        references.append(classes.flat[[place, *more]])
                         bags.append(bag[order])
                         witness.append(order < len(shown))
                         too_few += len(shown) < wanted
@@ -132,15 +142,17 @@ class Drawing:
                 "instances; distractors fill the bag.",
                 split,
                 too_few,
-                (len(queries) + 1) // 2,
+                (len(bags) + 1) // 2,
             )
         return ExemplarSet(
             pool=pool,
-            query=np.array(queries, dtype=np.int64),
+            query=np.array([asked[0] for asked in references], dtype=np.int64),
             bag_ptr=csr.borders([len(bag) for bag in bags]),
             bag_index=np.concatenate(bags),
-            label=np.array([1, 0] * len(queries), dtype=np.int8)[: len(queries)],
+            label=np.array([1, 0] * len(bags), dtype=np.int8)[: len(bags)],
             witness=np.concatenate(witness),
+            reference_ptr=csr.borders([len(asked) for asked in references]),
+            reference_index=np.concatenate(references),
         )
 
     def _bag_size(self, rng: np.random.Generator) -> int:
@@ -190,8 +202,21 @@ class _Classes:
             for others in nearest_classes(pool, groups, drawing.hard_classes):
                 self._near.append(np.concatenate([groups[other] for other in others]))
 
-    def witnesses(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """At most ``count`` other instances of the class of the query at ``place``."""
+    def more_references(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The places of at most ``count`` other instances of the class; at least one is left as a witness."""
+        start, stop = self._borders[self._class_of[place]]
+        others = np.setdiff1d(np.arange(start, stop), [place])
+        count = min(count, len(others) - 1)
+        return others[rng.choice(len(others), count, replace=False)] if count > 0 else others[:0]
+
+    def witnesses(
+        self, place: int, count: int, rng: np.random.Generator, references: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """At most ``count`` other instances of the class of the query at ``place``, none of them a reference."""
+        if len(references):
+            start, stop = self._borders[self._class_of[place]]
+            others = np.setdiff1d(np.arange(start, stop), [place, *references])
+            return self.flat[others[rng.choice(len(others), min(count, len(others)), replace=False)]]
         start, stop = self._borders[self._class_of[place]]
         chosen: NDArray[np.int64] = start + rng.choice(stop - start - 1, min(count, stop - start - 1), replace=False)
         shown: NDArray[np.int64] = self.flat[chosen + (chosen >= place)]

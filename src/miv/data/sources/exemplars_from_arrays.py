@@ -17,16 +17,23 @@ def from_arrays(
     labels: Sequence[int],
     witnesses: Sequence[Sequence[bool]] | None = None,
     groups: Sequence[str] | None = None,
+    *,
+    references: Sequence[Any] | None = None,
+    query_ids: Sequence[str] | None = None,
 ) -> ExemplarSet:
     """Create a set of ``E`` exemplars from arrays; equal instances are stored once.
 
     Args:
-        queries: features ``(E, C)``, images ``(E, H, W)`` or ``(E, H, W, 3)`` uint8, or ``E`` texts.
+        queries: features ``(E, C)``, images ``(E, H, W)`` or ``(E, H, W, 3)`` uint8, or ``E`` texts. ``None`` if
+            there are references.
         bags: ``E`` bags of the same kind: each features ``(N, C)``, ``N`` images of the same shape, or
             ``N`` texts.
         labels: ``E`` labels, 0 or 1.
         witnesses: for each bag, ``N`` values True or False, if known.
         groups: ``E`` strings to group results by.
+        references: for each exemplar a list of instances of the same kind, any number of them: what is known of the
+            class to look for. They are added to the query, if there is one; equal ones count once.
+        query_ids: ``E`` strings; equivalent queries share an id.
 
     >>> exemplars = ExemplarSet.from_arrays(
     ...     queries=[[1.0, 0.0], [0.0, 1.0]],
@@ -37,26 +44,49 @@ def from_arrays(
     >>> len(exemplars), len(exemplars.pool), exemplars.bag(0).tolist()
     (2, 3, [1, 2])
     """
-    if len(queries) != len(bags):
-        raise MIVError(f"Got {len(queries)} queries and {len(bags)} bags. Expected one bag per query.")
-    builder, query_index, bag_index = collected(zip(queries, bags, strict=True))
-    return ExemplarSet.from_lists(builder.pool(), query_index, bag_index, labels, witnesses, groups)
+    if queries is None and references is None:
+        raise MIVError("There are neither queries nor references. Expected one of them.")
+    asked = [[query] for query in queries] if queries is not None else [[] for _ in references or ()]
+    if references is not None:
+        if len(references) != len(asked):
+            raise MIVError(f"Got {len(asked)} queries and references of {len(references)}. Expected one list each.")
+        asked = [
+            [*own, *_several(given, number)] for number, (own, given) in enumerate(zip(asked, references, strict=True))
+        ]
+    if len(asked) != len(bags):
+        raise MIVError(f"Got {len(asked)} queries and {len(bags)} bags. Expected one bag per query.")
+    builder, found, bag_index = collected(zip(asked, bags, strict=True))
+    return ExemplarSet.from_lists(
+        builder.pool(), None, bag_index, labels, witnesses, groups, references=found, query_ids=query_ids
+    )
 
 
-def collected(exemplars: Iterable[tuple[Any, Any]]) -> tuple[PoolBuilder, list[int], list[list[int]]]:
-    """Put the instances of ``(query, bag)`` pairs into one pool; also return the indices of queries and bags."""
+def collected(
+    exemplars: Iterable[tuple[Sequence[Any], Any]],
+) -> tuple[PoolBuilder, list[list[int]], list[list[int]]]:
+    """Put the instances of pairs of references and bag into one pool; also return their indices."""
     builder: PoolBuilder | None = None
-    query_index: list[int] = []
+    references: list[list[int]] = []
     bag_index: list[list[int]] = []
-    for number, (query, bag) in enumerate(exemplars):
+    for number, (asked, bag) in enumerate(exemplars):
         if isinstance(bag, str) or not len(bag):
             raise MIVError(f"Bag {number} is {'one text' if isinstance(bag, str) else 'empty'}. Expected a list.")
-        builder = builder or PoolBuilder(_kind_of(query))
-        query_index.append(_added(builder, query, f"query {number}"))
+        if not len(asked):
+            raise MIVError(f"Exemplar {number} has no references. Expected at least one.")
+        builder = builder or PoolBuilder(_kind_of(asked[0]))
+        places = [f"query {number}", *(f"query {number}, reference {place}" for place in range(1, len(asked)))]
+        added = (_added(builder, one, place) for one, place in zip(asked, places, strict=True))
+        references.append(list(dict.fromkeys(added)))
         bag_index.append([_added(builder, value, f"bag {number}, instance {place}") for place, value in enumerate(bag)])
     if builder is None:
         raise MIVError("There are no exemplars. Expected at least one query and its bag.")
-    return builder, query_index, bag_index
+    return builder, references, bag_index
+
+
+def _several(given: Any, number: int) -> list[Any]:
+    if isinstance(given, str):
+        raise MIVError(f"The references of exemplar {number} are one text. Expected a list of texts.")
+    return list(given)
 
 
 def _added(builder: PoolBuilder, value: Any, place: str) -> int:

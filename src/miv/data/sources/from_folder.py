@@ -63,7 +63,7 @@ class FromFolder:
         except OSError as error:
             raise MIVError(f"Could not read the folder {self.root}: {error}.") from error
         dealt = self._deal_out(folders)
-        pool, owner = _read_instances(folders, self.images, progress)
+        pool, owner = _read_instances(self.root, folders, self.images, progress)
         members = {
             split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
             for split, numbers in dealt.items()
@@ -110,7 +110,7 @@ class FromFolder:
 
 
 def _read_instances(
-    folders: list[ClassFolder], form: ImageForm, progress: Progress
+    root: Path, folders: list[ClassFolder], form: ImageForm, progress: Progress
 ) -> tuple[InstancePool, NDArray[np.int64]]:
     """Read all files into one pool, each instance once and in one class; also return the folder ``(P,)`` of each."""
     builder = PoolBuilder(kind_of(folders[0].files[0]))
@@ -120,8 +120,9 @@ def _read_instances(
     with progress.step("Reading instances", total=sum(len(one.files) for one in folders)) as advance:
         for number, folder in enumerate(folders):
             for path in folder.files:
-                for value in _read_file(builder.kind, path, form):
-                    index = builder.add(value, str(path))
+                values = _read_file(builder.kind, path, form)
+                for row, value in enumerate(values):
+                    index = builder.add(value, str(path), _name(root, path, row if len(values) > 1 else None))
                     if index == len(seen):
                         seen.append((number, path))
                         continue
@@ -152,6 +153,12 @@ def _read_instances(
     if not len(kept):
         raise MIVError("Every instance is in more than one class. Each class needs its own instances.")
     return pool.take(kept), owner[kept]
+
+
+def _name(root: Path, path: Path, row: int | None) -> str:
+    """The file of an instance below the root, with its row if the file holds several; "" if it is not Unicode."""
+    name = path.relative_to(root).as_posix() + ("" if row is None else f"[{row}]")
+    return "" if any("\ud800" <= letter <= "\udfff" for letter in name) else name
 
 
 def _in_several(sets: list[set[str]]) -> set[str]:

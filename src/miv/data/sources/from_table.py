@@ -1,7 +1,7 @@
 """Exemplars from a table with one row per exemplar: query, bag and label."""
 
 import logging
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -31,7 +31,8 @@ class FromTable:
         table: the file. ``query`` is an instance, ``bag`` a list of them, ``label`` 0 or 1. ``witnesses`` are
             positions in the bag from 0, or one true or false per instance; ``split`` is train,
             validation or test; ``group`` is used to group results; exemplars with the same
-            ``query_id`` are never assigned to different splits.
+            ``query_id`` are never assigned to different splits. ``references`` is a list of instances to ask with,
+            in addition to the query or instead of it.
         instances: a second table with ``id``, one of ``path``, ``text`` or ``vector``, and optionally ``class``;
             queries and bags then contain ids.
         kind: kind of instance; inferred from the first one by default.
@@ -73,7 +74,7 @@ class FromTable:
                 source = InstanceTable(self.instances, self.kind, self.images, advance)
         rows = Rows(self.table, self.columns)
         with progress.step("Reading exemplars") as advance:
-            for place, record in read_records(self.table, required=astuple(self.columns)[:3]):
+            for place, record in read_records(self.table, required=self.columns.required):
                 rows.read(record, place, source)
                 advance(1)
         return rows.exemplars(source), rows
@@ -127,7 +128,7 @@ class FromTable:
             if names is None and exemplars.pool.classes is not None:
                 names = exemplars.pool.classes[exemplars.query].tolist()
             return exemplars.query if names is None else np.unique(names, return_inverse=True)[1]
-        links = [np.append(exemplars.bag(row), exemplars.query[row]) for row in range(len(exemplars))]
+        links = [np.append(exemplars.references(row), exemplars.bag(row)) for row in range(len(exemplars))]
         nodes = len(exemplars.pool)
         if names is not None:  # a query id is an extra node shared by its exemplars
             ids, numbers = np.unique(names, return_inverse=True)

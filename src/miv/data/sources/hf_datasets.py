@@ -1,6 +1,7 @@
 """Convert exemplars from and to Hugging Face ``datasets``."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -10,6 +11,7 @@ from PIL import Image
 
 from miv.data import ExemplarSet, InstancePool
 from miv.data.sources.exemplars_from_arrays import collected
+from miv.data.sources.instance_columns import of_instances
 from miv.errors import MIVError, needs_extra, unknown_name
 from miv.io.instance_files import InstanceKind
 from miv.io.table_cells import parse_label, parse_witnesses
@@ -23,19 +25,23 @@ def from_dataset(
     label_column: str = "label",
     witnesses_column: str = "witnesses",
     group_column: str = "group",
+    query_id_column: str = "query_id",
+    references_column: str = "references",
 ) -> ExemplarSet:
     """Create a set from a ``datasets.Dataset`` or any rows that are dicts; equal instances are stored once.
 
     Args:
         dataset: one row per exemplar. An instance is an image (Pillow, or an array of whole numbers from 0 to 255), a
-            text, or a vector. ``query_class`` and ``bag_classes``, which ``to_dataset`` writes, are read if they
-            exist.
+            text, or a vector. ``query_class``, ``bag_classes`` and the other columns per instance that
+            ``to_dataset`` writes are read if they exist.
         query_column: column with the query.
         bag_column: column with the bag, a list of instances.
         label_column: column with the label, 0 or 1.
         witnesses_column: column with one true or false per instance of the bag, or with the positions of witnesses
             from 0; optional.
         group_column: column to group results by; optional.
+        query_id_column: column with an id shared by equivalent queries; optional.
+        references_column: column with a list of instances to ask with, besides the query or instead of it; optional.
 
     >>> rows = [{"query": "sky?", "bag": ["The sky is blue.", "Grass is green."], "label": 1, "witnesses": [0]}]
     >>> exemplars = ExemplarSet.from_dataset(rows)
@@ -46,14 +52,16 @@ def from_dataset(
         names = ", ".join(map(str, dataset))
         raise MIVError(f"The dataset has the splits or columns {names}. Pass one split, such as dataset['train'].")
     labels: list[int] = []
-    optional: dict[str, list[Any]] = {name: [] for name in (witnesses_column, group_column, _QUERY_CLASS, _BAG_CLASSES)}
+    further = (witnesses_column, group_column, query_id_column, *_OF_REFERENCES, *_OF_BAGS)
+    optional: dict[str, list[Any]] = {name: [] for name in further}
 
-    def exemplars() -> Iterator[tuple[Any, list[Any]]]:
+    def exemplars() -> Iterator[tuple[list[Any], list[Any]]]:
         for number, row in enumerate(dataset):
             place = f"Row {number}"
             if not isinstance(row, Mapping):
                 raise MIVError(f"{place} is a {type(row).__name__}. Expected a dict with query, bag and label.")
-            for name in (query_column, bag_column, label_column):
+            asked = row.get(references_column)
+            for name in (*([query_column] if asked is None else []), bag_column, label_column):
                 if name not in row:
                     raise MIVError(f"{place}: {unknown_name('column', name, map(str, row))}")
             bag = [_plain(value) for value in row[bag_column]]
@@ -63,23 +71,41 @@ def from_dataset(
                     values.append(row[name])
                 if len(values) not in (0, number + 1):
                     raise MIVError(f"{place}: the column {name!r} is empty in some rows. Fill it in every row.")
-            yield _plain(row[query_column]), bag
+            queries = [] if row.get(query_column) is None else [row[query_column]]
+            yield [_plain(value) for value in [*queries, *(asked or [])]], bag
 
-    builder, queries, bags = collected(exemplars())
+    builder, references, bags = collected(exemplars())
     witnesses = [
         parse_witnesses(list(cell), len(bag), f"Row {number}")
         for number, (cell, bag) in enumerate(zip(optional[witnesses_column], bags, strict=False))
     ]
-    classes = _classes(len(builder), queries, bags, optional[_QUERY_CLASS], optional[_BAG_CLASSES])
-    groups = [str(group) for group in optional[group_column]]
-    return ExemplarSet.from_lists(builder.pool(classes), queries, bags, labels, witnesses or None, groups or None)
+    classes, called = (
+        of_instances(len(builder), references, bags, name, optional[name], of_bags, optional[of_bags])
+        for name, of_bags in zip(_OF_REFERENCES, _OF_BAGS, strict=True)
+    )
+    pool = builder.pool(classes)
+    if called is not None:
+        pool = replace(pool, names=np.array(called, dtype=object))
+    groups, query_ids = ([str(one) for one in optional[name]] for name in (group_column, query_id_column))
+    return ExemplarSet.from_lists(
+        pool,
+        None,
+        bags,
+        labels,
+        witnesses or None,
+        groups or None,
+        references=references,
+        query_ids=query_ids or None,
+    )
 
 
 def to_dataset(exemplars: ExemplarSet) -> Any:
     """Return a ``datasets.Dataset`` with one row per exemplar.
 
     The columns are ``query``, ``bag``, ``label`` and, if known, ``witnesses`` (one true or false per instance of the
-    bag), ``group``, ``query_class`` and ``bag_classes``. An instance in several bags is written in each.
+    bag), ``group``, ``query_id``, ``references`` (all instances to ask with, the query first), and per instance
+    ``query_class``, ``bag_classes``, ``query_name`` and ``bag_names``. If there are references, ``query_class`` and
+    ``query_name`` are lists with one entry per reference. An instance in several bags is written in each.
     """
     with needs_extra("datasets", "A Hugging Face dataset", "datasets"):
         import datasets
@@ -100,14 +126,22 @@ def to_dataset(exemplars: ExemplarSet) -> Any:
     text = datasets.Value("string")
     if exemplars.group is not None:
         columns["group"] = text, exemplars.group.tolist()
-    if pool.classes is not None:
-        columns[_QUERY_CLASS] = text, pool.classes[exemplars.query].tolist()
-        columns[_BAG_CLASSES] = datasets.Sequence(text), [pool.classes[bag].tolist() for bag in _each_bag(exemplars)]
+    if exemplars.query_id is not None:
+        columns["query_id"] = text, exemplars.query_id.tolist()
+    asked = [exemplars.references(number) for number in range(len(exemplars))]
+    several = exemplars.has_references
+    if several:
+        columns["references"] = datasets.Sequence(instance), [[values[i] for i in one.tolist()] for one in asked]
+    for of_references, of_bags, strings in zip(_OF_REFERENCES, _OF_BAGS, (pool.classes, pool.names), strict=True):
+        if strings is not None:
+            cells = [strings[one].tolist() for one in asked]
+            columns[of_references] = (datasets.Sequence(text), cells) if several else (text, [one[0] for one in cells])
+            columns[of_bags] = datasets.Sequence(text), [strings[bag].tolist() for bag in _each_bag(exemplars)]
     features = datasets.Features({name: kind for name, (kind, _) in columns.items()})
     return datasets.Dataset.from_dict({name: cells for name, (_, cells) in columns.items()}, features=features)
 
 
-_QUERY_CLASS, _BAG_CLASSES = "query_class", "bag_classes"
+_OF_REFERENCES, _OF_BAGS = ("query_class", "query_name"), ("bag_classes", "bag_names")
 
 
 def _plain(value: Any) -> Any:
@@ -121,28 +155,6 @@ def _plain(value: Any) -> Any:
     if is_image and array.min() >= 0 and array.max() <= 255:
         return array.astype(np.uint8)
     return array
-
-
-def _classes(
-    count: int, queries: list[int], bags: list[list[int]], of_queries: list[Any], of_bags: list[Any]
-) -> list[str] | None:
-    """The class of each instance of the pool, if the rows have both columns."""
-    if not of_queries or not of_bags:
-        return None
-    found: list[str] = [""] * count
-    for number, (query, bag) in enumerate(zip(queries, bags, strict=True)):
-        named = list(of_bags[number])
-        if len(named) != len(bag):
-            raise MIVError(
-                f"Row {number}: {len(named)} bag_classes for a bag of {len(bag)}. Expected one per instance."
-            )
-        for index, name in zip([query, *bag], [of_queries[number], *named], strict=True):
-            if found[index] not in ("", str(name)):
-                raise MIVError(
-                    f"Row {number}: an instance has the class {name!r}, but {found[index]!r} in an earlier row."
-                )
-            found[index] = str(name)
-    return found
 
 
 def _each_bag(exemplars: ExemplarSet) -> list[NDArray[np.int64]]:

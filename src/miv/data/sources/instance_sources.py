@@ -40,18 +40,20 @@ class CellInstances:
         self._builder = None if kind is None else PoolBuilder(kind)
         self._known: dict[Hashable, int] = {}
 
-    def index(self, cell: Any, place: str) -> int:
-        """Return the pool index of the instance in a cell."""
+    def index(self, cell: Any, place: str, name: str = "") -> int:
+        """Return the pool index of the instance in a cell; ``name`` is for one that is not in a file."""
         if self._builder is None:
             self._builder = PoolBuilder(guess_kind(cell))
         kind = self._builder.kind
         if not isinstance(cell, str):
             if kind != "features":
                 raise MIVError(f"{place}: expected {_WORDS[kind]}, got {short(cell)}.")
-            return self._builder.add(check_vector(cell, place), place)
+            return self._builder.add(check_vector(cell, place), place, name)
         index = self._known.get(cell)
         if index is None:
-            index = self._known[cell] = self._builder.add(self._read(kind, cell, place), place)
+            is_file_name = kind == "image" or (kind == "features" and not cell.strip().startswith("["))
+            known_as = cell.strip() if is_file_name else name
+            index = self._known[cell] = self._builder.add(self._read(kind, cell, place), place, known_as)
         return index
 
     def pool(self) -> InstancePool:
@@ -100,7 +102,7 @@ class InstanceTable:
             if name in first_place:
                 raise MIVError(f"{place}: the id {name!r} is already in {first_place[name]}. Use each id once.")
             first_place[name] = place
-            self._index[name] = self._read(record, kind, form, place)
+            self._index[name] = self._read(record, kind, form, place, name)
             advance(1)
         if self._cells is None:
             raise MIVError(f"{path}: no rows. Expected an id and a path, text or vector per row.")
@@ -120,7 +122,7 @@ class InstanceTable:
         """All instances of the table."""
         return self._pool
 
-    def _read(self, record: dict[str, Any], kind: InstanceKind | None, form: ImageForm, place: str) -> int:
+    def _read(self, record: dict[str, Any], kind: InstanceKind | None, form: ImageForm, place: str, name: str) -> int:
         columns = [column for column in _KIND_OF_COLUMN if not is_blank(record.get(column))]
         if len(columns) != 1:
             found = ", ".join(map(str, record))
@@ -129,13 +131,13 @@ class InstanceTable:
             )
         if self._cells is None:
             self._cells = CellInstances(self._path.parent, _KIND_OF_COLUMN[columns[0]] or kind, form)
-        index = self._cells.index(record[columns[0]], place)
+        index = self._cells.index(record[columns[0]], place, name)
         if not is_blank(record.get("class")):
-            name = parse_id(record["class"], place)
-            known, known_place = self._classes.setdefault(index, (name, place))
-            if known != name:
+            named = parse_id(record["class"], place)
+            known, known_place = self._classes.setdefault(index, (named, place))
+            if known != named:
                 raise MIVError(
-                    f"{place}: the class is {name!r}, but {known_place} says {known!r} for the same instance. "
+                    f"{place}: the class is {named!r}, but {known_place} says {known!r} for the same instance. "
                     "Give it one class, or remove one of the rows."
                 )
         return index
@@ -146,4 +148,4 @@ class InstanceTable:
         if len(self._classes) < len(pool):
             raise MIVError(f"{self._path}: some instances have a class and some do not. Give a class for all or none.")
         classes = np.array([self._classes[index][0] for index in range(len(pool))], dtype=object)
-        return InstancePool(pool.kind, pool.values, classes)
+        return InstancePool(pool.kind, pool.values, classes, pool.names)

@@ -30,6 +30,7 @@ def folder_source(
     witness_count: int | None = None,
     hard_negatives: float = 0.0,
     hard_classes: int = 5,
+    references_per_query: int = 1,
     validation: float = 0.1,
     test: float = 0.1,
     split_by: SplitFoldersBy = "class",
@@ -51,6 +52,7 @@ def folder_source(
         witness_count: exact number of witnesses per positive bag, instead of a rate.
         hard_negatives: share of the other instances drawn from the classes most like the query's.
         hard_classes: number of classes to draw hard negatives from.
+        references_per_query: number of instances of the query's class to ask with; fewer if the class is small.
         validation: share for validation; 0 for no validation split.
         test: share for test; 0 for no test split.
         split_by: what to keep within one split: each ``class``, or each ``parent`` in ``root/<parent>/<class>/``.
@@ -60,7 +62,17 @@ def folder_source(
         seed: random seed.
         round: index of the random draw; draws are independent.
     """
-    drawing = Drawing(exemplars, bag_mean, bag_min, bag_max, witness_rate, witness_count, hard_negatives, hard_classes)
+    drawing = Drawing(
+        exemplars,
+        bag_mean,
+        bag_min,
+        bag_max,
+        witness_rate,
+        witness_count,
+        hard_negatives,
+        hard_classes,
+        references_per_query,
+    )
     images, shares = ImageForm(_both(size), colour, resize), Shares(validation, test)
     return FromFolder(Path(root), images, drawing, shares, seed, round, split_by)
 
@@ -77,6 +89,7 @@ def table_source(
     split_column: str = "split",
     group_column: str = "group",
     query_id_column: str = "query_id",
+    references_column: str = "references",
     split_by: SplitBy = "instances",
     validation: float = 0.1,
     test: float = 0.1,
@@ -98,6 +111,7 @@ def table_source(
         split_column: column with train, validation or test; optional.
         group_column: column to group results by; optional.
         query_id_column: column with an id shared by equivalent queries; optional.
+        references_column: column with a list of instances to ask with, besides the query or instead of it; optional.
         split_by: without a split column, what to keep within one split: ``instances``, ``query`` or ``group``.
         validation: share for validation; 0 for no validation split.
         test: share for test; 0 for no test split.
@@ -107,7 +121,14 @@ def table_source(
         seed: random seed.
     """
     columns = Columns(
-        query_column, bag_column, label_column, witnesses_column, split_column, group_column, query_id_column
+        query_column,
+        bag_column,
+        label_column,
+        witnesses_column,
+        split_column,
+        group_column,
+        query_id_column,
+        references_column,
     )
     return FromTable(
         Path(table),

@@ -39,11 +39,12 @@ class PoolBuilder:
     def __init__(self, kind: InstanceKind) -> None:
         self.kind = kind
         self._values: list[Any] = []
+        self._names: list[str] = []
         self._index: dict[bytes, int] = {}
         self._first: tuple[tuple[int, ...], str] | None = None
 
-    def add(self, value: Any, place: str) -> int:
-        """Return the number of an instance read at ``place`` (for errors); new ones are added."""
+    def add(self, value: Any, place: str, name: str = "") -> int:
+        """Return the number of an instance read at ``place`` (for errors); new ones are added with their ``name``."""
         if self.kind != "text":
             self._check_shape(value.shape, place)
         content = value.encode() if self.kind == "text" else value.tobytes()
@@ -52,16 +53,18 @@ class PoolBuilder:
         index = self._index.setdefault(key, len(self._values))
         if index == len(self._values):
             self._values.append(value)
+            self._names.append(name)
         return index
 
     def pool(self, classes: Sequence[str] | None = None) -> InstancePool:
-        """The distinct instances in order of arrival, with their classes if known."""
+        """The distinct instances in order of arrival, with their classes and names if known."""
         if self.kind == "text":
             values = np.empty(len(self._values), dtype=object)
             values[:] = self._values
         else:
             values = np.stack(self._values)
-        return InstancePool(self.kind, values, None if classes is None else np.array(classes, dtype=object))
+        names = np.array(self._names, dtype=object) if any(self._names) else None
+        return InstancePool(self.kind, values, None if classes is None else np.array(classes, dtype=object), names)
 
     def __len__(self) -> int:
         return len(self._values)

@@ -11,14 +11,14 @@ import numpy as np
 from miv.data import SPLITS, ExemplarSet
 from miv.data.sources.instance_sources import CellInstances, InstanceTable
 from miv.errors import MIVError, unknown_name
-from miv.io.table_cells import is_blank, parse_id, parse_label, parse_list, parse_witnesses
+from miv.io.table_cells import is_blank, parse_id, parse_label, parse_list, parse_witnesses, reference_cells
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Column names; the last four columns are optional unless renamed."""
+    """Column names; the columns after ``label`` are optional unless renamed. ``references`` may replace ``query``."""
 
     query: str = "query"
     bag: str = "bag"
@@ -27,6 +27,12 @@ class Columns:
     split: str = "split"
     group: str = "group"
     query_id: str = "query_id"
+    references: str = "references"
+
+    @property
+    def required(self) -> tuple[tuple[str, str], str, str]:
+        """The columns that every table has; of the first two names, one is enough."""
+        return (self.query, self.references), self.bag, self.label
 
 
 class Rows:
@@ -35,7 +41,7 @@ class Rows:
     def __init__(self, table: Path, columns: Columns) -> None:
         self._table = table
         self._columns = columns
-        self._queries: list[int] = []
+        self._references: list[list[int]] = []
         self._bags: list[list[int]] = []
         self._labels: list[int] = []
         self._witnesses: list[list[bool]] = []
@@ -49,20 +55,21 @@ class Rows:
     def read(self, record: dict[str, Any], place: str, source: CellInstances | InstanceTable) -> None:
         """Read one row."""
         columns = self._columns
-        query, bag, label = record[columns.query], record[columns.bag], record[columns.label]
-        if not self._queries:
+        bag, label = record[columns.bag], record[columns.label]
+        if not self._references:
             self._warn_of_misspelt_columns(record)
         if self._not_seen:
             self._not_seen.difference_update(record)
             self._seen |= dict.fromkeys(map(str, record))
         self._labels.append(parse_label(label, place))
-        query_index = source.index(query, f"{place}, query")
+        cells = reference_cells(record, columns.query, columns.references, place)
+        references = [source.index(cell, f"{place}, query") for cell in cells]
         members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
         if not members:
             raise MIVError(f"{place}: the bag is empty. Expected at least one instance. Add one, or remove the row.")
-        self._queries.append(query_index)
+        self._references.append(references)
         self._bags.append(members)
-        if query_index in members:
+        if not set(references).isdisjoint(members):
             self._own_queries.append(place)
         self._read_witnesses(record.get(columns.witnesses), place)
         for name, values in self._optional.items():
@@ -80,7 +87,7 @@ class Rows:
 
     def exemplars(self, source: CellInstances | InstanceTable) -> ExemplarSet:
         """All rows as one set."""
-        if not self._queries:
+        if not self._references:
             raise MIVError(f"{self._table}: no rows. Expected one exemplar per row.")
         for name in sorted(self._not_seen):
             raise MIVError(f"{self._table}: {unknown_name('column', name, self._seen)}")
@@ -90,11 +97,13 @@ class Rows:
             _warn_of("rows have their query in their own bag", self._own_queries)
         return ExemplarSet.from_lists(
             source.pool(),
-            self._queries,
+            None,
             self._bags,
             self._labels,
             self._witnesses if self._knows_witnesses else None,
             self._optional[self._columns.group] or None,
+            references=self._references,
+            query_ids=self.query_ids,
         )
 
     def _read_witnesses(self, cell: Any, place: str) -> None:
@@ -106,7 +115,7 @@ class Rows:
 
     def _read_optional(self, name: str, cell: Any, values: list[str], place: str) -> None:
         # `values` has an entry for every earlier row, or none.
-        if len(self._queries) > 1 and is_blank(cell) == bool(values):
+        if len(self._references) > 1 and is_blank(cell) == bool(values):
             which = "is empty here, but not in earlier rows" if values else "is empty in earlier rows"
             raise MIVError(f"{place}: the column {name!r} {which}. Fill it in every row, or remove it.")
         if is_blank(cell):

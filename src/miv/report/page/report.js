@@ -50,7 +50,8 @@
   }
 
   function named(row) {
-    return "instance " + data.number[row] + (data.classes ? ", class " + data.classes[row] : "");
+    return "instance " + data.number[row] + (data.classes ? ", class " + data.classes[row] : "")
+      + (data.names && data.names[row] ? ", " + data.names[row] : "");
   }
   function look(row, what, large = false) {
     const label = what + ": " + named(row);
@@ -125,6 +126,38 @@
       reason + scores ? make("p", { class: "reason", text: reason + scores }) : null);
   }
 
+  /* The references of a query: rows of instances; a single query is one of them. */
+  const references = (e) => (data.reference ? data.reference.slice(data.reference_ptr[e], data.reference_ptr[e + 1]) : [data.query[e]]);
+
+  function asking(row, number, count, lead, step) {
+    const word = count > 1 ? "reference " + number : "query";
+    return make(data.kind === "text" ? "div" : "figure", { class: "instance query" },
+      lead || data.kind === "text" ? make("span", { class: "caption" }, number ? null : step(1), word) : null,
+      look(row, count > 1 ? "Reference " + number : "Query", lead),
+      lead || data.kind === "text" ? null : make("span", { class: "caption", text: word }));
+  }
+
+  /* Which reference matches which instance: a small matrix for each model that has one. */
+  function matching(e) {
+    const shown = models.filter((model) => model.matches && model.matches[e]);
+    if (!shown.length) return null;
+    const places = members(e);
+    return make("details", { class: "matches" }, make("summary", { text: "Which reference matches which instance?" }),
+      ...shown.map((model) => {
+        const matrix = model.matches[e];
+        const best = places.map((_, c) => matrix.reduce((top, row, r) => (row[c] > matrix[top][c] ? r : top), 0));
+        const head = make("tr", {}, make("th", { scope: "col", text: "reference" }),
+          ...places.map((t) => make("th", { scope: "col", text: data.place[t] + (data.witness && data.witness[t] ? "*" : "") })));
+        const rows = matrix.map((row, r) => make("tr", {}, make("th", { scope: "row", text: String(r) }), ...row.map((value, c) => {
+          const cell = make("td", { text: value.toFixed(2) });
+          cell.style.backgroundColor = "rgba(217, 119, 6, " + (0.6 * value).toFixed(2) + ")";
+          if (best[c] === r) cell.style.fontWeight = "bold";
+          return cell;
+        })));
+        return make("div", { class: "scroll" }, make("table", {}, make("caption", { text: model.name + ": probability of each reference and each place of the bag alone; the best reference is bold, * is a witness" }), head, ...rows));
+      }));
+  }
+
   function card(e, lead = false) {
     const id = "exemplar-" + (lead ? "lead-" : "") + data.exemplar[e];
     const step = (number) => (lead ? make("span", { class: "step", "aria-hidden": "true", text: number }) : null);
@@ -132,10 +165,10 @@
     const facts = ["bag of " + data.size[e]];
     if (data.witness) facts.unshift(known ? plural(known, "witness", "witnesses") : "no witness");
     if (data.groups) facts.push("group " + data.groups[data.group[e]]);
+    if (data.query_id) facts.push("query id " + data.query_id[e]);
     const left = data.size[e] - members(e).length;
-    const query = make(data.kind === "text" ? "div" : "figure", { class: "instance query" },
-      lead || data.kind === "text" ? make("span", { class: "caption" }, step(1), "query") : null, look(data.query[e], "Query", lead),
-      lead || data.kind === "text" ? null : make("span", { class: "caption", text: "query" }));
+    const asked = references(e).map((row, number, all) => asking(row, number, all.length, lead, step));
+    const query = asked.length === 1 ? asked[0] : make("div", { class: "references" }, ...asked);
     const items = members(e).map((t) => instance(e, t, lead));
     const hidden = known - members(e).filter((t) => data.witness && data.witness[t]).length;
     if (left > 0) items.push(make("li", { class: "more", text: "and " + left + " more" + (hidden > 0 ? ", " + plural(hidden, "witness", "witnesses") + " among them" : "") }));
@@ -147,7 +180,7 @@
     return make("article", { class: "card" + kind + (lead ? " telling" : ""), "aria-labelledby": id },
       make("header", {}, make("h3", { id, tabindex: "-1", text: "Exemplar " + data.exemplar[e] }),
         make("p", { class: "facts" }, make("span", { class: "truth", text: truly(e) ? "truly yes" : "truly no" }), " · " + facts.join(" · "))),
-      make("div", { class: "scene" }, query, place),
+      make("div", { class: "scene" }, query, place), matching(e),
       lead ? make("p", { class: "caption" }, step(4), models.length > 1 ? "what each model says" : "what the model says") : null,
       make("ul", { class: "answers", "aria-label": "Answers" }, ...models.map((_, m) => answer(m, e))));
   }

@@ -81,6 +81,10 @@ class Claims:
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Read the files and build the sets ``train``, ``validation`` and ``test``."""
+        return {split: claim_exemplars(bags) for split, bags in self.read(progress).items()}
+
+    def read(self, progress: Progress) -> dict[str, list[ClaimBag]]:
+        """Read the files and return the claims of each split, which share no page or sentence."""
         names = {"train": self.train_file, "validation": self.validation_file, "test": self.test_file}
         names = {split: name for split, name in names.items() if name}
         bags = {}
@@ -97,7 +101,7 @@ class Claims:
         for split in SPLITS:
             if not bags[split]:
                 raise MIVError(f"No claims are left for {split}. Check the files, labels and fields in {self.raw}.")
-        return {split: claim_exemplars(bags[split]) for split in SPLITS}
+        return {split: bags[split] for split in SPLITS}
 
     def _find(self, name: str) -> Path:
         path = Path(self.raw) / name
@@ -161,7 +165,7 @@ class Claims:
 
     def _divide(self, bags: list[ClaimBag]) -> tuple[list[ClaimBag], list[ClaimBag]]:
         """Train and validation, which share no page or sentence."""
-        family = _families(bags)
+        family = topics_of(bags)
         names = np.unique(family)
         count = round(self.validation_share * len(names))
         if not 0 < count < len(names):
@@ -181,8 +185,14 @@ def _keys(bag: ClaimBag) -> set[tuple[str, str]]:
     return keys | {("page", bag.page)} if bag.page else keys
 
 
-def _families(bags: list[ClaimBag]) -> list[int]:
-    """One number per bag, equal for bags connected by pages or sentences."""
+def topics_of(bags: list[ClaimBag], *, by_evidence: bool = False) -> list[int]:
+    """One number per bag, equal for bags connected by pages or sentences, or only by pages or evidence sentences."""
     numbers: dict[tuple[str, str], int] = {}
-    links = [[numbers.setdefault(key, len(numbers)) for key in sorted(_keys(bag))] for bag in bags]
+    keys = (_evidence_keys(bag) if by_evidence else _keys(bag) for bag in bags)
+    links = [[numbers.setdefault(key, len(numbers)) for key in sorted(some)] for some in keys]
     return connected(links, len(numbers)).tolist()
+
+
+def _evidence_keys(bag: ClaimBag) -> set[tuple[str, str]]:
+    keys = {("text", sentence.text) for sentence in bag.sentences if sentence.is_evidence}
+    return {("page", bag.page)} if bag.page else keys

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.data import SPLITS, ExemplarSet, InstancePool, csr
 from miv.data.split_folders import SPLIT_DRAW
@@ -44,6 +43,8 @@ class Qmnist:
         mean_bag: mean bag size of the train set, for the size study (10, 20 or 50 in the paper); default:
             the main set, with mean 6.9.
         exemplars: number of train exemplars; default: all of the main set, or 24,000 of the size study.
+        references_per_query: number of digits of the query's writer to ask with, the query among them; fewer if the
+            writer has too few.
         round: index of the random draw; draws are independent but use the same writers.
         seed: random seed.
     """
@@ -53,6 +54,7 @@ class Qmnist:
     draw: Draw = "geometric"
     mean_bag: int | None = None
     exemplars: int | None = None
+    references_per_query: int = 1
     round: int = 0
     seed: int = 0
 
@@ -60,6 +62,7 @@ class Qmnist:
         check_word("draw", self.draw, get_args(Draw))
         check_whole(_SMALLEST_BAG, 10_000, mean_bag=self.mean_bag)
         check_whole(1, 100_000_000, exemplars=self.exemplars)
+        check_whole(1, 100, references_per_query=self.references_per_query)
         check_whole(0, round=self.round, seed=self.seed)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
@@ -86,9 +89,10 @@ class Qmnist:
     def _build_split(self, split: str, digits: Digits) -> ExemplarSet:
         rng = self._random(SPLITS.index(split))
         if split == "train" and self.mean_bag is not None:
-            return _draw_by_size(rng, digits, self.mean_bag, self.exemplars or _SIZE_STUDY_EXEMPLARS)
+            count = self.exemplars or _SIZE_STUDY_EXEMPLARS
+            return _draw_by_size(rng, digits, self.mean_bag, count, self.references_per_query)
         recipe = Recipe(queries=2 if split == "train" else 1, fewest=3, most=5, lent=5, draw=self.draw)
-        stock = hold_out(rng, digits.writer, digits.digit, recipe.queries)
+        stock = hold_out(rng, digits.writer, digits.digit, recipe.queries, self.references_per_query)
         plan = plan_exemplars(rng, stock, recipe)
         wanted = self.exemplars if split == "train" and self.exemplars is not None else len(plan)
         if wanted > len(plan):
@@ -96,10 +100,10 @@ class Qmnist:
                 f"exemplars is {wanted}, but the main train set has {len(plan)}. "
                 "Use fewer, or set mean_bag: the size study has any number."
             )
-        return _exemplar_set(digits, *_draw_parts(rng, [(stock, plan.take(rng.permutation(len(plan))[:wanted]))]))
+        return _exemplar_set(digits, rng, [(stock, plan.take(rng.permutation(len(plan))[:wanted]))])
 
 
-def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count: int) -> ExemplarSet:
+def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count: int, references: int) -> ExemplarSet:
     """Draw ``count`` exemplars of binomial bag sizes, without replacement, from the pool of the size study.
 
     If the pool has too few exemplars of a size, more are drawn with other queries.
@@ -110,7 +114,7 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
     available = np.zeros_like(wanted)
     while (available < wanted).any():
         for recipe in _SIZE_STUDY:
-            stock = hold_out(rng, digits.writer, digits.digit, recipe.queries)
+            stock = hold_out(rng, digits.writer, digits.digit, recipe.queries, references)
             plan = plan_exemplars(rng, stock, recipe)
             plan = plan.take(np.flatnonzero(np.isin(plan.bag_sizes, size)))
             parts.append((stock, plan))
@@ -130,32 +134,26 @@ def _draw_by_size(rng: np.random.Generator, digits: Digits, mean_bag: int, count
         for (stock, plan), mine in zip(parts, np.split(chosen, borders), strict=True)
         if mine.any()
     ]
-    exemplars = _exemplar_set(digits, *_draw_parts(rng, kept))
+    exemplars = _exemplar_set(digits, rng, kept)
     return exemplars.subset(rng.permutation(len(exemplars)))
 
 
-def _draw_parts(
-    rng: np.random.Generator, parts: list[tuple[Stock, ExemplarPlan]]
-) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]:
-    """Draw the bags of several plans; return query, label, bag sizes and bag members of all."""
-    bags = [draw_bags(rng, stock, plan) for stock, plan in parts]
-    return (
-        np.concatenate([plan.query for _, plan in parts]),
-        np.concatenate([plan.label for _, plan in parts]),
-        np.concatenate([np.diff(bag_ptr) for bag_ptr, _ in bags]),
-        np.concatenate([bag_index for _, bag_index in bags]),
-    )
-
-
-def _exemplar_set(
-    digits: Digits,
-    query: NDArray[np.int64],
-    label: NDArray[np.int8],
-    bag_sizes: NDArray[np.int64],
-    bag_index: NDArray[np.int64],
-) -> ExemplarSet:
-    """The exemplars with a pool of all digits; a witness is a digit by the query's writer."""
+def _exemplar_set(digits: Digits, rng: np.random.Generator, parts: list[tuple[Stock, ExemplarPlan]]) -> ExemplarSet:
+    """The exemplars of several plans with a pool of all digits; a witness is a digit by the query's writer."""
     pool = InstancePool("image", digits.images, digits.writer.astype(str))
-    bag_ptr = csr.borders(bag_sizes)
-    witness = digits.writer[bag_index] == csr.to_rows(digits.writer[query], bag_ptr)
-    return ExemplarSet(pool, query, bag_ptr, bag_index, label, witness, digits.digit[query].astype(str))
+    bags = [draw_bags(rng, stock, plan) for stock, plan in parts]
+    references = [stock.references_of(plan.query) for stock, plan in parts]
+    query = np.concatenate([plan.query for _, plan in parts])
+    bag_ptr = csr.borders(np.concatenate([np.diff(ptr) for ptr, _ in bags]))
+    bag_index = np.concatenate([index for _, index in bags])
+    return ExemplarSet(
+        pool,
+        query,
+        bag_ptr,
+        bag_index,
+        label=np.concatenate([plan.label for _, plan in parts]),
+        witness=digits.writer[bag_index] == csr.to_rows(digits.writer[query], bag_ptr),
+        group=digits.digit[query].astype(str),
+        reference_ptr=csr.borders(np.concatenate([np.diff(ptr) for ptr, _ in references])),
+        reference_index=np.concatenate([index for _, index in references]),
+    )

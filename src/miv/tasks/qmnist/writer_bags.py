@@ -54,6 +54,8 @@ class Stock:
         start: ``(G,)`` where the rest of a cell begins in ``instances``.
         left: ``(G,)`` how many they are.
         instances: what can be lent, cell by cell.
+        more_ptr: ``(G + 1,)`` borders between the further references of the cells.
+        more: the further references, cell by cell; never lent.
     """
 
     query: Integers
@@ -62,6 +64,15 @@ class Stock:
     start: Integers
     left: Integers
     instances: Integers
+    more_ptr: Integers
+    more: Integers
+
+    def references_of(self, query: Integers) -> tuple[Integers, Integers]:
+        """Return borders ``(E + 1,)`` and references of exemplars with these queries ``(E,)``, each query first."""
+        order = np.argsort(self.query)
+        cell = self.query_cell[order[np.searchsorted(self.query, query, sorter=order)]]
+        ptr, rows = csr.take_bags(self.more_ptr, cell)
+        return ptr + np.arange(len(ptr)), np.insert(self.more[rows], ptr[:-1], query)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +105,11 @@ class ExemplarPlan:
         return ExemplarPlan(self.query[rows], self.label[rows], self.lender[rows], self.lends[rows])
 
 
-def hold_out(rng: np.random.Generator, writer: Integers, digit: Integers, queries: int) -> Stock:
-    """Hold out ``queries`` random instances of every cell, or all of a smaller cell."""
+def hold_out(rng: np.random.Generator, writer: Integers, digit: Integers, queries: int, references: int = 1) -> Stock:
+    """Hold out ``queries`` random instances of every cell, or all of a smaller cell, and more for its references.
+
+    A query then has ``references`` references, or fewer if the cell is small: at least one instance is left to lend.
+    """
     cells, cell = np.unique(writer * 10 + digit, return_inverse=True)
     shuffled = rng.permutation(len(cell))
     in_cells = shuffled[np.argsort(cell[shuffled], kind="stable")]
@@ -103,7 +117,12 @@ def hold_out(rng: np.random.Generator, writer: Integers, digit: Integers, querie
     rank = csr.places(csr.borders(size))  # place within the cell
     left = np.maximum(size - queries, 0)
     query = in_cells[rank < queries]
-    return Stock(query, cell[query], cells % 10, csr.borders(left)[:-1], left, in_cells[rank >= queries])
+    more = np.clip(left - 1, 0, references - 1)
+    left = left - more
+    is_more = (rank >= queries) & (rank < queries + np.repeat(more, size))
+    lent = in_cells[(rank >= queries) & ~is_more]
+    further = csr.borders(more), in_cells[is_more]
+    return Stock(query, cell[query], cells % 10, csr.borders(left)[:-1], left, lent, *further)
 
 
 def plan_exemplars(rng: np.random.Generator, stock: Stock, recipe: Recipe) -> ExemplarPlan:

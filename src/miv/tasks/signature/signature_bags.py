@@ -29,7 +29,11 @@ class Writer:
 
 
 def draw_exemplars(
-    pool: InstancePool, writers: list[Writer], anchors_per_query: int, rng: np.random.Generator
+    pool: InstancePool,
+    writers: list[Writer],
+    anchors_per_query: int,
+    rng: np.random.Generator,
+    references_per_query: int = 1,
 ) -> ExemplarSet:
     """Make the exemplars of the signature task.
 
@@ -45,6 +49,8 @@ def draw_exemplars(
         writers: whose images they are.
         anchors_per_query: number of random anchors per query; 0 for all.
         rng: random generator.
+        references_per_query: number of signatures to ask with, all genuine or all forged like the query, none of them
+            in the bag; fewer if the writer has too few.
 
     Returns:
         The exemplars with known witnesses, grouped by the writer's script.
@@ -54,7 +60,7 @@ def draw_exemplars(
             f"Got signatures of {len(writers)} writers. Expected at least {_FEWEST + 1}, one of them "
             "with two genuine ones: a bag contains anchors of the query's writer and of others."
         )
-    queries, bags, labels, witnesses, groups = [], [], [], [], []
+    asking, bags, labels, witnesses, groups = [], [], [], [], []
     for writer in writers:
         others = [other for other in writers if other is not writer and other.genuine]
         same = [other for other in others if other.script == writer.script]
@@ -76,20 +82,30 @@ def draw_exemplars(
                     rest = _other_anchors(same, different, _LARGEST_BAG - len(own), rng)
                     bag = np.array(own + rest, np.int64)
                     order = rng.permutation(len(bag))
-                    queries.append(asked)
+                    alike = writer.genuine if asked in writer.genuine else writer.forged
+                    asking.append([asked, *_more_references(alike, {asked, *own}, references_per_query - 1, rng)])
                     bags.append(bag[order])
                     labels.append(label)
                     witnesses.append(order < label * len(own))
                     groups.append(writer.script)
     return ExemplarSet(
         pool,
-        np.array(queries, np.int64),
+        np.array([references[0] for references in asking], np.int64),
         csr.borders([len(bag) for bag in bags]),
         np.concatenate(bags),
         np.array(labels, np.int8),
         np.concatenate(witnesses),
         np.array(groups, dtype=object),
+        reference_ptr=csr.borders([len(references) for references in asking]),
+        reference_index=np.array([one for references in asking for one in references], np.int64),
     )
+
+
+def _more_references(alike: list[int], taken: set[int], count: int, rng: np.random.Generator) -> list[int]:
+    """At most ``count`` further signatures to ask with."""
+    if count < 1:
+        return []
+    return [int(one) for one in rng.permutation([one for one in alike if one not in taken])[:count]]
 
 
 def _own_anchors(writer: Writer, query: int, anchor: int, rng: np.random.Generator) -> list[int]:

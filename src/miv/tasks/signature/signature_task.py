@@ -34,6 +34,7 @@ class Signature:
         held_out: share of the writers of each script for validation, and again for test.
         anchors_per_query: number of random anchors per query; 0 for all, as in the paper.
         exemplars: number of random train exemplars; default: all, about 82,000 for SigComp2011.
+        references_per_query: number of signatures to ask with, all genuine or all forged; fewer if there are too few.
         round: index of the random draw; draws are independent.
         seed: random seed.
     """
@@ -44,6 +45,7 @@ class Signature:
     held_out: float = 0.1
     anchors_per_query: int = 0
     exemplars: int | None = None
+    references_per_query: int = 1
     round: int = 0
     seed: int = 0
 
@@ -51,6 +53,7 @@ class Signature:
         check_whole(8, 10_000, width=self.width, height=self.height)
         check_whole(0, anchors_per_query=self.anchors_per_query, round=self.round, seed=self.seed)
         check_whole(1, exemplars=self.exemplars)
+        check_whole(1, 100, references_per_query=self.references_per_query)
         if not 0 < self.held_out < 0.5:
             raise MIVError(f"held_out is {self.held_out}. Expected a share above 0 and below 0.5.")
 
@@ -68,8 +71,12 @@ class Signature:
                     images[place] = read_signature(file.path, self.width, self.height)
                     advance(1)
                 rng = np.random.default_rng([self.seed, self.round, number])
-                pool = InstancePool("image", images, np.array([_class(file) for file in files], dtype=object))
-                exemplars = draw_exemplars(pool, _by_writer(files), self.anchors_per_query, rng)
+                classes = np.array([_class(file) for file in files], dtype=object)
+                names = np.array([_name(file.path, Path(self.raw)) for file in files], dtype=object)
+                pool = InstancePool("image", images, classes, names)
+                exemplars = draw_exemplars(
+                    pool, _by_writer(files), self.anchors_per_query, rng, self.references_per_query
+                )
                 if split == "train" and self.exemplars is not None and self.exemplars < len(exemplars):
                     exemplars = exemplars.subset(rng.permutation(len(exemplars))[: self.exemplars])
                 sets[split] = exemplars
@@ -106,6 +113,12 @@ def read_signature(path: Path, width: int, height: int) -> NDArray[np.uint8]:
     """
     picture = Image.fromarray(black_and_white(read_image(path))).resize(_PAPER_SIZE, Image.Resampling.LANCZOS)
     return np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR))
+
+
+def _name(path: Path, raw: Path) -> str:
+    """The file below the folder of the data; "" if its name is not Unicode."""
+    name = path.relative_to(raw).as_posix()
+    return "" if any("\ud800" <= letter <= "\udfff" for letter in name) else name
 
 
 def _class(file: SignatureFile) -> str:

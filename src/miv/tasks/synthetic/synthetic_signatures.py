@@ -28,6 +28,7 @@ class SyntheticSignatures:
         anchors_per_query: number of random anchors per query; 0 for all.
         height: image height in pixels; images are twice as wide.
         difficulty: variation within a writer; 0 repeats the same image, 1 is the default, more is harder.
+        references_per_query: number of signatures to ask with, all genuine or all forged; fewer if there are too few.
         seed: random seed.
         round: index of the random draw; draws are independent.
     """
@@ -39,6 +40,7 @@ class SyntheticSignatures:
     anchors_per_query: int = 3
     height: int = 64
     difficulty: float = 1.0
+    references_per_query: int = 1
     seed: int = 0
     round: int = 0
 
@@ -47,6 +49,7 @@ class SyntheticSignatures:
         check_whole(2, 1_000, genuine=self.genuine)
         check_whole(16, 1_024, height=self.height)
         check_whole(0, 1_000, forged=self.forged, anchors_per_query=self.anchors_per_query)
+        check_whole(1, 100, references_per_query=self.references_per_query)
         check_whole(0, seed=self.seed, round=self.round)
         check_difficulty(self.difficulty)
         signatures = (self.writers + 2 * self.held_out_writers) * (self.genuine + self.forged)
@@ -60,7 +63,7 @@ class SyntheticSignatures:
             for number, (split, writers) in enumerate(counts.items()):
                 rng = np.random.default_rng([self.seed, self.round, number])
                 pool, places = self._sign(split, writers, rng, advance)
-                sets[split] = draw_exemplars(pool, places, self.anchors_per_query, rng)
+                sets[split] = draw_exemplars(pool, places, self.anchors_per_query, rng, self.references_per_query)
         return sets
 
     def _sign(

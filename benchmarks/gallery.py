@@ -1,0 +1,189 @@
+"""What a gallery costs beyond what it must. The last line of the output is one JSON object.
+
+    python benchmarks/gallery.py [--quick] [--folder FOLDER] [--bags 1000000]
+
+All on one thread, processor time, which other work on the machine changes least; p50 of several runs.
+
+``search_over_pass``: an exact search over 10,000 bags of 20 instances of 384 numbers (cap_dba_l2, with weights that are
+not at their start, so that no gate is constant) / one NumPy product of the query with the same array. Beside it the
+same for other poolings, and for a similarity that also weighs distances, which needs the vector of every bag.
+``search_gain``: a loop of ``Verifier.verify`` over the bags / the search. The loop is measured on the first bags.
+``add_overhead``: adding 10,000 new instances to a gallery / embedding them: HOG features of random images.
+``prefilter_recall_at_10`` and ``prefilter_gain``: with very many bags of 2 instances of 384 numbers, each one of 20,000
+vectors with noise of its own: the share of the exact ten best bags that the index finds, and the time of the exact
+search / of the search with the index. Queries are other noisy copies, none of which is stored. The gallery stays in
+FOLDER, so that a run that was stopped goes on. Left out without usearch.
+``references_gain`` is measured on QMNIST by ``benchmarks/references.py``, if that is there.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+
+from miv import Gallery, Verifier
+from miv.backbones.feature_cache import embed_instances
+from miv.data import InstancePool
+from miv.gallery.prefilter import TOP
+from miv.poolings import ScaledProduct
+
+CHANNELS = 384
+POOLINGS = ("cap_dba_l2", "cap_vema", "cap_dba_l1", "cap_ma", "nearest", "baseline", "gabmil")
+KINDS = 20_000  # distinct vectors that the bags of the large gallery are noisy copies of
+NOISE = 0.7  # of their deviation
+
+
+def p50(call: Callable[[], object], repeats: int) -> float:
+    """Milliseconds of the processor."""
+    found = []
+    for _ in range(repeats):
+        start = time.process_time()
+        call()
+        found.append(time.process_time() - start)
+    return statistics.median(found) * 1e3
+
+
+def trained_like(pooling: str, distances: bool = False) -> Verifier:
+    """A verifier in which no gate is constant."""
+    torch.manual_seed(0)
+    verifier = Verifier(pooling, channels=CHANNELS).eval()
+    with torch.no_grad():
+        for name, weight in verifier.named_parameters():
+            if "excite" in name or "project" in name:
+                weight.add_(0.02 * torch.randn_like(weight))
+        if distances and isinstance(verifier.pooling.similarity, ScaledProduct):
+            verifier.pooling.similarity.distance.add_(0.1)
+    return verifier
+
+
+CASES = [(name, False) for name in POOLINGS] + [("cap_dba_l2", True), ("nearest", True)]
+
+
+def exact(bags: int, size: int, repeats: int, folder: Path) -> dict[str, Any]:
+    values = np.random.default_rng(0).standard_normal((bags, size, CHANNELS), dtype=np.float32)
+    flat, query = values.reshape(-1, CHANNELS), values[3, 4].copy()
+    ratios, figures = {}, {}
+    for number, (pooling, distances) in enumerate(CASES):
+        verifier = trained_like(pooling, distances)
+        gallery = Gallery.create(folder / str(number), verifier)
+        gallery.add_many((str(bag), rows) for bag, rows in enumerate(values))
+        gallery.search(query)
+        searched = p50(lambda gallery=gallery: gallery.search(query), repeats)  # type: ignore[misc]
+        one_pass = p50(lambda: flat @ query, repeats)
+        ratios[pooling + " with distances" * distances] = round(searched / one_pass, 2)
+        if number == 0:
+            some = min(bags, 300)
+            looped = p50(lambda: [verifier.verify(query, bag) for bag in values[:some]], 3) * bags / some  # noqa: B023
+            figures = {
+                "search_over_pass": ratios[pooling],
+                "search_ms": round(searched, 1),
+                "pass_ms": round(one_pass, 1),
+                "search_gain": round(looped / searched, 1),
+            }
+        shutil.rmtree(folder / str(number))
+    return {**figures, "search_over_pass_by_pooling": ratios}
+
+
+def adding(instances: int, folder: Path) -> dict[str, Any]:
+    images = np.random.default_rng(0).integers(0, 256, (instances, 28, 28), dtype=np.uint8)
+    form = {"kind": "image", "height": 28, "width": 28, "mode": "L"}
+    verifier = Verifier("cap_dba_l2", backbone="hog", instances=form)
+    gallery = Gallery.create(folder / "added", verifier)
+    embed_instances(verifier.backbone, InstancePool("image", images[:100]), np.arange(100))  # warm
+    start = time.process_time()
+    embed_instances(verifier.backbone, InstancePool("image", images), np.arange(instances))
+    embedded = time.process_time() - start
+    start = time.process_time()
+    gallery.add_many((str(first), images[first : first + 20]) for first in range(0, instances, 20))
+    added = time.process_time() - start
+    return {"add_overhead": round(added / embedded, 2), "embed_s": round(embedded, 2), "add_s": round(added, 2)}
+
+
+def noisy_bags(bags: int) -> Iterator[tuple[str, Any]]:
+    for part in range(0, bags, 50_000):
+        for number, bag in enumerate(noisy(min(50_000, bags - part), 2, seed=part + 1)):
+            yield str(part + number), bag
+
+
+def noisy(bags: int, size: int, seed: int) -> Any:
+    kinds = np.random.default_rng(0).standard_normal((KINDS, CHANNELS), dtype=np.float32)
+    random = np.random.default_rng(seed)
+    chosen = kinds[random.integers(0, KINDS, bags * size)]
+    chosen += NOISE * random.standard_normal(chosen.shape, dtype=np.float32)
+    return chosen.reshape(bags, size, CHANNELS)
+
+
+def prefiltered(bags: int, folder: Path, repeats: int) -> dict[str, Any]:
+    if not find_spec("usearch"):
+        return {}
+    gallery = Gallery.open(folder) if folder.exists() else Gallery.create(folder, trained_like("cap_dba_l2"))
+    if len(gallery) < bags:
+        gallery.add_many(noisy_bags(bags))
+    stated = gallery.build_index()
+    queries = noisy(repeats, 1, seed=10**9)[:, 0]
+    shares, slow, fast = [], [], []
+    gallery.search(queries[0], prefilter=True)
+    for query in queries:
+        start = time.process_time()
+        expected = {hit.name for hit in gallery.search(query, TOP, witnesses="none")}
+        slow.append(time.process_time() - start)
+        start = time.process_time()
+        found = {hit.name for hit in gallery.search(query, TOP, prefilter=True, witnesses="none")}
+        fast.append(time.process_time() - start)
+        shares.append(len(expected & found) / len(expected))
+    return {
+        "prefilter_recall_at_10": round(float(np.mean(shares)), 4),
+        "prefilter_stated_recall": round(stated, 4),
+        "prefilter_gain": round(statistics.median(slow) / statistics.median(fast), 1),
+        "prefilter_exact_ms": round(statistics.median(slow) * 1e3, 1),
+        "prefilter_ms": round(statistics.median(fast) * 1e3, 1),
+        "prefilter_bags": bags,
+        "prefilter_bag_size": 2,
+        "prefilter_queries": len(queries),
+    }
+
+
+def references() -> dict[str, Any]:
+    if not find_spec("references"):
+        return {}
+    return dict(importlib.import_module("references").references_gain())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything, and 20,000 bags with an index")
+    parser.add_argument("--folder", type=Path, help="where the large gallery is kept; else it is made and removed")
+    parser.add_argument("--bags", type=int, default=1_000_000, help="of the large gallery")
+    parser.add_argument("--only", choices=["exact", "adding", "prefilter"], help="measure only this")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    figures: dict[str, Any] = {"load_before": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if given.only in (None, "exact"):
+            figures |= exact(1000 if given.quick else 10_000, 20, 5 if given.quick else 15, folder)
+            print(json.dumps(figures), flush=True)
+        if given.only in (None, "adding"):
+            figures |= adding(1000 if given.quick else 10_000, folder)
+            print(json.dumps(figures), flush=True)
+        if given.only in (None, "prefilter"):
+            bags = 20_000 if given.quick else given.bags
+            figures |= prefiltered(bags, given.folder or folder / "large", 10 if given.quick else 100)
+    figures |= references()
+    figures["load_after"] = round(os.getloadavg()[0], 1)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The result of a check: each sentence of an answer with its outcome and the source sentences it is cited with."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from miv.checking.checked_text import as_text
+from miv.checking.sentences import Sentence
+
+Outcome = Literal["supported", "unsure", "unsupported", "not checked"]
+OUTCOMES: tuple[Outcome, ...] = ("supported", "unsure", "unsupported", "not checked")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A document to check against, and its sentences.
+
+    Args:
+        name: its file, or the name it was given with.
+        sentences: its sentences in order.
+    """
+
+    name: str
+    sentences: tuple[Sentence, ...]
+
+
+@dataclass(frozen=True)
+class Citation:
+    """A source sentence that is a witness of at least one sentence of the answer.
+
+    Args:
+        number: its number in the answer, from 1, in the order of first use.
+        source: the name of its document.
+        sentence: its number in that document, from 1.
+        text: the sentence.
+    """
+
+    number: int
+    source: str
+    sentence: int
+    text: str
+
+
+@dataclass(frozen=True)
+class CheckedSentence:
+    """A sentence of the answer.
+
+    Args:
+        text: the sentence.
+        paragraph: the number of its paragraph, heading or list item, from 1.
+        outcome: ``supported``, ``unsure`` or ``unsupported``; ``not checked`` for a heading or a piece of fewer than
+            three words.
+        probability: calibrated probability that the sources contain its evidence; ``None`` if it was not checked.
+        citations: numbers of its citations, best first: witnesses that suffice alone, or else the best source sentence,
+            to look at first.
+        probabilities: for each citation, the probability if it were the only source sentence.
+    """
+
+    text: str
+    paragraph: int
+    outcome: Outcome
+    probability: float | None
+    citations: tuple[int, ...] = ()
+    probabilities: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedAnswer:
+    """An answer checked against sources.
+
+    Args:
+        sentences: the sentences of the answer, in order.
+        citations: the cited source sentences by number.
+        sources: the documents.
+        verifier: the name of the verifier.
+        goal: the goal that its threshold was chosen for, in words.
+
+    Printing it shows the answer with numbered citations. ``bool(checked)`` is true if every checked sentence is
+    supported.
+    """
+
+    sentences: tuple[CheckedSentence, ...]
+    citations: tuple[Citation, ...]
+    sources: tuple[Source, ...]
+    verifier: str
+    goal: str
+
+    def __bool__(self) -> bool:
+        return all(one.outcome in ("supported", "not checked") for one in self.sentences)
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def count(self, outcome: Outcome) -> int:
+        """Number of sentences with an outcome."""
+        return sum(one.outcome == outcome for one in self.sentences)
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "verifier": self.verifier,
+            "goal": self.goal,
+            "counts": {outcome: self.count(outcome) for outcome in OUTCOMES},
+            "sentences": [asdict(one) for one in self.sentences],
+            "citations": [asdict(one) for one in self.citations],
+            "sources": [{"name": one.name, "sentences": len(one.sentences)} for one in self.sources],
+        }

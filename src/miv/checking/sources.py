@@ -1,0 +1,82 @@
+"""Read the answer and the sources of a check: texts, or files of plain text or Markdown."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+
+from miv.checking.checked_answer import Source
+from miv.checking.sentences import Sentence, split_sentences
+from miv.errors import MIVError
+from miv.io.instance_files import read_long_text, short
+
+SUFFIXES = (".txt", ".md", ".markdown", ".text")
+MOST_BYTES = 20_000_000
+MOST_SENTENCES = 100_000
+"""Maximum number of source sentences, and of sentences of an answer times source sentences divided by 100."""
+
+Text = str | PathLike[str]
+Sources = Text | Iterable[Text] | Mapping[str, str]
+
+
+def read_answer(given: Text) -> list[Sentence]:
+    """Split an answer, a text or a file, into sentences."""
+    text = given if isinstance(given, str) else read_file(Path(given), "The answer")
+    sentences = split_sentences(text)
+    if not sentences:
+        where = "" if isinstance(given, str) else f" {given}"
+        raise MIVError(f"The answer{where} has no sentence. Expected a text to check.")
+    return sentences
+
+
+def read_sources(given: Sources) -> tuple[Source, ...]:
+    """Split sources into sentences: one or several texts or files, or texts by name."""
+    if isinstance(given, Mapping):
+        named = [(str(name), text) for name, text in given.items()]
+    else:
+        several: list[Text] = [given] if isinstance(given, str | PathLike) else list(given)
+        named = [
+            (f"source {number}" if isinstance(one, str) else str(Path(one)), one)
+            for number, one in enumerate(several, 1)
+        ]
+    if not named:
+        raise MIVError("There are no sources. Expected at least one text or file to check against.")
+    found = tuple(_source(name, text) for name, text in named)
+    total = sum(len(source.sentences) for source in found)
+    if total > MOST_SENTENCES:
+        raise MIVError(
+            f"The sources have {total:,} sentences. Expected at most {MOST_SENTENCES:,}: give only the documents that "
+            "were retrieved for this answer."
+        )
+    return found
+
+
+def read_file(path: Path, what: str = "The source") -> str:
+    """Read a text file, with an error for anything else."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise MIVError(
+            f"{what} {path} ends in {path.suffix!r}. Expected plain text or Markdown ({', '.join(SUFFIXES)}); convert "
+            "other documents first."
+        )
+    return read_long_text(path, MOST_BYTES)
+
+
+def read_standard_input() -> str:
+    """Read a text from standard input."""
+    content = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise MIVError(f"Standard input is longer than {MOST_BYTES:,} bytes. Expected one answer.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise MIVError(f"Standard input is not UTF-8 text (byte {error.start}). Save the answer as UTF-8.") from error
+
+
+def _source(name: str, given: Text) -> Source:
+    if not isinstance(given, str | PathLike):
+        raise MIVError(f"The source {name} is {short(given)}. Expected a text, or a pathlib.Path of a file.")
+    text = given if isinstance(given, str) else read_file(Path(given))
+    sentences = tuple(split_sentences(text))
+    if not sentences:
+        raise MIVError(f"The source {name} has no sentence. Expected a text; leave it out if it is empty.")
+    return Source(name, sentences)

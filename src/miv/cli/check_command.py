@@ -1,0 +1,52 @@
+"""``miv check``: check each sentence of an answer against sources."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from miv.cli.app import JsonOption, OverwriteOption, app, print_json
+
+
+@app.command("check")
+def check(
+    answer: Annotated[str, typer.Argument(help="Text or Markdown file to check; - reads standard input.")],
+    sources: Annotated[
+        list[Path], typer.Argument(help="One or more text or Markdown files to check against.", show_default=False)
+    ],
+    model: Annotated[
+        str, typer.Option(help="A verifier of texts: a run, a verifier folder, or a name on the hub.")
+    ] = "miv/evidence",
+    citations: Annotated[int, typer.Option(help="Maximum number of citations per sentence.")] = 3,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write a page with the citations highlighted.", show_default=False)
+    ] = None,
+    overwrite: OverwriteOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Check whether each sentence of an answer is backed by the sources, and by which of their sentences.
+
+    Prints the answer with numbered citations and marks what nothing supports. It finds evidence; it does not judge
+    whether that evidence confirms or contradicts the sentence.
+
+    Example: miv check answer.txt page1.txt page2.md --html check.html
+    """
+    from miv.checking.answer_check import check as check_answer
+    from miv.checking.sources import read_standard_input
+    from miv.io.whole_files import refuse_existing
+    from miv.report.check_page import write_check_page
+    from miv.report.page_frame import check_page_name
+    from miv.runtime.progress import RichProgress
+
+    if html is not None:
+        check_page_name(html)
+        refuse_existing(html, overwrite=overwrite)
+    given = read_standard_input() if answer == "-" else Path(answer)
+    checked = check_answer(given, sources, verifier=model, citations=citations, progress=RichProgress())
+    if html is not None:
+        write_check_page(checked, html, title="Standard input" if answer == "-" else Path(answer).name)
+        typer.echo(f"Wrote {html}; open it in a browser.", err=True)
+    if json:
+        print_json(checked.document())
+    else:
+        print(checked)

@@ -1,0 +1,271 @@
+"""The public gallery: create, open, add, remove, replace, search."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miv.errors import MIVError, unknown_name
+from miv.gallery.adding import Adding
+from miv.gallery.bag_reading import GivenBag, check_bag_name, query_features
+from miv.gallery.hits import Hits
+from miv.gallery.kept import form_of
+from miv.gallery.prefilter import Prefilter, build_index
+from miv.gallery.searching import search
+from miv.gallery.store.arrow_files import require_arrow
+from miv.gallery.store.gallery_manifest import INDEX, GalleryManifest
+from miv.gallery.store.gallery_writer import write_removed
+from miv.gallery.store.merging import compact
+from miv.gallery.store.open_gallery import OpenGallery
+from miv.gallery.verifier_identity import backbone_fingerprint, verifier_fingerprint
+from miv.inference.deciding import witnesses_by
+from miv.inference.verdict import Asked
+from miv.io.image_files import Fit
+from miv.io.whole_files import said_plainly, whole_folder
+from miv.models.verifier import Verifier
+from miv.runtime.progress import Progress
+
+VERIFIER = "verifier"
+
+
+class Gallery:
+    """Many bags on disk, and the verifier that searches them.
+
+    Every distinct instance is embedded and stored once, even if several bags hold it. Several processes can search a
+    gallery while one writes to it; a process that is killed leaves it as it was after the last finished step.
+
+    Create one with ``Gallery.create``, open one with ``Gallery.open``.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp() + "/files"
+    >>> gallery = Gallery.create(folder, Verifier("nearest", channels=2))
+    >>> gallery.add("first", [[1.0, 0.0], [0.9, 0.3]])
+    >>> gallery.add("second", [[0.0, 1.0]])
+    >>> [hit.name for hit in gallery.search([0.1, 1.0])]
+    ['second', 'first']
+    """
+
+    def __init__(self, folder: Path, verifier: Verifier) -> None:
+        self.folder, self.verifier = folder, verifier
+        self._form = form_of(verifier)
+        self._store = OpenGallery(folder, self._form.per)
+
+    @classmethod
+    def create(
+        cls, folder: str | Path, verifier: Verifier | str | Path, *, like: str | Path | None = None
+    ) -> "Gallery":
+        """Create a gallery in a new folder, with a copy of the verifier.
+
+        Args:
+            folder: must not exist yet, or be empty.
+            verifier: a verifier, or what ``Verifier.from_pretrained`` takes.
+            like: another gallery, whose bags are copied without embedding them again; its verifier must have the same
+                backbone.
+        """
+        require_arrow()
+        folder = Path(folder)
+        verifier = verifier if isinstance(verifier, Verifier) else Verifier.from_pretrained(verifier)
+        with said_plainly(folder):
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise MIVError(f"{folder} already exists. Choose another name, or remove it.")
+        form = form_of(verifier)
+        manifest = GalleryManifest(
+            fingerprint=verifier_fingerprint(verifier),
+            backbone=backbone_fingerprint(verifier),
+            channels=verifier.backbone.channels,
+            width=form.width if form.is_kept_apart else 0,
+        )
+        source = None if like is None else _source(like, manifest)
+        with whole_folder(folder) as temporary:
+            verifier.save_pretrained(temporary / VERIFIER)
+            manifest.save(temporary)
+        gallery = cls(folder, verifier)
+        if source is not None:
+            with gallery._store.writing():
+                gallery._adding(None, None, replace=False).copy(source.snapshot)
+        return gallery
+
+    @classmethod
+    def open(cls, folder: str | Path, verifier: Verifier | str | Path | None = None) -> "Gallery":
+        """Open a gallery.
+
+        Args:
+            folder: made by ``Gallery.create``.
+            verifier: to use instead of the gallery's own copy. Only its operating point may differ.
+        """
+        require_arrow()
+        folder = Path(folder)
+        manifest = GalleryManifest.load(folder)
+        given = verifier if verifier is not None else folder / VERIFIER
+        loaded = given if isinstance(given, Verifier) else Verifier.from_pretrained(given)
+        fingerprint = verifier_fingerprint(loaded)
+        if fingerprint != manifest.fingerprint:
+            named = given if isinstance(given, str | Path) else "VERIFIER"
+            raise MIVError(
+                f"The gallery {folder} was made with the verifier {manifest.fingerprint[:12]}, and this is "
+                f"{fingerprint[:12]}: what the gallery stores does not fit it. Open the gallery with its own verifier, "
+                f"or make a new one: miv gallery create NEW {named} --like {folder}"
+            )
+        return cls(folder, loaded)
+
+    def add(
+        self,
+        name: str,
+        instances: Any,
+        *,
+        instance_names: Sequence[str] | None = None,
+        resize: Fit | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Add a bag. Adding the same bag again changes nothing, so a killed command can be repeated.
+
+        Args:
+            name: of the bag; not a path, and unique in the gallery.
+            instances: a bag as ``Verifier.verify`` takes it: a list, an array, a folder, or for texts a ``.txt`` file.
+            instance_names: names to show for witnesses; by default the files of images, and the texts.
+            resize: as for ``Verifier.verify``.
+            progress: reports the progress.
+        """
+        self._write([GivenBag(name, instances, instance_names)], resize, progress, replace=False)
+
+    def add_many(
+        self,
+        bags: "Mapping[str, Any] | Iterable[tuple[str, Any]]",
+        *,
+        resize: Fit | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Add many bags, faster than one by one; return how many are new.
+
+        Args:
+            bags: instances by name, or pairs of name and instances; may be a generator.
+            resize: as for ``Verifier.verify``.
+            progress: reports the progress.
+        """
+        pairs = bags.items() if isinstance(bags, Mapping) else bags
+        given = (GivenBag(name, instances) for name, instances in pairs)
+        return self._write(given, resize, progress, replace=False)
+
+    def replace(
+        self,
+        name: str,
+        instances: Any,
+        *,
+        instance_names: Sequence[str] | None = None,
+        resize: Fit | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Replace the instances of a bag in one step; the arguments are those of ``add``."""
+        self._number(name)
+        self._write([GivenBag(name, instances, instance_names)], resize, progress, replace=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a bag. ``compact`` frees its space."""
+        with self._store.writing():
+            number = self._number(name)
+            removed = write_removed(self.folder, np.append(self._store.snapshot.removed, number))
+            self._store.commit(self._store.manifest.changed(removed=removed), new_hashes=[])
+
+    def search(
+        self,
+        query: Any,
+        top: int = 10,
+        *,
+        prefilter: bool = False,
+        witnesses: Asked | None = None,
+        resize: Fit | None = None,
+    ) -> Hits:
+        """Find the bags that most likely hold something of the query's class.
+
+        Args:
+            query: a query as ``Verifier.verify`` takes it, or a list of several references of one class.
+            top: number of bags to return.
+            prefilter: compare only the bags that an index proposes, instead of all; see ``build_index``.
+            witnesses: as for ``Verifier.verify``.
+            resize: as for ``Verifier.verify``.
+        """
+        if not isinstance(top, int) or isinstance(top, bool) or top < 1:
+            raise MIVError(f"top is {top!r}. Expected a whole number of at least 1.")
+        by = witnesses_by(self.verifier, witnesses)
+        snapshot = self._store.refresh()
+        queries = query_features(self.verifier, query, resize)
+        proposing = Prefilter(self._form, snapshot) if prefilter else None
+        return search(self._form, snapshot, queries, top, by, proposing)
+
+    def build_index(self, *, progress: Progress | None = None) -> float:
+        """Index the bags for ``search(..., prefilter=True)``, and return the measured recall of its ten best hits.
+
+        Indexed parts are committed one by one, so a killed command can be repeated. Bags that are added later are
+        compared without the index, until it is built again. Needs ``pip install 'miv[gallery]'``.
+        """
+        with self._store.writing():
+            return build_index(self._store, self._form, progress)
+
+    def compact(self) -> None:
+        """Free the space of removed bags and of instances that no bag uses, and merge small files."""
+        with self._store.writing():
+            compact(self._store)
+
+    def __len__(self) -> int:
+        return int(self._store.refresh().is_live.sum())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._store.refresh().number_of
+
+    def __repr__(self) -> str:
+        return f"Gallery({str(self.folder)!r}, {len(self):,} bags)"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the bags, in the order in which they were added."""
+        return list(self._store.refresh().number_of)
+
+    def info(self) -> dict[str, Any]:
+        """Counts and sizes, as plain values."""
+        snapshot = self._store.refresh()
+        manifest = snapshot.manifest
+        live = np.repeat(snapshot.is_live, np.diff(snapshot.ptr))
+        used = np.unique(snapshot.members[live])
+        indexed = sum(entry.bags for entry in manifest.segments if INDEX in entry.bytes)
+        return {
+            "folder": str(self.folder),
+            "bags": int(snapshot.is_live.sum()),
+            "instances": len(used),
+            "members": int(live.sum()),
+            "removed_bags": len(snapshot.removed),
+            "unused_instances": manifest.instances - len(used),
+            "segments": len(manifest.segments),
+            "bytes": sum(sum(entry.bytes.values()) for entry in manifest.segments),
+            "indexed_bags": indexed,
+            "recall": None if manifest.recall is None else manifest.recall.recall,
+            "pooling": self.verifier.configuration["pooling"],
+            "calibrated": not self.verifier.operating_point.is_default,
+            "fingerprint": manifest.fingerprint,
+        }
+
+    def _number(self, name: str) -> int:
+        number_of = self._store.refresh().number_of
+        if check_bag_name(name) not in number_of:
+            raise (
+                unknown_name("bag", name, number_of) if len(number_of) < 50 else MIVError(f"There is no bag {name!r}.")
+            )
+        return number_of[name]
+
+    def _adding(self, resize: Fit | None, progress: Progress | None, *, replace: bool) -> Adding:
+        return Adding(self._store, self._form, resize, progress, replace)
+
+    def _write(self, bags: Iterable[GivenBag], resize: Fit | None, progress: Progress | None, *, replace: bool) -> int:
+        with self._store.writing():
+            return self._adding(resize, progress, replace=replace).add(bags)
+
+
+def _source(like: str | Path, manifest: GalleryManifest) -> OpenGallery:
+    """The gallery to copy, if its features fit."""
+    source = Gallery.open(like)
+    if source._store.manifest.backbone != manifest.backbone:
+        raise MIVError(
+            f"The verifier of the gallery {like} has another backbone, so its features do not fit. Create the gallery "
+            "without --like, and add the bags from their files again: miv gallery add"
+        )
+    return source._store

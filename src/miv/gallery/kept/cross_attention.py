@@ -1,0 +1,63 @@
+"""The kept form of cross-attention pooling: keys, projected once."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from miv.gallery.kept.cross_attention_queries import CrossAttentionQueries
+from miv.gallery.kept.kept_form import Borders, KeptForm, Per, PreparedQueries
+from miv.gallery.kept.similarity_of_query import Rows, as_rows
+from miv.poolings import CrossAttentionPooling, VarianceExcitedPooling
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
+
+_LEAST_VARIANCE = 1e-12  # of a row that is divided by its deviation
+
+
+class CrossAttentionForm(KeptForm):
+    r"""CAP: the keys :math:`z_n = v^{target}_n W` are kept.
+
+    With VEMA, :math:`\delta` depends on the bag but not on the query, so :math:`\delta \odot z_n` is kept too, for
+    every member of every bag.
+    """
+
+    pooling: CrossAttentionPooling
+
+    def __init__(self, verifier: "Verifier") -> None:
+        super().__init__(verifier)
+        self.is_excited = isinstance(self.pooling, VarianceExcitedPooling)
+
+    @property
+    def per(self) -> Per:  # type: ignore[override]
+        return "member" if self.is_excited else "instance"
+
+    @property
+    def width(self) -> int:
+        return self.pooling.channels * (2 if self.is_excited else 1)
+
+    def keep(self, features: Rows, ptr: Borders) -> Rows:
+        normed = self.normed(features)
+        keys = self.pooling.project(normed)  # (T, C)
+        if not isinstance(self.pooling, VarianceExcitedPooling):
+            return as_rows(keys)
+        bags = self.bags(features, ptr).with_values(normed)
+        delta = bags.expand(self.pooling.delta(bags.var(normed) - 1))  # (T, C)
+        return np.concatenate([as_rows(delta * keys), as_rows(keys)], axis=1)
+
+    def prepare(self, queries: Rows) -> PreparedQueries:
+        return CrossAttentionQueries(self.pooling, self.normed(queries))
+
+    def proposal_rows(self, rows: Rows) -> Rows:
+        """Keys normalised per head, but without the gate, which depends on the query."""
+        keys = rows[:, -self.pooling.channels :]
+        if self.pooling.pre_norm is None:
+            return keys
+        by_head = keys.reshape(len(keys), self.pooling.heads, -1)
+        centred = by_head - by_head.mean(axis=2, keepdims=True)
+        variance = np.square(centred).mean(axis=2, keepdims=True)
+        return np.asarray((centred / np.sqrt(np.maximum(variance, _LEAST_VARIANCE))).reshape(keys.shape))
+
+    def proposal_queries(self, queries: Rows) -> Rows:
+        """How much each channel of a key adds to the logit of a bag of one."""
+        return CrossAttentionQueries(self.pooling, self.normed(queries)).value_directions

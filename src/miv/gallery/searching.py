@@ -1,0 +1,104 @@
+"""Search: one pass over everything that is kept, or over what an index proposes, then verdicts on the best bags."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from miv.errors import MIVError
+from miv.gallery.bag_reading import Rows
+from miv.gallery.chance import Chance
+from miv.gallery.hits import Hit, Hits, HitWitness
+from miv.gallery.kept import KeptForm, PreparedQueries
+from miv.gallery.references import combined, verdicts_on
+from miv.gallery.store.snapshot import Snapshot
+from miv.inference.verdict import Asked, Verdict
+from miv.runtime.evaluation_mode import evaluating
+
+if TYPE_CHECKING:
+    from miv.gallery.prefilter import Prefilter
+
+
+def search(
+    form: KeptForm, snapshot: Snapshot, queries: Rows, top: int, by: Asked, prefilter: "Prefilter | None" = None
+) -> Hits:
+    """Find the ``top`` best bags for the features ``(R, C)`` of a query or of several references."""
+    verifier = form.verifier
+    with torch.inference_mode(), evaluating(verifier):
+        if prefilter is None:
+            bags, logits = np.flatnonzero(snapshot.is_live), exact_logits(form.prepare(queries), snapshot)
+            logits, compared = combined(logits[:, bags]), len(bags)
+        else:
+            bags = prefilter.candidates(queries, top)
+            logits, compared = combined(logits_of(form.prepare(queries), snapshot, bags)), len(bags)
+        if not np.isfinite(logits).all():
+            raise MIVError(
+                f"The verifier's logit for the bag {snapshot.name(int(bags[np.argmin(np.isfinite(logits))]))!r} is NaN "
+                "or infinite. The query or the bag has numbers far outside the range of the training data, or the "
+                "gallery is damaged."
+            )
+        best = bags[best_places(logits, top)]
+        features, ptr = snapshot.features_of(best)
+        verdicts, exact = verdicts_on(verifier, queries, features, ptr, by) if len(best) else ([], np.zeros(0))
+    chance, live = Chance(verifier.operating_point), int(snapshot.is_live.sum())
+    hits = [
+        _hit(snapshot, int(best[place]), verdicts[place], chance, live) for place in np.argsort(-exact, kind="stable")
+    ]
+    return Hits(
+        tuple(hits),
+        live,
+        verifier.operating_point.threshold,
+        verifier.operating_point.lower_threshold,
+        len(queries),
+        chance,
+        compared,
+        None if prefilter is None else prefilter.recall,
+    )
+
+
+def exact_logits(prepared: PreparedQueries, snapshot: Snapshot) -> NDArray[np.float32]:
+    """Logits ``(R, B)`` of all bags, removed ones included, in one pass over the kept rows."""
+    found = []
+    ptr = snapshot.ptr if snapshot.per != "bag" else np.arange(snapshot.bags + 1)
+    first = 0
+    while first < snapshot.bags:
+        after = int(np.searchsorted(ptr, ptr[first] + prepared.rows_together, side="right")) - 1
+        last = snapshot.without_copy(first, max(first + 1, after))
+        rows = snapshot.kept_between(first, last)
+        found.append(prepared.logits(rows, snapshot.ptr[first : last + 1] - snapshot.ptr[first]))
+        first = last
+    return np.concatenate(found, axis=1) if found else np.zeros((1, 0), np.float32)
+
+
+def logits_of(prepared: PreparedQueries, snapshot: Snapshot, bags: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Logits ``(R, n)`` of some bags."""
+    rows_of = np.diff(snapshot.ptr)[bags]
+    parts = np.split(bags, np.flatnonzero(np.diff(np.cumsum(rows_of) // prepared.rows_together)) + 1)
+    found = [prepared.logits(*snapshot.kept_of(part)) for part in parts if len(part)]
+    return np.concatenate(found, axis=1) if found else np.zeros((1, 0), np.float32)
+
+
+def best_places(logits: NDArray[np.float32], top: int) -> NDArray[np.int64]:
+    """Places of the ``top`` greatest logits, greatest first; of equal ones, the first added bag first."""
+    if top < len(logits):
+        least = np.partition(logits, len(logits) - top)[len(logits) - top]
+        above, equal = np.flatnonzero(logits > least), np.flatnonzero(logits == least)
+        places = np.sort(np.concatenate([above, equal[: top - len(above)]]))
+    else:
+        places = np.arange(len(logits))
+    return np.asarray(places[np.argsort(-logits[places], kind="stable")])
+
+
+def _hit(snapshot: Snapshot, bag: int, verdict: Verdict, chance: Chance, bags: int) -> Hit:
+    names = snapshot.instance_names(bag)
+    witnesses = tuple(HitWitness(one.index, one.score, names[one.index]) for one in verdict.witnesses)
+    return Hit(
+        snapshot.name(bag),
+        verdict.verdict,
+        verdict.probability,
+        witnesses,
+        verdict.size,
+        chance.of(verdict.probability, bags),
+        verdict,
+    )

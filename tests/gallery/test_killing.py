@@ -1,0 +1,186 @@
+"""A gallery whose writer is killed at any moment, or that is damaged, or that another process writes to."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from miv import Gallery, MIVError, Verifier
+from miv.gallery.store.gallery_manifest import GalleryManifest
+from tests.io.killing import kill_at_change, names_in
+
+CHANNELS = 4
+
+
+def vectors(count: int, seed: int) -> Any:
+    return np.random.default_rng(seed).normal(size=(count, CHANNELS)).astype(np.float32)
+
+
+def small_gallery(folder: Path) -> Gallery:
+    gallery = Gallery.create(folder, Verifier("cap_vema", channels=CHANNELS))
+    gallery.add_many({"one": vectors(3, 1), "two": vectors(2, 2)})
+    return gallery
+
+
+def change(folder: Path) -> None:
+    """All kinds of change: each must be there whole, or not at all."""
+    gallery = Gallery.open(folder)
+    gallery.add("three", vectors(2, 3))
+    gallery.replace("one", vectors(1, 4))
+    gallery.remove("two")
+    gallery.compact()
+
+
+STATES = [
+    {"one": 3, "two": 2},
+    {"one": 3, "two": 2, "three": 2},
+    {"one": 1, "two": 2, "three": 2},
+    {"one": 1, "three": 2},
+]
+
+
+def test_a_kill_at_any_moment_leaves_a_state_before_or_after_a_change(tmp_path: Path) -> None:
+    small_gallery(tmp_path / "start")
+    seen = []
+    for number in count(1):
+        folder = tmp_path / f"killed-{number}"
+        shutil.copytree(tmp_path / "start", folder)
+        killed = kill_at_change(number, change, folder)
+        gallery = Gallery.open(folder)
+        found = {hit.name: hit.size for hit in gallery.search(vectors(1, 9)[0])}
+        seen.append(STATES.index(found))
+        if not killed:
+            break
+        gallery.add("four", vectors(2, 8))  # the next writer clears what was left
+        assert len(gallery.search(vectors(2, 8)[0])) == len(found) + 1
+        assert len(names_in(folder / "segments")) == gallery.info()["segments"]
+    assert seen == sorted(seen)
+    assert set(seen) == {0, 1, 2, 3}
+
+
+SLOW_ADD = """
+import sys, time
+import numpy as np, torch
+import miv
+from miv.backbones.features import Features
+
+class Slow(torch.nn.Module):
+    kind, channels = "text", 4
+    def prepare(self, values):
+        return torch.tensor([[float(ord(letter)) for letter in text[-4:].rjust(4)] for text in values])
+    def forward(self, x):
+        print(len(x), flush=True)
+        time.sleep(float(sys.argv[2]))
+        return x
+
+miv.register_backbone("slow")(Slow)
+gallery = miv.Gallery.open(sys.argv[1]) if sys.argv[3] == "open" else miv.Gallery.create(
+    sys.argv[1], miv.Verifier("nearest", backbone="slow"))
+gallery.add("texts", [f"text {number:04}" for number in range(3000)])
+print("done", gallery.info()["instances"], flush=True)
+"""
+
+
+def test_embedding_goes_on_after_kill_9(tmp_path: Path) -> None:
+    script, folder = tmp_path / "add.py", tmp_path / "gallery"
+    script.write_text(SLOW_ADD)
+    command = [sys.executable, str(script), str(folder)]
+    with subprocess.Popen([*command, "0.2", "create"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(5):  # some hundreds at a time: the fifth comes after the first commit
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    kept = GalleryManifest.load(folder).instances
+    assert 1024 <= kept < 3000
+    again = subprocess.run([*command, "0", "open"], capture_output=True, text=True, check=True).stdout.split("\n")
+    assert again[-2] == "done 3000"
+    assert sum(int(line) for line in again[:-2]) < 3000 - kept + 1024  # batches are padded
+
+
+def hold_lock(folder: Path, ready: Any) -> None:
+    with Gallery.open(folder)._store.writing():
+        ready.set()
+        time.sleep(60)
+
+
+def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
+    gallery = small_gallery(tmp_path / "gallery")
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    process = context.Process(target=hold_lock, args=(tmp_path / "gallery", ready))
+    process.start()
+    try:
+        assert ready.wait(30)
+        with pytest.raises(MIVError, match=r"Another process is writing to the gallery .*Searching works meanwhile"):
+            gallery.add("three", vectors(2, 3))
+        assert len(Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])) == 2
+    finally:
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+    gallery.add("three", vectors(2, 3))  # the lock of a killed process is free
+
+
+def damaged_documents() -> list[Any]:
+    def changed(**changes: Any) -> Any:
+        return lambda document: {**document, **changes}
+
+    def of_segment(**changes: Any) -> Any:
+        return lambda document: {**document, "segments": [{**document["segments"][0], **changes}]}
+
+    return [
+        changed(format="other"),
+        changed(format_version=9),
+        changed(segments=3),
+        changed(surprise=1),
+        changed(channels=10**30),
+        changed(width=True),
+        changed(removed={"file": "../../secret", "bags": 1, "bytes": 1}),
+        of_segment(name="../verifier"),
+        of_segment(instances=-1),
+        of_segment(instances=4),
+        of_segment(bags=3),
+        of_segment(members=6),
+        of_segment(bytes={}),
+        of_segment(bytes={"instances.arrow": 5, "bags.arrow": 5, "../x": 1}),
+    ]
+
+
+@pytest.mark.parametrize("damage", damaged_documents())
+def test_a_damaged_manifest_is_an_error(tmp_path: Path, damage: Any) -> None:
+    small_gallery(tmp_path / "gallery")
+    path = tmp_path / "gallery" / "gallery.json"
+    path.write_text(json.dumps(damage(json.loads(path.read_text()))))
+    with pytest.raises(MIVError, match=r"gallery"):
+        Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])
+
+
+@pytest.mark.parametrize("file", ["instances.arrow", "kept.arrow", "bags.arrow"])
+def test_a_damaged_file_is_an_error_or_harmless(tmp_path: Path, file: str) -> None:
+    small_gallery(tmp_path / "gallery")
+    [path] = (tmp_path / "gallery" / "segments").glob(f"*/{file}")
+    whole, random = path.read_bytes(), np.random.default_rng(0)
+    errors = 0
+    for number in range(60):
+        content = bytearray(whole)
+        if number % 3:
+            content[random.integers(len(content))] ^= 1 << random.integers(8)
+        else:
+            content = content[: random.integers(len(content))]
+        path.write_bytes(content)
+        try:
+            Gallery.open(tmp_path / "gallery").search(vectors(1, 9)[0])
+        except MIVError:
+            errors += 1
+    assert errors >= 20  # each truncation

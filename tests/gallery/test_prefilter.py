@@ -1,0 +1,81 @@
+"""The index proposes bags, and its recall is measured and stated."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from miv import Gallery, MIVError, Verifier
+from miv.gallery import prefilter
+
+CHANNELS = 16
+
+
+def vectors(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.fixture
+def small_indices(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("usearch")
+    monkeypatch.setattr(prefilter, "LEAST_ROWS", 100)
+    monkeypatch.setattr(prefilter, "_PROPOSED", 40)
+
+
+@pytest.mark.usefixtures("small_indices")
+@pytest.mark.parametrize("pooling", ["cap_dba_l2", "cap_vema", "nearest", "baseline", "gabmil"])
+def test_candidates_hold_the_best_bags_and_recall_is_stated(tmp_path: Path, pooling: str) -> None:
+    gallery = Gallery.create(tmp_path / "gallery", Verifier(pooling, channels=CHANNELS))
+    gallery.add_many({f"bag {number}": vectors(3, CHANNELS, seed=number) for number in range(300)})
+    with pytest.raises(MIVError, match=r"has no index.*miv gallery index"):
+        gallery.search(vectors(CHANNELS), prefilter=True)
+    recall = gallery.build_index()
+    query = vectors(3, CHANNELS, seed=7)[1] + 0.1 * vectors(CHANNELS, seed=999)
+    exact, found = gallery.search(query), Gallery.open(tmp_path / "gallery").search(query, prefilter=True)
+    assert found[0].name == exact[0].name
+    assert found[0].probability == exact[0].probability
+    assert found.compared < exact.compared == 300
+    assert found.recall is not None
+    assert found.recall.recall == recall > 0.6
+    assert f"found {recall:.1%} of the 10 best bags" in str(found)
+    assert exact.recall is None
+
+
+@pytest.mark.usefixtures("small_indices")
+def test_bags_added_after_the_index_are_found_and_removed_ones_are_not(tmp_path: Path) -> None:
+    gallery = Gallery.create(tmp_path / "gallery", Verifier("cap_dba_l2", channels=CHANNELS))
+    old = {f"bag {number}": vectors(3, CHANNELS, seed=number) for number in range(300)}
+    gallery.add_many(old)
+    gallery.build_index()
+    late, shared = vectors(2, CHANNELS, seed=500), old["bag 5"][:1]
+    gallery.add("late", np.concatenate([late, shared]))
+    assert gallery.search(late[0], prefilter=True)[0].name == "late"
+    assert "late" in [hit.name for hit in gallery.search(shared[0], prefilter=True)]
+    gallery.remove("bag 5")
+    assert all(hit.name != "bag 5" for hit in gallery.search(shared[0], top=50, prefilter=True))
+    gallery.compact()
+    assert gallery.search(late[0], prefilter=True)[0].name == "late"
+
+
+@pytest.mark.usefixtures("small_indices")
+def test_a_damaged_index_is_an_error(tmp_path: Path) -> None:
+    gallery = Gallery.create(tmp_path / "gallery", Verifier("nearest", channels=CHANNELS))
+    gallery.add_many({f"bag {number}": vectors(3, CHANNELS, seed=number) for number in range(50)})
+    gallery.build_index()
+    [path] = (tmp_path / "gallery" / "segments").glob("*/index.usearch")
+    content = path.read_bytes()
+    for damaged in (content[:-9], b"x" * len(content)):
+        path.write_bytes(damaged)
+        with pytest.raises(MIVError, match="index"):
+            Gallery.open(tmp_path / "gallery").search(vectors(CHANNELS), prefilter=True)
+    path.unlink()
+    with pytest.raises(MIVError, match="missing"):
+        Gallery.open(tmp_path / "gallery").search(vectors(CHANNELS), prefilter=True)
+
+
+def test_a_pooling_without_proposals_has_no_index(tmp_path: Path) -> None:
+    gallery = Gallery.create(tmp_path / "gallery", Verifier("msa", channels=CHANNELS))
+    gallery.add("a", vectors(3, CHANNELS))
+    with pytest.raises(MIVError, match="no index can propose bags"):
+        gallery.build_index()

@@ -1,0 +1,74 @@
+"""Claims with and without their evidence."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from miv.data import ExemplarSet
+from miv.errors import MIVError
+from miv.runtime.progress import SilentProgress
+from miv.tasks import create_task
+from tests.tasks.test_claims import write_lines
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    """Each topic is four claims that share the gold sentence "fact"; all claims have own gold and four distractors."""
+    for split, topics in (("train", 6), ("validation", 3), ("test", 3)):
+        rows = []
+        for topic in range(topics):
+            for claim in range(4):
+                name = f"{split} {topic} {claim}"
+                gold = [f"{name} gold.", f"{split} {topic} fact."]
+                away = [f"{name} distractor {n}." for n in range(5)]
+                label = "SUPPORTS" if claim % 2 else "REFUTES"
+                row = {"text": f"{name} claim.", "label": label, "gold_evidence": gold}
+                rows.append({**row, "retrieved_evidence": [*away, *gold]})
+        write_lines(tmp_path / f"{split}.jsonl", rows)
+    return tmp_path
+
+
+def build(raw: Path, **options: object) -> dict[str, ExemplarSet]:
+    return create_task("evidence", raw=raw, **options).build(SilentProgress())
+
+
+def test_half_of_the_bags_have_lost_their_evidence(raw: Path) -> None:
+    test = build(raw)["test"]
+    assert test.label.tolist() == [0, 1] * 6
+    assert test.witness is not None
+    assert test.bag_sizes.tolist() == [5] * 12  # the same size, with evidence or without
+    for number in range(12):
+        texts = set(test.pool.values[test.bag(number)])
+        claim = str(test.pool.values[test.query[number]]).removesuffix(" claim.")
+        gold = {f"{claim} gold.", f"{claim[:-2]} fact."}
+        assert (gold <= texts) if test.label[number] else gold.isdisjoint(texts)
+        members = slice(*test.bag_ptr[number : number + 2])
+        marked = set(test.pool.values[test.bag_index[members][test.witness[members]]])
+        assert marked == (gold if test.label[number] else set())
+
+
+def test_sentences_on_the_topic_come_first(raw: Path) -> None:
+    """A topic has three other gold sentences, which all are in a bag without evidence."""
+    test = build(raw)["test"]
+    for number in np.flatnonzero(test.label == 0).tolist():
+        claim = str(test.pool.values[test.query[number]]).removesuffix(" claim.")
+        on_topic = {f"{claim[:-1]}{other} gold." for other in range(4) if str(other) != claim[-1]}
+        assert on_topic <= set(test.pool.values[test.bag(number)])
+
+
+def test_larger_bags_are_filled_with_other_sentences(raw: Path) -> None:
+    sizes = build(raw, min_size=10, max_size=40)["train"].bag_sizes
+    assert sizes.min() >= 9
+    assert 30 < sizes.max() <= 40
+    assert len(set(sizes.tolist())) > 5
+
+
+def test_a_seed_gives_the_same_sets_and_another_one_others(raw: Path) -> None:
+    first, again, other = build(raw), build(raw), build(raw, seed=1)
+    assert first["train"].fingerprint == again["train"].fingerprint != other["train"].fingerprint
+
+
+def test_bad_options(raw: Path) -> None:
+    with pytest.raises(MIVError, match="max_size is 3"):
+        create_task("evidence", raw=raw, min_size=10, max_size=3)

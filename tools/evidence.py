@@ -1,0 +1,71 @@
+"""Make the verifier ``miv/evidence`` anew: train its head on claims with known evidence, and calibrate it.
+
+    python -m tools.evidence --data DATA --work FOLDER --out src/miv/models/shipped_verifiers/evidence
+
+DATA is a folder with fever-dev/ and fm2/ (docs/tasks.md). FOLDER keeps what the frozen encoder computes, so that a
+stopped run goes on. The card README.md in the output folder stays.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from tools.evidence_states import TokenStates
+from tools.evidence_training import examples_of, start, train
+
+from miv.backbones.tokens import TokenEncoder
+from miv.calibration import calibrate
+from miv.data import ExemplarSet
+from miv.evaluation import evaluate
+from miv.inference.prediction import predict
+from miv.models.verifier import Verifier
+from miv.runtime.progress import SilentProgress
+from miv.tasks import create_task
+from miv.tasks.fever.claims_task import Claims
+
+FEVER_SHARE = 0.9
+SIZES = {"min_size": 5, "max_size": 300}  # source sentences of a check
+
+
+def validation(data: Path, **options: int) -> ExemplarSet:
+    """Validation claims with and without evidence."""
+    return create_task("evidence", raw=data / "fever-dev", **options).build(SilentProgress())["validation"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--goal", default="far=0.1,frr=0.1")
+    given = parser.parse_args()
+    fever = Claims(given.data / "fever-dev", validation_file="validation.jsonl", page_field="").read(SilentProgress())
+    fm2 = Claims(given.data / "fm2", train_file="dev.jsonl", missing_gold="add").read(SilentProgress())
+    verifier = Verifier("maxsim", "tokens:minilm", pooling_options={"width": 128})
+    assert isinstance(verifier.backbone, TokenEncoder)
+    bags = [*fever["train"], *fm2["train"]]
+    texts = [bag.claim for bag in bags] + [one.text for bag in bags for one in bag.sentences]
+    states = TokenStates(verifier.backbone, texts, given.work)
+    trained = given.work / f"trained-{given.steps}-{given.seed}.pt"
+    if not trained.is_file():
+        start(verifier.backbone, states)
+        sets = [(FEVER_SHARE, examples_of(fever["train"])), (1 - FEVER_SHARE, examples_of(fm2["train"]))]
+        train(verifier, states, sets, given.steps, given.seed)
+        torch.save(verifier.state_dict(), trained)
+    verifier.load_state_dict(torch.load(trained, weights_only=True))
+    verifier.eval()
+    metrics = evaluate(predict(verifier, validation(given.data))).metrics
+    print({name: round(metrics[name], 4) for name in ("auroc", "i_auroc", "i_ap")}, flush=True)
+    exemplars = validation(given.data, **SIZES)
+    found = calibrate(predict(verifier, exemplars), given.goal)
+    about = {"name": "validation", "task": "evidence", **SIZES, "fingerprint": exemplars.fingerprint}
+    verifier.operating_point = replace(found.point, measured={"data": about, **found.point.measured})
+    print(found.text())
+    verifier.save_pretrained(given.out)
+
+
+if __name__ == "__main__":
+    main()
