@@ -65,6 +65,14 @@ def test_a_page_says_what_the_cells_say(name: str, tmp_path: Path) -> None:
         assert path.with_suffix(".png").is_file()
 
 
+HEADINGS = {
+    "qmnist": "on QMNIST",
+    "signature": "on signatures",
+    "fever-dev": "on FEVER's development set",
+    "claims": "on Fool Me Twice",
+}
+
+
 @pytest.mark.parametrize("name", FROZEN)
 def test_a_page_of_the_tier_frozen_says_what_its_cells_say(name: str, tmp_path: Path) -> None:
     page = (RESULTS / f"frozen-{name}.md").read_text("utf-8").rstrip("\n").split("\n\n")
@@ -79,7 +87,7 @@ def test_the_conclusions_are_those_of_the_cells(tmp_path: Path) -> None:
     assert page == (tmp_path / "page.md").read_text("utf-8"), "Run `miv reproduce --conclusions`, as the README says."
 
 
-@pytest.mark.parametrize("task", ["qmnist", "claims"])
+@pytest.mark.parametrize("task", HEADINGS)
 def test_the_summary_has_the_figures_and_judgements_of_the_cells(task: str) -> None:
     found = sections(task)
     tables = (found["classification"], found["key_instance"])
@@ -90,8 +98,7 @@ def test_the_summary_has_the_figures_and_judgements_of_the_cells(task: str) -> N
         paper = " / ".join("–" if one.get("paper") is None else f"{one['paper']:.3f}" for one in both)
         assert f"| `{model}` | {ours} | {paper} |" in README.split("\n")
         assert both[0]["rounds"] == 3  # as the summary says
-    heading = {"qmnist": "on QMNIST", "claims": "on Fool Me Twice"}[task]
-    claims = README.split(f"| claim of the paper | {heading} | |\n")[1].split("\n\n")[0].split("\n")[1:]
+    claims = README.split(f"| claim of the paper | {HEADINGS[task]} | |\n")[1].split("\n\n")[0].split("\n")[1:]
     said = dict(line.strip("| ").split(" | ")[:2] for line in claims)
     judged = {one["name"]: one["judgement"] for section in found.values() for one in section["claims"]}
     assert {name: judgement.removesuffix(" |") for name, judgement in said.items()} == judged
@@ -167,6 +174,51 @@ def test_the_words_about_witnesses_scored_alike_have_the_numbers_of_the_cells() 
     added = {one["row"].split()[0]: one["difference"] for one in steps if "+attention" in one["row"]
              and one["metric"] == "i_top1"}  # fmt: skip
     assert f"i-top1 changes by {added['cap_vema']:+.3f} (VEMA) and {added['cap_dba_l1']:+.3f} (DBA-L1)" in WORDS
+
+
+@pytest.mark.parametrize("task", ["signature", "fever-dev"])
+def test_the_tables_of_witnesses_have_the_figures_of_the_cells(task: str) -> None:
+    figures = sections(task)["key_instance"]["scored_alike"]["figures"]
+    by_name = {(one["model"], one["metric"]): one for one in figures if one["rounds"]}
+    for model in dict.fromkeys(model for model, _ in by_name):
+        row = [by_name[model, metric] for metric in ("i_auroc_by_score", "i_auroc_one_hot", "i_top1")]
+        line = f"| `{model}` | " + " | ".join(f"{one['ours']:.3f} ± {one['standard_error']:.3f}" for one in row) + " |"
+        assert line in README.split("\n")
+        assert row[0]["rounds"] == 3
+
+
+def test_the_words_about_fevers_development_set_have_the_numbers_of_the_cells() -> None:
+    found = sections("fever-dev")
+    ours = {(o["model"], o["metric"]): o["ours"] for name in found for o in found[name]["figures"]}
+    ours |= {(o["model"], o["metric"]): o["ours"] for o in found["key_instance"]["scored_alike"]["figures"]}
+    cap = ("cap_vema", "cap_dba_l1", "cap_dba_l2")
+
+    def span(metric: str, less: str | None = None) -> tuple[float, float]:
+        values = [ours[model, metric] - (0.0 if less is None else ours[less, metric]) for model in cap]
+        return min(values), max(values)
+
+    for words, metric, against in (
+        ("{:.3f} to {:.3f} over the baseline", "auroc", "baseline"),
+        ("{:.3f} to {:.3f} over `nearest`", "auroc", "nearest"),
+        ("| i-AUROC {:+.3f} to {:+.3f} |", "i_auroc", "baseline"),
+        ("by own score | holds | {:+.3f} to {:+.3f} |", "i_auroc_by_score", "baseline"),
+        ("| i-top1 {:+.3f} to {:+.3f} |", "i_top1", "baseline"),
+    ):
+        assert words.format(*span(metric, against)) in WORDS
+    baseline = [ours["baseline", metric] for metric in ("i_top1", "i_auroc_by_score")]
+    nearest = [ours["nearest", metric] for metric in ("i_auroc", "i_top1")]
+    assert f"witness in {baseline[0]:.3f} of the bags, and even ranked by its own similarity its" in WORDS
+    assert f"its i-AUROC is {baseline[1]:.3f}" in WORDS
+    assert "i-AUROC {:.3f} to {:.3f} against {:.3f}".format(*span("i_auroc"), nearest[0]) in WORDS
+    assert "a witness in {:.3f} to {:.3f} of the bags against {:.3f}".format(*span("i_top1"), nearest[1]) in WORDS
+
+
+def test_the_untrained_cosine_is_ahead_on_signatures_in_every_round() -> None:
+    models = {one["model"] for one in sections("signature")["classification"]["figures"] if one["rounds"]}
+    for number in range(3):
+        aurocs = {model: aurocs_by_round("signature", model, number) for model in models}
+        assert max(aurocs, key=lambda model: aurocs[model]) == "nearest"
+    assert "`nearest` has the highest AUROC of them in every round" in WORDS
 
 
 def aurocs_by_round(task: str, model: str, number: int) -> float:
