@@ -1,4 +1,5 @@
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.evaluation import Predictions
+from miv.evaluation.clusters import clusters_of
 from tests.evaluation.examples import example_predictions
 
 FIELDS = ("logit", "label", "ptr", "attention", "witness", "group", "query", "score", "contribution")
@@ -118,3 +120,12 @@ def test_a_damaged_file_is_refused_or_harmless(place: int, other: bytes, cut: bo
         except MIVError:
             return
         assert len(found) == len(found.label)
+
+
+def test_queries_with_one_id_count_as_one_cluster() -> None:
+    pool = InstancePool("features", np.eye(4, dtype=np.float32))
+    exemplars = ExemplarSet.from_lists(pool, [0, 1, 2], [[3]] * 3, [1, 0, 1], query_ids=["b", "a", "b"])
+    first, second, third = clusters_of(Predictions.of(exemplars, [1.0, 0.0, 2.0]))
+    assert first == third != second
+    without = replace(exemplars, query_id=None)
+    assert len(set(clusters_of(Predictions.of(without, [1.0, 0.0, 2.0])))) == 3

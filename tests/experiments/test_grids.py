@@ -162,6 +162,7 @@ def test_a_description_holds_every_setting_and_option_also_at_its_default() -> N
         "draw": "geometric",
         "mean_bag": None,
         "exemplars": None,
+        "references_per_query": 1,
         "round": 2,
         "seed": 0,
     }

@@ -1,5 +1,6 @@
 """Queries of several references: combined logits, matches, attention, and every way to give them."""
 
+import csv
 import json
 import pickle
 from pathlib import Path
@@ -185,7 +186,7 @@ def test_a_table_may_have_references(tmp_path: Path) -> None:
     arguments = ["verify", str(tmp_path / "verifier"), "--bags", str(tmp_path / "pairs.jsonl"), "--out", str(out)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    found = [float(line.split(",")[3]) for line in out.read_text().splitlines()[1:]]
+    found = [float(row["probability"]) for row in csv.DictReader(out.read_text().splitlines())]
     verdicts = a_verifier().verify_many([REFERENCES, REFERENCES[1]], [BAG, BAG[:2]])
     assert found == pytest.approx(verdicts.probability.tolist(), abs=1e-6)
 

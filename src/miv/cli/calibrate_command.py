@@ -57,6 +57,16 @@ def calibrate(
             show_default=False,
         ),
     ] = None,
+    unlike: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=0.5,
+            help="Share of ordinary inputs that may be called unlike the training data, which makes the answer unsure; "
+            "0 for no such limit. Default: 0.01, or the lowest that the data can promise.",
+            show_default=False,
+        ),
+    ] = None,
     plots: Annotated[
         Path | None,
         typer.Option(help="Also draw ROC, DET and reliability curves in this folder.", show_default=False),
@@ -82,6 +92,7 @@ def calibrate(
     from miv.calibration.calibration_pictures import PICTURE_FILES
     from miv.calibration.calibration_text import little_said
     from miv.calibration.point_card import write_point_card
+    from miv.cli.unlike_calibration import limit_words, replace_limit, unlike_limit
     from miv.data import load_split
     from miv.data.set_folder import is_set
     from miv.explain import check_method
@@ -116,6 +127,7 @@ def calibrate(
     if kept is None or needs_shares:
         features = embed_exemplars(verifier.backbone, exemplars, feature_folder(cache), progress)
     answers = predict(verifier, exemplars, features, progress) if kept is None else kept
+    limit = unlike_limit(verifier, data, exemplars, features, unlike, feature_folder(cache), progress)
     if needs_shares:
         shares = witness_shares(verifier, exemplars, answers.logit, by, progress, features)
     found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by, cluster_by=cluster_by)
@@ -127,6 +139,7 @@ def calibrate(
         for path in found.write_pictures(plots):
             typer.echo(f"Wrote {path}.", err=True)
     found.point.save(folder)
+    replace_limit(folder, limit, unlike)
     write_point_card(folder, found.point)
     typer.echo(f"Saved the operating point in {folder}, also on its model card; miv verify uses it.", err=True)
     before = verifier.operating_point
@@ -138,9 +151,11 @@ def calibrate(
     if json:
         if little_said(found.point):
             typer.echo(little_said(found.point), err=True)
-        print_json(found.point.document())
+        print_json({**found.point.document(), **({} if limit is None else {"unlike": limit.document()})})
     else:
         print(found.text())
+        if limit is not None:
+            print(limit_words(limit))
 
 
 def _refuse_calibrated(folder: Path, point: "OperatingPoint", overwrite: bool) -> None:

@@ -24,6 +24,10 @@ ResizeOption = Annotated[
         help="How to fit images of another shape: stretch, crop to the centre, or pad with black.",
     ),
 ]
+BinariseOption = Annotated[
+    bool, typer.Option("--binarise", help="Make scans black and white, by Otsu's threshold, before resizing.")
+]
+InvertOption = Annotated[bool, typer.Option("--invert", help="Swap black and white, before resizing.")]
 ValidationOption = Annotated[float, typer.Option(help="Share for validation; 0 for no validation split.")]
 TestOption = Annotated[float, typer.Option(help="Share for test; 0 for no test split.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Random seed.")]
@@ -63,9 +67,27 @@ def from_folder(
         Literal["class", "parent"],
         typer.Option(help="What to keep within one split: each class, or each parent in ROOT/<parent>/<class>/."),
     ] = "class",
+    together_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep folders in one split if this regular expression finds the same in their names, such as "
+            r"'(\d+)' for 001 and 001_forg.",
+            show_default=False,
+        ),
+    ] = None,
+    forgeries: Annotated[
+        str | None,
+        typer.Option(
+            help="Ending of folders with forgeries, such as _forg: those of 001_forg take the places of witnesses in "
+            "the negative bags of 001.",
+            show_default=False,
+        ),
+    ] = None,
     size: SizeOption = None,
     colour: ColourOption = False,
     resize: ResizeOption = "stretch",
+    binarise: BinariseOption = False,
+    invert: InvertOption = False,
     seed: SeedOption = 0,
     round_: Annotated[int, typer.Option("--round", min=0, help="Index of the random draw; draws are independent.")] = 0,
     overwrite: OverwriteOption = False,
@@ -94,9 +116,13 @@ def from_folder(
         validation=validation,
         test=test,
         split_by=split_by,
+        together_by=together_by,
+        forgeries=forgeries,
         size=_parse_size(size),
         colour=colour,
         resize=resize,
+        binarise=binarise,
+        invert=invert,
         seed=seed,
         round=round_,
     )
@@ -140,6 +166,8 @@ def from_table(
     size: SizeOption = None,
     colour: ColourOption = False,
     resize: ResizeOption = "stretch",
+    binarise: BinariseOption = False,
+    invert: InvertOption = False,
     seed: SeedOption = 0,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -171,6 +199,8 @@ def from_table(
         size=_parse_size(size),
         colour=colour,
         resize=resize,
+        binarise=binarise,
+        invert=invert,
         seed=seed,
     )
     build_and_save("from-table", source, out, overwrite=overwrite, json=json)

@@ -111,7 +111,7 @@ def verify(
             print_json({**asdict(scored), "out": str(out)})
         else:
             counted = f"{scored.exemplars:,} exemplar{'s' * (scored.exemplars != 1)}"
-            unsure = "" if scored.lower_threshold is None else f", {scored.unsure:,} unsure"
+            unsure = "" if scored.lower_threshold is None and not scored.unsure else f", {scored.unsure:,} unsure"
             print(
                 f"{counted}, {scored.yes:,} yes{unsure} ({threshold_words(scored.threshold, scored.lower_threshold)})"
             )

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data.array_checks import as_strings, describe
 from miv.errors import MIVError, unknown_name
+from miv.io.image_steps import Steps, checked_steps
 from miv.io.instance_files import InstanceKind, refuse_masked
 
 # Values are read in pieces of about this size, so that a mapped pool never has to fit in memory.
@@ -29,6 +30,7 @@ class InstancePool:
             shown to a model; used for audits and splits.
         names: ``(P,)`` where each instance comes from, such as its file, as strings; "" where unknown. ``None`` if
             nothing is known. A report shows them, so that a case can be traced to its file.
+        image_steps: the steps from the pixels of a file to an image, if known; see ``miv.io.image_steps``.
 
     Everything is checked here, except that mapped features are not checked for NaN: ``check_finite``
     does that, and runs when they are saved.
@@ -42,6 +44,7 @@ class InstancePool:
     values: NDArray[Any]
     classes: NDArray[Any] | None = None
     names: NDArray[Any] | None = None
+    image_steps: Steps | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(InstanceKind):
@@ -57,6 +60,13 @@ class InstancePool:
             object.__setattr__(self, "classes", as_strings("classes", self.classes, len(self.values)))
         if self.names is not None:
             object.__setattr__(self, "names", as_strings("names", self.names, len(self.values)))
+        if self.image_steps is not None:
+            if self.kind != "image":
+                raise MIVError(
+                    f"image_steps is {self.image_steps}, but the instances are of kind {self.kind!r}. Omit it."
+                )
+            steps = checked_steps(self.image_steps, colour=self.values.ndim == 4)
+            object.__setattr__(self, "image_steps", steps)
         if not self.is_mapped:
             self.check_finite()
 
@@ -88,7 +98,7 @@ class InstancePool:
         rows = np.asarray(indices, dtype=np.int64)
         classes = None if self.classes is None else self.classes[rows]
         names = None if self.names is None else self.names[rows]
-        return InstancePool(self.kind, np.asarray(self.values[rows]), classes, names)
+        return InstancePool(self.kind, np.asarray(self.values[rows]), classes, names, self.image_steps)
 
     def check_finite(self) -> None:
         """Raise an error if a feature is NaN or infinite; reads all of them."""

@@ -56,6 +56,7 @@ class Manifest:
             in version 2 of the format.
         has_query_ids: whether the exemplars have query ids.
         has_names: whether the pool knows where its instances come from.
+        image_steps: the steps from a file to an image; written only if known.
         miv: version of the package that wrote it.
     """
 
@@ -77,6 +78,7 @@ class Manifest:
     references: int | None = None
     has_query_ids: bool = False
     has_names: bool = False
+    image_steps: list[str] | None = None
     miv: str = __version__
 
     def write(self, folder: Path) -> None:
@@ -84,8 +86,9 @@ class Manifest:
         document = {"format": FORMAT, "version": VERSION, **asdict(self)}
         if not self.has_weights:  # as in older sets
             del document["has_weights"]
-        if self.splits is None:
-            del document["splits"]
+        for optional in ("splits", "image_steps"):
+            if document[optional] is None:
+                del document[optional]
         try:
             text = json_text(document)
             (folder / NAME).write_text(text + "\n", encoding="utf-8")
@@ -109,7 +112,7 @@ class Manifest:
             )
         if version == 1:
             document = {**document, **_NEW_IN_2}
-        document = {"has_weights": False, "splits": None, **document}
+        document = {"has_weights": False, "splits": None, "image_steps": None, **document}
         fields = {name: _field(path, document, name, check) for name, check in _CHECKS.items()}
         files = {}
         for name in fields["files"]:
@@ -183,6 +186,7 @@ _CHECKS: dict[str, Check] = {
     "references": _is_optional_count,
     "has_query_ids": _is_bool,
     "has_names": _is_bool,
+    "image_steps": _is_optional_names,
     "miv": _is_text,
 }
 

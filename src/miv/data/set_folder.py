@@ -92,6 +92,7 @@ def write_set(
         references=None if exemplars.reference_index is None else len(exemplars.reference_index),
         has_query_ids=exemplars.query_id is not None,
         has_names=pool.names is not None,
+        image_steps=None if pool.image_steps is None else list(pool.image_steps),
     ).write(folder)
 
 
@@ -115,7 +116,8 @@ def load_set(make: type["ExemplarSet"], folder: Path, *, verify: bool = False) -
     values = _map_array(folder / POOL_ARRAY, manifest) if has_array else texts
     table = parquet_columns.read_table(folder / TABLE, manifest)
     try:
-        pool = InstancePool(manifest.kind, values, **found)  # type: ignore[arg-type]
+        steps = None if manifest.image_steps is None else tuple(manifest.image_steps)
+        pool = InstancePool(manifest.kind, values, **found, image_steps=steps)  # type: ignore[arg-type]
         if verify:
             pool.check_finite()
         exemplars = make(pool, **table)

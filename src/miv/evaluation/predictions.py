@@ -179,5 +179,5 @@ def _query_names(exemplars: ExemplarSet) -> dict[str, Any]:
     classes = exemplars.pool.classes
     return {
         "query_class": None if classes is None else classes[exemplars.query],
-        "query_id": getattr(exemplars, "query_id", None),  # sets of this version do not store it yet
+        "query_id": exemplars.query_id,
     }

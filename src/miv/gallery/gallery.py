@@ -9,16 +9,17 @@ import numpy as np
 from miv.errors import MIVError, unknown_name
 from miv.gallery.adding import Adding
 from miv.gallery.bag_reading import GivenBag, check_bag_name, query_features
+from miv.gallery.gallery_counts import counts_of
 from miv.gallery.hits import Hits
 from miv.gallery.kept import form_of
 from miv.gallery.prefilter import Prefilter, build_index
 from miv.gallery.searching import search
 from miv.gallery.store.arrow_files import require_arrow
-from miv.gallery.store.gallery_manifest import INDEX, GalleryManifest
+from miv.gallery.store.gallery_manifest import GalleryManifest
 from miv.gallery.store.gallery_writer import write_removed
 from miv.gallery.store.merging import compact
 from miv.gallery.store.open_gallery import OpenGallery
-from miv.gallery.verifier_identity import backbone_fingerprint, verifier_fingerprint
+from miv.gallery.verifier_identity import check_same_backbone, check_same_verifier, new_manifest
 from miv.inference.deciding import witnesses_by
 from miv.inference.verdict import Asked
 from miv.io.image_files import Fit
@@ -69,14 +70,10 @@ class Gallery:
         with said_plainly(folder):
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
                 raise MIVError(f"{folder} already exists. Choose another name, or remove it.")
-        form = form_of(verifier)
-        manifest = GalleryManifest(
-            fingerprint=verifier_fingerprint(verifier),
-            backbone=backbone_fingerprint(verifier),
-            channels=verifier.backbone.channels,
-            width=form.width if form.is_kept_apart else 0,
-        )
-        source = None if like is None else _source(like, manifest)
+        manifest = new_manifest(verifier)
+        source = None if like is None else cls.open(like)._store
+        if source is not None:
+            check_same_backbone(source.manifest, manifest, Path(str(like)))
         with whole_folder(folder) as temporary:
             verifier.save_pretrained(temporary / VERIFIER)
             manifest.save(temporary)
@@ -99,14 +96,8 @@ class Gallery:
         manifest = GalleryManifest.load(folder)
         given = verifier if verifier is not None else folder / VERIFIER
         loaded = given if isinstance(given, Verifier) else Verifier.from_pretrained(given)
-        fingerprint = verifier_fingerprint(loaded)
-        if fingerprint != manifest.fingerprint:
-            named = given if isinstance(given, str | Path) else "VERIFIER"
-            raise MIVError(
-                f"The gallery {folder} was made with the verifier {manifest.fingerprint[:12]}, and this is "
-                f"{fingerprint[:12]}: what the gallery stores does not fit it. Open the gallery with its own verifier, "
-                f"or make a new one: miv gallery create NEW {named} --like {folder}"
-            )
+        named = str(given) if isinstance(given, str | Path) else "VERIFIER"
+        check_same_verifier(manifest, loaded, folder, named)
         return cls(folder, loaded)
 
     def add(
@@ -223,26 +214,7 @@ class Gallery:
 
     def info(self) -> dict[str, Any]:
         """Counts and sizes, as plain values."""
-        snapshot = self._store.refresh()
-        manifest = snapshot.manifest
-        live = np.repeat(snapshot.is_live, np.diff(snapshot.ptr))
-        used = np.unique(snapshot.members[live])
-        indexed = sum(entry.bags for entry in manifest.segments if INDEX in entry.bytes)
-        return {
-            "folder": str(self.folder),
-            "bags": int(snapshot.is_live.sum()),
-            "instances": len(used),
-            "members": int(live.sum()),
-            "removed_bags": len(snapshot.removed),
-            "unused_instances": manifest.instances - len(used),
-            "segments": len(manifest.segments),
-            "bytes": sum(sum(entry.bytes.values()) for entry in manifest.segments),
-            "indexed_bags": indexed,
-            "recall": None if manifest.recall is None else manifest.recall.recall,
-            "pooling": self.verifier.configuration["pooling"],
-            "calibrated": not self.verifier.operating_point.is_default,
-            "fingerprint": manifest.fingerprint,
-        }
+        return counts_of(self._store.refresh(), self.folder, self.verifier)
 
     def _number(self, name: str) -> int:
         number_of = self._store.refresh().number_of
@@ -258,14 +230,3 @@ class Gallery:
     def _write(self, bags: Iterable[GivenBag], resize: Fit | None, progress: Progress | None, *, replace: bool) -> int:
         with self._store.writing():
             return self._adding(resize, progress, replace=replace).add(bags)
-
-
-def _source(like: str | Path, manifest: GalleryManifest) -> OpenGallery:
-    """The gallery to copy, if its features fit."""
-    source = Gallery.open(like)
-    if source._store.manifest.backbone != manifest.backbone:
-        raise MIVError(
-            f"The verifier of the gallery {like} has another backbone, so its features do not fit. Create the gallery "
-            "without --like, and add the bags from their files again: miv gallery add"
-        )
-    return source._store

@@ -13,6 +13,7 @@ from miv.explain import as_shares, check_method
 from miv.inference.engine import EmbeddedExemplars, explain_embedded, verify_embedded
 from miv.inference.given_instances import GivenPlaces
 from miv.inference.matches import LazyMatches
+from miv.inference.unlike_instances import UnlikeInstances
 from miv.inference.verdict import Asked, Shown, Verdicts
 from miv.runtime.progress import Progress
 
@@ -44,6 +45,9 @@ def decide(
     probability = point.probability(logit)
     witness = None if shares is None else point.witnesses(probability, shares, ptr)
     verdict = point.verdict(probability)
+    unlike = UnlikeInstances.of(verifier, exemplars)
+    if unlike is not None:
+        verdict = verdict & ~unlike.withheld
 
     def alone(first: int, last: int) -> NDArray[np.float64]:
         part = exemplars.part(first, last)
@@ -78,6 +82,7 @@ def decide(
         little,
         point.lower_threshold,
         matches,
+        unlike=unlike,
     )
 
 

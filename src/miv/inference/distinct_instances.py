@@ -1,6 +1,7 @@
 """Collect the images or texts that users pass, each distinct one once."""
 
 import hashlib
+import logging
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError
 from miv.inference.given_instances import KIND_WORDS
 from miv.io.image_files import Fit, image_pixels, read_image
+from miv.io.image_steps import Steps, apply_steps, resize_step, sets_size, with_fit
 from miv.io.instance_files import InstanceKind, refuse_masked
+
+logger = logging.getLogger(__name__)
 
 
 class DistinctInstances:
@@ -22,8 +26,10 @@ class DistinctInstances:
 
     Args:
         kind: ``image`` or ``text``.
-        form: size and mode of the verifier's images, if known.
-        resize: how to resize an image of a different size; with ``None`` such an image is an error.
+        form: size and mode of the verifier's images, and the steps from a file to them, if known. Files and Pillow
+            images go through the steps; an array of the right size is taken as an instance.
+        resize: how to resize an image of a different size. With ``None`` it is resized as the training images were; if
+            they were not, it is an error.
     """
 
     def __init__(self, kind: InstanceKind, form: InstanceForm | None, resize: Fit | None) -> None:
@@ -32,6 +38,7 @@ class DistinctInstances:
         if resize is not None and kind != "image":
             raise MIVError(f"resize is {resize!r}, but this verifier reads {KIND_WORDS[kind]}s, not images. Omit it.")
         self.kind, self._form, self._resize = kind, form, resize
+        self._steps = () if form is None else _steps(form, resize)
         self._values: list[Any] = []  # not yet taken
         self._count = 0
         self._shape: tuple[int, ...] | None = None
@@ -99,19 +106,19 @@ class DistinctInstances:
                 'Pass arrays, or add a line to its config.json, such as "instances": '
                 '{"kind": "image", "height": 28, "width": 28, "mode": "L"}, with the size it was trained on.'
             )
-        size = None if self._resize is None else self._form.size
-        colour, fit = self._form.mode == "RGB", self._resize or "stretch"
+        colour = self._form.mode == "RGB"
         if isinstance(given, Image.Image):
             try:
-                pixels = image_pixels(given, size=size, colour=colour, fit=fit)
+                pixels = image_pixels(given, colour=colour)
             except (ValueError, OSError) as error:  # Pillow decodes a file only here
                 raise MIVError(f"{place}: cannot read this image: {error}.") from error
         else:
             try:
-                pixels = read_image(Path(given), size=size, colour=colour, fit=fit)
+                pixels = read_image(Path(given), colour=colour)
             except MIVError as error:  # it already names the file
                 raise MIVError(f"{place}: {error}") from error
             place = f"{place} ({given})"
+        pixels = apply_steps(pixels, self._steps)
         if pixels.shape != self._form.shape:
             raise self._other_form(pixels, place)
         return pixels
@@ -123,6 +130,24 @@ class DistinctInstances:
             f"{place}: {_size(pixels.shape)}. The verifier was trained on {wanted} pixels. Convert it, or "
             "use resize='stretch', 'crop' or 'pad' (--resize)."
         )
+
+
+def _steps(form: InstanceForm, resize: Fit | None) -> Steps:
+    """The steps from the pixels of a file to an image of the verifier."""
+    steps = form.steps or ()
+    if resize is None:
+        return steps
+    if not sets_size(steps):
+        return (*steps, resize_step(form.size, resize))
+    fitted = with_fit(steps, resize)
+    if fitted != steps:
+        logger.warning(
+            "resize is %r, but the images that the verifier was trained on were made by: %s. Its answers are for "
+            "images made the same way; omit resize for that.",
+            resize,
+            ", ".join(steps),
+        )
+    return fitted
 
 
 def _size(shape: tuple[int, ...]) -> str:

@@ -1,5 +1,6 @@
 """Predict on a whole set, embedding each instance once: answers, and scores of the instances."""
 
+import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,8 @@ from miv.runtime.progress import Progress
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
+logger = logging.getLogger(__name__)
+
 
 def predict(
     verifier: "Verifier",
@@ -34,6 +37,7 @@ def predict(
         features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
         progress: reports the progress of embedding and verifying.
     """
+    _warn_of_other_images(verifier, exemplars)
     share = ProcessShare.of_this_process()
     mine = share.part(np.arange(len(exemplars)))  # consecutive exemplars, so their bags are consecutive too
     logit = np.zeros(len(exemplars), np.float32)
@@ -58,6 +62,18 @@ def predict(
         share.sum(attention) if verifier.pooling.has_attention else None,
         share.sum(score) if share.sum(np.array([float(has_score)])).any() else None,
     )
+
+
+def _warn_of_other_images(verifier: "Verifier", exemplars: ExemplarSet) -> None:
+    """Print a warning if the images of a set were made in another way than those of the verifier."""
+    given, own = exemplars.pool.image_steps, None if verifier.instances is None else verifier.instances.steps
+    if given is not None and own is not None and given != own:
+        logger.warning(
+            "The images of this set were made by: %s, those that the verifier was trained on by: %s. Its answers are "
+            "for images made the same way.",
+            ", ".join(given) or "no steps",
+            ", ".join(own) or "no steps",
+        )
 
 
 def with_contributions(

@@ -13,6 +13,7 @@ from miv.decisions.answers import Decision, decision_of, decisions_of, threshold
 from miv.decisions.witness_rules import WitnessesBy
 from miv.errors import MIVError
 from miv.inference.matches import LazyMatches
+from miv.inference.unlike_instances import UnlikeInstances
 from miv.inference.verdict_html import as_html
 from miv.inference.verdict_text import as_text
 
@@ -73,6 +74,7 @@ class Verdict:
         lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if the
             verifier has one threshold.
         lazy_matches: the source of ``matches``; ``None`` if no query was several references.
+        unlike: which instances are unlike the training data; ``None`` if the verifier has no limit for that.
 
     A verdict of yes is truthy, so ``if verifier.verify(query, bag):`` works as expected. ``verdict`` is false for no
     and for unsure; ``decision`` tells them apart.
@@ -91,10 +93,20 @@ class Verdict:
     nearly_whole_sets: float | None = field(default=None, repr=False)
     lower_threshold: float | None = None
     lazy_matches: LazyMatches | None = field(default=None, repr=False)
+    unlike: UnlikeInstances | None = field(default=None, repr=False)
+
+    @property
+    def reason(self) -> str | None:
+        """Why the decision is unsure: ``between the thresholds``, or what is unlike the training data."""
+        if self.unlike is not None and self.unlike.reason is not None:
+            return self.unlike.reason
+        return "between the thresholds" if self.decision == "unsure" else None
 
     @property
     def decision(self) -> Decision:
-        """``yes`` if the verdict is yes; else ``no``, or ``unsure`` between two thresholds."""
+        """``yes`` if the verdict is yes; else ``no``, or ``unsure``; ``reason`` says why."""
+        if self.unlike is not None and self.unlike.reason is not None:
+            return "unsure"
         return decision_of(self.verdict, self.probability, self.lower_threshold)
 
     @property
@@ -144,6 +156,8 @@ class Verdict:
             "scores": None if self.scores is None else self.scores.tolist(),
             "nearly_whole_sets": self.nearly_whole_sets,
             **self._references_document(),
+            "reason": self.reason,
+            "unlike": None if self.unlike is None else self.unlike.document(),
         }
 
     def _references_document(self) -> dict[str, Any]:
@@ -171,6 +185,7 @@ class Verdicts(Sequence[Verdict]):
         nearly_whole_sets: as in ``Verdict``.
         lower_threshold: as in ``Verdict``.
         lazy_matches: the source of ``matches``; ``None`` if no query was several references.
+        unlike: as in ``Verdict``.
     """
 
     verdict: NDArray[np.bool_]
@@ -187,12 +202,14 @@ class Verdicts(Sequence[Verdict]):
     nearly_whole_sets: float | None = field(default=None, repr=False)
     lower_threshold: float | None = None
     lazy_matches: LazyMatches | None = field(default=None, repr=False)
+    unlike: UnlikeInstances | None = field(default=None, repr=False)
 
     @property
     def decision(self) -> NDArray[np.str_]:
         """``(E,)``: ``yes``, ``no`` or ``unsure``, as in ``Verdict.decision``."""
         lower = self.threshold if self.lower_threshold is None else self.lower_threshold
-        return decisions_of(self.verdict, self.probability < lower)
+        rejected = self.probability < lower
+        return decisions_of(self.verdict, rejected if self.unlike is None else rejected & ~self.unlike.withheld)
 
     @property
     def matches(self) -> list[NDArray[np.float64]] | None:
@@ -208,7 +225,11 @@ class Verdicts(Sequence[Verdict]):
         return len(self.probability)
 
     def __repr__(self) -> str:
-        unsure = "" if self.lower_threshold is None else f", {int((self.decision == 'unsure').sum())} unsure"
+        unsure = (
+            ""
+            if self.lower_threshold is None and self.unlike is None
+            else f", {int((self.decision == 'unsure').sum())} unsure"
+        )
         words = threshold_words(self.threshold, self.lower_threshold)
         return f"Verdicts({len(self)} exemplars, {int(self.verdict.sum())} yes{unsure}, {words})"
 
@@ -238,6 +259,7 @@ class Verdicts(Sequence[Verdict]):
             self.nearly_whole_sets,
             self.lower_threshold,
             None if self.lazy_matches is None else self.lazy_matches.of(exemplar),
+            unlike=None if self.unlike is None else self.unlike.one(exemplar),
         )
 
     def __iter__(self) -> Iterator[Verdict]:
@@ -247,8 +269,9 @@ class Verdicts(Sequence[Verdict]):
         """Return a ``pandas.DataFrame`` with one row per exemplar.
 
         Columns: ``query`` (the file, if queries are files; several references are separated by ``|``), ``verdict``,
-        ``decision``, ``probability``, ``logit``, ``size`` and, if witnesses were requested, ``witnesses``: a list of
-        places in the bag, largest share first.
+        ``decision``, ``probability``, ``logit``, ``size``, ``unlike_query`` if the verifier has a limit for instances
+        unlike the training data and, if witnesses were requested, ``witnesses``: a list of places in the bag, largest
+        share first.
         """
         try:
             import pandas as pd
@@ -259,6 +282,8 @@ class Verdicts(Sequence[Verdict]):
         columns |= {"verdict": self.verdict, "decision": self.decision}
         columns |= {"probability": self.probability, "logit": self.logit}
         columns["size"] = np.diff(self.ptr)
+        if self.unlike is not None:
+            columns["unlike_query"] = self.unlike.query
         if self.witness is not None:
             columns["witnesses"] = [[witness.index for witness in verdict.witnesses] for verdict in self]
         return pd.DataFrame(columns)

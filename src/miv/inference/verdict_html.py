@@ -19,6 +19,7 @@ from miv.inference.verdict_text import (
     little_words,
     places_to_show,
     share_word,
+    unlike_words,
     witness_word,
 )
 
@@ -39,7 +40,8 @@ def as_html(verdict: "Verdict") -> str:
     members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, called, strict=True)]
     if verdict.size > len(places):
         members.append(f"<span>and {verdict.size - len(places)} more</span>")
-    found = f"Bag of {verdict.size}, {found_words(verdict)}. {even_words(verdict)} {little_words(verdict)}".strip()
+    notes = (even_words(verdict), little_words(verdict), unlike_words(verdict))
+    found = " ".join((f"Bag of {verdict.size}, {found_words(verdict)}.", *(words for words in notes if words)))
     is_text = verdict.shown is not None and verdict.shown.pool.kind == "text"
     layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"
     return (
@@ -94,6 +96,7 @@ def _member(verdict: "Verdict", place: int, witness: bool, name: str) -> str:
     bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{colour}"></div>'
     # Colour alone is not accessible to everyone.
     word = f" <b>{witness_word(verdict)}</b>" if witness else ""
+    word += " unlike" if verdict.unlike is not None and verdict.unlike.bag[place] else ""
     score = f" · {score}" if score else ""
     return f"<div>{inside}{bar}<small>{share:.2f}{score}{word}</small>{called}</div>"
 

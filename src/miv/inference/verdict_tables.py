@@ -12,6 +12,7 @@ from miv.errors import MIVError
 from miv.inference.given_instances import GivenPlaces
 from miv.inference.named_instances import Named, cell_instance, instances_of
 from miv.inference.table_writing import Schema, table_writer
+from miv.inference.unlike_columns import unlike_columns, unlike_schema
 from miv.inference.verdict import Asked, Verdicts
 from miv.inference.verifying import Verifying
 from miv.io.image_files import Fit
@@ -39,7 +40,7 @@ class Scored:
         threshold: the lowest probability that is accepted.
         witnesses_by: how witnesses were chosen.
         odd_label: the first label that is neither 0 nor 1, and its place; it is copied unchanged.
-        unsure: number of exemplars between two thresholds.
+        unsure: number of exemplars between two thresholds, or unlike the training data.
         lower_threshold: the lowest probability that is not rejected; ``None`` if the verifier has one threshold.
     """
 
@@ -92,12 +93,13 @@ def score_table(
     yes = unsure = unshown = done = 0
     point = verifier.operating_point
     schema = _schema(kept, by_instance, two_thresholds=point.lower_threshold is not None)
+    schema |= unlike_schema(by_instance) if verifier.unlike is not None else {}
     writer, step = table_writer(out, schema), progress.step("Verifying", total=count)
     with writer as write, step as advance:
         for rows in _parts(table, known, kind, kept):
             given = [_asked(row) for row in rows], [[one.instance for one in row.bag] for row in rows]
             verdicts = verifying.verify(*given, GivenPlaces([row.place for row in rows]))
-            write(_columns(rows, verdicts, done, kept, by_instance))
+            write(_columns(rows, verdicts, done, kept, by_instance) | unlike_columns(verdicts, by_instance))
             yes, done = yes + int(verdicts.verdict.sum()), done + len(rows)
             unsure += int((verdicts.decision == "unsure").sum())
             if verdicts.witness is not None:

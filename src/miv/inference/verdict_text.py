@@ -22,6 +22,8 @@ _OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 def headline(verdict: "Verdict") -> str:
     """The verdict in one line."""
     words = threshold_words(verdict.threshold, verdict.lower_threshold)
+    if verdict.unlike is not None and verdict.unlike.reason is not None:
+        return f"Unsure: {verdict.unlike.reason} (probability {verdict.probability:.3f}, {words})."
     between = "between the " if verdict.decision == "unsure" else ""
     return f"{verdict.decision.capitalize()}: probability {verdict.probability:.3f}, {between}{words}."
 
@@ -57,6 +59,11 @@ def little_words(verdict: "Verdict") -> str:
     return f"These sets hold {verdict.nearly_whole_sets:.0%} of a bag on average, so they say little."
 
 
+def unlike_words(verdict: "Verdict") -> str:
+    """A note about targets unlike the training data; else ""."""
+    return "" if verdict.unlike is None else verdict.unlike.note
+
+
 def share_word(verdict: "Verdict") -> str:
     """The source of the shares, in words."""
     return verdict.witnesses_by.replace("_", "-")
@@ -74,8 +81,8 @@ def as_text(verdict: "Verdict", names: Sequence[str] = ()) -> str:
     lines = [headline(verdict), f"Bag of {verdict.size}, {found_words(verdict)}"]
     shares = verdict.shares
     if shares is None:
-        return "\n".join(lines) + "."
-    notes = " ".join(words for words in (even_words(verdict), little_words(verdict)) if words)
+        return "\n".join(lines) + f". {unlike_words(verdict)}".rstrip()
+    notes = " ".join(words for words in (even_words(verdict), little_words(verdict), unlike_words(verdict)) if words)
     lines[-1] += f". {notes}" if notes else ":"
     indices = {witness.index for witness in verdict.witnesses}
     places = places_to_show(verdict, _MOST_ROWS)

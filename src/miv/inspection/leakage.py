@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, csr
+from miv.data.twin_names import twin_names
 from miv.inspection.statistics import same_exemplar, witnesses_in_bags
 
 EXAMPLES = 3
@@ -48,6 +49,7 @@ def audit(sets: dict[str, ExemplarSet], first_identical: dict[str, NDArray[np.in
         findings += _one_exemplar_two_labels(name, exemplars, first[name])
     for one, other in combinations(sets, 2):
         findings += _shared_classes(one, sets[one], other, sets[other])
+    findings += _parted_twins(sets)
     findings += _shared_instances(sets)
     return findings
 
@@ -118,6 +120,22 @@ def _shared_classes(one: str, first: ExemplarSet, other: str, second: ExemplarSe
         "a class is in both sets, so neither tests unseen classes",
         sorted(shared),
         lambda name: f"class {name!r}",
+    )
+
+
+def _parted_twins(sets: dict[str, ExemplarSet]) -> Iterator[Finding]:
+    sets_of: dict[str, set[str]] = {}
+    for name, exemplars in sets.items():
+        if exemplars.pool.classes is not None:
+            for one in np.unique(exemplars.pool.classes[exemplars.used]):
+                sets_of.setdefault(str(one), set()).add(name)
+    parted = [(a, b) for a, b in twin_names(sets_of) if sets_of[a] != sets_of[b]]
+    yield from _finding(
+        "twins_in_two_sets",
+        ", ".join(name for name in sets if any(name in sets_of[a] | sets_of[b] for a, b in parted)),
+        "two classes differ only by a suffix, so they may be one person or thing, and they are in different sets",
+        parted,
+        lambda pair: " and ".join(f"{one!r} ({', '.join(sorted(sets_of[one]))})" for one in pair),
     )
 
 

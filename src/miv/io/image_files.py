@@ -71,7 +71,7 @@ def image_pixels(
     upright = ImageOps.exif_transpose(image)
     picture = _to_mode(_eight_bit(upright, deep=deep), "RGB" if colour else "L")
     if size is not None and picture.size != size[::-1]:
-        picture = _resized(picture, size, fit)
+        picture = resized(picture, size, fit)
     return np.asarray(picture, dtype=np.uint8)
 
 
@@ -151,10 +151,13 @@ def _to_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
     return image if image.mode == mode else image.convert(mode)
 
 
-def _resized(image: Image.Image, size: tuple[int, int], fit: Fit) -> Image.Image:
+def resized(
+    image: Image.Image, size: tuple[int, int], fit: Fit, resampling: Image.Resampling = Image.Resampling.BILINEAR
+) -> Image.Image:
+    """Fit an image to ``(height, width)``."""
     width_height = size[::-1]
     if fit == "crop":
-        return ImageOps.fit(image, width_height, Image.Resampling.BILINEAR)
+        return ImageOps.fit(image, width_height, resampling)
     if fit == "pad":
-        return ImageOps.pad(image, width_height, Image.Resampling.BILINEAR)
-    return image.resize(width_height, Image.Resampling.BILINEAR)
+        return ImageOps.pad(image, width_height, resampling)
+    return image.resize(width_height, resampling)

@@ -14,6 +14,7 @@ from miv.data.instance_form import InstanceForm
 from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint
 from miv.decisions.reference_pairs import Pairs
 from miv.decisions.reference_rule import ReferenceRule
+from miv.decisions.unlike import UNLIKE_NAME, UnlikeLimit
 from miv.errors import MIVError
 from miv.inference.given_instances import ALONE
 from miv.inference.verdict import Asked, Verdict, Verdicts
@@ -75,7 +76,8 @@ class Verifier(
         pooling_options: options of ``miv.create_pooling``, such as ``{"heads": 4}``.
         backbone_options: options of the backbone, such as ``{"size": "large"}``.
         instances: form of the training images, such as ``{"kind": "image", "height": 28, "width": 28,
-            "mode": "L"}``, so that image files can be converted to it.
+            "mode": "L"}``, so that image files can be converted to it; ``"steps"`` may list how, as in
+            ``miv.io.image_steps``.
         start: ``similar`` scales features to one length and starts with a cosine similarity, which helps with few
             exemplars; ``paper`` uses the authors' LayerNorm and weights with random signs. The default is ``similar``;
             a pooling given as a module keeps its own start.
@@ -105,6 +107,7 @@ class Verifier(
         self.pooling, start = pooling_of(pooling, self.backbone.channels, start, pooling_options)
         self.instances = None if instances is None else InstanceForm.checked(instances)
         self.operating_point = OperatingPoint.default()
+        self.unlike: UnlikeLimit | None = None
         # What the mixin writes to config.json; its default would lack the two keys that name the format.
         self._hub_mixin_config = {
             "format": FORMAT,
@@ -210,7 +213,8 @@ class Verifier(
                 file per instance (images, ``.txt`` or ``.npy``), or for texts the path of a ``.txt`` file with one
                 text per line.
             resize: how to resize an image that differs in size from the training images: ``stretch`` it, ``crop`` its
-                centre, or ``pad`` it with black. Without it, such an image is an error.
+                centre, or ``pad`` it with black. Without it, files and Pillow images are converted as the training
+                images were (black and white, size), if the verifier records how; else such an image is an error.
             witnesses: how to choose witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``
                 (see ``miv.explain``), or ``none`` for the verdict only. The default is the method that the witness
                 rule was calibrated on; without calibration, attention if the pooling has it, else leave-one-out.
@@ -253,8 +257,8 @@ class Verifier(
         check_can_be_saved(self.backbone, self.pooling, self.configuration)
         if options.get("push_to_hub"):
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
-        # An existing operating point belongs to the previous verifier.
-        with files_together(folder, keep=["README.md"], remove=[OPERATING_POINT_NAME]) as temporary:
+        # An existing operating point and limit belong to the previous verifier.
+        with files_together(folder, keep=["README.md"], remove=[OPERATING_POINT_NAME, UNLIKE_NAME]) as temporary:
             result: str | None = super().save_pretrained(temporary, **options)
         return result
 
@@ -265,6 +269,8 @@ class Verifier(
         self.backbone.save_files(save_directory)
         if not self.operating_point.is_default:
             self.operating_point.save(save_directory)
+        if self.unlike is not None:
+            self.unlike.save(save_directory)
 
     @classmethod
     def from_pretrained(
@@ -304,5 +310,7 @@ class Verifier(
         verifier.backbone.load_files(folder)
         if not is_local:
             download_if_there(name, OPERATING_POINT_NAME, **options)
+            download_if_there(name, UNLIKE_NAME, **options)
         verifier.operating_point = OperatingPoint.load(folder)
+        verifier.unlike = UnlikeLimit.load(folder, verifier.backbone.channels)
         return verifier.to(wanted).eval()

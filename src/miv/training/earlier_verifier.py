@@ -43,6 +43,7 @@ class EarlierVerifier:
         """Load a run, a verifier folder, a name on the hub, or a verifier that ships with the package."""
         verifier = Verifier.from_pretrained(name).float()
         verifier.operating_point = OperatingPoint.default()  # the old one was calibrated for other weights
+        verifier.unlike = None
         return cls(str(name), verifier, hash_of_weights(verifier.state_dict()))
 
     @classmethod
@@ -56,7 +57,7 @@ class EarlierVerifier:
                 "name."
             )
         verifier = deepcopy(given).float()
-        verifier.operating_point = OperatingPoint.default()
+        verifier.operating_point, verifier.unlike = OperatingPoint.default(), None
         return cls("a verifier in memory", verifier, hash_of_weights(verifier.state_dict()))
 
     def copy(self) -> Verifier:
@@ -111,7 +112,10 @@ class EarlierVerifier:
         """Raise an error for instances of the wrong form for the verifier."""
         self.verifier.backbone.check(pool)
         form, own = InstanceForm.of(pool), self.verifier.instances
-        if form is not None and own is not None and form != own:
+        if form is None or own is None:
+            return
+        steps_differ = form.steps is not None and own.steps is not None and form.steps != own.steps
+        if form.shape != own.shape or steps_differ:
             raise MIVError(
                 f"The images are {_words(form)}, but training starts from {self.name}, which was trained on images "
                 f"of {_words(own)}. Build the data with such images, or start from another verifier."
@@ -119,4 +123,5 @@ class EarlierVerifier:
 
 
 def _words(form: InstanceForm) -> str:
-    return f"{form.height} × {form.width} pixels in {'colour' if form.mode == 'RGB' else 'grey'}"
+    made = f", made by: {', '.join(form.steps)}" if form.steps else ""
+    return f"{form.height} × {form.width} pixels in {'colour' if form.mode == 'RGB' else 'grey'}{made}"

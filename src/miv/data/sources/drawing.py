@@ -28,7 +28,8 @@ class Drawing:
     Every query gives two exemplars, so that a query does not reveal its label: a positive one, with a bag that
     contains witnesses (other instances of the query's class) among distractors (instances of other classes),
     and a negative one with distractors only. A query is never in its own bag, and no instance appears twice in
-    a bag.
+    a bag. If there are forgeries of the query's class, they take the places of the witnesses in its negative bag, and
+    they are never a query themselves.
 
     Args:
         exemplars: total number; splits get shares in proportion to their classes.
@@ -102,6 +103,7 @@ class Drawing:
         rng: np.random.Generator,
         progress: Progress,
         split: str,
+        imitated: Mapping[str, str] | None = None,
     ) -> ExemplarSet:
         """Draw ``exemplars`` exemplars from the classes of one split.
 
@@ -112,10 +114,11 @@ class Drawing:
             rng: random generator.
             progress: advances once per exemplar.
             split: name of the split, for messages.
+            imitated: for each class of forgeries, the class that it imitates.
         """
         if not members:
             raise MIVError(f"The split {split} has no instances left. Add instances, or use another seed.")
-        classes = _Classes(pool, members, self)
+        classes = _Classes(pool, members, self, imitated or {})
         self._check_enough(classes, split)
         references: list[NDArray[np.int64]] = []
         bags: list[NDArray[np.int64]] = []
@@ -129,7 +132,12 @@ class Drawing:
                         size = self._bag_size(rng)
                         wanted = self._witness_count(size, rng) if positive else 0
                         shown = classes.witnesses(place, wanted, rng, more)
-                        bag = np.concatenate([shown, classes.distractors(place, size - len(shown), rng)])
+                        forged = classes.forgeries(place)
+                        if positive or not len(forged):
+                            forged = forged[:0]
+                        else:
+                            forged = rng.permutation(forged)[: self._witness_count(size, rng)]
+                        bag = np.concatenate([shown, classes.distractors(place, size - len(shown), rng, forged)])
                         order = rng.permutation(len(bag))  # the position of a witness must not reveal it
                         references.append(classes.flat[[place, *more]])
                         bags.append(bag[order])
@@ -186,7 +194,13 @@ class Drawing:
 class _Classes:
     """The instances of a split, sorted by class: all other classes are then two slices of one array."""
 
-    def __init__(self, pool: InstancePool, members: Mapping[str, NDArray[np.int64]], drawing: Drawing) -> None:
+    def __init__(
+        self,
+        pool: InstancePool,
+        members: Mapping[str, NDArray[np.int64]],
+        drawing: Drawing,
+        imitated: Mapping[str, str],
+    ) -> None:
         groups: Sequence[NDArray[np.int64]] = list(members.values())
         ptr = csr.borders([len(group) for group in groups])
         sizes = np.diff(ptr)
@@ -195,7 +209,10 @@ class _Classes:
         self.flat = np.concatenate(groups)  # (n,) pool indices
         self._borders = list(pairwise(ptr.tolist()))
         self._class_of = csr.owners(ptr)  # (n,)
-        self.query_places = np.flatnonzero(sizes[self._class_of] >= 2)
+        is_forged = np.array([name in imitated for name in members])
+        self.query_places = np.flatnonzero((sizes >= 2)[self._class_of] & ~is_forged[self._class_of])
+        forged = {genuine: members[name] for name, genuine in imitated.items() if name in members}
+        self._forged = [forged.get(name, self.flat[:0]) for name in members]
         self._hard_share = drawing.hard_negatives
         self._near: list[NDArray[np.int64]] = []  # for each class, the pool indices of similar classes
         if drawing.hard_negatives:
@@ -222,9 +239,17 @@ class _Classes:
         shown: NDArray[np.int64] = self.flat[chosen + (chosen >= place)]
         return shown
 
-    def distractors(self, place: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Exactly ``count`` instances of other classes, the wanted share of them from the nearest classes."""
-        hard = self._hard(place, _round_at_random(self._hard_share * count, rng), rng)
+    def forgeries(self, place: int) -> NDArray[np.int64]:
+        """The forgeries of the class of the query at ``place``."""
+        return self._forged[self._class_of[place]]
+
+    def distractors(
+        self, place: int, count: int, rng: np.random.Generator, forged: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Exactly ``count`` instances of other classes: ``forged``, and a wanted share from the nearest classes."""
+        hard = self._hard(place, _round_at_random(self._hard_share * (count - len(forged)), rng), rng)
+        if len(forged):
+            hard = np.append(forged, np.setdiff1d(hard, forged))
         start, stop = self._borders[self._class_of[place]]
         others = len(self.flat) - (stop - start)
         chosen = rng.choice(others, count, replace=False)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from miv.data import SPLITS, ExemplarSet, InstanceKind, InstancePool
 from miv.data.sources.class_folders import ClassFolder, find_class_folders, kind_of
 from miv.data.sources.drawing import Drawing
+from miv.data.sources.kept_together import KeptTogether, SplitFoldersBy
 from miv.data.sources.pool_builder import ImageForm, PoolBuilder, read_image_file
-from miv.data.sources.split_shares import Shares, split_names
+from miv.data.sources.split_shares import Shares, Unit, split_names
 from miv.data.split_folders import SPLIT_DRAW
 from miv.errors import MIVError, unknown_name
 from miv.io.instance_files import read_text_file, read_vectors_file
@@ -21,12 +22,10 @@ from miv.runtime.progress import Progress
 
 logger = logging.getLogger(__name__)
 
-SplitFoldersBy = Literal["class", "parent"]
-
 
 @dataclass(frozen=True)
 class FromFolder:
-    """Exemplars from a folder with one subfolder per class.
+    r"""Exemplars from a folder with one subfolder per class.
 
     Every file is one instance; a ``.npy`` file of shape ``(N, C)`` is ``N`` of them. Equal instances of one
     class count once; an instance in several classes is left out. Both print a warning.
@@ -42,6 +41,10 @@ class FromFolder:
         round: index of the random draw; draws are independent.
         split_by: what to keep within one split: each ``class``, or each ``parent``, the folder above the classes in
             ``root/<parent>/<class>/``.
+        together_by: a regular expression; folders whose names have the same match (its first group, if it has one) stay
+            in one split, such as ``(\d+)`` for ``001`` and ``001_forg``.
+        forgeries: the ending of folders that hold forgeries, such as ``_forg``: those in ``001_forg`` imitate ``001``,
+            stay in its split, take the places of witnesses in its negative bags, and are never a query.
     """
 
     root: Path
@@ -51,10 +54,16 @@ class FromFolder:
     seed: int = 0
     round: int = 0
     split_by: SplitFoldersBy = "class"
+    together_by: str | None = None
+    forgeries: str | None = None
 
     def __post_init__(self) -> None:
         if self.split_by not in get_args(SplitFoldersBy):
             raise unknown_name("split_by value", self.split_by, get_args(SplitFoldersBy))
+        self._together()
+
+    def _together(self) -> KeptTogether:
+        return KeptTogether(self.split_by, self.together_by, self.forgeries)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Build the sets by split."""
@@ -62,7 +71,12 @@ class FromFolder:
             folders = find_class_folders(self.root, below_parents=self.split_by == "parent")
         except OSError as error:
             raise MIVError(f"Could not read the folder {self.root}: {error}.") from error
-        dealt = self._deal_out(folders)
+        together = self._together()
+        imitated = together.imitated(folders)
+        dealt = self._deal_out(folders, together.units(folders))
+        if together.plain and self.split_by == "class":
+            split_of = {folders[number].name: split for split, numbers in dealt.items() for number in numbers}
+            together.warn_of_parted_twins(split_of)
         pool, owner = _read_instances(self.root, folders, self.images, progress)
         members = {
             split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
@@ -76,34 +90,36 @@ class FromFolder:
         for split, of_split in members.items():
             exemplars = max(2, round(self.drawing.exemplars * shares[split]))
             rng = self._rng(SPLITS.index(split))
-            sets[split] = self.drawing.draw(pool, of_split, exemplars, rng, progress, split).compact()
+            sets[split] = self.drawing.draw(pool, of_split, exemplars, rng, progress, split, imitated).compact()
         return sets
 
-    def _deal_out(self, folders: list[ClassFolder]) -> dict[str, list[int]]:
-        """The folder numbers of each split."""
+    def _deal_out(self, folders: list[ClassFolder], units: list[str]) -> dict[str, list[int]]:
+        """The folder numbers of each split, given what each folder is kept together with."""
         if not folders[0].split:
-            return self._drawn(list(range(len(folders))), folders, self.shares)
+            return self._drawn(list(range(len(folders))), units, self.shares)
         given = {split: [n for n, one in enumerate(folders) if one.split == split] for split in SPLITS}
         given = {split: numbers for split, numbers in given.items() if numbers}
-        in_several = _in_several([{folders[n].name for n in numbers} for numbers in given.values()])
+        names = [folder.name for folder in folders] if self._together().plain else units
+        in_several = _in_several([{names[n] for n in numbers} for numbers in given.values()])
         if in_several:
             logger.warning(
-                "%d classes are in more than one split, such as %s. Results then say nothing about new classes.",
+                "%d %s are in more than one split, such as %s. Results then say nothing about new classes.",
                 len(in_several),
+                "classes" if self._together().plain else "groups of folders",
                 min(in_several),
             )
         if "train" in given and "validation" not in given and self.shares.validation:
             logger.warning("There is no validation folder. Using some classes of train for validation.")
-            dealt = self._drawn(given.pop("train"), folders, Shares(self.shares.validation, 0.0))
+            dealt = self._drawn(given.pop("train"), units, Shares(self.shares.validation, 0.0))
             given = {**dealt, **given}
         return given
 
-    def _drawn(self, numbers: list[int], folders: list[ClassFolder], shares: Shares) -> dict[str, list[int]]:
-        by_parent = self.split_by == "parent"
-        unit_of = {number: folders[number].parent if by_parent else folders[number].name for number in numbers}
-        units = sorted(set(unit_of.values()))
-        dealt = split_names(units, shares, self._rng(SPLIT_DRAW), "parents" if by_parent else "classes")
-        return {split: [number for number in numbers if unit_of[number] in names] for split, names in dealt.items()}
+    def _drawn(self, numbers: list[int], units: list[str], shares: Shares) -> dict[str, list[int]]:
+        names = sorted({units[number] for number in numbers})
+        what: Unit = "classes" if self._together().plain else "groups of folders"
+        what = "parents" if self.split_by == "parent" else what
+        dealt = split_names(names, shares, self._rng(SPLIT_DRAW), what)
+        return {split: [number for number in numbers if units[number] in own] for split, own in dealt.items()}
 
     def _rng(self, number: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, self.round, number])
@@ -113,7 +129,7 @@ def _read_instances(
     root: Path, folders: list[ClassFolder], form: ImageForm, progress: Progress
 ) -> tuple[InstancePool, NDArray[np.int64]]:
     """Read all files into one pool, each instance once and in one class; also return the folder ``(P,)`` of each."""
-    builder = PoolBuilder(kind_of(folders[0].files[0]))
+    builder = PoolBuilder(kind_of(folders[0].files[0]), form)
     seen: list[tuple[int, Path]] = []  # folder and file of the first copy of each instance
     ambiguous: dict[int, Path] = {}
     repeated = in_other_split = 0

@@ -37,13 +37,13 @@ class CellInstances:
     def __init__(self, folder: Path, kind: InstanceKind | None, form: ImageForm) -> None:
         self._folder = folder
         self._form = form
-        self._builder = None if kind is None else PoolBuilder(kind)
+        self._builder = None if kind is None else PoolBuilder(kind, form)
         self._known: dict[Hashable, int] = {}
 
     def index(self, cell: Any, place: str, name: str = "") -> int:
         """Return the pool index of the instance in a cell; ``name`` is for one that is not in a file."""
         if self._builder is None:
-            self._builder = PoolBuilder(guess_kind(cell))
+            self._builder = PoolBuilder(guess_kind(cell), self._form)
         kind = self._builder.kind
         if not isinstance(cell, str):
             if kind != "features":
@@ -148,4 +148,4 @@ class InstanceTable:
         if len(self._classes) < len(pool):
             raise MIVError(f"{self._path}: some instances have a class and some do not. Give a class for all or none.")
         classes = np.array([self._classes[index][0] for index in range(len(pool))], dtype=object)
-        return InstancePool(pool.kind, pool.values, classes, pool.names)
+        return InstancePool(pool.kind, pool.values, classes, pool.names, pool.image_steps)

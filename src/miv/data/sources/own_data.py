@@ -7,8 +7,9 @@ from typing import Any
 
 from miv.data import ExemplarSet, InstanceKind
 from miv.data.sources.drawing import Drawing
-from miv.data.sources.from_folder import FromFolder, SplitFoldersBy
+from miv.data.sources.from_folder import FromFolder
 from miv.data.sources.from_table import FromTable, SplitBy
+from miv.data.sources.kept_together import SplitFoldersBy
 from miv.data.sources.pool_builder import ImageForm
 from miv.data.sources.split_shares import Shares
 from miv.data.sources.table_rows import Columns
@@ -34,9 +35,13 @@ def folder_source(
     validation: float = 0.1,
     test: float = 0.1,
     split_by: SplitFoldersBy = "class",
+    together_by: str | None = None,
+    forgeries: str | None = None,
     size: Size = None,
     colour: bool = False,
     resize: Fit = "stretch",
+    binarise: bool = False,
+    invert: bool = False,
     seed: int = 0,
     round: int = 0,  # noqa: A002 - the name of the option
 ) -> FromFolder:
@@ -56,9 +61,13 @@ def folder_source(
         validation: share for validation; 0 for no validation split.
         test: share for test; 0 for no test split.
         split_by: what to keep within one split: each ``class``, or each ``parent`` in ``root/<parent>/<class>/``.
+        together_by: a regular expression; folders whose names have the same match stay in one split.
+        forgeries: the ending of folders that hold forgeries, such as ``_forg``; see ``FromFolder``.
         size: height and width of all images, or one number for both. Without it, all must have the same size.
         colour: keep colours instead of converting images to grey.
         resize: how to fit images of another shape: ``stretch``, ``crop`` or ``pad``.
+        binarise: make scans black and white, by Otsu's threshold.
+        invert: swap black and white.
         seed: random seed.
         round: index of the random draw; draws are independent.
     """
@@ -73,8 +82,8 @@ def folder_source(
         hard_classes,
         references_per_query,
     )
-    images, shares = ImageForm(_both(size), colour, resize), Shares(validation, test)
-    return FromFolder(Path(root), images, drawing, shares, seed, round, split_by)
+    images, shares = ImageForm(_both(size), colour, resize, binarise, invert), Shares(validation, test)
+    return FromFolder(Path(root), images, drawing, shares, seed, round, split_by, together_by, forgeries)
 
 
 def table_source(
@@ -96,6 +105,8 @@ def table_source(
     size: Size = None,
     colour: bool = False,
     resize: Fit = "stretch",
+    binarise: bool = False,
+    invert: bool = False,
     seed: int = 0,
 ) -> FromTable:
     """Describe how to read exemplars from a table with one per row; ``build`` reads them and returns them by split.
@@ -118,6 +129,8 @@ def table_source(
         size: height and width of all images, or one number for both. Without it, all must have the same size.
         colour: keep colours instead of converting images to grey.
         resize: how to fit images of another shape: ``stretch``, ``crop`` or ``pad``.
+        binarise: make scans black and white, by Otsu's threshold.
+        invert: swap black and white.
         seed: random seed.
     """
     columns = Columns(
@@ -134,7 +147,7 @@ def table_source(
         Path(table),
         None if instances is None else Path(instances),
         kind,
-        ImageForm(_both(size), colour, resize),
+        ImageForm(_both(size), colour, resize, binarise, invert),
         columns,
         Shares(validation, test),
         split_by,

@@ -12,15 +12,26 @@ from numpy.typing import NDArray
 from miv.data import InstanceKind, InstancePool
 from miv.errors import MIVError
 from miv.io.image_files import Fit, read_image
+from miv.io.image_steps import Steps, apply_steps, resize_step
 
 
 @dataclass(frozen=True)
 class ImageForm:
-    """Target form of all images: ``(height, width)``, grey or colour, and how to fit other shapes."""
+    """Target form of all images.
+
+    Args:
+        size: ``(height, width)``; ``None`` keeps the size.
+        colour: keep colours instead of converting to grey.
+        fit: how to fit other shapes.
+        binarise: make a scan black and white at its own size, by Otsu's threshold; grey images only.
+        invert: swap black and white, such as ink on paper and chalk on a board.
+    """
 
     size: tuple[int, int] | None = None
     colour: bool = False
     fit: Fit = "stretch"
+    binarise: bool = False
+    invert: bool = False
 
     def __post_init__(self) -> None:
         if self.size is not None and not all(1 <= side <= 10_000 for side in self.size):
@@ -28,16 +39,26 @@ class ImageForm:
             raise MIVError(f"The image size is {height} × {width} pixels. Expected sides from 1 to 10,000.")
         if self.fit not in {"stretch", "crop", "pad"}:
             raise MIVError(f"resize is {self.fit!r}. Expected stretch, crop or pad.")
+        if self.binarise and self.colour:
+            raise MIVError("Images cannot be in colour and binarised. Omit --colour or --binarise.")
+
+    @property
+    def steps(self) -> Steps:
+        """The steps from the pixels of a file to an instance."""
+        fitting = () if self.size is None else (resize_step(self.size, self.fit),)
+        return ("otsu",) * self.binarise + ("invert",) * self.invert + fitting
 
 
 class PoolBuilder:
     """Collects instances and gives each distinct one a number.
 
-    All instances must have the same shape; otherwise the error names both places.
+    All instances must have the same shape; otherwise the error names both places. ``form`` is that of images from
+    files, to record how they were converted.
     """
 
-    def __init__(self, kind: InstanceKind) -> None:
+    def __init__(self, kind: InstanceKind, form: ImageForm | None = None) -> None:
         self.kind = kind
+        self._steps = None if form is None or kind != "image" else form.steps
         self._values: list[Any] = []
         self._names: list[str] = []
         self._index: dict[bytes, int] = {}
@@ -64,7 +85,8 @@ class PoolBuilder:
         else:
             values = np.stack(self._values)
         names = np.array(self._names, dtype=object) if any(self._names) else None
-        return InstancePool(self.kind, values, None if classes is None else np.array(classes, dtype=object), names)
+        known = None if classes is None else np.array(classes, dtype=object)
+        return InstancePool(self.kind, values, known, names, self._steps)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -92,4 +114,4 @@ def _describe(kind: InstanceKind, shape: tuple[int, ...]) -> str:
 
 def read_image_file(path: Path, form: ImageForm) -> NDArray[np.uint8]:
     """Return an image in the wanted form, ``(H, W)`` or ``(H, W, 3)``."""
-    return read_image(path, size=form.size, colour=form.colour, fit=form.fit)
+    return apply_steps(read_image(path, colour=form.colour), form.steps)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from miv.data import SPLITS
 from miv.errors import MIVError
 
+Unit = Literal["classes", "parents", "groups of folders"]
+
 
 @dataclass(frozen=True)
 class Shares:
@@ -36,11 +38,9 @@ def split_classes(names: Sequence[str], shares: Shares, rng: np.random.Generator
     return split_names(names, shares, rng, "classes")
 
 
-def split_names(
-    names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Literal["classes", "parents"]
-) -> dict[str, list[str]]:
+def split_names(names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Unit) -> dict[str, list[str]]:
     """Assign classes to the splits, at least two to each, or whole parents, at least one to each."""
-    least = 2 if what == "classes" else 1
+    least = 1 if what == "parents" else 2
     wanted = shares.by_split()
     if len(names) < least * len(wanted):
         raise MIVError(

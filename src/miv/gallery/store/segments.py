@@ -79,16 +79,20 @@ class Segment:
     @cached_property
     def names(self) -> list[str]:
         """Names of the bags."""
-        try:
-            return [name for batch in self.bag_batches for name in batch.column(0).to_pylist()]
-        except UnicodeDecodeError as error:
-            raise MIVError(f"{self.path / BAGS} has a name that is not UTF-8. {arrow.DAMAGED}") from error
+        return [name for batch in self.bag_batches for name in batch.column(0).to_pylist()]
+
+    def name(self, bag: int) -> str:
+        """Name of a bag, counted within the segment."""
+        return str(self._cell(0, bag))
 
     def instance_names(self, bag: int) -> list[str]:
         """Names of the instances of a bag, counted within the segment; "" for one without a name."""
+        return [name or "" for name in self._cell(2, bag)]
+
+    def _cell(self, column: int, bag: int) -> Any:
         for batch in self.bag_batches:
             if bag < len(batch):
-                return [name or "" for name in batch.column(2)[bag].as_py()]
+                return batch.column(column)[bag].as_py()
             bag -= len(batch)
         raise IndexError(bag)
 

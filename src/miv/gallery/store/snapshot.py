@@ -88,7 +88,7 @@ class Snapshot:
     def name(self, bag: int) -> str:
         """Name of a bag."""
         segment = int(np.searchsorted(self.first_bag, bag, side="right")) - 1
-        return self.segments[segment].names[bag - int(self.first_bag[segment])]
+        return self.segments[segment].name(bag - int(self.first_bag[segment]))
 
     def instance_names(self, bag: int) -> list[str]:
         """Names of the instances of a bag."""

@@ -5,20 +5,19 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from miv.data import SPLITS, ExemplarSet, InstancePool
 from miv.data.split_folders import SPLIT_DRAW
 from miv.errors import MIVError
 from miv.io.image_files import read_image
+from miv.io.image_steps import Steps, apply_steps, resize_step
 from miv.runtime.progress import Progress
 from miv.tasks.options import check_room, check_whole
-from miv.tasks.signature.otsu import black_and_white
 from miv.tasks.signature.signature_bags import Writer, draw_exemplars
 from miv.tasks.signature.signature_files import SignatureFile, find_signatures
 from miv.tasks.task_base import register_task
 
-_PAPER_SIZE = (512, 256)  # width, height
+_PAPER_SIZE = (256, 512)  # height, width
 _FEWEST_WRITERS = 3
 
 
@@ -73,7 +72,7 @@ class Signature:
                 rng = np.random.default_rng([self.seed, self.round, number])
                 classes = np.array([_class(file) for file in files], dtype=object)
                 names = np.array([_name(file.path, Path(self.raw)) for file in files], dtype=object)
-                pool = InstancePool("image", images, classes, names)
+                pool = InstancePool("image", images, classes, names, _steps(self.width, self.height))
                 exemplars = draw_exemplars(
                     pool, _by_writer(files), self.anchors_per_query, rng, self.references_per_query
                 )
@@ -111,8 +110,11 @@ def read_signature(path: Path, width: int, height: int) -> NDArray[np.uint8]:
     Returns:
         ``(height, width)``.
     """
-    picture = Image.fromarray(black_and_white(read_image(path))).resize(_PAPER_SIZE, Image.Resampling.LANCZOS)
-    return np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR))
+    return apply_steps(read_image(path), _steps(width, height))
+
+
+def _steps(width: int, height: int) -> Steps:
+    return "otsu", resize_step(_PAPER_SIZE, resampling="lanczos"), resize_step((height, width))
 
 
 def _name(path: Path, raw: Path) -> str:

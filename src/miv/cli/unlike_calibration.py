@@ -1,0 +1,86 @@
+"""The part of ``miv calibrate`` that sets the limit for instances unlike the training data."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import typer
+
+from miv.errors import MIVError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from miv.data import ExemplarSet
+    from miv.decisions.unlike import UnlikeLimit
+    from miv.models.verifier import Verifier
+    from miv.runtime.progress import Progress
+
+DEFAULT_RATE = 0.01
+_HIGHEST_RATE = 0.05  # a default limit with more false alarms does more harm than good
+
+
+def unlike_limit(
+    verifier: "Verifier",
+    data: Path,
+    exemplars: "ExemplarSet",
+    features: "NDArray[np.float32] | None",
+    rate: float | None,
+    cache: Path,
+    progress: "Progress",
+) -> "UnlikeLimit | None":
+    """Fit the limit on the train split of the data and on ``exemplars``.
+
+    If no ``rate`` was requested, it is 0.01, or the lowest that the data can promise, if it is not above 0.05; else
+    there is no limit, and a note. A requested rate that is not possible is an error. With 0 there is no limit.
+    """
+    from miv.backbones.feature_cache import embed_pool
+    from miv.calibration.unlike_fit import chosen_instances, clusters_of, fit_unlike, lowest_rate
+    from miv.data import load_split
+    from miv.data.set_folder import is_set
+
+    if rate == 0:
+        return None
+    try:
+        if is_set(data):
+            raise MIVError(f"{data} is a single set, without the train split that the limit is fitted on.")
+        train = load_split(data, "train")
+        rows, own = chosen_instances(train), chosen_instances(exemplars)
+        clusters = clusters_of(exemplars, own)
+        wanted = max(DEFAULT_RATE, lowest_rate(clusters)) if rate is None else rate
+        if rate is None and wanted > _HIGHEST_RATE:
+            raise MIVError(
+                f"with {round(1 / wanted) - 1} classes or instances, up to {wanted:.0%} of ordinary inputs might be "
+                f"beyond it. Expected at least {round(1 / _HIGHEST_RATE) - 1}; to accept this, use "
+                f"--unlike {math.ceil(wanted * 1000) / 1000:g}."
+            )
+        known = embed_pool(verifier.backbone, train.pool.take(rows), cache, progress)
+        if features is None:
+            found = embed_pool(verifier.backbone, exemplars.pool.take(own), cache, progress)
+        else:
+            found = features[own]
+        return fit_unlike(known, found, wanted, clusters)
+    except MIVError as error:
+        if rate is not None:
+            raise
+        typer.echo(f"No limit for inputs unlike the training data: {error}", err=True)
+        return None
+
+
+def replace_limit(folder: Path, limit: "UnlikeLimit | None", rate: float | None) -> None:
+    """Save the limit in the verifier's folder; with the rate 0, remove one from before."""
+    from miv.decisions.unlike import UNLIKE_NAME
+
+    if limit is not None:
+        limit.save(folder)
+    elif rate == 0:
+        (folder / UNLIKE_NAME).unlink(missing_ok=True)
+
+
+def limit_words(limit: "UnlikeLimit") -> str:
+    """The limit in a sentence."""
+    return (
+        f"Inputs unlike the training data: unsure, with a false-alarm rate of at most {limit.rate:.3g} for new classes "
+        f"({limit.measured['validation_instances']:,} instances, {limit.measured['clusters']:,} of them independent)."
+    )

@@ -1,0 +1,33 @@
+"""Counts and sizes of a gallery."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miv.gallery.store.gallery_manifest import INDEX
+from miv.gallery.store.snapshot import Snapshot
+from miv.models.verifier import Verifier
+
+
+def counts_of(snapshot: Snapshot, folder: Path, verifier: Verifier) -> dict[str, Any]:
+    """Counts and sizes, as plain values."""
+    manifest = snapshot.manifest
+    live = np.repeat(snapshot.is_live, np.diff(snapshot.ptr))
+    used = np.unique(snapshot.members[live])
+    indexed = sum(entry.bags for entry in manifest.segments if INDEX in entry.bytes)
+    return {
+        "folder": str(folder),
+        "bags": int(snapshot.is_live.sum()),
+        "instances": len(used),
+        "members": int(live.sum()),
+        "removed_bags": len(snapshot.removed),
+        "unused_instances": manifest.instances - len(used),
+        "segments": len(manifest.segments),
+        "bytes": sum(sum(entry.bytes.values()) for entry in manifest.segments),
+        "indexed_bags": indexed,
+        "recall": None if manifest.recall is None else manifest.recall.recall,
+        "pooling": verifier.configuration["pooling"],
+        "calibrated": not verifier.operating_point.is_default,
+        "fingerprint": manifest.fingerprint,
+    }
