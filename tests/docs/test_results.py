@@ -189,7 +189,8 @@ def test_the_tables_of_witnesses_have_the_figures_of_the_cells(task: str) -> Non
 
 def test_the_words_about_fevers_development_set_have_the_numbers_of_the_cells() -> None:
     found = sections("fever-dev")
-    ours = {(o["model"], o["metric"]): o["ours"] for name in found for o in found[name]["figures"]}
+    tables = ("classification", "key_instance")
+    ours = {(o["model"], o["metric"]): o["ours"] for name in tables for o in found[name]["figures"]}
     ours |= {(o["model"], o["metric"]): o["ours"] for o in found["key_instance"]["scored_alike"]["figures"]}
     cap = ("cap_vema", "cap_dba_l1", "cap_dba_l2")
 
