@@ -75,6 +75,15 @@ def test_heads_of_one_and_two_channels_are_exported_as_well(heads: int, tmp_path
     assert export_onnx(verifier, tmp_path / "verifier.onnx", bags=20).worst <= 1e-4
 
 
+def test_positions_are_exported_for_bags_of_any_size(tmp_path: Path) -> None:
+    verifier = shaken(Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"order": "position"}))
+    assert export_onnx(verifier, tmp_path / "verifier.onnx", bags=6).worst <= 1e-4
+    exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
+    query, *bag = np.random.default_rng(0).normal(size=(9, CHANNELS)).astype(np.float32)
+    forwards, backwards = (exported.verify(query, np.array(one)).logit for one in (bag, bag[::-1]))
+    assert abs(forwards - backwards) > 1e-3
+
+
 def test_vectors_are_standardised_in_the_file_too(tmp_path: Path) -> None:
     verifier = shaken(Verifier("cap_dba_l2", channels=CHANNELS, backbone_options={"standardise": True}))
     assert isinstance(verifier.backbone, Features)

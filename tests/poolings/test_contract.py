@@ -30,6 +30,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("cap_dba_l2", {"co_excitation": False}),
     ("cap_ma", {"heads": 4, "norm": "post", "co_excitation": False}),
     ("maxsim", {"width": 4}),
+    *((name, {"order": "position"}) for name in ("cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma")),
 ]
 STARTS: tuple[Start, ...] = ("paper", "similar")
 every_start = pytest.mark.parametrize("start", STARTS)
@@ -106,6 +107,8 @@ def test_equals_the_naive_loop(name: str, options: dict[str, Any], start: Start)
 def test_the_order_of_instances_does_not_matter(name: str, options: dict[str, Any], start: Start) -> None:
     if name == "bi_lstm":
         pytest.skip("a recurrent pooling reads a bag in order, by its nature")
+    if options.get("order") == "position":
+        pytest.skip("the option asks for it: tests/poolings/test_positions.py")
     verifier = verifier_of(name, options, start)
     query, bags = exemplars([5, 2])
     orders = [torch.tensor([3, 0, 4, 1, 2]), torch.tensor([1, 0])]
@@ -260,6 +263,7 @@ def test_cap_starts_as_the_authors_start_it(name: str) -> None:
         ("cap_vena", {}, "Did you mean 'cap_vema'"),
         ("cap_vema", {"head": 2}, "Did you mean 'heads'"),
         ("cap_vema", {"norm": "prae"}, "Did you mean 'pre'"),
+        ("cap_vema", {"order": "positions"}, "Did you mean 'position'"),
         ("cap_vema", {"heads": 5}, r"divide the channels: 1, 2, 3, 4, 6, 12\."),
         ("cap_vema", {"heads": 0}, "Expected a whole number from 1"),
         ("cap_vema", {"heads": "2"}, "heads is '2'"),

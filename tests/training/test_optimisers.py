@@ -141,3 +141,12 @@ def test_the_backbone_is_not_pulled_and_has_its_own_rate_and_decay() -> None:
     vectors = {found[id(weight)] for weight in verifier.backbone.parameters() if weight.ndim <= 1}
     assert matrices == {(1e-4, 0.0, 0.02)}
     assert vectors == {(1e-4, 0.0, 0.0)}
+
+
+def test_the_code_of_positions_on_scores_is_not_pulled() -> None:
+    verifier = Verifier("cap_dba_l2", channels=4, pooling_options={"order": "position"})
+    config = TrainingConfig(start="similar", optimiser="adamw", pull=4.0)
+    groups = create_optimiser(config, verifier).param_groups
+    free = [weight for group in groups if not group["pull"] for weight in group["params"]]
+    assert len(free) == 1
+    assert free[0] is verifier.get_parameter("pooling.position.score")

@@ -161,6 +161,10 @@ class Bags:
         """``(T,)`` the bag that each instance is in."""
         return self.borders.owner
 
+    def places(self) -> tuple[Tensor, Tensor]:
+        """Number of instances before and after each one in its bag, ``(T,)`` and ``(T,)`` int64."""
+        return self.borders.places
+
     def split(self, rows: Tensor) -> list[Tensor]:
         """Cut ``(T, ...)`` into a list of ``B`` tensors ``(N_b, ...)``."""
         return list(torch.split(rows, self.sizes.tolist()))

@@ -118,7 +118,9 @@ def _similar_optimiser(config: TrainingConfig, model: nn.Module, exemplars: floa
             groups.append({"params": [weight], "factor": of_backbone, "weight_decay": decay, "pull": 0.0})
         else:
             factor = min(1.0, WIDTH / weight.shape[1]) if weight.ndim > 1 else 1.0
-            groups.append({"params": [weight], "factor": factor, "weight_decay": 0.0, "pull": pull})
+            # A few numbers, which have to leave their start for positions to count at all.
+            is_free = name.endswith("position.score")
+            groups.append({"params": [weight], "factor": factor, "weight_decay": 0.0, "pull": 0.0 if is_free else pull})
     optimiser = PulledAdamW(_joined(groups), lr=config.learning_rates[0][1])
     set_rates(optimiser, config.learning_rates[0][1])
     return optimiser
