@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image
 
 from miv import Verifier
+from tests.audio.sounds import write_random_weights, write_voice
 from tests.docs.page_blocks import run_shell
 
 IMAGES = {"kind": "image", "height": 28, "width": 28, "mode": "L"}
@@ -73,6 +74,20 @@ def sentences(path: Path) -> None:
     path.write_text("The sky is blue.\nGrass is green.\n", "utf-8")
 
 
+def speaker_weights(path: Path) -> None:
+    """An encoder with random weights, which needs no download."""
+    write_random_weights(path)
+
+
+def recording(path: Path) -> None:
+    write_voice(path, hertz=200 + 10 * len(path.name), seconds=4.0)
+
+
+def voices(folder: Path) -> None:
+    for number in range(10):
+        write_voice(folder / f"speaker{number}" / "talk.wav", hertz=150 + 90 * number, seconds=4.0)
+
+
 def onnx_verifier(path: Path) -> None:
     shutil.copy(ROOT / "src" / "miv" / "export" / path.name, path)
 
@@ -91,4 +106,8 @@ THINGS: dict[str, Callable[[Path], None]] = {
     "pairs.csv": table_of_pairs,
     "sentences.txt": sentences,
     "onnx_verifier.py": onnx_verifier,
+    "speaker.safetensors": speaker_weights,
+    "anna.wav": recording,
+    "meeting.wav": recording,
+    "voices": voices,
 }

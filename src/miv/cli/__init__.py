@@ -2,6 +2,7 @@
 
 # Importing these modules registers the commands.
 from miv.cli import (  # noqa: F401
+    audio_command,
     audit_command,
     calibrate_command,
     check_command,

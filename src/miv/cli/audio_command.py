@@ -1,0 +1,63 @@
+"""``miv audio``: turn recordings into vectors of the voice."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from miv.cli.app import OverwriteOption, app
+from miv.io.whole_files import refuse_existing
+from miv.runtime.progress import RichProgress
+
+audio_app = typer.Typer(help="Turn recordings (wav) into vectors of the voice.", no_args_is_help=True)
+app.add_typer(audio_app, name="audio")
+
+
+@audio_app.command("weights")
+def weights(
+    out: Annotated[Path, typer.Argument(help="The file to write, such as speaker.safetensors.", show_default=False)],
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="Resemblyzer's wheel, or the pretrained.pt in it.",
+            show_default="download the wheel from PyPI, 16 MB",
+        ),
+    ] = None,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Convert the weights of Resemblyzer's speaker encoder to safetensors, once.
+
+    Example: miv audio weights speaker.safetensors
+    """
+    refuse_existing(out, overwrite=overwrite)
+
+    from miv.audio import write_speaker_weights
+
+    write_speaker_weights(out, source, RichProgress())
+    print(f"Wrote {out} ({out.stat().st_size / 1e6:.1f} MB).")
+
+
+@audio_app.command("embed")
+def embed(
+    source: Annotated[Path, typer.Argument(help="A wav file, or a folder of them.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option(help="The .npy file to write; for a folder, the folder to write to.", show_default=False)
+    ],
+    weights: Annotated[Path, typer.Option(help="The file that miv audio weights wrote.")] = Path("speaker.safetensors"),
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Write one vector per recording, for queries, instead of its windows.")
+    ] = False,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Write the vectors of recordings as .npy files, which all commands read as instances.
+
+    Each recording becomes windows of 1.6 seconds, one every 0.77 seconds; silent windows are left out.
+
+    Example: miv audio embed voices --out vectors
+    """
+    from miv.audio import SpeakerEncoder, embed_recordings
+
+    encoder = SpeakerEncoder.load(weights)
+    written = embed_recordings(encoder, source, out, whole=whole, overwrite=overwrite, progress=RichProgress())
+    print(f"Wrote {len(written)} file{'s' * (len(written) != 1)} to {out}.")
