@@ -85,7 +85,7 @@ def recording(path: Path) -> None:
 
 def voices(folder: Path) -> None:
     for number in range(10):
-        write_voice(folder / f"speaker{number}" / "talk.wav", hertz=150 + 90 * number, seconds=4.0)
+        write_voice(folder / f"speaker{number}" / "talk.wav", hertz=150 + 90 * number, seconds=10.0)
 
 
 def onnx_verifier(path: Path) -> None:

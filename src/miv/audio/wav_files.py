@@ -67,10 +67,10 @@ def _one_channel(samples: NDArray[Any], place: str) -> NDArray[np.float32]:
     """Samples ``(S,)`` or ``(S, channels)`` as stored, to float32 ``(S,)`` from -1 to 1."""
     if not samples.size:
         raise MIVError(f"{place}: the recording is empty.")
-    if samples.dtype.kind == "f":
-        sound = samples.astype(np.float32)
-    elif samples.dtype == np.uint8:
-        sound = (samples.astype(np.float32) - 128) / 128
-    else:  # 24 bits come as the upper ones of 32
-        sound = samples.astype(np.float32) / np.float32(2 ** (8 * samples.dtype.itemsize - 1))
+    middle, largest = 0, 1
+    if samples.dtype == np.uint8:
+        middle, largest = 128, 128
+    elif samples.dtype.kind == "i":  # 24 bits come as the upper ones of 32
+        largest = 2 ** (8 * samples.dtype.itemsize - 1)
+    sound: NDArray[np.float32] = (samples.astype(np.float32) - np.float32(middle)) / np.float32(largest)
     return sound.mean(axis=1, dtype=np.float32) if sound.ndim == 2 else sound
