@@ -22,6 +22,7 @@ WORKS = {
     "verify-table": ["verify", "miv/digits", "--bags", "table.csv", "--out", "verdicts.csv"],
     "reproduce": ["reproduce", "signature", "classification", "--report-only"],
     "runs": ["runs", "list", str(GOLDEN)],
+    "reproduce-list": ["reproduce", "--list", "--results", RESULTS],
 }
 REFUSED = {
     "verify-parquet": (["verify", "miv/digits", "--bags", "table.csv", "--out", "verdicts.parquet"], PARQUET),
@@ -35,7 +36,6 @@ REFUSED = {
     "evaluate": (["evaluate", RUN, DATA], PARQUET),
     "reference": (["reference", DATA], PARQUET),
     "reproduce-cells": (["reproduce", "qmnist", "headed", "--report-only", "--results", RESULTS], PARQUET),
-    "reproduce-list": (["reproduce", "--list", "--results", RESULTS], PARQUET),
     "gallery": (["gallery", "create", "archive", "miv/digits"], GALLERY),
     "reproduce-train": (["reproduce", "qmnist", "headed", "--raw", "."], TRAINING),
 }
