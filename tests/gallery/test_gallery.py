@@ -136,10 +136,12 @@ def test_several_references_are_combined(tmp_path: Path) -> None:
     references = vectors(3, CHANNELS, seed=70)
     hits = gallery.search(references, top=12)
     assert hits.references == 3
-    number = int(hits[0].name.split()[1])
-    bag = vectors(1 + number % 4, CHANNELS, seed=number)
-    logits = gallery.verifier.verify_many(references, [bag] * 3).logit
-    assert hits[0].probability == pytest.approx(1 / (1 + np.exp(-logits.mean())), abs=1e-6)
+    for hit in hits:
+        number = int(hit.name.split()[1])
+        expected = gallery.verifier.verify(references, vectors(1 + number % 4, CHANNELS, seed=number))
+        assert hit.probability == pytest.approx(expected.probability, abs=1e-6)
+        assert [one.index for one in hit.witnesses] == [one.index for one in expected.witnesses]
+    assert [hit.name for hit in gallery.search(references, top=3)] == [hit.name for hit in hits[:3]]
     one = gallery.search(references[:1], top=12)
     assert [hit.probability for hit in one] == [hit.probability for hit in gallery.search(references[0], top=12)]
 

@@ -14,7 +14,8 @@ from miv.backbones.features import Features
 from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError
 from miv.inference.distinct_instances import DistinctInstances
-from miv.inference.given_instances import GivenPlaces, as_vectors, check_bags, check_finite, with_folders
+from miv.inference.given_instances import ALONE, GivenPlaces, as_vectors, check_bags, check_finite, with_folders
+from miv.inference.given_references import single_instances
 from miv.io.image_files import Fit
 from miv.io.instance_files import InstanceKind
 
@@ -114,17 +115,9 @@ def _read(
 
 
 def query_features(verifier: "Verifier", given: Any, resize: Fit | None) -> Rows:
-    """Features ``(R, C)`` of a query, or of several references: a list of queries, or vectors ``(R, C)``.
-
-    This is the only place that decides what is one query and what are several.
-    """
+    """Features ``(R, C)`` of a query, or of several references: as ``Verifier.verify`` takes them."""
     kind = verifier.backbone.kind
-    if kind == "features":
-        queries: Any = given if np.ndim(given) != 1 else [given]
-    else:
-        queries = list(given) if isinstance(given, list | tuple) else [given]
-    if not len(queries):
-        raise MIVError("There are no queries. Expected a query, or a list of references.")
+    queries, _, _ = single_instances([given], kind, ALONE)
     read = read_bags(verifier, [GivenBag("query", queries)], resize)
     return read.features(np.arange(len(read.digests)))[read.members[0]]
 

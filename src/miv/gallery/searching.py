@@ -1,6 +1,6 @@
 """Search: one pass over everything that is kept, or over what an index proposes, then verdicts on the best bags."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from miv.gallery.bag_reading import Rows
 from miv.gallery.chance import Chance
 from miv.gallery.hits import Hit, Hits, HitWitness
 from miv.gallery.kept import KeptForm, PreparedQueries
-from miv.gallery.references import combined, verdicts_on
+from miv.gallery.references import verdicts_on
 from miv.gallery.store.snapshot import Snapshot
 from miv.inference.verdict import Asked, Verdict
 from miv.runtime.evaluation_mode import evaluating
@@ -21,17 +21,21 @@ if TYPE_CHECKING:
 
 
 def search(
-    form: KeptForm, snapshot: Snapshot, queries: Rows, top: int, by: Asked, prefilter: "Prefilter | None" = None
+    form: KeptForm, snapshot: Snapshot, references: Rows, top: int, by: Asked, prefilter: "Prefilter | None" = None
 ) -> Hits:
-    """Find the ``top`` best bags for the features ``(R, C)`` of a query or of several references."""
+    """Find the ``top`` best bags for the features ``(R, C)`` of the references of one query."""
     verifier = form.verifier
+    rule = verifier.reference_rule
+    queries = rule.queries(references)  # with the mean of several
     with torch.inference_mode(), evaluating(verifier):
+        prepared = form.prepare(queries)
         if prefilter is None:
-            bags, logits = np.flatnonzero(snapshot.is_live), exact_logits(form.prepare(queries), snapshot)
-            logits, compared = combined(logits[:, bags]), len(bags)
+            bags = np.flatnonzero(snapshot.is_live)
+            of_queries = exact_logits(prepared, snapshot)[:, bags]
         else:
             bags = prefilter.candidates(queries, top)
-            logits, compared = combined(logits_of(form.prepare(queries), snapshot, bags)), len(bags)
+            of_queries = logits_of(prepared, snapshot, bags)
+        logits = rule.combined(of_queries)
         if not np.isfinite(logits).all():
             raise MIVError(
                 f"The verifier's logit for the bag {snapshot.name(int(bags[np.argmin(np.isfinite(logits))]))!r} is NaN "
@@ -40,19 +44,20 @@ def search(
             )
         best = bags[best_places(logits, top)]
         features, ptr = snapshot.features_of(best)
-        verdicts, exact = verdicts_on(verifier, queries, features, ptr, by) if len(best) else ([], np.zeros(0))
+        verdicts = verdicts_on(verifier, references, features, ptr, by) if len(best) else None
     chance, live = Chance(verifier.operating_point), int(snapshot.is_live.sum())
-    hits = [
-        _hit(snapshot, int(best[place]), verdicts[place], chance, live) for place in np.argsort(-exact, kind="stable")
-    ]
+    hits = []
+    if verdicts is not None:
+        order = np.argsort(-verdicts.logit, kind="stable")
+        hits = [_hit(snapshot, int(best[place]), verdicts[place], chance, live) for place in order]
     return Hits(
         tuple(hits),
         live,
         verifier.operating_point.threshold,
         verifier.operating_point.lower_threshold,
-        len(queries),
+        len(references),
         chance,
-        compared,
+        len(bags),
         None if prefilter is None else prefilter.recall,
     )
 
@@ -79,7 +84,7 @@ def logits_of(prepared: PreparedQueries, snapshot: Snapshot, bags: NDArray[np.in
     return np.concatenate(found, axis=1) if found else np.zeros((1, 0), np.float32)
 
 
-def best_places(logits: NDArray[np.float32], top: int) -> NDArray[np.int64]:
+def best_places(logits: NDArray[np.floating[Any]], top: int) -> NDArray[np.int64]:
     """Places of the ``top`` greatest logits, greatest first; of equal ones, the first added bag first."""
     if top < len(logits):
         least = np.partition(logits, len(logits) - top)[len(logits) - top]
