@@ -9,6 +9,7 @@ from miv.gallery.kept.plain_forms import BagVectorForm, BestTargetForm, FeatureF
 from miv.poolings import (
     BaselinePooling,
     BidirectionalLSTMPooling,
+    CrossAttentionPooling,
     EuclideanPooling,
     GatedAttentionPooling,
     ManhattanPooling,
@@ -30,6 +31,8 @@ def form_of(verifier: "Verifier") -> KeptForm:
     """The kept form of a verifier's pooling; a pooling that it does not know, or a subclass, keeps features."""
     pooling = verifier.pooling
     kind = type(pooling)
+    if isinstance(pooling, CrossAttentionPooling) and pooling.position is not None:
+        return FeatureForm(verifier)  # a key depends on its place, so one key per instance is not enough
     if kind in _CROSS_ATTENTION:
         return CrossAttentionForm(verifier)
     if kind in (BaselinePooling, NearestPooling):
