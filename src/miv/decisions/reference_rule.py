@@ -25,8 +25,8 @@ class ReferenceRule:
     three usual ways are in the family: mean logit (0, 0), max logit (large, 0) and mean feature (any, 1). With one
     reference every rule gives its logit, unchanged.
 
-    The defaults are for verifiers without a fit. On QMNIST and two synthetic twins they are at most 0.01 AUROC below
-    the best of the three, which differs from set to set; see ``docs/results/references.md``.
+    The defaults are for verifiers without a fit. On QMNIST and two synthetic twins they are at most 0.015 AUROC
+    below the best of the three, which differs from set to set; see ``docs/results/references.md``.
 
     Args:
         sharpness: :math:`k`, from 0.
