@@ -20,6 +20,7 @@ FOLDS = 3
 _MOST_CHANNELS = 2_048  # more take minutes and say little about so large a covariance
 _MOST_INSTANCES = 10_000
 _MOST_EXEMPLARS = 1_500  # to choose one of a few powers
+_LEAST_GAIN = 0.02  # of AUROC; for less, the channels of a learned backbone are worth more to the head as they are
 _RIDGE, _RIDGE_OF_FEW = 0.1, 0.3  # of the mean variance; the second for as many instances as channels
 
 
@@ -84,7 +85,7 @@ def fit_whitening(
 
     where :math:`p = 1` whitens fully. Labels only choose :math:`p`: cross-validation over the queries of train (over
     their classes, if known), and validation, compare the powers. The power that the backbone assumes, 0 for most, is
-    kept unless the best is better by a standard error. Then the lowest power is taken that is not worse than the best
+    kept unless the best is better by a standard error and by 0.02. Then the lowest power is taken that is not worse than the best
     by a standard error, because the ranks of witnesses get worse with high powers. With power 0 (``None``) nothing
     changes.
 
@@ -140,14 +141,14 @@ def _choose(parts: list[_HeldOut], assumed: float) -> float:
         return assumed
     powers = range(len(POWERS))
     best = max(powers, key=lambda one: _gain(parts, one, 0)[0])
-    if not _is_clear(parts, best, POWERS.index(assumed)):
+    if not _is_clear(parts, best, POWERS.index(assumed), _LEAST_GAIN):
         return assumed
     return next(POWERS[one] for one in powers if one == best or not _is_clear(parts, best, one))
 
 
-def _is_clear(parts: list[_HeldOut], one: int, other: int) -> bool:
+def _is_clear(parts: list[_HeldOut], one: int, other: int, least: float = 0.0) -> bool:
     gain, error = _gain(parts, one, other)
-    return gain > error
+    return gain > max(error, least)
 
 
 def _gain(parts: list[_HeldOut], one: int, other: int) -> tuple[float, float]:
