@@ -74,6 +74,15 @@ def test_the_numpy_form_for_a_search_is_the_same() -> None:
         assert rule.combined(np.array(logits)[:1]).tolist() == list(map(float, logits[0]))
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pooling", ["maxsim", "baseline", "nearest", "cap_dba_l2"])
+def test_a_score_is_the_probability_of_the_instance_alone(pooling: str, rule: ReferenceRule) -> None:
+    verifier = a_verifier(pooling)
+    verifier.set_reference_rule(rule)
+    alone = [verifier.verify(REFERENCES, [one]).probability for one in BAG]
+    assert verifier.verify(REFERENCES, BAG).scores == pytest.approx(alone, abs=1e-5)
+
+
 def test_matches_say_which_reference_is_near_which_instance() -> None:
     verifier = a_verifier()
     verdict = verifier.verify(REFERENCES, BAG)

@@ -51,7 +51,8 @@ def decide(
 
     def alone(first: int, last: int) -> NDArray[np.float64]:
         part = exemplars.part(first, last)
-        if score is not None and verifier.pooling.score_is_logit:
+        # Scores of several references are combined with the weights of the whole bag, not of the instance alone.
+        if score is not None and verifier.pooling.score_is_logit and exemplars.reference_ptr is None:
             found = score[ptr[first] : ptr[last]]
         else:
             found = explain_embedded(verifier, part, "alone")
