@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.data.connected_exemplars import units_of_queries
 from miv.data.exemplar_set import ExemplarSet
 from miv.errors import MIVError
 
@@ -22,17 +23,14 @@ def hold_out(exemplars: ExemplarSet, fraction: float, seed: int) -> dict[str, Ex
 def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.Generator) -> NDArray[np.bool_] | None:
     """``(E,)`` which exemplars to hold out, with both labels on both sides, in about the same shares.
 
-    All queries of one class stay together if classes are known, otherwise all exemplars of one query. They are
-    divided only if both sides cannot have both labels otherwise. ``None`` if one label has a single exemplar,
+    All queries of one class stay together if classes are known, otherwise all exemplars of one query id if there are
+    ids, otherwise all exemplars of one query. They are divided only if both sides cannot have both labels otherwise. ``None`` if one label has a single exemplar,
     which cannot be on both sides.
     """
     if np.bincount(exemplars.label, minlength=2).min() < 2:
         return None
     wanted = max(2, round(fraction * len(exemplars)))
-    classes = exemplars.pool.classes
-    together = [exemplars.query] if classes is None else [classes[exemplars.query].astype(str), exemplars.query]
-    units = [np.unique(key, return_inverse=True)[1] for key in together]
-    for unit in (*units, np.arange(len(exemplars))):
+    for unit in (*units_of_queries(exemplars), np.arange(len(exemplars))):
         drawn = [_drawn(unit, wanted, random) for _ in range(_DRAWS)]
         fitting = [held_out for held_out in drawn if _has_both(exemplars.label, held_out)]
         if fitting:

@@ -10,11 +10,11 @@ from scipy.special import expit
 
 from miv.data import ExemplarSet
 from miv.data.batches import embedded, make_batch
+from miv.data.connected_exemplars import kept_together
 from miv.io.checked_values import Floats
 from miv.models.verifier import Verifier
 from miv.poolings.similar import ScaledProduct
 from miv.runtime.evaluation_mode import evaluating
-from miv.training.pilot import kept_together
 
 STRENGTHS = (4.0, 1.3)  # of the pull to the start, per input; more would leave nothing to fit, less memorises
 FOLDS = 5

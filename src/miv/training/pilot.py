@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool
+from miv.data.connected_exemplars import kept_together
 from miv.training.stage_module import SplitFeatures
 
 ENOUGH = 200  # validation exemplars; with fewer, the AUROC of two epochs differs by chance
@@ -19,8 +19,8 @@ def halves(
     If nothing is held out, so that ``validation`` is ``train`` itself, use the other half alone: the trial must not
     be validated on the data it was trained on.
 
-    All exemplars of one query are in the same half, and so are all queries of one class if classes are known: new
-    classes are harder than new bags, and validation has new ones.
+    All exemplars of one query or query id are in the same half, and so are all queries of one class if classes are
+    known: new classes are harder than new bags, and validation has new ones.
 
     Args:
         sets: the exemplars by split.
@@ -42,12 +42,6 @@ def halves(
 def can_divide(train: ExemplarSet) -> bool:
     """Whether each half can get queries."""
     return len(np.unique(kept_together(train))) >= 2
-
-
-def kept_together(train: ExemplarSet) -> NDArray[Any]:
-    """``(E,)`` the unit that is not divided: the class of the query, or the query itself."""
-    classes = train.pool.classes
-    return train.query if classes is None else classes[train.query]
 
 
 def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> ExemplarSet:

@@ -7,13 +7,13 @@ import torch
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, csr
+from miv.data.connected_exemplars import kept_together
 from miv.evaluation import auroc
 from miv.evaluation.cosines import unit_rows
 from miv.evaluation.influence import auroc_error
 from miv.io.checked_values import Floats
 from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
-from miv.training.pilot import kept_together
 
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)  # 0: the plain cosine
 FOLDS = 3

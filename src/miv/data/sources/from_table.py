@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from miv.data import ExemplarSet, InstanceKind
-from miv.data.connected_exemplars import connected
+from miv.data.connected_exemplars import connected, kept_together
 from miv.data.sources.instance_sources import CellInstances, InstanceTable
 from miv.data.sources.pool_builder import ImageForm
 from miv.data.sources.split_shares import Shares, split_clusters
@@ -40,7 +40,7 @@ class FromTable:
         columns: the names of the columns.
         shares: shares of validation and test if the table has no column ``split``.
         split_by: what to keep within one split if the table has no column ``split``: an instance (and a
-            query id), a query (its id, else its class, else the instance itself), or a group.
+            query id), a query (its id, else its class, else its instances), or a group.
         seed: random seed for assigning the splits.
     """
 
@@ -125,9 +125,7 @@ class FromTable:
             return np.unique(exemplars.group.astype(str), return_inverse=True)[1]
         names = rows.query_ids
         if self.split_by == "query":
-            if names is None and exemplars.pool.classes is not None:
-                names = exemplars.pool.classes[exemplars.query].tolist()
-            return exemplars.query if names is None else np.unique(names, return_inverse=True)[1]
+            return kept_together(exemplars) if names is None else np.unique(names, return_inverse=True)[1]
         links = [np.append(exemplars.references(row), exemplars.bag(row)) for row in range(len(exemplars))]
         nodes = len(exemplars.pool)
         if names is not None:  # a query id is an extra node shared by its exemplars

@@ -1,0 +1,84 @@
+"""Which exemplars every division of a set keeps together."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from miv import ExemplarSet, InstancePool
+from miv.data.connected_exemplars import kept_together
+from miv.data.holding_out import hold_out
+from miv.data.sources import FromTable, Shares
+from miv.runtime.progress import SilentProgress
+from miv.training.pilot import can_divide, halves
+from tests.data.sources.test_table import write_json_lines
+
+COUNT = 40  # exemplars, four for each of ten query ids
+
+
+def with_ids() -> ExemplarSet:
+    """Each exemplar has its own query; four share an id."""
+    values = np.random.default_rng(0).normal(size=(2 * COUNT, 3)).astype(np.float32)
+    return ExemplarSet.from_lists(
+        InstancePool("features", values),
+        list(range(COUNT)),
+        [[COUNT + row] for row in range(COUNT)],
+        [row // 2 % 2 for row in range(COUNT)],
+        query_ids=[f"id {row % 10}" for row in range(COUNT)],
+    )
+
+
+def with_shared_references() -> ExemplarSet:
+    """The four exemplars of a query list the same references, each another one first."""
+    asked = [[10 * ((row // 10 + turn) % 4) + row % 10 for turn in range(2)] for row in range(COUNT)]
+    exemplars = with_ids()
+    bags = [exemplars.bag(row) for row in range(COUNT)]
+    return ExemplarSet.from_lists(exemplars.pool, None, bags, exemplars.label, references=asked)
+
+
+def shared_by(first: ExemplarSet, second: ExemplarSet) -> set[object]:
+    """Query ids or references that are on both sides."""
+    if first.query_id is not None and second.query_id is not None:
+        return set(first.query_id) & set(second.query_id)
+    return set(first.all_references[1]) & set(second.all_references[1])
+
+
+def test_held_out_exemplars_share_no_query_id_and_no_reference() -> None:
+    for exemplars in (with_ids(), with_shared_references()):
+        sets = hold_out(exemplars, 0.3, seed=0)
+        assert len(sets["train"]) + len(sets["validation"]) == COUNT
+        assert not shared_by(sets["train"], sets["validation"])
+
+
+def test_halves_of_train_share_no_query_id_and_no_reference() -> None:
+    for exemplars in (with_ids(), with_shared_references()):
+        features = {"train": exemplars.pool.values}
+        divided, _ = halves({"train": exemplars, "validation": exemplars}, features, seed=0)
+        assert not shared_by(divided["train"], divided["validation"])
+
+
+def test_one_query_id_cannot_be_divided() -> None:
+    assert can_divide(with_ids())
+    assert not can_divide(replace(with_ids(), query_id=np.full(COUNT, "one")))
+
+
+def test_classes_come_first_and_single_queries_last() -> None:
+    exemplars = with_ids()
+    classes = np.array([f"class {row % 5}" for row in range(2 * COUNT)])
+    known = replace(exemplars, pool=replace(exemplars.pool, classes=classes))
+    assert kept_together(known).tolist() == [row % 5 for row in range(COUNT)]
+    assert kept_together(exemplars).tolist() == [row % 10 for row in range(COUNT)]
+    assert kept_together(with_shared_references()).tolist() == [row % 10 for row in range(COUNT)]
+    assert kept_together(replace(exemplars, query_id=None)).tolist() == list(range(COUNT))
+
+
+def test_a_table_split_by_query_keeps_shared_references_together(tmp_path: Path) -> None:
+    rows = [
+        {"references": [f"query {row}", f"of {row % 10}"], "bag": ["the same"], "label": row // 2 % 2}
+        for row in range(COUNT)
+    ]
+    table = FromTable(write_json_lines(tmp_path / "a.jsonl", rows), shares=Shares(0.3, 0), split_by="query")
+    sets = table.build(SilentProgress())
+    texts = [set(one.pool.values[one.all_references[1]]) for one in sets.values()]
+    assert len(texts) == 2
+    assert not texts[0] & texts[1]
