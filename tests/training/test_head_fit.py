@@ -108,6 +108,23 @@ def test_one_query_class_is_too_few_to_choose_by() -> None:
     assert fitted(train)[1] is None
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_references_of_one_bag_are_not_on_both_sides(seed: int) -> None:
+    """Labels that say nothing can only be learned by heart, from another reference of the held-out bag."""
+    count, references = 60, 6
+    random = np.random.default_rng(seed)
+    query = np.repeat(random.normal(size=(count, 1, CHANNELS)), references, axis=1)
+    values = np.concatenate([query.reshape(-1, CHANNELS), random.normal(size=(count, CHANNELS))])
+    train = ExemplarSet.from_lists(
+        InstancePool("features", values.astype(np.float32)),
+        None,
+        [[count * references + row] for row in range(count)],
+        random.permutation(np.arange(count) % 2),
+        references=[list(range(row * references, (row + 1) * references)) for row in range(count)],
+    )
+    assert fitted(train)[1] is None
+
+
 def test_files_without_distances_still_load(tmp_path: Path) -> None:
     verifier = Verifier("cap_dba_l2", channels=CHANNELS)
     verifier.save_pretrained(tmp_path)

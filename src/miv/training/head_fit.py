@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from miv.data import ExemplarSet
+from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch
 from miv.data.connected_exemplars import kept_together
 from miv.io.checked_values import Floats
@@ -76,11 +76,13 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
     if not isinstance(similarity, ScaledProduct) or not similarity.weight.requires_grad:
         return None
     random = np.random.default_rng([seed, 17])
+    # The references of one query share its bag and label, so they are never on two sides of a fold.
+    together = csr.to_rows(kept_together(train), train.all_references[0])
     train = train.by_reference()
     most = min(_MOST_EXEMPLARS, max(_FEWEST_EXEMPLARS, _MOST_NUMBERS // (2 * similarity.channels)))
     chosen = np.sort(random.permutation(len(train))[:most])
     if len(chosen) < len(train):
-        train = train.subset(chosen)
+        train, together = train.subset(chosen), together[chosen]
     values, offset = _inputs_and_logits(verifier, train, features)
     mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
     varying = spread[spread > 0]
@@ -89,7 +91,7 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
     values /= spread.astype(np.float32)
     weight = np.ones(len(train)) if train.weight is None else train.weight / train.weight.mean()
     inputs = _Inputs(offset, values, train.label, weight)
-    strength = _choose(inputs, kept_together(train), random)
+    strength = _choose(inputs, together, random)
     if strength is None:
         return None
     solution = _solve(inputs, strength)
