@@ -58,3 +58,41 @@ def test_a_fragment_is_no_claim(text: str, is_claim: bool) -> None:
 @pytest.mark.parametrize("text", ["", " \n\n ", "…\n---\n***", "```\nonly code\n```"])
 def test_nothing_to_verify(text: str) -> None:
     assert split_sentences(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# " + " " * 100_000 + "x" + " " * 100_000 + "y",
+        "# " + "#" * 100_000 + " " * 100_000 + "y",
+        "**a " * 50_000,
+        "__" * 50_000 + "a " * 50_000,
+        "*a " * 70_000,
+        "[" * 200_000,
+        "[a](b " * 40_000,
+        "[a](" + "(" * 200_000,
+        '[a](b "' * 30_000,
+        "a" + " " * 200_000 + "b",
+        "- " * 100_000 + "x",
+    ],
+    ids=lambda text: text[:8].strip() or "spaces",
+)
+def test_the_marks_of_a_hostile_text_are_read_in_one_pass(text: str) -> None:
+    """An expression that tries again from every place would take minutes to hours."""
+    assert len(split_sentences(text)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("## Bees ##", "Bees"),
+        ("####### seven are none", "####### seven are none"),
+        ("#hashtag is no heading", "#hashtag is no heading"),
+        ("A [bee](https://a.b/c_(d)) flies.", "A bee flies."),
+        ('A [bee](a.b "The title") flies.', "A bee flies."),
+        ("A **very *busy* bee** flies __home__.", "A very *busy* bee flies home."),
+        ("Bees fly  [1] [23].", "Bees fly."),
+    ],
+)
+def test_marks_at_their_borders(text: str, plain: str) -> None:
+    assert texts(text) == [plain]

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from miv.errors import needs_extra
 
 _FENCE = re.compile(r"\s*(```|~~~)")
-_HEADING = re.compile(r"\s*#{1,6}\s+(.*?)\s*#*\s*$")
 _UNDERLINE = re.compile(r"\s*(=+|-{2,})\s*$")
 _RULE = re.compile(r"\s*([-*_])(\s*\1){2,}\s*$")
 _MARKER = re.compile(r"\s*(?:[-*+•–]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s+")  # of a list item
 _QUOTED = re.compile(r"\s*(?:>\s?)+")
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*(?:\s+\"[^\"]*\")?\)")
-_EMPHASIS = re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1|(?<!\w)([*_])(?=\S)([^*_]+?)(?<=\S)\3(?!\w)")
+# Texts come from anywhere, so no expression may look past the next mark of its kind: the time stays linear.
+_LINK = re.compile(r"!?\[([^\[\]]*+)\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+(?:\s++\"[^\"]*+\")?\)")
+_EMPHASIS = re.compile(
+    r"(\*\*|__)(?=\S)((?:(?!\1).)++)(?<=\S)\1|(?<!\w)([*_])(?=\S)([^*_]++)(?<=\S)\3(?!\w)", flags=re.DOTALL
+)
 _WORD = re.compile(r"[^\W_]+")
-_CITATION = re.compile(r"\s*\[\d{1,3}\](?=[\s.,;:!?\[]|$)")
+_CITATION = re.compile(r" ?\[\d{1,3}\](?=[\s.,;:!?\[]|$)")
 _FEWEST_WORDS = 3  # a shorter piece, such as "Yes.", states nothing that a source could contain
 _LANGUAGE = "en"  # of the sentence rules: miv/evidence reads English
 
@@ -72,23 +74,31 @@ def _blocks(text: str, markdown: bool) -> Iterator[tuple[str, bool]]:
             continue
         quoted = _QUOTED.match(line) if markdown else None
         line = line[quoted.end() if quoted else 0 :]
-        heading = _HEADING.match(line) if markdown else None
+        heading = _heading(line) if markdown else None
         if markdown and len(lines) == 1 and _UNDERLINE.match(line):
             yield lines.pop(), True
             continue
-        starts_new = not line.strip() or heading or _MARKER.match(line) or (markdown and _RULE.match(line))
+        starts_new = not line.strip() or heading is not None or _MARKER.match(line) or (markdown and _RULE.match(line))
         if starts_new and lines:
             yield " ".join(lines), False
             lines = []
-        if heading:
-            yield heading[1], True
+        if heading is not None:
+            yield heading, True
         elif line.strip() and not (markdown and _RULE.match(line)):
             marker = _MARKER.match(line)
             lines.append(line[marker.end() if marker else 0 :].strip())
 
 
+def _heading(line: str) -> str | None:
+    """The text of a heading that starts with one to six #; ``None`` for another line."""
+    line = line.strip()
+    title = line.lstrip("#")
+    is_heading = 1 <= len(line) - len(title) <= 6 and (not title or title[0].isspace())
+    return title.rstrip("#").strip() if is_heading else None
+
+
 def _plain(block: str) -> str:
-    """A block without links, emphasis and numbered citations."""
-    block = _LINK.sub(r"\1", block)
+    """A block without links, emphasis and numbered citations, with single spaces."""
+    block = _LINK.sub(r"\1", " ".join(block.split()))
     block = _EMPHASIS.sub(lambda found: found[2] or found[4], block).replace("`", "")
     return _CITATION.sub("", block)
