@@ -131,3 +131,13 @@ def test_between_two_thresholds_a_sentence_is_unsure() -> None:
     assert [one.outcome for one in found.sentences] == ["unsure", "unsupported"]
     assert "Bees make bitter wax. [unsure] Cats" in str(found)
     assert not found
+
+
+def test_code_of_an_answer_is_counted_as_not_checked() -> None:
+    found = miv.check("Bees make sweet honey.\n```\nbees.make(honey)\nNo fence ends this.", SOURCES, verifier=word_verifier())
+    assert [one.outcome for one in found.sentences] == ["supported", "not checked", "not checked"]
+
+
+@pytest.mark.parametrize("answer", ["# Bees make honey", "Yes.", "```\nbees.make(honey)\n```"])
+def test_an_answer_without_a_checked_sentence_is_not_truthy(answer: str) -> None:
+    assert not miv.check(answer, SOURCES, verifier=word_verifier())

@@ -96,3 +96,33 @@ def test_the_marks_of_a_hostile_text_are_read_in_one_pass(text: str) -> None:
 )
 def test_marks_at_their_borders(text: str, plain: str) -> None:
     assert texts(text) == [plain]
+
+
+def test_only_a_fence_of_the_same_kind_ends_code() -> None:
+    given = "Before the code.\n\n````\n~~~\n```\nstill code\n`````\nAfter the code."
+    assert texts(given) == ["Before the code.", "After the code."]
+    assert texts("```inline``` code has no fence.") == ["inline code has no fence."]
+
+
+def test_code_can_be_kept_as_sentences_that_are_no_claims() -> None:
+    found = split_sentences("Bees fly all day.\n```python\nbees = *fly*()\n}\n\nThe moon is made of cheese.", code=True)
+    assert [one.text for one in found] == ["Bees fly all day.", "bees = *fly*()", "The moon is made of cheese."]
+    assert [one.is_claim for one in found] == [True, False, False]
+    assert [one.paragraph for one in found] == [1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_claim"),
+    [
+        ("The moon is made of green cheese.\n---", True),
+        ("**The moon is made of green cheese!**\n---", True),
+        ("- The moon is made of green cheese\n---", True),
+        ("> The moon is made of green cheese\n---", True),
+        ("The moon is made of green cheese\n---", False),
+        ("All about green cheese\n===", False),
+    ],
+)
+def test_a_line_under_a_whole_sentence_does_not_make_it_a_heading(text: str, is_claim: bool) -> None:
+    first, second = split_sentences(f"{text}\nNext comes this.")
+    assert (first.is_claim, second.is_claim) == (is_claim, True)
+    assert second.text == "Next comes this."

@@ -47,8 +47,8 @@ class CheckedSentence:
     Args:
         text: the sentence.
         paragraph: the number of its paragraph, heading or list item, from 1.
-        outcome: ``supported``, ``unsure`` or ``unsupported``; ``not checked`` for a heading or a piece of fewer than
-            three words.
+        outcome: ``supported``, ``unsure`` or ``unsupported``; ``not checked`` for a heading, a line of code or a
+            piece of fewer than three words.
         probability: calibrated probability that the sources contain its evidence; ``None`` if it was not checked.
         citations: numbers of its citations, best first: witnesses that suffice alone, or else the best source sentence,
             to look at first.
@@ -75,7 +75,7 @@ class CheckedAnswer:
         goal: the goal that its threshold was chosen for, in words.
 
     Printing it shows the answer with numbered citations. ``bool(checked)`` is true if every checked sentence is
-    supported.
+    supported, and at least one was checked.
     """
 
     sentences: tuple[CheckedSentence, ...]
@@ -85,7 +85,7 @@ class CheckedAnswer:
     goal: str
 
     def __bool__(self) -> bool:
-        return all(one.outcome in ("supported", "not checked") for one in self.sentences)
+        return 0 < self.count("supported") == len(self.sentences) - self.count("not checked")
 
     def __str__(self) -> str:
         return as_text(self)

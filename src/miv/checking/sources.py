@@ -22,7 +22,7 @@ Sources = Text | Iterable[Text] | Mapping[str, str]
 def read_answer(given: Text) -> list[Sentence]:
     """Split an answer, a text or a file, into sentences."""
     text = given if isinstance(given, str) else read_file(Path(given), "The answer")
-    sentences = split_sentences(text)
+    sentences = split_sentences(text, code=True)  # counted as not checked
     if not sentences:
         where = "" if isinstance(given, str) else f" {given}"
         raise MIVError(f"The answer{where} has no sentence. Expected a text to check.")
