@@ -141,3 +141,24 @@ def test_code_of_an_answer_is_counted_as_not_checked() -> None:
 @pytest.mark.parametrize("answer", ["# Bees make honey", "Yes.", "```\nbees.make(honey)\n```"])
 def test_an_answer_without_a_checked_sentence_is_not_truthy(answer: str) -> None:
     assert not miv.check(answer, SOURCES, verifier=word_verifier())
+
+
+def test_too_many_pairs_of_sentences_are_refused_at_once() -> None:
+    answer, source = ("\n\n".join(f"Bee {number} makes honey." for number in range(count)) for count in (3_400, 3_000))
+    with pytest.raises(MIVError, match="3,400 sentences.*3,000 source sentences.*at most 10,000,000 pairs"):
+        miv.check(answer, source, verifier="no/such-verifier")
+
+
+@pytest.mark.parametrize("name", ["docs/company report 2024.txt", "notes.MD", "answer.markdown\n"])
+def test_the_name_of_a_file_is_no_text(name: str) -> None:
+    for answer, sources in ((ANSWER, name), (ANSWER, ["A whole source text.", name]), (ANSWER, {"a": name}), (name, "A.")):
+        with pytest.raises(MIVError, match=r"looks like the name of a file.*Path\("):
+            miv.check(answer, sources, verifier=word_verifier())
+    found = miv.check(ANSWER, f"Bees make sweet honey, says {name.strip()}.", verifier=word_verifier())
+    assert found.count("supported") == 1
+
+
+def test_the_folder_of_a_verifier_may_be_a_path(tmp_path: Path) -> None:
+    Verifier("baseline", channels=2).save_pretrained(tmp_path)
+    with pytest.raises(MIVError, match=rf"The verifier {tmp_path} reads features.* Expected a verifier of texts"):
+        miv.check(ANSWER, SOURCES, verifier=tmp_path)

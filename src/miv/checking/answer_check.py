@@ -1,10 +1,12 @@
 """Check an answer against sources: is each sentence backed by what was retrieved, and by which sentences?"""
 
 from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from miv.checking.checked_answer import CheckedAnswer, CheckedSentence, Citation, Outcome, Source
-from miv.checking.sources import Sources, Text, read_answer, read_sources
+from miv.checking.sources import MOST_PAIRS, Sources, Text, read_answer, read_sources
 from miv.decisions.answers import Decision
 from miv.errors import MIVError
 from miv.inference.verdict import Verdict
@@ -23,7 +25,7 @@ def check(
     answer: Text,
     sources: Sources,
     *,
-    verifier: Verifier | str = VERIFIER,
+    verifier: Verifier | str | PathLike[str] = VERIFIER,
     citations: int = MOST_CITATIONS,
     progress: Progress | None = None,
 ) -> CheckedAnswer:
@@ -42,16 +44,21 @@ def check(
     if isinstance(citations, bool) or not isinstance(citations, int) or citations < 1:
         raise MIVError(f"citations is {citations!r}. Expected a whole number of at least 1.")
     sentences, documents = read_answer(answer), read_sources(sources)
-    name = verifier if isinstance(verifier, str) else type(verifier).__name__
-    if isinstance(verifier, str):
-        verifier = Verifier.from_pretrained(verifier)
-    if verifier.backbone.kind != "text":
-        raise MIVError(f"The verifier {name} reads {verifier.backbone.kind} instances. Expected a verifier of texts.")
     places = [(source, sentence) for source in documents for sentence in source.sentences if sentence.is_claim]
     if not places:
         raise MIVError("The sources have no full sentence, only headings or single words. Expected documents.")
     bag = [sentence.text for _, sentence in places]
     claims = [sentence for sentence in sentences if sentence.is_claim]
+    if len(claims) * len(bag) > MOST_PAIRS:
+        raise MIVError(
+            f"The answer has {len(claims):,} sentences to check against {len(bag):,} source sentences. Expected at most "
+            f"{MOST_PAIRS:,} pairs: check the answer in parts, or give only the documents that were retrieved for it."
+        )
+    name = str(verifier) if isinstance(verifier, str | PathLike) else type(verifier).__name__
+    if isinstance(verifier, str | PathLike):
+        verifier = Verifier.from_pretrained(verifier if isinstance(verifier, str) else Path(verifier))
+    if verifier.backbone.kind != "text":
+        raise MIVError(f"The verifier {name} reads {verifier.backbone.kind} instances. Expected a verifier of texts.")
     verdicts: Sequence[Verdict] = []
     if claims:
         verdicts = verifier.verify_many([one.text for one in claims], [bag] * len(claims), progress=progress)

@@ -13,7 +13,9 @@ from miv.io.instance_files import read_long_text, short
 SUFFIXES = (".txt", ".md", ".markdown", ".text")
 MOST_BYTES = 20_000_000
 MOST_SENTENCES = 100_000
-"""Maximum number of source sentences, and of sentences of an answer times source sentences divided by 100."""
+"""Maximum number of source sentences."""
+MOST_PAIRS = 100 * MOST_SENTENCES
+"""Maximum number of checked sentences of an answer times source sentences."""
 
 Text = str | PathLike[str]
 Sources = Text | Iterable[Text] | Mapping[str, str]
@@ -21,7 +23,7 @@ Sources = Text | Iterable[Text] | Mapping[str, str]
 
 def read_answer(given: Text) -> list[Sentence]:
     """Split an answer, a text or a file, into sentences."""
-    text = given if isinstance(given, str) else read_file(Path(given), "The answer")
+    text = _text(given, "The answer")
     sentences = split_sentences(text, code=True)  # counted as not checked
     if not sentences:
         where = "" if isinstance(given, str) else f" {given}"
@@ -75,8 +77,19 @@ def read_standard_input() -> str:
 def _source(name: str, given: Text) -> Source:
     if not isinstance(given, str | PathLike):
         raise MIVError(f"The source {name} is {short(given)}. Expected a text, or a pathlib.Path of a file.")
-    text = given if isinstance(given, str) else read_file(Path(given))
-    sentences = tuple(split_sentences(text))
+    sentences = tuple(split_sentences(_text(given, f"The source {name}" if isinstance(given, str) else "The source")))
     if not sentences:
         raise MIVError(f"The source {name} has no sentence. Expected a text; leave it out if it is empty.")
     return Source(name, sentences)
+
+
+def _text(given: Text, what: str) -> str:
+    if not isinstance(given, str):
+        return read_file(Path(given), what)
+    line = given.strip()
+    if line.lower().endswith(SUFFIXES) and len(line.splitlines()) == 1:
+        raise MIVError(
+            f"{what} is the text {short(line)}, which looks like the name of a file. Expected pathlib.Path(...) around "
+            "the name of a file; end a text with a full stop."
+        )
+    return given
