@@ -57,6 +57,13 @@ def test_sentences_on_the_topic_come_first(raw: Path) -> None:
         assert on_topic <= set(test.pool.values[test.bag(number)])
 
 
+def test_claims_of_one_topic_share_a_query_id(raw: Path) -> None:
+    test = build(raw)["test"]
+    assert test.query_id is not None
+    topics = [str(text).split()[1] for text in test.pool.values[test.query]]
+    assert len(set(zip(topics, test.query_id.tolist(), strict=True))) == len(set(test.query_id)) == 3
+
+
 def test_larger_bags_are_filled_with_other_sentences(raw: Path) -> None:
     sizes = build(raw, min_size=10, max_size=40)["train"].bag_sizes
     assert sizes.min() >= 9

@@ -27,13 +27,23 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True)
 class ClaimBag:
-    """A claim, its sentences, and whether they support it."""
+    """A claim, its sentences, and whether they support it.
+
+    Args:
+        claim: what it says.
+        page: its page; empty if unknown.
+        supported: whether the sentences support it.
+        sentences: its bag.
+        group: group of the exemplar, if any.
+        topic: the same for claims that share evidence, if known; it becomes the ``query_id``.
+    """
 
     claim: str
     page: str
     supported: bool
     sentences: list[Sentence]
     group: str = ""
+    topic: str = ""
 
 
 def claim_exemplars(bags: Iterable[ClaimBag]) -> ExemplarSet:
@@ -53,7 +63,7 @@ def claim_exemplars(bags: Iterable[ClaimBag]) -> ExemplarSet:
             pages.append(page)
         return place[key]
 
-    queries, labels, groups = [], [], []
+    queries, labels, groups, topics = [], [], [], []
     members: list[list[int]] = []
     witnesses: list[list[bool]] = []
     for bag in bags:
@@ -62,6 +72,15 @@ def claim_exemplars(bags: Iterable[ClaimBag]) -> ExemplarSet:
         witnesses.append([bag.supported and one.is_evidence for one in bag.sentences])
         labels.append(int(bag.supported))
         groups.append(bag.group)
+        topics.append(bag.topic)
     classes = np.array(pages, dtype=object) if any(pages) else None
     pool = InstancePool("text", np.array(texts, dtype=object), classes)
-    return ExemplarSet.from_lists(pool, queries, members, labels, witnesses, groups if any(groups) else None)
+    return ExemplarSet.from_lists(
+        pool,
+        queries,
+        members,
+        labels,
+        witnesses,
+        groups if any(groups) else None,
+        query_ids=topics if any(topics) else None,
+    )
