@@ -8,6 +8,7 @@ stopped run goes on. The card README.md in the output folder stays.
 
 import argparse
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -49,10 +50,11 @@ def main() -> None:
     bags = [*fever["train"], *fm2["train"]]
     texts = [bag.claim for bag in bags] + [one.text for bag in bags for one in bag.sentences]
     states = TokenStates(verifier.backbone, texts, given.work)
-    trained = given.work / f"trained-{given.steps}-{given.seed}.pt"
+    sets = [(FEVER_SHARE, examples_of(fever["train"])), (1 - FEVER_SHARE, examples_of(fm2["train"]))]
+    learned_from = sha256(repr((states.fingerprint, sets)).encode()).hexdigest()  # other data, other weights
+    trained = given.work / f"trained-{given.steps}-{given.seed}-{learned_from[:16]}.pt"
     if not trained.is_file():
         start(verifier.backbone, states)
-        sets = [(FEVER_SHARE, examples_of(fever["train"])), (1 - FEVER_SHARE, examples_of(fm2["train"]))]
         train(verifier, states, sets, given.steps, given.seed)
         torch.save(verifier.state_dict(), trained)
     verifier.load_state_dict(torch.load(trained, weights_only=True))

@@ -23,15 +23,19 @@ class TokenStates:
         backbone: its encoder computes the vectors.
         texts: the texts; a file of the same texts is read instead of computed.
         folder: where the files are.
+
+    Its ``fingerprint`` is that of the encoder and of all texts.
     """
 
     def __init__(self, backbone: TokenEncoder, texts: list[str], folder: Path) -> None:
         self._of: dict[str, tuple[NDArray[np.float16], NDArray[np.int64]]] = {}
         texts = sorted(set(texts), key=lambda text: (len(text), text))  # texts of one length together
+        names = []
         folder.mkdir(parents=True, exist_ok=True)
         for start in range(0, len(texts), _IN_A_FILE):
             some = texts[start : start + _IN_A_FILE]
             name = sha256(json.dumps([backbone.encoder_sha256, backbone.max_tokens, some]).encode()).hexdigest()
+            names.append(name)
             path = folder / f"{name}.npz"
             if not path.is_file():
                 _compute(backbone, some, path)
@@ -41,6 +45,7 @@ class TokenStates:
             for number, text in enumerate(some):
                 part = slice(ptr[number], ptr[number + 1])
                 self._of[text] = hidden[part], ids[part]
+        self.fingerprint = sha256(json.dumps(names).encode()).hexdigest()
 
     def padded(self, texts: list[str]) -> tuple[Tensor, Tensor, Tensor]:
         """Token vectors ``(u, L, H)``, token ids ``(u, L)`` and a mask ``(u, L)``, without special tokens."""

