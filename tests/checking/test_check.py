@@ -134,7 +134,9 @@ def test_between_two_thresholds_a_sentence_is_unsure() -> None:
 
 
 def test_code_of_an_answer_is_counted_as_not_checked() -> None:
-    found = miv.check("Bees make sweet honey.\n```\nbees.make(honey)\nNo fence ends this.", SOURCES, verifier=word_verifier())
+    found = miv.check(
+        "Bees make sweet honey.\n```\nbees.make(honey)\nNo fence ends this.", SOURCES, verifier=word_verifier()
+    )
     assert [one.outcome for one in found.sentences] == ["supported", "not checked", "not checked"]
 
 
@@ -145,13 +147,18 @@ def test_an_answer_without_a_checked_sentence_is_not_truthy(answer: str) -> None
 
 def test_too_many_pairs_of_sentences_are_refused_at_once() -> None:
     answer, source = ("\n\n".join(f"Bee {number} makes honey." for number in range(count)) for count in (3_400, 3_000))
-    with pytest.raises(MIVError, match="3,400 sentences.*3,000 source sentences.*at most 10,000,000 pairs"):
+    with pytest.raises(MIVError, match=r"3,400 sentences.*3,000 source sentences.*at most 10,000,000 pairs"):
         miv.check(answer, source, verifier="no/such-verifier")
 
 
 @pytest.mark.parametrize("name", ["docs/company report 2024.txt", "notes.MD", "answer.markdown\n"])
 def test_the_name_of_a_file_is_no_text(name: str) -> None:
-    for answer, sources in ((ANSWER, name), (ANSWER, ["A whole source text.", name]), (ANSWER, {"a": name}), (name, "A.")):
+    for answer, sources in (
+        (ANSWER, name),
+        (ANSWER, ["A whole source text.", name]),
+        (ANSWER, {"a": name}),
+        (name, "A."),
+    ):
         with pytest.raises(MIVError, match=r"looks like the name of a file.*Path\("):
             miv.check(answer, sources, verifier=word_verifier())
     found = miv.check(ANSWER, f"Bees make sweet honey, says {name.strip()}.", verifier=word_verifier())

@@ -51,8 +51,8 @@ def check(
     claims = [sentence for sentence in sentences if sentence.is_claim]
     if len(claims) * len(bag) > MOST_PAIRS:
         raise MIVError(
-            f"The answer has {len(claims):,} sentences to check against {len(bag):,} source sentences. Expected at most "
-            f"{MOST_PAIRS:,} pairs: check the answer in parts, or give only the documents that were retrieved for it."
+            f"The answer has {len(claims):,} sentences to check against {len(bag):,} source sentences. Expected at "
+            f"most {MOST_PAIRS:,} pairs: check the answer in parts, or give only the documents retrieved for it."
         )
     name = str(verifier) if isinstance(verifier, str | PathLike) else type(verifier).__name__
     if isinstance(verifier, str | PathLike):

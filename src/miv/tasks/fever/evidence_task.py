@@ -22,8 +22,8 @@ class Evidence:
 
     The label is 1 if the bag holds the evidence, whether it supports or refutes the claim. Other sentences are on the
     same topic as far as possible: of the same page, or evidence of claims that share a sentence. A bag with evidence
-    has as many sentences as one without, so its size says nothing. The query id is the topic, so that calibration counts
-    topics, not claims, as independent.
+    has as many sentences as one without, so its size says nothing. The query id is the topic, so that calibration
+    counts topics, not claims, as independent.
 
     Args:
         raw: folder of the files.
