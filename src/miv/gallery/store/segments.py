@@ -60,10 +60,11 @@ class Segment:
         sizes, members = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for batch in self.bag_batches:
             column, names = batch.column(1), batch.column(2)
+            empty = sum(one.null_count for one in (batch.column(0), column, column.values, names))
+            if empty or not names.offsets.equals(column.offsets):
+                raise MIVError(f"{self.path / BAGS} has empty cells, or names of other instances. {arrow.DAMAGED}")
             sizes.append(np.diff(column.offsets.to_numpy()))
             members.append(column.flatten().to_numpy())
-            if column.null_count or batch.column(0).null_count or not names.offsets.equals(column.offsets):
-                raise MIVError(f"{self.path / BAGS} has empty cells, or names of other instances. {arrow.DAMAGED}")
         all_sizes, all_members = np.concatenate(sizes), np.concatenate(members)
         if len(all_members) != self.entry.members or (all_sizes < 1).any():
             raise MIVError(f"{self.path / BAGS} has an empty bag, or other counts than the manifest. {arrow.DAMAGED}")

@@ -69,6 +69,8 @@ class Snapshot:
         if entry is None:
             return np.zeros(0, np.int64)
         batches = arrow.map_batches(self.folder / entry.file, arrow.removed_schema(), entry.bytes, entry.bags)
+        if any(batch.column(0).null_count for batch in batches):
+            raise MIVError(f"{self.folder / entry.file} has empty cells. {arrow.DAMAGED}")
         numbers = np.concatenate([np.zeros(0, np.int64), *(batch.column(0).to_numpy() for batch in batches)])
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.bags:
             raise MIVError(f"{self.folder / entry.file} names a bag that is not there. {arrow.DAMAGED}")
