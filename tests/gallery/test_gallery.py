@@ -160,3 +160,30 @@ def test_an_empty_gallery_has_no_hits_and_odd_input_is_refused(tmp_path: Path) -
     with pytest.raises(MIVError, match="NaN or infinity"):
         gallery.add("x", np.full((2, CHANNELS), np.nan))
     assert gallery.info()["instances"] == 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        [[1.0] * CHANNELS, [1.0]],
+        [np.ones(CHANNELS), np.ones(3)],
+        [[1.0] * CHANNELS, None],
+        [[1.0] * CHANNELS, [np.nan] * CHANNELS],
+        np.zeros((0, CHANNELS)),
+        np.ma.masked_array(np.ones(CHANNELS), [True] + [False] * (CHANNELS - 1)),
+        5.0,
+        None,
+        [],
+        {},
+        object(),
+        "text",
+    ],
+    ids=lambda query: type(query).__name__,
+)
+def test_a_bad_query_is_refused_with_the_words_of_verify(tmp_path: Path, query: Any) -> None:
+    gallery = gallery_of(tmp_path / "gallery", "nearest", bags=1)
+    with pytest.raises(MIVError, match="The query") as of_search:
+        gallery.search(query)
+    with pytest.raises(MIVError) as of_verify:
+        gallery.verifier.verify(query, vectors(2, CHANNELS))
+    assert str(of_search.value) == str(of_verify.value)

@@ -10,12 +10,20 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from miv.backbones.feature_cache import embed_instances
-from miv.backbones.features import Features
 from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError
 from miv.inference.distinct_instances import DistinctInstances
-from miv.inference.given_instances import ALONE, GivenPlaces, as_vectors, check_bags, check_finite, with_folders
+from miv.inference.given_instances import (
+    ALONE,
+    GivenPlaces,
+    as_vector,
+    as_vectors,
+    check_bags,
+    check_finite,
+    with_folders,
+)
 from miv.inference.given_references import single_instances
+from miv.inference.verifying import vector_length
 from miv.io.image_files import Fit
 from miv.io.instance_files import InstanceKind
 
@@ -80,7 +88,7 @@ def read_bags(verifier: "Verifier", bags: list[GivenBag], resize: Fit | None) ->
     backbone = verifier.backbone
     names = [_member_names(bag, backbone.kind) for bag in bags]
     if backbone.kind == "features":
-        length = backbone.channels if isinstance(backbone, Features) else int(np.prod(np.shape(bags[0].instances[0])))
+        length = vector_length(backbone, bags[0].instances)
         read = [_vectors(bag.instances, length, f"The bag {bag.name!r}") for bag in bags]
         members = np.split(np.arange(sum(map(len, read))), np.cumsum([len(one) for one in read])[:-1])
         return _read(verifier, bags, InstancePool("features", np.concatenate(read)), members, names)
@@ -116,10 +124,21 @@ def _read(
 
 def query_features(verifier: "Verifier", given: Any, resize: Fit | None) -> Rows:
     """Features ``(R, C)`` of a query, or of several references: as ``Verifier.verify`` takes them."""
-    kind = verifier.backbone.kind
-    queries, _, _ = single_instances([given], kind, ALONE)
-    read = read_bags(verifier, [GivenBag("query", queries)], resize)
-    return read.features(np.arange(len(read.digests)))[read.members[0]]
+    backbone = verifier.backbone
+    distinct = DistinctInstances(backbone.kind, verifier.instances, resize)
+    references, _, places = single_instances([given], backbone.kind, ALONE)
+    if backbone.kind == "features":
+        length = vector_length(backbone, references)
+        vectors = np.stack([as_vector(one, length, places.query(row)) for row, one in enumerate(references)])
+        for row in range(len(vectors)):
+            check_finite(vectors[row : row + 1], places.query(row))
+        pool, rows = InstancePool("features", vectors), np.arange(len(vectors))
+        return vectors if backbone.is_identity else embed_instances(backbone, pool, rows)
+    rows = np.array([distinct.add(one, places.query(number)) for number, one in enumerate(references)])
+    new = distinct.take_new()
+    if new is None:
+        raise MIVError("The query has no references. Expected at least one.")
+    return embed_instances(backbone, new, np.arange(len(new)))[rows]
 
 
 def check_bag_name(name: object) -> str:

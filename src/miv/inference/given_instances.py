@@ -165,7 +165,8 @@ def _as_numbers(given: Any, place: str) -> NDArray[np.float32]:
     except MIVError:
         raise
     except (ValueError, TypeError, OverflowError) as error:
-        lengths = sorted({len(vector) for vector in given if hasattr(vector, "__len__")})
+        vectors = given if hasattr(given, "__iter__") else ()
+        lengths = sorted({len(vector) for vector in vectors if hasattr(vector, "__len__")})
         if len(lengths) > 1:
             some = " and ".join(map(str, lengths[:2]))
             raise MIVError(f"{place}: the vectors have different lengths ({some}). Expected one length.") from error
