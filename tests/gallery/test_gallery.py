@@ -9,6 +9,7 @@ import pytest
 from miv import Gallery, MIVError, Verifier, list_poolings
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.scalings import Platt
+from miv.gallery import adding
 
 CHANNELS = 8
 
@@ -187,3 +188,32 @@ def test_a_bad_query_is_refused_with_the_words_of_verify(tmp_path: Path, query: 
     with pytest.raises(MIVError) as of_verify:
         gallery.verifier.verify(query, vectors(2, CHANNELS))
     assert str(of_search.value) == str(of_verify.value)
+
+
+def test_replace_changes_the_names_of_the_same_instances(tmp_path: Path) -> None:
+    gallery = gallery_of(tmp_path / "gallery", "nearest", bags=2)
+    instances = vectors(2, CHANNELS, seed=1)
+    gallery.replace("bag 1", instances, instance_names=["left", "right"])
+    hit = Gallery.open(tmp_path / "gallery").search(instances[1])[0]
+    assert (hit.name, hit.witnesses[0].name) == ("bag 1", "right")
+    before = gallery.info()
+    gallery.replace("bag 1", instances, instance_names=["left", "right"])
+    assert gallery.info() == before
+
+
+def test_an_interrupted_copy_leaves_no_gallery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gallery = gallery_of(tmp_path / "gallery", "nearest")
+    monkeypatch.setattr(adding, "_BAGS_COPIED", 5)
+    real, calls = adding.Adding._add_part, []
+
+    def interrupted(*given: Any) -> int:
+        calls.append(given)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    monkeypatch.setattr(adding.Adding, "_add_part", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Gallery.create(tmp_path / "new", gallery.verifier, like=tmp_path / "gallery")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gallery"]
+    assert Gallery.create(tmp_path / "new", gallery.verifier, like=tmp_path / "gallery").names == gallery.names

@@ -88,7 +88,7 @@ class Adding:
         hashes = [digests[row] for row in last]
         rows = known.rows_with(hashes, digests)
         members = [rows[places] for places in read.members]
-        chosen = self._chosen(read.names, members)
+        chosen = self._chosen(read.names, members, read.instance_names)
         if len(last) or chosen:
             names, chosen_members = [read.names[number] for number in chosen], [members[number] for number in chosen]
             instance_names = [read.instance_names[number] for number in chosen]
@@ -96,8 +96,8 @@ class Adding:
             merge_small(self.store)
         return len(chosen)
 
-    def _chosen(self, names: list[str], members: list[NDArray[np.int64]]) -> list[int]:
-        """Bags to write: not those that are there with the same instances."""
+    def _chosen(self, names: list[str], members: list[NDArray[np.int64]], instance_names: list[list[str]]) -> list[int]:
+        """Bags to write: not those that are there with the same instances and, to replace, the same names of them."""
         snapshot, chosen, seen = self.store.snapshot, [], set()
         for number, name in enumerate(names):
             if name in seen:
@@ -106,7 +106,8 @@ class Adding:
             there = snapshot.number_of.get(name)
             if there is not None:
                 before = snapshot.members[snapshot.ptr[there] : snapshot.ptr[there + 1]]
-                if np.array_equal(before, members[number]):
+                same_names = not self.replace or snapshot.instance_names(there) == instance_names[number]
+                if np.array_equal(before, members[number]) and same_names:
                     continue
                 if not self.replace:
                     raise MIVError(

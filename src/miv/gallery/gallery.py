@@ -19,6 +19,7 @@ from miv.gallery.store.gallery_manifest import GalleryManifest
 from miv.gallery.store.gallery_writer import write_removed
 from miv.gallery.store.merging import compact
 from miv.gallery.store.open_gallery import OpenGallery
+from miv.gallery.store.snapshot import Snapshot
 from miv.gallery.verifier_identity import check_same_backbone, check_same_verifier, new_manifest
 from miv.inference.deciding import witnesses_by
 from miv.inference.verdict import Asked
@@ -77,11 +78,9 @@ class Gallery:
         with whole_folder(folder) as temporary:
             verifier.save_pretrained(temporary / VERIFIER)
             manifest.save(temporary)
-        gallery = cls(folder, verifier)
-        if source is not None:
-            with gallery._store.writing():
-                gallery._adding(None, None, replace=False).copy(source.snapshot)
-        return gallery
+            if source is not None:
+                cls(temporary, verifier)._copy(source.snapshot)
+        return cls(folder, verifier)
 
     @classmethod
     def open(cls, folder: str | Path, verifier: Verifier | str | Path | None = None) -> "Gallery":
@@ -226,6 +225,10 @@ class Gallery:
 
     def _adding(self, resize: Fit | None, progress: Progress | None, *, replace: bool) -> Adding:
         return Adding(self._store, self._form, resize, progress, replace)
+
+    def _copy(self, source: Snapshot) -> None:
+        with self._store.writing():
+            self._adding(None, None, replace=False).copy(source)
 
     def _write(self, bags: Iterable[GivenBag], resize: Fit | None, progress: Progress | None, *, replace: bool) -> int:
         with self._store.writing():
