@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from miv import Gallery, MIVError, Verifier
+from miv.gallery import gallery as gallery_module
 from miv.gallery import prefilter
+from miv.gallery.searching import search
 
 CHANNELS = 16
 
@@ -72,6 +74,26 @@ def test_a_damaged_index_is_an_error(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(MIVError, match="missing"):
         Gallery.open(tmp_path / "gallery").search(vectors(CHANNELS), prefilter=True)
+
+
+@pytest.mark.usefixtures("small_indices")
+def test_a_search_goes_on_when_another_process_replaces_the_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Gallery.create(tmp_path / "gallery", Verifier("nearest", channels=CHANNELS))
+    writer.add_many({f"bag {number}": vectors(3, CHANNELS, seed=number) for number in range(50)})
+    writer.build_index()
+    writer.remove("bag 5")
+    reader, waiting = Gallery.open(tmp_path / "gallery"), [writer]
+
+    def compacted_meanwhile(*given: Any) -> Any:
+        if waiting:
+            waiting.pop().compact()
+        return search(*given)
+
+    monkeypatch.setattr(gallery_module, "search", compacted_meanwhile)
+    assert reader.search(vectors(3, CHANNELS, seed=7)[0], prefilter=True)[0].name == "bag 7"
+    assert not waiting
 
 
 def test_a_pooling_without_proposals_has_no_index(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from miv.gallery.bag_reading import GivenBag, check_bag_name, query_features
 from miv.gallery.gallery_counts import counts_of
 from miv.gallery.hits import Hits
 from miv.gallery.kept import form_of
-from miv.gallery.prefilter import Prefilter, build_index
+from miv.gallery.prefilter import build_index, noted_prefilter
 from miv.gallery.searching import search
-from miv.gallery.store.arrow_files import require_arrow
+from miv.gallery.store.arrow_files import missing_file, require_arrow
 from miv.gallery.store.gallery_manifest import GalleryManifest
 from miv.gallery.store.gallery_writer import write_removed
 from miv.gallery.store.merging import compact
@@ -178,10 +178,16 @@ class Gallery:
         if not isinstance(top, int) or isinstance(top, bool) or top < 1:
             raise MIVError(f"top is {top!r}. Expected a whole number of at least 1.")
         by = witnesses_by(self.verifier, witnesses)
-        snapshot = self._store.refresh()
         queries = query_features(self.verifier, query, resize)
-        proposing = Prefilter(self._form, snapshot) if prefilter else None
-        return search(self._form, snapshot, queries, top, by, proposing)
+        snapshot = self._store.refresh()
+        while True:
+            try:
+                proposing = noted_prefilter(self._form, snapshot) if prefilter else None
+                return search(self._form, snapshot, queries, top, by, proposing)
+            except FileNotFoundError as error:  # an index; another process may have replaced its segment just now
+                before, snapshot = snapshot, self._store.refresh()
+                if snapshot is before:
+                    raise missing_file(error) from error
 
     def build_index(self, *, progress: Progress | None = None) -> float:
         """Index the bags for ``search(..., prefilter=True)``, and return the measured recall of its ten best hits.

@@ -11,8 +11,8 @@ from miv.data import csr
 from miv.errors import MIVError, needs_extra
 from miv.gallery.kept import KeptForm
 from miv.gallery.searching import best_places, exact_logits, logits_of
-from miv.gallery.store.arrow_files import DAMAGED
-from miv.gallery.store.gallery_manifest import INDEX, GalleryManifest, Recall, SegmentEntry
+from miv.gallery.store.arrow_files import DAMAGED, missing_file
+from miv.gallery.store.gallery_manifest import INDEX, Recall, SegmentEntry
 from miv.gallery.store.open_gallery import OpenGallery
 from miv.gallery.store.snapshot import Snapshot
 from miv.io.whole_files import whole_file
@@ -47,7 +47,10 @@ def build_index(store: OpenGallery, form: KeptForm, progress: Progress | None = 
             indexed = _with_index(entry, path.stat().st_size)
             segments = (*store.manifest.segments[:place], indexed, *store.manifest.segments[place + 1 :])
             store.commit(store.manifest.changed(segments=segments), new_hashes=[])
-        recall = _measured_recall(form, store.snapshot, progress)
+        try:
+            recall = _measured_recall(form, store.snapshot, progress)
+        except FileNotFoundError as error:  # no other process can have removed it
+            raise missing_file(error) from error
     store.commit(store.manifest.changed(recall=recall), new_hashes=[])
     return recall.recall
 
@@ -58,17 +61,11 @@ class Prefilter:
     Args:
         form: the kept form.
         snapshot: the gallery.
+        recall: of its index; ``None`` while it is measured.
     """
 
-    def __init__(self, form: KeptForm, snapshot: Snapshot) -> None:
-        self.form, self.snapshot = form, snapshot
-        manifest: GalleryManifest = snapshot.manifest
-        if manifest.recall is None:
-            raise MIVError(
-                f"The gallery {snapshot.folder} has no index. Build one with `miv gallery index {snapshot.folder}` "
-                "(Gallery.build_index in Python), or search without the prefilter."
-            )
-        self.recall = manifest.recall
+    def __init__(self, form: KeptForm, snapshot: Snapshot, recall: Recall | None) -> None:
+        self.form, self.snapshot, self.recall = form, snapshot, recall
 
     def candidates(self, queries: Rows, top: int) -> NDArray[np.int64]:
         """Numbers of the bags to compare, in increasing order."""
@@ -88,6 +85,16 @@ class Prefilter:
         wanted = np.unique(np.concatenate([np.zeros(0, np.int64), *rows]))
         chosen[bags[csr.take_bags(borders, wanted)[1]]] = True
         return np.flatnonzero(chosen & snapshot.is_live)
+
+
+def noted_prefilter(form: KeptForm, snapshot: Snapshot) -> Prefilter:
+    """The prefilter of a gallery whose index was built, with the recall that was measured then."""
+    if snapshot.manifest.recall is None:
+        raise MIVError(
+            f"The gallery {snapshot.folder} has no index. Build one with `miv gallery index {snapshot.folder}` "
+            "(Gallery.build_index in Python), or search without the prefilter."
+        )
+    return Prefilter(form, snapshot, snapshot.manifest.recall)
 
 
 def _usearch() -> Any:
@@ -117,14 +124,16 @@ def _with_index(entry: SegmentEntry, size: int) -> SegmentEntry:
 
 
 def _view(segment: Any) -> Any:
-    """Map the index of a segment, once."""
+    """Map the index of a segment, once; if another process has removed the segment, the error is FileNotFoundError."""
     if segment.index is None:
         path, expected = segment.path / INDEX, segment.entry.bytes[INDEX]
-        if not path.is_file() or path.stat().st_size != expected:
-            raise MIVError(f"{path} is missing or has another size than {expected:,} bytes. {DAMAGED}")
+        found = path.stat().st_size
+        if found != expected:
+            raise MIVError(f"The index {path} has {found:,} bytes. Expected {expected:,}. {DAMAGED}")
         try:
             segment.index = _usearch().restore(str(path), view=True)
         except (RuntimeError, ValueError, OSError) as error:
+            path.stat()  # it may be gone since
             raise MIVError(f"{path} is not an index: {error}. {DAMAGED}") from error
         if segment.index is None or len(segment.index) != sum(map(len, segment.kept)):
             raise MIVError(f"{path} is not the index of its segment. {DAMAGED}")
@@ -149,8 +158,7 @@ def _measured_recall(form: KeptForm, snapshot: Snapshot, progress: Progress) -> 
     bags = random.choice(live, min(QUERIES, len(live)), replace=False)
     first = snapshot.members[snapshot.ptr[np.sort(bags)]]
     queries = snapshot.features.take(first)
-    prefilter = Prefilter.__new__(Prefilter)
-    prefilter.form, prefilter.snapshot = form, snapshot
+    prefilter = Prefilter(form, snapshot, recall=None)
     shares = []
     with progress.step("Measuring recall", total=len(queries)) as advance:
         for start in range(0, len(queries), 10):  # ten queries share one pass

@@ -32,6 +32,7 @@ __all__ = [
     "instance_schema",
     "kept_schema",
     "map_batches",
+    "missing_file",
     "pa",
     "removed_batch",
     "removed_schema",
@@ -95,6 +96,11 @@ def map_batches(path: Path, schema: Any, expected_bytes: int, rows: int) -> list
     except (pa.ArrowException, OSError) as error:
         raise MIVError(f"{path} cannot be read: {error}. {DAMAGED}") from error
     return batches
+
+
+def missing_file(error: FileNotFoundError) -> MIVError:
+    """The error about a file that the manifest lists, and that is not there."""
+    return MIVError(f"{error.filename or error} is missing. {DAMAGED}")
 
 
 def row_column(rows: NDArray[np.float32]) -> Any:

@@ -55,7 +55,7 @@ class Snapshot:
                 return cls(folder, GalleryManifest.load(folder), per, known)
             except FileNotFoundError as error:
                 missing = error
-        raise MIVError(f"{missing.filename or folder} is missing. {arrow.DAMAGED}") from missing
+        raise arrow.missing_file(missing) from missing
 
     @property
     def bags(self) -> int:
