@@ -165,6 +165,14 @@ def test_a_goal_that_is_missed_is_flagged_with_its_interval() -> None:
     assert "goals" not in evaluate(given, point=OperatingPoint(threshold=0.4)).document()["operating_point"]
 
 
+@pytest.mark.parametrize("number", ["1e", ".", "-", "0.05.1", "1e-"])
+def test_a_goal_without_a_number_is_no_promise(number: str) -> None:
+    """The goal is a text in a file, which anyone may edit."""
+    point = OperatingPoint(threshold=0.5, goal=f"false-accept rate <= {number}, false-reject rate <= 5e-02")
+    goals = evaluate(answers(), point=point).document()["operating_point"]["goals"]
+    assert [(goal["rate"], goal["goal"]) for goal in goals] == [("frr", 0.05)]
+
+
 def test_an_interval_covers_the_rate_of_new_clusters() -> None:
     random, inside = np.random.default_rng(0), 0
     for _ in range(200):

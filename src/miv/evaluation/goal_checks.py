@@ -13,6 +13,8 @@ from miv.io.checked_values import Integers, Mask
 
 _CONFIDENCE = 0.95
 _SHORT = {"false-accept": "far", "false-reject": "frr"}
+# The goal is a text from a file: a number counts only if it goes on to a comma, a space or the end, unlike that of "1e".
+_PROMISED = re.compile(r"(false-accept|false-reject) rate <= (\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?=[,\s]|$)")
 
 
 def goal_checks(predictions: Predictions, point: OperatingPoint, cluster_by: str | None = None) -> list[dict[str, Any]]:
@@ -24,7 +26,7 @@ def goal_checks(predictions: Predictions, point: OperatingPoint, cluster_by: str
     by = chosen_clusters(predictions, cluster_by)
     cluster = clusters_of(predictions, by)
     checks = []
-    for kind, goal in re.findall(r"(false-accept|false-reject) rate <= ([\d.e+-]+)", point.goal):
+    for kind, goal in _PROMISED.findall(point.goal):
         of = predictions.label == (0 if kind == "false-accept" else 1)
         wrong = (point.verdict(probability) if kind == "false-accept" else point.rejected(probability))[of]
         if not of.any():
