@@ -7,6 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from miv import Verifier
+from miv.calibration.point_card import BEGIN
 from miv.cli.app import app
 from miv.data import load_split, save_splits
 from miv.decisions.operating_point import OPERATING_POINT_NAME
@@ -66,6 +67,25 @@ def test_the_model_card_has_the_operating_point_once(folder: Path) -> None:
     write_card(folder / "model", "baseline", {}, None)  # as after training other weights
     assert "## Operating point" not in card.read_text()
     assert card.read_text().startswith(before)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"# Mine\n\n{BEGIN}\nold\n\nMy notes.\n".encode(), "there is no <!-- end of operating point -->"),
+        ("# Prüfer\n".encode("latin-1"), "README.md is not UTF-8"),
+    ],
+)
+def test_a_model_card_that_cannot_be_rewritten_stops_before_anything_is_written(
+    folder: Path, content: bytes, message: str
+) -> None:
+    card = folder / "model" / "README.md"
+    card.write_bytes(content)
+    with pytest.raises(MIVError, match=message):
+        run("model", "data", "--goal", "frr=0.3", "--plots", "curves")
+    assert card.read_bytes() == content
+    assert not (folder / "model" / OPERATING_POINT_NAME).exists()
+    assert not (folder / "curves").exists()
 
 
 def test_clusters_can_be_chosen(folder: Path) -> None:

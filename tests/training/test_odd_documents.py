@@ -13,6 +13,7 @@ import miv
 from miv.cli.app import app
 from miv.data import save_splits
 from miv.errors import MIVError, MIVWarning
+from miv.reference.model_card import END
 from tests.training.tiny import tiny_sets
 
 ODD: list[Any] = [None, 3, "x", [1], {"a": 1}]
@@ -83,6 +84,19 @@ def test_a_checkpoint_of_something_else_is_named(folder: Path, content: Any) -> 
     Path("runs/a/run.json").write_text(json.dumps({**about, "done": False}))
     with pytest.raises(MIVError, match=r"last.ckpt is damaged"):
         miv.train("data", out="runs/a", resume=True, verbose=False, **TRAINING)
+
+
+def test_a_model_card_that_cannot_be_rewritten_stops_before_training(folder: Path) -> None:
+    about = json.loads(Path("runs/a/run.json").read_text())
+    Path("runs/a/run.json").write_text(json.dumps({**about, "done": False}))
+    card = Path("runs/a/verifier/README.md")
+    card.write_text(card.read_text().replace(END, "My notes."))
+    before = card.read_text()
+    weights = card.with_name("model.safetensors").stat().st_mtime_ns
+    with pytest.raises(MIVError, match="there is no <!-- end of figures -->"):
+        miv.train("data", out="runs/a", resume=True, verbose=False, **TRAINING)
+    assert card.read_text() == before
+    assert card.with_name("model.safetensors").stat().st_mtime_ns == weights
 
 
 def test_a_setting_with_hundreds_of_digits(folder: Path) -> None:

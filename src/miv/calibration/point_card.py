@@ -4,9 +4,14 @@ from pathlib import Path
 
 from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation.clusters import cluster_words
-from miv.io.card_sections import write_section
+from miv.io.card_sections import check_section, write_section
 
 BEGIN, END = "<!-- operating point of miv calibrate -->", "<!-- end of operating point -->"
+
+
+def check_point_card(folder: Path) -> None:
+    """Raise an error if the operating point could not be written to the card."""
+    check_section(folder, BEGIN, END)
 
 
 def write_point_card(folder: Path, point: OperatingPoint) -> None:

@@ -91,7 +91,7 @@ def calibrate(
     from miv.calibration import parse_goal
     from miv.calibration.calibration_pictures import PICTURE_FILES
     from miv.calibration.calibration_text import little_said
-    from miv.calibration.point_card import write_point_card
+    from miv.calibration.point_card import check_point_card, write_point_card
     from miv.cli.unlike_calibration import limit_words, replace_limit, unlike_limit
     from miv.data import load_split
     from miv.data.set_folder import is_set
@@ -119,7 +119,9 @@ def calibrate(
     verifier = Verifier.from_pretrained(model)
     by = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     check_method(verifier.pooling, by)
-    _refuse_calibrated(find_verifier(model), verifier.operating_point, overwrite)
+    folder = find_verifier(model)
+    _refuse_calibrated(folder, verifier.operating_point, overwrite)
+    check_point_card(folder)
     exemplars = load_split(data, split, verify=True)
     kept, progress = _kept_answers(model, exemplars), RichProgress()
     needs_shares = by != "attention" and exemplars.witness is not None
@@ -134,7 +136,6 @@ def calibrate(
     about = {"name": name, "path": str(data), "fingerprint": exemplars.fingerprint}
     measured = {"data": about, **found.point.measured}
     found = found.with_measured(measured)
-    folder = find_verifier(model)
     if plots is not None:
         for path in found.write_pictures(plots):
             typer.echo(f"Wrote {path}.", err=True)

@@ -13,7 +13,7 @@ from miv.io.checked_values import Integers, Mask
 
 _CONFIDENCE = 0.95
 _SHORT = {"false-accept": "far", "false-reject": "frr"}
-# The goal is a text from a file: a number counts only if it goes on to a comma, a space or the end, unlike that of "1e".
+# The goal is a text from a file: a number counts if it goes on to a comma, a space or the end, unlike that of "1e".
 _PROMISED = re.compile(r"(false-accept|false-reject) rate <= (\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?=[,\s]|$)")
 
 

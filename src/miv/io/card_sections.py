@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
+from miv.errors import MIVError
 from miv.io.whole_files import whole_file
+
+
+def check_section(folder: Path, begin: str, end: str) -> None:
+    """Raise an error if ``write_section`` could not write this section; call it before long work."""
+    _around(folder / "README.md", begin, end)
 
 
 def write_section(folder: Path, begin: str, end: str, text: str) -> None:
@@ -15,12 +21,28 @@ def write_section(folder: Path, begin: str, end: str, text: str) -> None:
         text: the section; "" removes it.
     """
     path = folder / "README.md"
-    card = path.read_text(encoding="utf-8") if path.is_file() else ""
-    before, found, rest = card.partition(begin)
+    before, found, after = _around(path, begin, end)
     if not found and not text:
         return
-    after = rest.partition(end)[2] if found else ""
     section = f"{begin}\n{text}\n{end}" if text else ""
     whole = f"{before.rstrip()}\n\n{section}{after or chr(10)}" if text else f"{before.rstrip()}\n{after}"
     with whole_file(path) as temporary:
         temporary.write_text(whole.lstrip(), encoding="utf-8")
+
+
+def _around(path: Path, begin: str, end: str) -> tuple[str, bool, str]:
+    """The text before the section, whether there is one, and the text after it."""
+    try:
+        card = path.read_text(encoding="utf-8") if path.is_file() else ""
+    except OSError as error:
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise MIVError(f"{path} is not UTF-8: {error}. Save it as UTF-8, or move it away.") from error
+    before, found, rest = card.partition(begin)
+    _, closed, after = rest.partition(end)
+    if found and not closed:
+        raise MIVError(
+            f"{path} has {begin}, but after it there is no {end}, so it is unknown which text may be replaced. Add "
+            "that line after the section, or delete the first one."
+        )
+    return before, bool(found), after

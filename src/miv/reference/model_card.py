@@ -5,16 +5,23 @@ from pathlib import Path
 
 from miv.calibration.point_card import BEGIN as POINT_BEGIN
 from miv.calibration.point_card import END as POINT_END
+from miv.calibration.point_card import check_point_card
 from miv.decisions.operating_point import OPERATING_POINT_NAME
 from miv.evaluation import Evaluation
 from miv.evaluation.evaluation_text import TITLES
-from miv.io.card_sections import write_section
+from miv.io.card_sections import check_section, write_section
 from miv.reference.beside import figures_of, rows_beside
 from miv.reference.plain_figures import COLUMNS, Reference
 from miv.reference.reference_table import marked
 from miv.reference.scoring import METHODS
 
 BEGIN, END = "<!-- figures of miv train -->", "<!-- end of figures -->"
+
+
+def check_card(folder: Path) -> None:
+    """Raise an error if the figures could not be written to the card of a verifier that a run will train further."""
+    check_section(folder, BEGIN, END)
+    check_point_card(folder)
 
 
 def write_card(folder: Path, pooling: str, evaluations: Mapping[str, Evaluation], plain: Reference | None) -> None:

@@ -17,7 +17,7 @@ from miv.errors import MIVError, StoppedByUser
 from miv.io.cache_folder import cache_folder
 from miv.io.instance_files import check_name
 from miv.models.verifier import Verifier
-from miv.reference.model_card import write_card
+from miv.reference.model_card import check_card, write_card
 from miv.reference.of_run import reference_of_run
 from miv.runtime.progress import RichProgress, SilentProgress
 from miv.runtime.stopping import interruption_of
@@ -137,6 +137,8 @@ def train(
     folder = Path(tempfile.mkdtemp(prefix="miv-train-")) if out is None else Path(out)
     held = ExitStack()  # another process must not begin to resume before all files are written
     try:
+        if resume:  # a new run has no card yet
+            check_card(RunFolder(folder).verifier)
         evaluations = run_training(
             sets,
             chosen,
