@@ -130,6 +130,48 @@ def test_the_limit_of_the_model_by_its_known_distribution() -> None:
     assert ClusterModel.of(np.arange(5.0), np.arange(5)) is None
 
 
+@pytest.mark.parametrize(("goal", "label", "side", "end"), [("far=0.05", 0, 1, "low"), ("frr=0.05", 1, -1, "high")])
+def test_the_model_is_fitted_again_in_each_round(goal: str, label: int, side: int, end: str) -> None:
+    """So the interval of the threshold goes beyond the limit of the model of all exemplars."""
+    given = answers(signers=12, apart=5.0)
+    of = given.label == label
+    model = ClusterModel.of(side * given.logit[of], np.repeat(np.arange(12), SIZE))
+    assert model is not None
+    threshold = calibrate(given, goal, "none", rounds=100).point.measured["threshold"]
+    assert threshold["low"] < threshold["value"] < threshold["high"]
+    assert side * math.log(threshold[end] / (1 - threshold[end])) < model.limit(0.05) - 0.1
+
+
+def test_a_model_of_a_resample_is_that_of_its_exemplars() -> None:
+    score, cluster = of_signers(np.random.default_rng(0), 0.5, 4), np.repeat([1, 2, 5, 6], SIZE)
+    model = ClusterModel.of(score, cluster)
+    assert model is not None
+    drawn = np.array([[9, 1, 1, 9, 9, 1, 1], [9, 2, 0, 9, 9, 1, 1], [9, 1, 0, 9, 9, 0, 0]])
+    again = np.concatenate([score[cluster == 1], score[cluster != 2]])  # the second resample
+    refitted = ClusterModel.of(again, np.repeat([0, 1, 2, 3], SIZE))
+    assert refitted is not None
+    found = model.resampled(drawn).limit(0.05)
+    assert found[:2] == pytest.approx([float(model.limit(0.05)), float(refitted.limit(0.05))])
+    assert np.isfinite(found).all()  # also with one cluster
+
+
+@pytest.mark.parametrize(
+    ("goal", "side", "does"),
+    [("far=0.15", 1, "accepts any of the 72 positives"), ("frr=0.15", -1, "rejects any of the 72 negatives")],
+)
+def test_classes_that_differ_too_much_are_the_reason_of_an_error(goal: str, side: int, does: str) -> None:
+    """The verifier tells all exemplars apart, but from four means that differ so much, new ones may be anywhere."""
+    within = np.tile(np.linspace(-0.1, 0.1, SIZE), 4)
+    logit = np.append(np.repeat([-6.0, -5.0, -1.0, 0.0], SIZE) + within, 1 + within)
+    label = np.repeat([0, 1], 4 * SIZE)
+    signer = np.tile(np.repeat(["a", "b", "c", "d"], SIZE), 2)
+    given = Predictions(side * logit, label if side == 1 else 1 - label, np.arange(len(label) + 1), query_class=signer)
+    assert calibrate(given, rounds=5).point.measured["eer"]["value"] == 0
+    reason = "the 4 classes of the data differ too much for so few of them"
+    with pytest.raises(MIVError, match=f"for new classes {does}: {reason}"):
+        calibrate(given, goal, "none")
+
+
 @pytest.mark.parametrize(("by", "message"), [("group", "do not have the groups"), ("clas", "Did you mean 'class'")])
 def test_clusters_that_are_not_known_are_refused(by: str, message: str) -> None:
     with pytest.raises(MIVError, match=message):

@@ -108,7 +108,19 @@ class ErrorCurve:
             times = drawn[:, cluster[order]]  # (R, E)
             counted = _counted(*(np.add.reduceat(times * of, first, axis=1) for of in of_class))
             accepts, rejects, negatives, positives = counted
-            yield replace(self, false_accepts=accepts, false_rejects=rejects, negatives=negatives, positives=positives)
+            of_negatives, of_positives = (
+                None if model is None else model.resampled(drawn)
+                for model in (self.negative_model, self.positive_model)
+            )
+            yield replace(
+                self,
+                false_accepts=accepts,
+                false_rejects=rejects,
+                negatives=negatives,
+                positives=positives,
+                negative_model=of_negatives,
+                positive_model=of_positives,
+            )
 
 
 def _counted(negatives: Integers, positives: Integers) -> tuple[Integers, Integers, Integers, Integers]:

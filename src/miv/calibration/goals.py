@@ -1,8 +1,9 @@
 """Goals for a threshold: equal errors, a bound on one or both kinds of error, or the lowest cost."""
 
+from miv.calibration.both_rates_goal import BothAtMost
 from miv.calibration.cost_goals import EqualErrors, LeastCost
 from miv.calibration.goal_base import Goal
-from miv.calibration.rate_goals import BothAtMost, FalseAcceptsAtMost, FalseRejectsAtMost
+from miv.calibration.rate_goals import FalseAcceptsAtMost, FalseRejectsAtMost
 from miv.errors import MIVError
 
 __all__ = ["BothAtMost", "EqualErrors", "FalseAcceptsAtMost", "FalseRejectsAtMost", "Goal", "LeastCost", "parse_goal"]

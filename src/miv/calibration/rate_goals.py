@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from miv.calibration.cost_goals import EqualErrors
 from miv.calibration.error_curve import ErrorCurve
 from miv.calibration.error_evidence import CONFIDENCE, ErrorEvidence, upper_bound
 from miv.calibration.goal_base import Goal
@@ -74,6 +73,14 @@ class _AtMost(Goal):
                 f"{_rounded_up(_MODEL_SHARE / max(clusters, 3)):g} or more."
             )
 
+    def _differ_too_much(self, evidence: ErrorEvidence, does: str) -> MIVError:
+        """The errors counted on the data would allow a useful threshold, and the limit of the model does not."""
+        words = evidence.words
+        return MIVError(
+            f"No threshold with a {self.words} for new {words} {does}: the {evidence.clusters:,} {words} of the data "
+            f"differ too much for so few of them. Use data with more {words}, or allow a higher rate."
+        )
+
     def _notes(self, evidence: ErrorEvidence, kind: str) -> list[str]:
         if not self.uses_model(evidence):
             return []
@@ -102,15 +109,18 @@ class FalseAcceptsAtMost(_AtMost):
         return f"false-accept rate <= {self.rate:g}"
 
     def pick(self, curve: ErrorCurve) -> Integers:
-        allowed = self.errors_allowed(curve.of_negatives, "negatives")
-        # Compare shares, because counts differ in resampled curves. Errors fall along the cuts: take the lowest cut.
-        over = curve.false_accepts * curve.of_negatives.exemplars > allowed * curve.negatives[..., None]
-        place = over.sum(-1)
+        place = self._counted(curve)
         if curve.negative_model is not None and self.uses_model(curve.of_negatives):
             # A cut is certainly above the limit if it rejects everything up to it.
             lowest = np.searchsorted(curve.below, curve.negative_model.limit(self.rate))
-            place = np.maximum(place, min(int(lowest), len(curve.cuts) - 1))
+            place = np.maximum(place, np.minimum(lowest, len(curve.cuts) - 1))
         return np.asarray(place)
+
+    def _counted(self, curve: ErrorCurve) -> Integers:
+        allowed = self.errors_allowed(curve.of_negatives, "negatives")
+        # Compare shares, because counts differ in resampled curves. Errors fall along the cuts: take the lowest cut.
+        over = curve.false_accepts * curve.of_negatives.exemplars > allowed * curve.negatives[..., None]
+        return np.asarray(over.sum(-1))
 
     def promised(self) -> dict[str, float]:
         return {"false_accept_rate": self.rate}
@@ -120,6 +130,8 @@ class FalseAcceptsAtMost(_AtMost):
 
     def check(self, curve: ErrorCurve) -> None:
         if int(curve.false_rejects[self.pick(curve)]) == curve.positives:
+            if int(curve.false_rejects[self._counted(curve)]) < curve.positives:
+                raise self._differ_too_much(curve.of_negatives, f"accepts any of the {curve.positives:,} positives")
             raise MIVError(
                 f"No threshold with a {self.words} accepts any of the {curve.positives:,} positives: too many "
                 "negatives score higher than all of them. Train a better verifier, or allow a higher rate."
@@ -135,13 +147,16 @@ class FalseRejectsAtMost(_AtMost):
         return f"false-reject rate <= {self.rate:g}"
 
     def pick(self, curve: ErrorCurve) -> Integers:
+        place = self._counted(curve)
+        if curve.positive_model is not None and self.uses_model(curve.of_positives):
+            highest = np.searchsorted(curve.above, -curve.positive_model.limit(self.rate), side="right") - 1
+            place = np.minimum(place, np.maximum(highest, 0))
+        return np.asarray(place)
+
+    def _counted(self, curve: ErrorCurve) -> Integers:
         allowed = self.errors_allowed(curve.of_positives, "positives")
         within = curve.false_rejects * curve.of_positives.exemplars <= allowed * curve.positives[..., None]
-        place = within.sum(-1) - 1  # errors rise along the cuts: take the highest cut
-        if curve.positive_model is not None and self.uses_model(curve.of_positives):
-            limit = -curve.positive_model.limit(self.rate)
-            place = np.minimum(place, max(int(np.searchsorted(curve.above, limit, side="right")) - 1, 0))
-        return np.asarray(place)
+        return np.asarray(within.sum(-1) - 1)  # errors rise along the cuts: take the highest cut
 
     def promised(self) -> dict[str, float]:
         return {"false_reject_rate": self.rate}
@@ -151,51 +166,10 @@ class FalseRejectsAtMost(_AtMost):
 
     def check(self, curve: ErrorCurve) -> None:
         if int(curve.false_accepts[self.pick(curve)]) == curve.negatives:
+            if int(curve.false_accepts[self._counted(curve)]) < curve.negatives:
+                raise self._differ_too_much(curve.of_positives, f"rejects any of the {curve.negatives:,} negatives")
             raise MIVError(
                 f"No threshold with a {self.words} rejects any of the {curve.negatives:,} negatives: too many "
                 "positives score lower than all of them. Train a better verifier, or allow a higher rate."
             )
         super().check(curve)
-
-
-@dataclass(frozen=True)
-class BothAtMost(Goal):
-    """Two thresholds: few negatives are accepted above the upper one, and few positives rejected below the lower one.
-
-    The decision is unsure between them. If one threshold keeps both rates, there is no unsure: of those thresholds we
-    take the one with the most equal errors.
-
-    Args:
-        far: highest share of the negatives with the decision yes.
-        frr: highest share of the positives with the decision no.
-    """
-
-    far: FalseAcceptsAtMost
-    frr: FalseRejectsAtMost
-
-    @property
-    def words(self) -> str:
-        return f"{self.far.words}, {self.frr.words}"
-
-    def pick(self, curve: ErrorCurve) -> Integers:
-        return self._both(curve)[1]
-
-    def pick_lower(self, curve: ErrorCurve) -> Integers:
-        return self._both(curve)[0]
-
-    def promised(self) -> dict[str, float]:
-        return self.far.promised() | self.frr.promised()
-
-    def notes(self, curve: ErrorCurve) -> list[str]:
-        return self.far.notes(curve) + self.frr.notes(curve)
-
-    def check(self, curve: ErrorCurve) -> None:
-        self.far.check(curve)
-        self.frr.check(curve)
-
-    def _both(self, curve: ErrorCurve) -> tuple[Integers, Integers]:
-        # A higher threshold accepts fewer negatives, and a lower one rejects fewer positives: if the lowest allowed
-        # for the first is below the highest allowed for the second, everything between them keeps both.
-        upper, lower = self.far.pick(curve), self.frr.pick(curve)
-        one = np.clip(EqualErrors().pick(curve), upper, np.maximum(lower, upper))
-        return np.where(upper <= lower, one, lower), np.where(upper <= lower, one, upper)
