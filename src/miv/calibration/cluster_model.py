@@ -45,7 +45,7 @@ class ClusterModel:
         if not 1 < len(sizes) < len(score):
             return None
         means = np.bincount(place, score) / sizes
-        squares = np.bincount(place, (score - means[place]) ** 2)
+        squares = np.asarray(np.bincount(place, (score - means[place]) ** 2), np.float64)
         return cls(numbers, sizes, means, squares, np.ones(len(sizes), np.int64))
 
     def resampled(self, drawn: Integers) -> "ClusterModel":
