@@ -57,7 +57,8 @@ def test_it_prints_the_answer_with_citations(checked: CheckedAnswer) -> None:
         "Nearest to what is not supported (look there first):",
         " -   Cats play the piano. [3]",
         "",
-        "2 of 3 sentences supported, 1 unsupported, 2 not checked (Verifier, words in common).",
+        "2 of 3 sentences supported, 1 unsupported, 2 not checked (Verifier, words in common). "
+        "Supported: evidence on the sentence was found. Whether it agrees was not judged.",
     ]
 
 

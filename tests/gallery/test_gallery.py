@@ -41,6 +41,15 @@ def test_a_search_gives_what_verify_gives(tmp_path: Path, pooling: str) -> None:
     assert [hit.name for hit in gallery.search(query, top=3)] == [hit.name for hit in hits[:3]]
 
 
+def test_nothing_is_removed_if_a_name_is_unknown(tmp_path: Path) -> None:
+    gallery = gallery_of(tmp_path / "gallery")
+    with pytest.raises(MIVError, match="no bag 'other'"):
+        gallery.remove("bag 1", "other", "bag 2")
+    assert len(gallery) == 12
+    gallery.remove("bag 1", "bag 2")
+    assert len(gallery) == 10
+
+
 def test_removed_and_replaced_bags_are_not_found(tmp_path: Path) -> None:
     gallery = gallery_of(tmp_path / "gallery")
     reader = Gallery.open(tmp_path / "gallery")

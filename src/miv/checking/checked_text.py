@@ -37,7 +37,8 @@ def summary(checked: "CheckedAnswer") -> str:
     parts = [f"{checked.count('supported')} of {asked} sentences supported"]
     others: tuple[Outcome, ...] = ("unsure", "unsupported", "not checked")
     parts += [f"{checked.count(outcome)} {outcome}" for outcome in others if checked.count(outcome)]
-    return f"{', '.join(parts)} ({checked.verifier}, {checked.goal})."
+    meaning = "Supported: evidence on the sentence was found. Whether it agrees was not judged."
+    return f"{', '.join(parts)} ({checked.verifier}, {checked.goal}). {meaning}"
 
 
 def _sentence(one: "CheckedSentence") -> str:

@@ -96,12 +96,11 @@ def remove(
     folder: FolderArgument,
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of bags.", show_default=False)],
 ) -> None:
-    """Remove bags. `miv gallery compact` frees their space."""
+    """Remove bags: all that are named, or none if one is unknown. `miv gallery compact` frees their space."""
     from miv.gallery import Gallery
 
     gallery = Gallery.open(folder)
-    for name in names:
-        gallery.remove(name)
+    gallery.remove(*names)
     typer.echo(f"{folder} has {len(gallery):,} bags.", err=True)
 
 

@@ -58,7 +58,7 @@ class Chance:
                 "The calibration does not say how often a bag without the query's class gets so high a probability. "
                 "Calibrate again with `miv calibrate`."
             )
-        at_most = "at most " if rate[1] else ""
+        at_most = "at most " if rate[1] and chance <= 0.99 else ""
         return (
             f"If none of the {bags:,} bags held the query's class, the best would look this good with probability "
             f"{at_most}{_shown(chance)}."

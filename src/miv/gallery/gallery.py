@@ -150,11 +150,11 @@ class Gallery:
         self._number(name)
         self._write([GivenBag(name, instances, instance_names)], resize, progress, replace=True)
 
-    def remove(self, name: str) -> None:
-        """Remove a bag. ``compact`` frees its space."""
+    def remove(self, *names: str) -> None:
+        """Remove bags: all of them, or none if a name is unknown. ``compact`` frees their space."""
         with self._store.writing():
-            number = self._number(name)
-            removed = write_removed(self.folder, np.append(self._store.snapshot.removed, number))
+            numbers = [self._number(name) for name in dict.fromkeys(names)]
+            removed = write_removed(self.folder, np.append(self._store.snapshot.removed, numbers))
             self._store.commit(self._store.manifest.changed(removed=removed), new_hashes=[])
 
     def search(
