@@ -72,16 +72,22 @@ def test_they_are_saved_and_loaded(tmp_path: Path, kind: str) -> None:
     assert loaded.fingerprint == exemplars.fingerprint
 
 
-def test_all_of_it_is_in_the_fingerprint() -> None:
+def test_references_and_query_ids_are_in_the_fingerprint() -> None:
     exemplars = referenced()
     others = [
         exemplars.with_first_reference(),
         replace(exemplars, query_id=None),
         replace(exemplars, query_id=np.array(["Zoë", "Bo", "Bo"])),
-        replace(exemplars, pool=replace(exemplars.pool, names=None)),
         replace(exemplars, reference_index=np.array([0, 3, 5, 1, 2, 0])),
     ]
     assert len({exemplars.fingerprint, *(other.fingerprint for other in others)}) == 1 + len(others)
+
+
+def test_names_are_only_shown_and_not_in_the_fingerprint() -> None:
+    """A set built again by a version that keeps names is the same set, so that a run can resume."""
+    exemplars = referenced()
+    unnamed = replace(exemplars, pool=replace(exemplars.pool, names=None))
+    assert unnamed.fingerprint == exemplars.fingerprint
 
 
 def test_a_folder_of_version_1_opens_unchanged() -> None:

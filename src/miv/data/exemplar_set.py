@@ -321,7 +321,7 @@ class ExemplarSet:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over everything: equal for equal sets, whether created, saved or loaded."""
+        """SHA-256 over everything but names: equal for equal sets, whether created, saved or loaded."""
         return fingerprint_of(self)
 
     def _members(self, exemplar: int) -> slice:

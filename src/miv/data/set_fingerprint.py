@@ -1,4 +1,4 @@
-"""The fingerprint of a set: a hash over everything in it."""
+"""The fingerprint of a set: a hash over everything in it but the names of its instances, which are only shown."""
 
 import hashlib
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,9 @@ def fingerprint_of(exemplars: "ExemplarSet") -> str:
     # Sets without what follows keep the fingerprint of older versions.
     if exemplars.weight is not None:
         digest.update(exemplars.weight.tobytes())
-    for name, strings in (("query_id", exemplars.query_id), ("names", exemplars.pool.names)):
-        if strings is not None:
-            digest.update(name.encode())
-            _digest_strings(digest, strings)
+    if exemplars.query_id is not None:
+        digest.update(b"query_id")
+        _digest_strings(digest, exemplars.query_id)
     if exemplars.reference_ptr is not None and exemplars.reference_index is not None:
         digest.update(b"references" + exemplars.reference_ptr.tobytes() + exemplars.reference_index.tobytes())
     return digest.hexdigest()
