@@ -104,6 +104,29 @@ def test_backbone_may_assume_a_power() -> None:
     assert fit_whitening(verifier, alike, train.pool.values) == 0.5
 
 
+def test_backbone_may_assume_a_power_between_the_candidates() -> None:
+    train = exemplars(0, common=0.0)
+    verifier = verifier_for()
+    verifier.backbone.whitening = 0.3
+    assert fit_whitening(verifier, train.subset(train.label == 1), train.pool.values) == 0.3
+    assert fit_whitening(verifier_for(), train, train.pool.values) is None
+    again = verifier_for()
+    again.backbone.whitening = 0.3
+    assert fit_whitening(again, train, train.pool.values) == 0.3
+
+
+def test_all_references_choose_the_power() -> None:
+    """The first reference of each query is noise; with this draw, it alone shows no gain for any power."""
+    train = exemplars(0, common=4.0)
+    noise = np.random.default_rng(4).normal(size=(len(train), CHANNELS)).astype(np.float32)
+    pool = InstancePool("features", np.concatenate([train.pool.values, noise]))
+    asked = [[len(train.pool) + row, train.query[row]] for row in range(len(train))]
+    bags = [train.bag(row) for row in range(len(train))]
+    several = ExemplarSet.from_lists(pool, None, bags, train.label, references=asked)
+    assert fit_whitening(verifier_for(), several.with_first_reference(), pool.values) is None
+    assert fit_whitening(verifier_for(), several, pool.values) in POWERS[1:]
+
+
 def test_nearest_stays_the_plain_cosine() -> None:
     train = exemplars(0, common=4.0)
     verifier = verifier_for("nearest")

@@ -1,5 +1,6 @@
 """Fits the map of a verifier's norm to the features of the train instances, which needs no labels to learn from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,12 +57,16 @@ class _HeldOut:
     nearest: list[Floats]
 
     @classmethod
-    def of(cls, exemplars: ExemplarSet, features: NDArray[np.float32], spectrum: _Spectrum) -> "_HeldOut":
+    def of(
+        cls, exemplars: ExemplarSet, features: NDArray[np.float32], spectrum: _Spectrum, powers: Sequence[float]
+    ) -> "_HeldOut":
+        """Each reference of a query counts as an exemplar of its own."""
+        exemplars = exemplars.by_reference()
         units = unit_rows(features, exemplars.used)
         query = np.searchsorted(exemplars.used, exemplars.query)[exemplars.owner]  # (T,)
         target = np.searchsorted(exemplars.used, exemplars.bag_index)  # (T,)
         turned = np.asarray((units - spectrum.mean) @ spectrum.directions, np.float32)
-        forms = [units, *(_unit(turned * spectrum.gains(power)) for power in POWERS[1:])]
+        forms = (units if power == 0 else _unit(turned * spectrum.gains(power)) for power in powers)
         each = (np.einsum("tc,tc->t", form[query], form[target]).astype(np.float64) for form in forms)
         return cls(exemplars.label, [csr.bag_maxima(one, exemplars.bag_ptr) for one in each])
 
@@ -104,11 +109,12 @@ def fit_whitening(
         return None
     random = np.random.default_rng([seed, 19])
     spectrum = _spectrum(features, train.used, random)
-    parts = _folds(train, features, random)
-    if validation is not None and validation_features is not None:
-        parts.append(_HeldOut.of(_some(validation, random), validation_features, spectrum))
     assumed = getattr(verifier.backbone, "whitening", 0.0)  # a backbone may be any module
-    power = _choose([part for part in parts if part.label.min() < part.label.max()], assumed)
+    powers = sorted({*POWERS, assumed})
+    parts = _folds(train, features, random, powers)
+    if validation is not None and validation_features is not None:
+        parts.append(_HeldOut.of(_some(validation, random), validation_features, spectrum, powers))
+    power = _choose([part for part in parts if part.label.min() < part.label.max()], powers, assumed)
     if power == 0:
         return None
     turned = spectrum.directions * spectrum.gains(power)
@@ -118,7 +124,9 @@ def fit_whitening(
     return power
 
 
-def _folds(train: ExemplarSet, features: NDArray[np.float32], random: np.random.Generator) -> list[_HeldOut]:
+def _folds(
+    train: ExemplarSet, features: NDArray[np.float32], random: np.random.Generator, powers: Sequence[float]
+) -> list[_HeldOut]:
     """Cross-validation in which held-out instances take no part in the covariance, if enough others are left."""
     some = _some(train, random)
     names, places = np.unique(kept_together(some), return_inverse=True)
@@ -132,18 +140,18 @@ def _folds(train: ExemplarSet, features: NDArray[np.float32], random: np.random.
         unseen = np.setdiff1d(others, held_out.used)
         # With fewer instances than channels, the covariance would be far from the one that is judged here.
         rows = unseen if len(unseen) >= features.shape[1] else others
-        found.append(_HeldOut.of(held_out, features, _spectrum(features, rows, random)))
+        found.append(_HeldOut.of(held_out, features, _spectrum(features, rows, random), powers))
     return found
 
 
-def _choose(parts: list[_HeldOut], assumed: float) -> float:
+def _choose(parts: list[_HeldOut], powers: Sequence[float], assumed: float) -> float:
     if not parts:
         return assumed
-    powers = range(len(POWERS))
-    best = max(powers, key=lambda one: _gain(parts, one, 0)[0])
-    if not _is_clear(parts, best, POWERS.index(assumed), _LEAST_GAIN):
+    numbers = range(len(powers))
+    best = max(numbers, key=lambda one: _gain(parts, one, 0)[0])
+    if not _is_clear(parts, best, powers.index(assumed), _LEAST_GAIN):
         return assumed
-    return next(POWERS[one] for one in powers if one == best or not _is_clear(parts, best, one))
+    return next(powers[one] for one in numbers if one == best or not _is_clear(parts, best, one))
 
 
 def _is_clear(parts: list[_HeldOut], one: int, other: int, least: float = 0.0) -> bool:
