@@ -24,8 +24,8 @@ def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.G
     """``(E,)`` which exemplars to hold out, with both labels on both sides, in about the same shares.
 
     All queries of one class stay together if classes are known, otherwise all exemplars of one query id if there are
-    ids, otherwise all exemplars of one query. They are divided only if both sides cannot have both labels otherwise. ``None`` if one label has a single exemplar,
-    which cannot be on both sides.
+    ids, otherwise all exemplars of one query. They are divided only if both sides cannot have both labels otherwise.
+    ``None`` if one label has a single exemplar, which cannot be on both sides.
     """
     if np.bincount(exemplars.label, minlength=2).min() < 2:
         return None
