@@ -1,23 +1,14 @@
 """``miv calibrate``: choose a verifier's threshold, scaling and witness rule on validation data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from miv.cli.app import CacheOption, JsonOption, app, print_json
+from miv.cli.calibration_inputs import goal_text, kept_answers, point_in_words, refuse_calibrated, refuse_split
 from miv.errors import MIVError
 from miv.io.whole_files import refuse_existing_in
-
-if TYPE_CHECKING:
-    from miv.data import ExemplarSet
-    from miv.decisions.operating_point import OperatingPoint
-    from miv.evaluation import Predictions
-
-_NOT_FOR_CALIBRATION = {
-    "train": "the verifier was trained on it and is overconfident there",
-    "test": "a threshold chosen on it can no longer be tested on it",
-}
 
 
 @app.command("calibrate")
@@ -109,21 +100,20 @@ def calibrate(
             f"There is no folder {model}. Expected a run or a verifier folder. To calibrate one from the hub, save it "
             "first: Verifier.from_pretrained(...).save_pretrained(FOLDER)."
         )
-    wanted = parse_goal(_goal(goal, far, frr))
+    wanted = parse_goal(goal_text(goal, far, frr))
     if plots is not None:
         refuse_existing_in(plots, PICTURE_FILES, overwrite=overwrite)
     name = data.resolve().name if is_set(data) else split
-    if name in _NOT_FOR_CALIBRATION:
-        raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")
+    refuse_split(name)
     refuse_unfinished(model)
     verifier = Verifier.from_pretrained(model)
     by = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     check_method(verifier.pooling, by)
     folder = find_verifier(model)
-    _refuse_calibrated(folder, verifier.operating_point, overwrite)
+    refuse_calibrated(folder, verifier.operating_point, overwrite)
     check_point_card(folder)
     exemplars = load_split(data, split, verify=True)
-    kept, progress = _kept_answers(model, exemplars), RichProgress()
+    kept, progress = kept_answers(model, exemplars), RichProgress()
     needs_shares = by != "attention" and exemplars.witness is not None
     features = shares = None
     if kept is None or needs_shares:
@@ -145,7 +135,7 @@ def calibrate(
     typer.echo(f"Saved the operating point in {folder}, also on its model card; miv verify uses it.", err=True)
     before = verifier.operating_point
     if not before.is_default:
-        typer.echo(f"It replaces the operating point for {_in_words(before)}.", err=True)
+        typer.echo(f"It replaces the operating point for {point_in_words(before)}.", err=True)
     witness_sets = found.point.measured["witnesses"]
     if witness_sets is not None and witness_sets["too_few"] is not None:
         typer.echo(f"Witnesses follow the default rule, without a guarantee: {witness_sets['too_few']}", err=True)
@@ -157,57 +147,3 @@ def calibrate(
         print(found.text())
         if limit is not None:
             print(limit_words(limit))
-
-
-def _refuse_calibrated(folder: Path, point: "OperatingPoint", overwrite: bool) -> None:
-    """Raise an error before the work if the verifier has an operating point that may not be replaced."""
-    from miv.decisions.operating_point import OPERATING_POINT_NAME
-
-    path = folder / OPERATING_POINT_NAME
-    if path.exists() and not overwrite:
-        raise MIVError(
-            f"{path} already exists ({_in_words(point)}). Use --overwrite to replace it. To keep it, copy the file or "
-            "the folder of the verifier first."
-        )
-
-
-def _in_words(point: "OperatingPoint") -> str:
-    on = point.measured.get("data", {})
-    where = f" on {on.get('path', 'other data')}, {on['name']}" if "name" in on else ""
-    return f"{point.goal}, threshold {point.threshold:.4f}{where}"
-
-
-def _goal(goal: str | None, far: float | None, frr: float | None) -> str:
-    rates = [f"{name}={rate!r}" for name, rate in (("far", far), ("frr", frr)) if rate is not None]
-    if goal is not None and rates:
-        raise MIVError(f"Got --goal {goal} and --{rates[0].partition('=')[0]}. Give either --goal, or --far and --frr.")
-    return goal if goal is not None else ",".join(rates) or "eer"
-
-
-def _kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None":
-    """The predictions saved by the verifier's run, if they are on the same data."""
-    from miv.evaluation import Predictions
-    from miv.training.run_folder import RunFolder
-
-    run = RunFolder(model)
-    if run.exists():
-        fingerprint = exemplars.fingerprint
-        try:
-            about = run.read()
-        except MIVError as error:  # the verifier itself is intact, and `miv evaluate` and `miv verify` use it too
-            typer.echo(
-                f"Warning: {error} Calibrating anyway, but miv cannot tell whether these data are a train or test "
-                "split of the run. Make sure that they are not.",
-                err=True,
-            )
-            return None
-        for split, of_run in about.get("data", {}).get("fingerprints", {}).items():
-            if of_run != fingerprint:
-                continue
-            if split in _NOT_FOR_CALIBRATION:
-                raise MIVError(f"This is the {split} split of {model}: {_NOT_FOR_CALIBRATION[split]}.")
-            if run.predictions(split).is_file():
-                typer.echo(f"Using the run's saved predictions, {run.predictions(split)}.", err=True)
-                kept = Predictions.load(run.predictions(split))
-                return Predictions.of(exemplars, kept.logit, kept.attention)  # older files do not name the queries
-    return None
