@@ -58,7 +58,12 @@ class Chance:
                 "The calibration does not say how often a bag without the query's class gets so high a probability. "
                 "Calibrate again with `miv calibrate`."
             )
-        at_most = "at most " if rate[1] and chance <= 0.99 else ""
+        if rate[1] and chance > 0.99:
+            return (
+                f"Among {bags:,} bags without the query's class, the best might look this good by chance: the data of "
+                "the calibration have too few negatives to rule that out."
+            )
+        at_most = "at most " if rate[1] else ""
         return (
             f"If none of the {bags:,} bags held the query's class, the best would look this good with probability "
             f"{at_most}{_shown(chance)}."
