@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from miv import Gallery, MIVError, Verifier
-from miv.gallery import gallery as gallery_module
+from miv.gallery import bag_gallery as gallery_module
 from miv.gallery import prefilter
 from miv.gallery.searching import search
 

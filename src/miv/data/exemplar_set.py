@@ -23,7 +23,7 @@ from miv.data.array_checks import (
 )
 from miv.data.instance_pool import InstancePool
 from miv.data.lists import columns_from_lists
-from miv.data.references import checked_references
+from miv.data.reference_columns import checked_references
 from miv.data.set_fingerprint import fingerprint_of
 from miv.data.set_folder import load_set, save_set
 from miv.errors import MIVError

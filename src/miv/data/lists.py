@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.data.array_checks import check_length, list_of
-from miv.data.references import joined_references
+from miv.data.reference_columns import joined_references
 from miv.errors import MIVError
 
 Row = Sequence[int] | NDArray[Any]

@@ -12,7 +12,7 @@ from miv.data.connected_exemplars import connected
 from miv.errors import MIVError
 from miv.io.json_lines import bad_line, checked_text, read_json_lines, text_field
 from miv.runtime.progress import Progress
-from miv.tasks.fever.sentence_bags import ClaimBag, Sentence, claim_exemplars
+from miv.tasks.fever.sentence_bags import ClaimBag, ClaimSentence, claim_exemplars
 from miv.tasks.options import check_whole, check_word
 from miv.tasks.task_base import register_task
 
@@ -142,7 +142,7 @@ class Claims:
         group = text_field(row, self.group_field, path, line) if self.group_field else ""
         # A sentence retrieved twice is one instance and appears in the bag once.
         distinct = dict.fromkeys(evidence)
-        sentences = [Sentence((page, text), text, page, text in gold) for text in distinct if text != claim]
+        sentences = [ClaimSentence((page, text), text, page, text in gold) for text in distinct if text != claim]
         return ClaimBag(claim, page, supported, sentences, group)
 
     def _sentences(self, row: dict[str, Any], field: str, path: Path, line: int) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from miv.data import SPLITS, ExemplarSet
 from miv.runtime.progress import Progress
 from miv.tasks.fever.claims_task import Claims, topics_of
-from miv.tasks.fever.sentence_bags import ClaimBag, Sentence, claim_exemplars
+from miv.tasks.fever.sentence_bags import ClaimBag, ClaimSentence, claim_exemplars
 from miv.tasks.options import check_whole
 from miv.tasks.task_base import register_task
 
@@ -76,7 +76,7 @@ class Evidence:
     def _bags(self, claims: Sequence[ClaimBag], number: int) -> list[ClaimBag]:
         random = np.random.default_rng([self.seed, self.round, number])
         topics = topics_of(list(claims), by_evidence=True)
-        on_topic: dict[int, dict[str, Sentence]] = {}
+        on_topic: dict[int, dict[str, ClaimSentence]] = {}
         for claim, topic in zip(claims, topics, strict=True):
             known = on_topic.setdefault(topic, {})
             for sentence in claim.sentences:
@@ -96,8 +96,12 @@ class Evidence:
         return bags
 
     def _others(
-        self, claim: ClaimBag, on_topic: dict[str, Sentence], everything: list[Sentence], random: np.random.Generator
-    ) -> list[Sentence]:
+        self,
+        claim: ClaimBag,
+        on_topic: dict[str, ClaimSentence],
+        everything: list[ClaimSentence],
+        random: np.random.Generator,
+    ) -> list[ClaimSentence]:
         """As many sentences without evidence as the claim has, in random order: first those on its topic."""
         not_wanted = {one.text for one in claim.sentences if one.is_evidence} | {claim.claim}
         given = [one for one in claim.sentences if not one.is_evidence]
@@ -120,6 +124,6 @@ class Evidence:
         return int(np.exp(random.uniform(low, high)))
 
 
-def replace_evidence(sentence: Sentence) -> Sentence:
+def replace_evidence(sentence: ClaimSentence) -> ClaimSentence:
     """The same sentence, which is no evidence for another claim."""
     return sentence._replace(is_evidence=False)

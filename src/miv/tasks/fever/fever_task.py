@@ -13,7 +13,7 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.runtime.progress import Progress
 from miv.tasks.fever.fever_claims import FeverClaim, read_claims
-from miv.tasks.fever.sentence_bags import ClaimBag, Sentence, claim_exemplars
+from miv.tasks.fever.sentence_bags import ClaimBag, ClaimSentence, claim_exemplars
 from miv.tasks.fever.wiki import Page, read_pages
 from miv.tasks.options import check_whole, check_word
 from miv.tasks.task_base import register_task
@@ -115,7 +115,7 @@ class Fever:
         counts: Counter[str] = Counter()
         for claim in claims:
             sentences = [
-                Sentence((page, number), text, page, number in numbers)
+                ClaimSentence((page, number), text, page, number in numbers)
                 for page, numbers in claim.evidence.items()
                 for number, text in pages.get(page, {}).items()
             ]
@@ -125,7 +125,7 @@ class Fever:
             yield ClaimBag(claim.text, next(iter(claim.evidence)), claim.supported, kept)
         _report(split, len(claims), counts)
 
-    def _truncated(self, sentences: list[Sentence]) -> list[Sentence]:
+    def _truncated(self, sentences: list[ClaimSentence]) -> list[ClaimSentence]:
         """At most ``max_bag`` sentences, in their order."""
         if self.truncate == "first" or len(sentences) <= self.max_bag:
             return sentences[: self.max_bag]

@@ -9,7 +9,7 @@ import numpy as np
 from miv.data import ExemplarSet, InstancePool
 
 
-class Sentence(NamedTuple):
+class ClaimSentence(NamedTuple):
     """A sentence of a bag; a tuple, because a build creates millions.
 
     Args:
@@ -41,7 +41,7 @@ class ClaimBag:
     claim: str
     page: str
     supported: bool
-    sentences: list[Sentence]
+    sentences: list[ClaimSentence]
     group: str = ""
     topic: str = ""
 

@@ -9,7 +9,7 @@ import numpy as np
 from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.runtime.progress import Progress
-from miv.tasks.fever.sentence_bags import ClaimBag, Sentence, claim_exemplars
+from miv.tasks.fever.sentence_bags import ClaimBag, ClaimSentence, claim_exemplars
 from miv.tasks.options import check_difficulty, check_whole
 from miv.tasks.synthetic.claim_grammar import PAGES, Relation, invent
 from miv.tasks.task_base import register_task
@@ -32,10 +32,10 @@ class _Page:
     states: list[int] = field(default_factory=list)  # for each sentence the fact it states, or -1
     mentioned: dict[str, list[str]] = field(default_factory=dict)  # kind of value → values
 
-    def as_evidence(self, fact: int | None) -> list[Sentence]:
+    def as_evidence(self, fact: int | None) -> list[ClaimSentence]:
         """Return the sentences; those that state the fact are evidence."""
         return [
-            Sentence((self.title, place), text, self.title, states == fact)
+            ClaimSentence((self.title, place), text, self.title, states == fact)
             for place, (text, states) in enumerate(zip(self.sentences, self.states, strict=True))
         ]
 
