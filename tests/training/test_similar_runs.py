@@ -87,7 +87,13 @@ def test_the_line_of_the_start_has_the_star_where_no_epoch_is_better(
     sets["train"] = shuffled(sets["train"])
     train(sets, FEATURES.changed({**WILD, "align_epochs": 1}), tmp_path / "run", Machine(tmp_path / "cache"))
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[:2] for line in lines][:3] == [["align", "start"], ["align", "epoch"], ["frozen", "start"]]
+    assert [line.split()[:2] for line in lines][:5] == [
+        ["Stage", "align:"],  # says what the stage learns
+        ["align", "start"],
+        ["align", "epoch"],
+        ["Stage", "frozen:"],
+        ["frozen", "start"],
+    ]
     assert [line.split()[:2] for line in lines if line.endswith(" *")] == [["frozen", "start"]]
 
 

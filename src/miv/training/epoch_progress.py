@@ -33,6 +33,8 @@ class EpochProgress(Callback):
     def on_train_start(self, trainer: Trainer, module: Any) -> None:
         """Show the bar, starting at the current step of the stage."""
         self._began = time.monotonic()
+        if trainer.is_global_zero:
+            print(f"Stage {self.stage}: {STAGES[self.stage]}.", file=sys.stderr, flush=True)
         if self._console.is_terminal and trainer.is_global_zero:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self._bars = Progress(*columns, TextColumn("at most"), TimeRemainingColumn(), console=self._console)
@@ -85,4 +87,10 @@ class EpochProgress(Callback):
             self._bars = None
 
 
+STAGES = {
+    "contrast": "train the backbone to find the bag of a query among others; figures are those of the nearest target",
+    "align": "learn a linear map of the frozen features; figures are those of the nearest target",
+    "frozen": "train the head; the backbone stays as it is",
+    "all": "train the backbone and the head together",
+}
 BY_NEAREST = ("contrast", "align")  # stages without a head yet, which predict by the nearest target
