@@ -23,6 +23,9 @@ class WitnessRule(Tagged, ABC):
     """Decides for every instance of every bag; a bag may have no witness."""
 
     @abstractmethod
+    def chosen(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, size: ArrayLike) -> Mask:
+        """Decide for some instances ``(N,)``, given what ``witnesses`` takes and the size of the bag of each."""
+
     def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
         """Decide for every instance.
 
@@ -35,6 +38,10 @@ class WitnessRule(Tagged, ABC):
         Returns:
             ``(T,)`` bool.
         """
+        ptr = np.asarray(ptr)
+        of_bag = (np.asarray(probability, np.float64), np.asarray(accepted, bool), np.diff(ptr))
+        each_probability, each_accepted, size = (csr.to_rows(one, ptr) for one in of_bag)
+        return self.chosen(each_probability, each_accepted, attention, size)
 
 
 @dataclass(frozen=True)
@@ -58,12 +65,10 @@ class StatedRule(WitnessRule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "factor", finite_number("factor of the witness rule", self.factor, low=0.0))
 
-    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
-        ptr = np.asarray(ptr)
-        sizes = np.diff(ptr)  # (B,)
-        needed = np.minimum(self.factor, sizes) / sizes  # (B,)
-        enough = np.asarray(attention, np.float64) >= csr.to_rows(needed, ptr)
-        return np.asarray(enough & csr.to_rows(np.asarray(accepted, bool), ptr))
+    def chosen(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, size: ArrayLike) -> Mask:
+        sizes = np.asarray(size, np.float64)
+        needed = np.minimum(self.factor, sizes) / sizes
+        return np.asarray((np.asarray(attention, np.float64) >= needed) & np.asarray(accepted, bool))
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,8 @@ class ConformalRule(WitnessRule):
         if self.by not in get_args(WitnessesBy):
             raise unknown_name("kind of shares", str(self.by), get_args(WitnessesBy))
 
-    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
-        return witness_score(probability, attention, ptr) >= self.threshold
+    def chosen(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, size: ArrayLike) -> Mask:
+        return np.asarray(_scores(probability, attention, size) >= self.threshold)
 
 
 def witness_score(probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Floats:
@@ -113,8 +118,13 @@ def witness_score(probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) 
     [0.9, 0.45, 0.15]
     """
     ptr = np.asarray(ptr)
+    each, size = (csr.to_rows(one, ptr) for one in (np.asarray(probability, np.float64), np.diff(ptr)))
+    return _scores(each, attention, size)
+
+
+def _scores(probability: ArrayLike, attention: ArrayLike, size: ArrayLike) -> Floats:
     attention = np.maximum(np.asarray(attention, np.float64), _LEAST)
-    return np.asarray(csr.to_rows(np.asarray(probability, np.float64) * np.diff(ptr), ptr) * attention)
+    return np.asarray(np.asarray(probability, np.float64) * np.asarray(size) * attention)
 
 
 RULES: dict[str, type[WitnessRule]] = {kind.name: kind for kind in (StatedRule, ConformalRule)}

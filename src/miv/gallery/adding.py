@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from miv.data import csr
 from miv.errors import MIVError
 from miv.gallery.bag_reading import GivenBag, ReadBags, Rows, in_parts, read_bags
-from miv.gallery.kept import KeptForm
 from miv.gallery.segment_batches import instance_batches, kept_batches
 from miv.gallery.store import arrow_files as arrow
 from miv.gallery.store.gallery_writer import write_removed
@@ -20,6 +19,7 @@ from miv.gallery.store.merging import merge_small
 from miv.gallery.store.segments import SegmentContent, write_segment
 from miv.gallery.store.snapshot import Snapshot
 from miv.io.image_files import Fit
+from miv.kept import KeptForm
 from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import Progress, SilentProgress
 

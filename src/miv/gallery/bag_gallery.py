@@ -11,7 +11,6 @@ from miv.gallery.adding import Adding
 from miv.gallery.bag_reading import GivenBag, check_bag_name, query_features
 from miv.gallery.gallery_counts import counts_of
 from miv.gallery.hits import Hits
-from miv.gallery.kept import form_of
 from miv.gallery.prefilter import build_index, noted_prefilter
 from miv.gallery.searching import search
 from miv.gallery.store.arrow_files import missing_file, require_arrow
@@ -25,6 +24,7 @@ from miv.inference.deciding import witnesses_by
 from miv.inference.verdict import Asked
 from miv.io.image_files import Fit
 from miv.io.whole_files import said_plainly, whole_folder
+from miv.kept import form_of
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
 

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError, needs_extra
-from miv.gallery.kept import KeptForm
 from miv.gallery.searching import best_places, exact_logits, logits_of
 from miv.gallery.store.arrow_files import DAMAGED, missing_file
 from miv.gallery.store.gallery_manifest import INDEX, Recall, SegmentEntry
 from miv.gallery.store.open_gallery import OpenGallery
 from miv.gallery.store.snapshot import Snapshot
 from miv.io.whole_files import whole_file
+from miv.kept import KeptForm
 from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import Progress, SilentProgress
 

@@ -10,10 +10,10 @@ from miv.errors import MIVError
 from miv.gallery.bag_reading import Rows
 from miv.gallery.chance import Chance
 from miv.gallery.hits import Hit, Hits, HitWitness
-from miv.gallery.kept import KeptForm, PreparedQueries
 from miv.gallery.searched_references import verdicts_on
 from miv.gallery.store.snapshot import Snapshot
 from miv.inference.verdict import Asked, Verdict
+from miv.kept import KeptForm, PreparedQueries
 from miv.runtime.evaluation_mode import evaluating
 
 if TYPE_CHECKING:

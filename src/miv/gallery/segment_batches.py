@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import csr
-from miv.gallery.kept import KeptForm
 from miv.gallery.store import arrow_files as arrow
 from miv.gallery.store.gallery_manifest import GalleryManifest
 from miv.gallery.store.merging import rebatched
 from miv.gallery.store.snapshot import Snapshot
+from miv.kept import KeptForm
 
 Rows = NDArray[np.float32]
 _ROWS_TOGETHER = 4096  # temporaries of this size stay in the cache

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from miv.errors import MIVError
-from miv.gallery.kept import form_of
 from miv.gallery.store.gallery_manifest import GalleryManifest
 from miv.io.model_files import add_weights
+from miv.kept import form_of
 from miv.registry import options_of
 
 if TYPE_CHECKING:

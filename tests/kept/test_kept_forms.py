@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from miv import Verifier, list_poolings
 from miv.bags import Bags
-from miv.gallery.kept import form_of
+from miv.kept import form_of
 from miv.poolings import ScaledProduct
 from miv.runtime.evaluation_mode import evaluating
 

@@ -1,4 +1,4 @@
-"""What a gallery keeps of its instances, so that a query over all bags costs one pass over it."""
+"""What is kept of instances, so that a query over all bags costs one pass over it."""
 
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.gallery.kept.similarity_of_query import Rows
+from miv.kept.similarity_of_query import Rows
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

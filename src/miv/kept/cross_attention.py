@@ -3,10 +3,13 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
-from miv.gallery.kept.cross_attention_queries import CrossAttentionQueries
-from miv.gallery.kept.kept_form import Borders, KeptForm, Per, PreparedQueries
-from miv.gallery.kept.similarity_of_query import Rows, as_rows
+from miv.errors import MIVError
+from miv.io.checked_values import Floats
+from miv.kept.cross_attention_queries import CrossAttentionQueries
+from miv.kept.kept_form import Borders, KeptForm, Per, PreparedQueries
+from miv.kept.similarity_of_query import Rows, as_rows
 from miv.poolings import CrossAttentionPooling, VarianceExcitedPooling
 
 if TYPE_CHECKING:
@@ -44,6 +47,19 @@ class CrossAttentionForm(KeptForm):
         bags = self.bags(features, ptr).with_values(normed)
         delta = bags.expand(self.pooling.delta(bags.var(normed) - 1))  # (T, C)
         return np.concatenate([as_rows(delta * keys), as_rows(keys)], axis=1)
+
+    def keys(self, features: Rows) -> Rows:
+        """The keys ``(N, C)`` of features ``(N, C)``, without what depends on a bag."""
+        return as_rows(self.pooling.project(self.normed(features)))
+
+    def prepare_for_bag(self, queries: Rows, variance: Floats | None) -> CrossAttentionQueries:
+        r"""Prepare queries for the keys of one bag, given for VEMA the variance ``(C,)`` of its normed features."""
+        delta = None
+        if isinstance(self.pooling, VarianceExcitedPooling):
+            if variance is None:
+                raise MIVError("The variance is missing. cap_vema needs the variance of the bag before its pass.")
+            delta = self.pooling.delta(torch.from_numpy(variance).to(self.verifier.device, self.verifier.dtype) - 1)
+        return CrossAttentionQueries(self.pooling, self.normed(queries), delta)
 
     def prepare(self, queries: Rows) -> PreparedQueries:
         return CrossAttentionQueries(self.pooling, self.normed(queries))

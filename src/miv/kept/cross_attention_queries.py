@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.gallery.kept.kept_form import Borders, PreparedQueries, block_rows, softmax_in_place
-from miv.gallery.kept.similarity_of_query import QuerySimilarity, Rows, as_rows
+from miv.kept.kept_form import Borders, PreparedQueries, block_rows, softmax_in_place
+from miv.kept.similarity_of_query import QuerySimilarity, Rows, as_rows
 from miv.poolings import CrossAttentionPooling, DistancePooling
 
 # A variance that is a smaller part of the mean square than this lost too many digits and is computed again.
@@ -30,11 +30,17 @@ _CANCELS = 0.05
 
 
 class CrossAttentionQueries(PreparedQueries):
-    """``R`` queries after the first norm, ``(R, C)``, as directions to multiply the keys with."""
+    """``R`` queries after the first norm, ``(R, C)``, as directions to multiply the keys with.
+
+    Args:
+        pooling: the pooling.
+        query: ``(R, C)``.
+        delta: ``(C,)``, the excitation of VEMA if all rows are of one bag, whose rows are then keys only.
+    """
 
     rows_together: ClassVar[int] = 1 << 14
 
-    def __init__(self, pooling: CrossAttentionPooling, query: Tensor) -> None:
+    def __init__(self, pooling: CrossAttentionPooling, query: Tensor, delta: Tensor | None = None) -> None:
         self.pooling, self.heads, self.size = pooling, pooling.heads, pooling.head_channels
         projected = pooling.project(query)  # (R, C)
         gate = torch.ones_like(projected)
@@ -49,12 +55,12 @@ class CrossAttentionQueries(PreparedQueries):
         self.gate, self.projected = as_rows(gate), as_rows(projected)
         self.count = len(query)
         self.sums_vectors = not self.similarity.is_linear or pooling.post_norm is not None
-        self._prepare_scores(projected)
+        self._prepare_scores(projected if delta is None else projected * delta)
         self.value_directions, self.constant = self._value_directions()
         self._key_matrices, self._square_matrices = self._matrices()
 
     def logits(self, rows: Rows, ptr: Borders) -> NDArray[np.float32]:
-        scores, values, deviation, mean = self._products(rows)  # each (T, h, R)
+        scores, values, deviation, mean = self.products(rows)  # each (T, h, R)
         softmax_in_place(scores.reshape(len(rows), -1), ptr)
         if not self.sums_vectors:
             scores *= values
@@ -65,12 +71,22 @@ class CrossAttentionQueries(PreparedQueries):
         keys = rows[:, -self.pooling.channels :]
         found = []
         for query in range(self.count):
-            total = _weighted_sum(weights[:, :, query], keys, ptr).reshape(len(ptr) - 1, self.heads, self.size)
-            vectors = total * self.gate[query].reshape(self.heads, self.size)
-            if offsets is not None:
-                vectors -= offsets[:, :, query, None]
-            found.append(self.similarity.logits(self._normed(vectors.reshape(len(total), -1)), query))
+            total = _weighted_sum(weights[:, :, query], keys, ptr)
+            found.append(self.logits_of_sums(total, None if offsets is None else offsets[:, :, query], query))
         return np.stack(found)
+
+    def logits_of_sums(self, total: Rows, offsets: Rows | None, query: int) -> NDArray[np.float32]:
+        """Logits ``(B,)`` for one query.
+
+        Args:
+            total: ``(B, C)``, the sums of the keys by attention, over the deviation if there is a norm per head.
+            offsets: ``(B, h)``, the sums of the means by the same weights; ``None`` without a norm per head.
+            query: the number of the query.
+        """
+        vectors = total.reshape(len(total), self.heads, self.size) * self.gate[query].reshape(self.heads, self.size)
+        if offsets is not None:
+            vectors -= offsets[:, :, None]
+        return self.similarity.logits(self._normed(vectors.reshape(len(total), -1)), query)
 
     def _normed(self, vectors: Rows) -> Rows:
         """Bag vectors after scale and offset of the norm in each head, or after the norm of the sum."""
@@ -126,7 +142,7 @@ class CrossAttentionQueries(PreparedQueries):
     def _parts(self) -> list[slice]:
         return [slice(head * self.size, (head + 1) * self.size) for head in range(self.heads)]
 
-    def _products(self, rows: Rows) -> tuple[Rows, Rows, Rows | None, Rows | None]:
+    def products(self, rows: Rows) -> tuple[Rows, Rows, Rows | None, Rows | None]:
         """Scores, values, deviations and means of all keys, each ``(T, h, R)``; the last two only for ``pre``."""
         count, channels = self.count, self.pooling.channels
         pre_norm = self.pooling.pre_norm

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from miv.bags import Bags
 from miv.data import csr
-from miv.gallery.kept.kept_form import Borders, KeptForm, Per, PreparedQueries, block_rows
-from miv.gallery.kept.similarity_of_query import QuerySimilarity, Rows, as_rows
+from miv.kept.kept_form import Borders, KeptForm, Per, PreparedQueries, block_rows
+from miv.kept.similarity_of_query import QuerySimilarity, Rows, as_rows
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

@@ -1,11 +1,11 @@
-"""What a gallery keeps of its bags, by pooling, so that a further query costs one pass over it."""
+"""What is kept of a bag, by pooling, so that a further query costs one pass over it."""
 
 from typing import TYPE_CHECKING
 
-from miv.gallery.kept.cross_attention import CrossAttentionForm
-from miv.gallery.kept.kept_form import KeptForm as KeptForm
-from miv.gallery.kept.kept_form import PreparedQueries as PreparedQueries
-from miv.gallery.kept.plain_forms import BagVectorForm, BestTargetForm, FeatureForm
+from miv.kept.cross_attention import CrossAttentionForm
+from miv.kept.kept_form import KeptForm as KeptForm
+from miv.kept.kept_form import PreparedQueries as PreparedQueries
+from miv.kept.plain_forms import BagVectorForm, BestTargetForm, FeatureForm
 from miv.poolings import (
     BaselinePooling,
     BidirectionalLSTMPooling,

@@ -1,0 +1,83 @@
+"""Cross-attention pooling of a bag part by part."""
+
+import numpy as np
+
+from miv.io.checked_values import Floats
+from miv.kept.cross_attention import CrossAttentionForm
+from miv.kept.kept_form import block_rows
+from miv.kept.similarity_of_query import Rows
+from miv.streaming.partial_pooling import PartialPooling, PooledBag
+from miv.streaming.running_softmax import RunningSums
+
+_NUMBERS = 1 << 19  # products of one block, so that they stay in the cache beside its rows
+
+
+class PartialAttention(PartialPooling):
+    """CAP, see ``CrossAttentionQueries``: sums of what each key adds to the logit, or of the keys themselves.
+
+    Args:
+        form: the kept form.
+        queries: features ``(R, C)``.
+        top: number of targets to name per query.
+        variance: ``(C,)``, of the normed features of the whole bag, for VEMA.
+    """
+
+    def __init__(self, form: CrossAttentionForm, queries: Rows, top: int, variance: Floats | None) -> None:
+        super().__init__(len(queries), form.pooling.heads, top)
+        self.form = form
+        self.queries = form.prepare_for_bag(queries, variance)
+        shape = (form.pooling.heads, len(queries))
+        self.sums = RunningSums(shape)
+        self.values: Floats = np.zeros(shape)  # or, if vectors are summed, of the means
+        self.vectors: Floats = np.zeros((len(queries), form.pooling.channels if self.queries.sums_vectors else 0))
+
+    def rows(self, features: Rows) -> Rows:
+        return self.form.keys(features)
+
+    def update(self, rows: Rows, first: int) -> None:
+        queries = self.queries
+        products = queries.heads * queries.count * 4
+        step = max(32, min(block_rows(rows.shape[1]), _NUMBERS // products))
+        for start in range(0, len(rows), step):
+            self._add(rows[start : start + step], first + start)
+
+    def _add(self, keys: Rows, first: int) -> None:
+        scores, values, deviation, mean = self.queries.products(keys)  # each (N, h, R)
+        self.lead(scores, first)
+        weights, factor = self.sums.weights(scores)
+        if not self.queries.sums_vectors:
+            self.values = self.values * factor + np.einsum("nhr,nhr->hr", weights, values)
+            return
+        if deviation is not None and mean is not None:
+            weights /= deviation
+            self.values = self.values * factor + np.einsum("nhr,nhr->hr", weights, mean)
+        size = self.queries.size
+        for head in range(self.queries.heads):
+            part = slice(head * size, (head + 1) * size)
+            self.vectors[:, part] *= factor[head][:, None]
+            self.vectors[:, part] += weights[:, head].T @ keys[:, part]
+
+    def merge(self, other: PartialPooling) -> None:
+        assert isinstance(other, PartialAttention)  # noqa: S101 - of one pass
+        here, there = self.sums.merge(other.sums)
+        self.values = self.values * here + other.values * there
+        if self.queries.sums_vectors:
+            size = self.queries.size
+            by_channel = [np.repeat(factor, size, axis=0).T for factor in (here, there)]  # (R, C)
+            self.vectors = self.vectors * by_channel[0] + other.vectors * by_channel[1]
+        self.merge_leading(other)
+
+    def finish(self) -> PooledBag:
+        queries, total = self.queries, self.sums.total
+        found = [leading.shares(self.sums.log_sums[:, query]) for query, leading in enumerate(self.leading)]
+        if queries.sums_vectors:
+            vectors = (self.vectors / np.repeat(total, queries.size, axis=0).T).astype(np.float32)  # (R, C)
+            offsets = (self.values / total).astype(np.float32).T  # (R, h)
+            has_norm = self.form.pooling.pre_norm is not None
+            logit = np.concatenate([
+                queries.logits_of_sums(vectors[one : one + 1], offsets[one : one + 1] if has_norm else None, one)
+                for one in range(queries.count)
+            ])  # fmt: skip
+        else:
+            logit = (self.values / total).sum(axis=0) + queries.constant
+        return PooledBag(logit.astype(np.float64), [places for places, _ in found], [shares for _, shares in found])

@@ -1,0 +1,107 @@
+"""Poolings that choose one target, part by part: baseline and nearest."""
+
+import numpy as np
+
+from miv.io.checked_values import Floats, Integers
+from miv.kept.kept_form import block_rows
+from miv.kept.plain_forms import BestTargetForm
+from miv.kept.similarity_of_query import QuerySimilarity, Rows
+from miv.poolings.nearest import SHARPNESS
+from miv.streaming.partial_pooling import PartialPooling, PooledBag
+from miv.streaming.running_softmax import RunningSums
+
+_ROUNDING = 1e-5  # of a product in float32, relative to the product of the lengths
+
+
+class PartialBest(PartialPooling):
+    """The target with the greatest similarity (``baseline``) or cosine (``nearest``) so far.
+
+    Products in single precision only rule targets out. The few that remain are computed again, each in the same way,
+    so that equal targets have equal scores in whatever chunk they are.
+
+    Args:
+        form: the kept form.
+        queries: features ``(R, C)``.
+        top: number of targets to name per query.
+    """
+
+    def __init__(self, form: BestTargetForm, queries: Rows, top: int) -> None:
+        super().__init__(len(queries), 1, top)
+        self.form, count = form, len(queries)
+        self.similarity = QuerySimilarity(form.pooling, form.normed(queries))
+        self.directions = self.similarity.query if form.by_cosine else self.similarity.factors  # (R, C)
+        self._lengths = np.linalg.norm(self.directions, axis=1)  # (R,)
+        self.best: Floats = np.full(count, -np.inf)
+        self.logit: Floats = np.full(count, -np.inf)
+        self.equal: Integers = np.zeros(count, np.int64)  # targets with the best score
+        self.sums = RunningSums((1, count))
+
+    def rows(self, features: Rows) -> Rows:
+        return self.form.keep(features, np.array([0, len(features)]))
+
+    def update(self, rows: Rows, first: int) -> None:
+        step = block_rows(rows.shape[1])
+        for start in range(0, len(rows), step):
+            self._add(rows[start : start + step], first + start)
+
+    def _add(self, rows: Rows, first: int) -> None:
+        scores = self._scores(rows)  # (N, R)
+        slack = _ROUNDING * self._lengths * np.sqrt(np.einsum("nc,nc->n", rows, rows).max(initial=0.0))  # (R,)
+        for query, leading in enumerate(self.leading):
+            least = min(self.best[query], scores[:, query].max(), leading.floor[0] if leading.top else np.inf)
+            places = np.flatnonzero(scores[:, query] >= least - slack[query])
+            if not len(places):
+                continue
+            exact, logits = self._exactly(rows[places], query)
+            leading.add(exact[:, None], first + places)
+            self._keep_best(query, exact, logits)
+        if self.form.by_cosine:
+            scores *= np.float32(SHARPNESS / rows.shape[1])
+            self.sums.weights(scores[:, None, :])
+
+    def _keep_best(self, query: int, scores: Floats, logits: Floats) -> None:
+        best = scores.max()
+        if best < self.best[query]:
+            return
+        if best > self.best[query]:
+            self.best[query], self.logit[query], self.equal[query] = best, -np.inf, 0
+        chosen = scores == best
+        self.logit[query] = max(self.logit[query], logits[chosen].max())
+        self.equal[query] += int(chosen.sum())
+
+    def _scores(self, rows: Rows) -> Rows:
+        scores = np.asarray(rows @ self.directions.T)
+        if not self.form.by_cosine and self.similarity.distance is not None:
+            for query in range(len(self.best)):
+                scores[:, query] = self.similarity.logits(rows, query)
+        return scores
+
+    def _exactly(self, rows: Rows, query: int) -> tuple[Floats, Floats]:
+        """What targets are chosen by, and their logits, in double precision, each row by itself."""
+        similarity, wide = self.similarity, rows.astype(np.float64)
+        logits = (wide * similarity.factors[query]).sum(axis=1) + similarity.offset
+        if similarity.distance is not None:
+            logits -= (np.abs(wide - similarity.query[query]) * similarity.distance).sum(axis=1)
+        return ((wide * similarity.query[query]).sum(axis=1) if self.form.by_cosine else logits), logits
+
+    def merge(self, other: PartialPooling) -> None:
+        assert isinstance(other, PartialBest)  # noqa: S101 - of one pass
+        better, same = other.best > self.best, other.best == self.best
+        self.equal = np.where(better, other.equal, self.equal + np.where(same, other.equal, 0))
+        self.logit = np.where(better, other.logit, np.where(same, np.maximum(self.logit, other.logit), self.logit))
+        self.best = np.maximum(self.best, other.best)
+        self.sums.merge(other.sums)
+        self.merge_leading(other)
+
+    def finish(self) -> PooledBag:
+        places, shares = [], []
+        for query, leading in enumerate(self.leading):
+            of_query, scores = leading.ranked()
+            if self.form.by_cosine:
+                sharp = scores * (SHARPNESS / self.directions.shape[1])
+                share = np.exp(sharp - self.sums.log_sums[0, query])
+            else:
+                share = (scores == self.best[query]) / self.equal[query]
+            places.append(of_query)
+            shares.append(share)
+        return PooledBag(self.logit, places, shares)

@@ -1,0 +1,131 @@
+"""The verdict on a bag that was read in chunks."""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from miv.decisions.answers import Decision, decision_of, threshold_words
+from miv.errors import MIVError
+from miv.inference.deciding import witnesses_by
+from miv.inference.unlike_instances import UNLIKE
+from miv.inference.verdict import Witness
+from miv.io.checked_values import Mask
+from miv.streaming.partial_pooling import PooledBag
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
+
+
+@dataclass(frozen=True)
+class StreamedVerdict:
+    """The verdict on one query and a bag of ``N`` targets, of which only the leading ones are named.
+
+    Args:
+        verdict: whether the bag holds something of the query's class.
+        probability: probability that it does, calibrated if the verifier is.
+        threshold: the verdict is yes if the probability is at least this.
+        logit: before calibration.
+        leading: the targets with the largest shares of attention, largest first, as many as were asked for.
+        witnesses: those of ``leading`` that the verifier's witness rule chooses.
+        size: ``N``.
+        lower_threshold: as in ``Verdict``.
+        reason: why no answer is given, if the query or the whole bag is unlike the training data.
+        probability_bounds: least and greatest probability that the exact pass can give; both are ``probability`` if
+            this is the exact pass.
+    """
+
+    verdict: bool
+    probability: float
+    threshold: float
+    logit: float
+    leading: tuple[Witness, ...]
+    witnesses: tuple[Witness, ...]
+    size: int
+    lower_threshold: float | None
+    reason: str | None
+    probability_bounds: tuple[float, float]
+
+    @property
+    def decision(self) -> Decision:
+        """``yes``, ``no`` or ``unsure``, as in ``Verdict``."""
+        return "unsure" if self.reason else decision_of(self.verdict, self.probability, self.lower_threshold)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all targets were compared."""
+        return self.probability_bounds[0] == self.probability_bounds[1]
+
+    def __bool__(self) -> bool:
+        return self.verdict
+
+    def __str__(self) -> str:
+        words = threshold_words(self.threshold, self.lower_threshold)
+        because = f" ({self.reason})" if self.reason else ""
+        lines = [f"{self.decision.capitalize()}{because}: probability {self.probability:.3f}, {words}."]
+        if not self.is_exact:
+            low, high = self.probability_bounds
+            lines[0] += f" The exact probability is from {low:.4f} to {high:.4f}."
+        lines.append(f"Bag of {self.size:,}, {len(self.leading)} leading by attention:" if self.leading else "")
+        witnesses = {one.index for one in self.witnesses}
+        mark = "witness" if self.verdict else "candidate"
+        for one in self.leading:
+            lines.append(f"{one.index:>12}  {one.score:.6f}  {mark if one.index in witnesses else ''}".rstrip())
+        return "\n".join(line for line in lines if line)
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "verdict": self.verdict,
+            "decision": self.decision,
+            "probability": self.probability,
+            "probability_bounds": list(self.probability_bounds),
+            "threshold": self.threshold,
+            "lower_threshold": self.lower_threshold,
+            "logit": self.logit,
+            "size": self.size,
+            "leading": [asdict(one) for one in self.leading],
+            "witnesses": [asdict(one) for one in self.witnesses],
+            "reason": self.reason,
+        }
+
+
+def streamed_verdicts(
+    verifier: "Verifier", pooled: PooledBag, size: int, unlike_query: Mask, all_unlike: bool
+) -> list[StreamedVerdict]:
+    """Apply the operating point to the answers for ``R`` queries on a bag of ``size``."""
+    if not np.isfinite(pooled.logit).all():
+        raise MIVError(
+            f"The verifier's logit for query {int((~np.isfinite(pooled.logit)).argmax())} is NaN or infinite, so there "
+            "is no verdict. The instances contain numbers far outside the range of the training data, or the "
+            "verifier's weights are damaged."
+        )
+    point = verifier.operating_point
+    if len(pooled.places[0]) and (by := witnesses_by(verifier, None)) != "attention":
+        raise MIVError(
+            f"The verifier's witness rule was calibrated on {by}, but a bag in chunks has only attention. Use top=0, "
+            "or calibrate with --witnesses attention."
+        )
+    probability = point.probability(pooled.logit)
+    verdicts = []
+    for query, (places, shares) in enumerate(zip(pooled.places, pooled.shares, strict=True)):
+        one = probability[query]
+        reason = f"the query is {UNLIKE}" if unlike_query[query] else None
+        reason = reason or (f"every instance of the bag is {UNLIKE}" if all_unlike else None)
+        leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
+        marked = point.witness_rule.chosen(one, not point.rejected(one), shares, size)
+        verdicts.append(
+            StreamedVerdict(
+                bool(point.verdict(one)) and reason is None,
+                float(one),
+                point.threshold,
+                float(pooled.logit[query]),
+                leading,
+                tuple(witness for witness, is_one in zip(leading, marked, strict=True) if is_one),
+                size,
+                point.lower_threshold,
+                reason,
+                (float(one), float(one)),
+            )
+        )
+    return verdicts

@@ -1,0 +1,122 @@
+"""One pass over a bag of any size, for several queries at once."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from miv.errors import MIVError
+from miv.io.checked_values import Floats, Mask
+from miv.kept import form_of
+from miv.kept.cross_attention import CrossAttentionForm
+from miv.kept.plain_forms import BestTargetForm
+from miv.kept.similarity_of_query import Rows
+from miv.poolings import POOLINGS, GatedAttentionPooling, MaxSimPooling
+from miv.runtime.evaluation_mode import evaluating
+from miv.streaming.partial_attention import PartialAttention
+from miv.streaming.partial_best import PartialBest
+from miv.streaming.partial_others import PartialGated, PartialTokens
+from miv.streaming.partial_pooling import PartialPooling
+from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
+
+_ROWS = 4096  # normed and projected together
+
+
+class StreamingPass:
+    """Pools one bag for ``R`` queries, chunk by chunk; parts of the bag can be pooled apart and merged.
+
+    Args:
+        verifier: the verifier.
+        queries: features ``(R, C)``.
+        top: number of targets to name per query.
+        variance: ``(C,)``, from ``BagVariance`` over the whole bag, if ``needs_variance``.
+
+    >>> from miv import Verifier
+    >>> verifier = Verifier("cap_dba_l2", channels=4).eval()
+    >>> random = np.random.default_rng(0)
+    >>> bag, query = (random.normal(size=(size, 4)).astype(np.float32) for size in (9, 1))
+    >>> first, second = StreamingPass(verifier, query), StreamingPass(verifier, query)
+    >>> first.update(bag[:5])
+    >>> second.update(bag[5:], first=5)
+    >>> first.merge(second)
+    >>> bool(np.isclose(first.finish()[0].probability, verifier.verify(query[0], bag).probability))
+    True
+    """
+
+    def __init__(self, verifier: "Verifier", queries: Rows, top: int = 10, variance: Floats | None = None) -> None:
+        queries = np.asarray(queries, np.float32)
+        channels = verifier.pooling.channels
+        if queries.ndim != 2 or not len(queries) or queries.shape[1] != channels:
+            raise MIVError(f"The queries are {queries.shape}. Expected one or more rows of {channels} features.")
+        if isinstance(top, bool) or not isinstance(top, int) or top < 0:
+            raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
+        self.verifier, self.size = verifier, 0
+        with torch.inference_mode(), evaluating(verifier):
+            self.pooled = _partial(verifier, queries, top, variance)
+        limit = verifier.unlike
+        self._unlike_query: Mask = np.zeros(len(queries), bool) if limit is None else limit.unlike(queries)
+        self._all_unlike = limit is not None  # until a target is like the training data
+
+    def update(self, features: Rows, first: int | None = None) -> None:
+        """Add the features ``(N, C)`` of targets.
+
+        Args:
+            features: their features.
+            first: place of the first of them in the bag; by default they follow those added before.
+        """
+        first = self.size if first is None else first
+        if features.ndim != 2 or features.shape[1] != self.verifier.pooling.channels:
+            raise MIVError(
+                f"A chunk of the bag is {features.shape}. Expected (N, {self.verifier.pooling.channels}): one row of "
+                "features per target."
+            )
+        with torch.inference_mode(), evaluating(self.verifier):
+            for start in range(0, len(features), _ROWS):
+                part = np.asarray(features[start : start + _ROWS], np.float32)
+                if self._all_unlike and self.verifier.unlike is not None:
+                    self._all_unlike = bool(self.verifier.unlike.unlike(part).all())
+                self.pooled.update(self.pooled.rows(part), first + start)
+        self.size += len(features)
+
+    def update_kept(self, rows: Rows, first: int | None = None) -> None:
+        """Add targets by their kept rows ``(N, K)``, to which no limit for unlike instances is applied."""
+        with torch.inference_mode(), evaluating(self.verifier):
+            self.pooled.update(rows, self.size if first is None else first)
+        self.size += len(rows)
+        self._all_unlike = False
+
+    def merge(self, other: "StreamingPass") -> None:
+        """Add another part of the same bag, pooled for the same queries."""
+        if other.size:
+            self.pooled.merge(other.pooled)
+            self.size += other.size
+            self._all_unlike &= other._all_unlike
+
+    def finish(self) -> list[StreamedVerdict]:
+        """The verdicts for all queries."""
+        if not self.size:
+            raise MIVError("The bag is empty. Expected at least one instance.")
+        with torch.inference_mode(), evaluating(self.verifier):
+            pooled = self.pooled.finish()
+        return streamed_verdicts(self.verifier, pooled, self.size, self._unlike_query, self._all_unlike)
+
+
+def _partial(verifier: "Verifier", queries: Rows, top: int, variance: Floats | None) -> PartialPooling:
+    pooling, form = verifier.pooling, form_of(verifier)
+    if isinstance(form, CrossAttentionForm):
+        return PartialAttention(form, queries, top, variance)
+    if isinstance(form, BestTargetForm):
+        return PartialBest(form, queries, top)
+    if type(pooling) is GatedAttentionPooling:
+        return PartialGated(verifier, queries, top)
+    if type(pooling) is MaxSimPooling:
+        return PartialTokens(verifier, queries, top)
+    name = POOLINGS.name_of(type(pooling)) or type(pooling).__name__
+    order = " with order=position" if getattr(pooling, "position", None) is not None else ""
+    raise MIVError(
+        f"The pooling {name}{order} needs the whole bag at once, so it cannot read one in chunks. Expected a verifier "
+        "with cap_vema, cap_dba_l1, cap_dba_l2, cap_ma (without positions), nearest, baseline, gabmil or maxsim."
+    )
