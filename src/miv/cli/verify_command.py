@@ -10,6 +10,7 @@ from miv.cli.app import JsonOption, OverwriteOption, app, print_json
 from miv.errors import MIVError
 
 if TYPE_CHECKING:
+    from miv.io.image_files import Fit
     from miv.models.verifier import Verifier
 
 
@@ -64,6 +65,15 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Read one bag in chunks, in constant memory: a .npy or .parquet file of features, or a folder. Each "
+            "--query is then a query of its own.",
+        ),
+    ] = False,
+    top: Annotated[int, typer.Option(min=0, help="With --stream: number of instances to name per query.")] = 10,
     json: JsonOption = False,
 ) -> None:
     """Decide whether a bag contains something of the query's class, and which instances show it.
@@ -71,12 +81,15 @@ def verify(
     Example: miv verify runs/dba --query anna.png --bag letters/
     Example: miv verify runs/dba --query anna1.png --query anna2.png --bag letters/
     Example: miv verify runs/dba --bags pairs.csv --out verdicts.parquet
+    Example: miv verify runs/dba --query anna.npy --bag archive.npy --stream
     """
     names = [*(bag or []), *(more or [])]
     if (bags is None) == (not query and not names) or (bags is None and not (query and names)):
         raise MIVError("Give either --query and --bag, or --bags with a table of queries and bags.")
     if bags is None and (out is not None or instances is not None or by_instance or overwrite):
         raise MIVError("--out, --overwrite, --instances and --by-instance need --bags, a table of queries and bags.")
+    if stream and (bags is not None or len(names) != 1 or witnesses is not None):
+        raise MIVError("--stream reads one bag. Give --query and a single --bag, and neither --bags nor --witnesses.")
 
     from miv.decisions.answers import threshold_words
     from miv.inference.named_instances import named_bag, named_query
@@ -129,6 +142,9 @@ def verify(
         typer.echo(f"Wrote {out}.", err=True)
         return
     kind = verifier.backbone.kind
+    if stream:
+        _verify_stream(verifier, query or [], names, top, resize, json)
+        return
     members = named_bag(names, kind)
     references = [named_query(one, kind) for one in query or []]
     asked = references[0] if len(references) == 1 else references
@@ -146,6 +162,22 @@ def verify(
         print(as_text(verdict, [in_a_line(one.name) if one.in_place else one.name for one in members]))
     if verdict.verdict and not verdict.witnesses and witnesses != "none":
         _hint_to_calibrate(verifier, "In this accepted bag,")
+
+
+def _verify_stream(
+    verifier: "Verifier", queries: list[str], names: list[str], top: int, resize: "Fit | None", json: bool
+) -> None:
+    from miv.inference.named_instances import named_query
+    from miv.runtime.progress import RichProgress
+
+    asked = [named_query(one, verifier.backbone.kind) for one in queries]
+    verdicts = verifier.verify_stream(asked, names[0], top=top, resize=resize, progress=RichProgress())
+    if json:
+        found = [{"query": one, **verdict.document()} for one, verdict in zip(queries, verdicts, strict=True)]
+        print_json({"bag": names[0], "verdicts": found})
+        return
+    for one, verdict in zip(queries, verdicts, strict=True):
+        print(f"{one}: {verdict}" if len(queries) > 1 else str(verdict))
 
 
 def _hint_to_calibrate(verifier: "Verifier", which: str) -> None:

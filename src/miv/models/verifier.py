@@ -46,6 +46,8 @@ from miv.models.verifier_parts import (
 from miv.poolings import Pooling
 from miv.poolings.pooling_base import Start
 from miv.runtime.progress import Progress
+from miv.streaming.streamed_verdict import StreamedVerdict
+from miv.streaming.verifying_streams import verify_stream
 
 _MODEL_CARD = """---
 {{ card_data }}
@@ -245,6 +247,37 @@ class Verifier(
             progress: reports the progress of embedding and explaining.
         """
         return verify_many(self, queries, bags, resize, witnesses, progress)
+
+    def verify_stream(
+        self,
+        queries: Any,
+        bag: Any,
+        *,
+        top: int = 10,
+        resize: Fit | None = None,
+        progress: Progress | None = None,
+    ) -> list[StreamedVerdict]:
+        """Verify queries against one bag of any size, which is read in chunks, in constant memory.
+
+        Logit, probability and shares are those of ``verify``; all queries share one pass over the bag (two with
+        ``cap_vema``). See ``docs/large-bags.md``.
+
+        Args:
+            queries: one or more queries, each a single instance as ``verify`` takes one.
+            bag: a ``.npy`` or ``.parquet`` file of features, a mapped array, an iterable of arrays ``(n, C)``, a
+                function that returns one, or what ``verify`` takes as a bag.
+            top: how many targets with the largest shares to name per query.
+            resize: as for ``verify``.
+            progress: reports the progress of reading.
+
+        >>> import numpy as np
+        >>> verifier = Verifier("cap_dba_l2", channels=2)
+        >>> chunks = ([[0.0, 1.0], [1.0, 0.1]], [[0.5, 0.5]])
+        >>> verdicts = verifier.verify_stream([[1.0, 0.0]], (np.array(chunk) for chunk in chunks), top=1)
+        >>> verdicts[0].size, verdicts[0].leading[0].index
+        (3, 1)
+        """
+        return verify_stream(self, queries, bag, top, resize, progress)
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Save ``config.json``, ``model.safetensors`` and the files of the backbone to a folder, all or none of them.

@@ -1,7 +1,8 @@
 """Bags that do not fit in memory: read in chunks, pooled exactly, in parts that merge."""
 
+from miv.streaming.bag_chunks import BagChunks, ChunkReader
 from miv.streaming.bag_variance import BagVariance, needs_variance
 from miv.streaming.streamed_verdict import StreamedVerdict
 from miv.streaming.streaming_pass import StreamingPass
 
-__all__ = ["BagVariance", "StreamedVerdict", "StreamingPass", "needs_variance"]
+__all__ = ["BagChunks", "BagVariance", "ChunkReader", "StreamedVerdict", "StreamingPass", "needs_variance"]

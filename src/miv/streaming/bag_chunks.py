@@ -1,0 +1,193 @@
+"""Bags of any size as chunks of features: files, arrays, iterators, and instances through the backbone."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from miv.backbones.feature_cache import embed_instances
+from miv.data.instance_pool import InstancePool
+from miv.errors import MIVError, needs_extra
+from miv.inference.distinct_instances import DistinctInstances
+from miv.inference.given_instances import with_folders
+from miv.io.image_files import Fit
+from miv.io.instance_files import is_folder, is_text_file
+from miv.kept.similarity_of_query import Rows
+from miv.streaming.numpy_chunks import NumpyFile, as_file, chunks_of_array
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
+
+_INSTANCES = 256  # images or texts that are read and embedded together
+_PARQUET_ROWS = 2048
+
+
+@dataclass(frozen=True)
+class BagChunks:
+    """A bag that can be read from its start.
+
+    Args:
+        open: returns the chunks, features ``(n, C)`` each.
+        size: number of instances, if known before the bag is read.
+        once: whether it can be read only once.
+    """
+
+    open: Callable[[], Iterator[Rows]]
+    size: int | None = None
+    once: bool = False
+
+
+class ChunkReader:
+    """Turns what users give as one bag into chunks of features.
+
+    Args:
+        verifier: the verifier.
+        resize: as for ``Verifier.verify``.
+    """
+
+    def __init__(self, verifier: "Verifier", resize: Fit | None = None) -> None:
+        self.verifier, self.backbone, self.resize = verifier, verifier.backbone, resize
+
+    def read(self, source: Any) -> BagChunks:
+        """A file, an array, chunks, a function that returns an iterator, or instances."""
+        if isinstance(source, str | PathLike):
+            return self._file(Path(source))
+        if isinstance(source, Tensor):
+            source = source.detach().cpu().numpy()
+        if isinstance(source, np.ndarray):
+            mapped = as_file(source)
+            if mapped is not None:
+                return BagChunks(lambda: self._of_arrays(mapped.chunks()), len(source))
+            return BagChunks(lambda: self._of_arrays(chunks_of_array(source)), len(source))
+        if callable(source):
+            return BagChunks(lambda: self._of_any(iter(source())))
+        if not isinstance(source, Iterable):
+            raise MIVError(
+                f"The bag is a {type(source).__name__}. Expected a .npy or .parquet file, a folder, an array, or an "
+                "iterable of chunks or instances."
+            )
+        if iter(source) is source:
+            return BagChunks(lambda: self._of_any(source), once=True)
+        size = len(source) if hasattr(source, "__len__") else None
+        return BagChunks(lambda: self._of_any(iter(source)), size)
+
+    def features(self, instances: list[Any], place: str = "The bag", first: int = 0) -> Rows:
+        """Features ``(n, C)`` of instances that users give, each distinct one embedded once."""
+        if self.backbone.kind == "features":
+            return self._embedded(_stacked(instances, place))
+        distinct = DistinctInstances(self.backbone.kind, self.verifier.instances, self.resize)
+        rows = [distinct.add(one, f"{place}, instance {first + number}") for number, one in enumerate(instances)]
+        pool = distinct.take_new()
+        if pool is None:
+            return np.zeros((0, self.backbone.channels), np.float32)
+        return embed_instances(self.backbone, pool, np.arange(len(pool)))[rows]
+
+    def _file(self, path: Path) -> BagChunks:
+        if path.suffix == ".npy" and not is_folder(path):
+            file = NumpyFile(path)
+            return BagChunks(lambda: self._of_arrays(file.chunks()), file.shape[0])
+        if path.suffix == ".parquet" and not is_folder(path):
+            return self._parquet(path)
+        if is_folder(path) or (self.backbone.kind == "text" and is_text_file(path)):
+            members = with_folders([path], self.backbone.kind)[0]
+            return BagChunks(lambda: self._of_any(iter(members)), len(members))
+        raise MIVError(f"There is no bag {path}. Expected a .npy or .parquet file, a folder, or a .txt file of texts.")
+
+    def _parquet(self, path: Path) -> BagChunks:
+        with needs_extra("gallery", "A bag in a Parquet file", "pyarrow"):
+            import pyarrow.parquet as pq
+        try:
+            table = pq.ParquetFile(path)
+        except (OSError, ValueError) as error:
+            raise MIVError(f"{path} is not a Parquet file: {error}.") from error
+        column = _column_of(path, table.schema_arrow, self.backbone.kind)
+
+        def read() -> Iterator[Rows]:
+            for batch in pq.ParquetFile(path).iter_batches(_PARQUET_ROWS, columns=[column]):
+                values = batch.column(0)
+                if values.null_count:
+                    raise MIVError(f"{path}: the column {column} has empty cells. Expected one instance per row.")
+                if values.type == "string" or values.type == "large_string":
+                    yield self.features(values.to_pylist(), str(path))
+                else:
+                    flat = values.flatten().to_numpy(zero_copy_only=False)
+                    if flat.size % len(values):
+                        raise MIVError(f"{path}: the vectors in {column} have different lengths. Expected one length.")
+                    yield from self._of_arrays(iter([flat.reshape(len(values), -1)]))
+
+        return BagChunks(read, table.metadata.num_rows)
+
+    def _of_any(self, items: Iterator[Any]) -> Iterator[Rows]:
+        """Chunks, or single instances that are gathered to chunks."""
+        done = 0
+        waiting: list[Any] = []
+        for item in items:
+            if isinstance(item, Tensor):
+                item = item.detach().cpu().numpy()
+            if isinstance(item, np.ndarray) and item.ndim == 2 and item.dtype.kind == "f":
+                if waiting:
+                    raise MIVError("The bag mixes chunks of features and single instances. Expected one of them.")
+                yield from self._of_arrays(iter([item]))
+                continue
+            waiting.append(item)
+            if len(waiting) == _INSTANCES:
+                yield self.features(waiting, first=done)
+                done, waiting = done + len(waiting), []
+        if waiting:
+            yield self.features(waiting, first=done)
+
+    def _of_arrays(self, arrays: Iterator[NDArray[Any]]) -> Iterator[Rows]:
+        """Features as they are; images and the vectors that a backbone takes go through it."""
+        for array in arrays:
+            if array.ndim == 2 and (array.dtype.kind == "f" or self.backbone.kind == "features"):
+                yield self._embedded(array) if self.backbone.kind == "features" else np.asarray(array, np.float32)
+            else:
+                for rows in (array[start : start + _INSTANCES] for start in range(0, len(array), _INSTANCES)):
+                    yield self.features(list(rows))
+
+    def _embedded(self, vectors: NDArray[Any]) -> Rows:
+        rows = np.asarray(vectors, np.float32)
+        if self.backbone.is_identity:
+            return rows
+        pool = InstancePool("features", rows)
+        return embed_instances(self.backbone, pool, np.arange(len(pool)))
+
+
+def query_features(reader: ChunkReader, queries: Any) -> Rows:
+    """Features ``(R, C)`` of queries, each one instance."""
+    if isinstance(queries, Tensor):
+        queries = queries.detach().cpu().numpy()
+    if isinstance(queries, str | PathLike) or not hasattr(queries, "__len__") or _is_numbers(queries):
+        raise MIVError("Got one query. Expected a list of queries, each one instance.")
+    if any(isinstance(one, list | tuple) and not _is_numbers(one) for one in queries):
+        raise MIVError("A query is a list of references. A bag in chunks takes one instance per query.")
+    return reader.features(list(queries), "The queries")
+
+
+def _is_numbers(given: Any) -> bool:
+    return len(given) > 0 and isinstance(given[0], int | float | np.number)
+
+
+def _stacked(instances: list[Any], place: str) -> NDArray[np.float32]:
+    try:
+        return np.stack([np.asarray(one, np.float32) for one in instances])
+    except (ValueError, TypeError) as error:
+        raise MIVError(f"{place}: got instances that are not vectors of one length ({error}).") from error
+
+
+def _column_of(path: Path, schema: Any, kind: str) -> str:
+    """The only column that can hold instances."""
+    lists = [field.name for field in schema if "list" in str(field.type)]
+    texts = [field.name for field in schema if str(field.type) in ("string", "large_string")] if kind == "text" else []
+    found = lists or texts
+    if len(found) != 1:
+        raise MIVError(
+            f"{path} has the columns {', '.join(schema.names)}. Expected exactly one with vectors (lists of numbers)"
+            f"{' or texts' if kind == 'text' else ''}."
+        )
+    return str(found[0])

@@ -1,0 +1,142 @@
+"""Every way to give a bag of any size: the same verdict as the whole at once, and clear errors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from miv import MIVError, Verifier
+from miv.cli.app import app
+from miv.streaming import numpy_chunks
+from tests.kept.test_kept_forms import CHANNELS, verifier_of
+from tests.streaming.test_streaming_pass import bag_and_queries
+
+
+@pytest.fixture(scope="module")
+def verifier() -> Verifier:
+    return verifier_of("cap_dba_l2", {}, "similar")
+
+
+def logits(found: Any) -> list[float]:
+    return [one.logit for one in found]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int8])
+def test_files_arrays_and_iterators_give_one_answer(
+    verifier: Verifier, tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numpy_chunks, "CHUNK_BYTES", 1000)  # many chunks
+    bag, queries = bag_and_queries()
+    bag = (bag * 8).astype(dtype)
+    expected = verifier.verify_many(queries, [bag.astype(np.float32)] * 3)
+    np.save(tmp_path / "bag.npy", bag)
+    values = pa.FixedSizeListArray.from_arrays(pa.array(bag.reshape(-1)), CHANNELS)
+    pq.write_table(pa.table({"id": np.arange(len(bag)), "vector": values}), tmp_path / "bag.parquet")
+    mapped = np.load(tmp_path / "bag.npy", mmap_mode="r")
+    floats = bag.astype(np.float32)
+    sources: list[Any] = [
+        tmp_path / "bag.npy",
+        str(tmp_path / "bag.parquet"),
+        bag,
+        mapped,
+        mapped[:],
+        torch.from_numpy(floats),
+        [floats[:7], floats[7:]],
+        iter([floats[:7], floats[7:]]),
+        lambda: iter([floats[:50], torch.from_numpy(floats[50:])]),
+        list(floats),
+    ]
+    for source in sources:
+        found = verifier.verify_stream(queries, source, top=3)
+        np.testing.assert_allclose(logits(found), expected.logit, rtol=1e-5, atol=1e-5)
+        assert [one.size for one in found] == [len(bag)] * 3
+
+
+def test_images_and_texts_go_through_the_backbone(tmp_path: Path) -> None:
+    digits = Verifier.from_pretrained("miv/digits")
+    random = np.random.default_rng(1)
+    images = random.integers(0, 255, (300, 28, 28), np.uint8)
+    expected = digits.verify_many([images[0]], [images[1:]])
+    np.save(tmp_path / "images.npy", images[1:])
+    for source in (list(images[1:]), tmp_path / "images.npy", iter(images[1:])):
+        (found,) = digits.verify_stream([images[0]], source, top=4)
+        assert found.probability == pytest.approx(expected.probability[0], rel=1e-5)
+        assert found.size == 299
+    texts = Verifier.from_pretrained("miv/evidence")
+    bag = ["Ada Lovelace wrote notes.", "The bridge opened in 1932.", "Lovelace was born in 1815."]
+    whole = texts.verify("Ada Lovelace was born in 1815.", bag)
+    (tmp_path / "bag.txt").write_text("\n".join(bag))
+    pq.write_table(pa.table({"text": bag}), tmp_path / "texts.parquet")
+    for given in (bag, tmp_path / "bag.txt", tmp_path / "texts.parquet"):
+        (streamed,) = texts.verify_stream(["Ada Lovelace was born in 1815."], given)
+        assert streamed.probability == pytest.approx(whole.probability, rel=1e-5)
+        assert streamed.leading[0].index == whole.witnesses[0].index
+
+
+def test_vema_refuses_what_can_be_read_only_once() -> None:
+    vema = verifier_of("cap_vema", {}, "similar")
+    bag, queries = bag_and_queries()
+    with pytest.raises(MIVError, match="can be read only once"):
+        vema.verify_stream(queries, iter([bag]))
+    expected = vema.verify_many(queries, [bag] * 3).logit
+    for source in (bag, [bag[:9], bag[9:]], lambda: iter([bag[:9], bag[9:]])):
+        np.testing.assert_allclose(logits(vema.verify_stream(queries, source)), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_wrong_bags_and_queries_are_refused(verifier: Verifier, tmp_path: Path) -> None:
+    bag, queries = bag_and_queries()
+    bag[70, 3] = np.nan
+    np.save(tmp_path / "column.npy", np.asfortranarray(bag))
+    np.save(tmp_path / "short.npy", bag)
+    content = (tmp_path / "short.npy").read_bytes()
+    (tmp_path / "short.npy").write_bytes(content[:-100])
+    pq.write_table(pa.table({"id": [1], "name": ["a"]}), tmp_path / "none.parquet")
+    (tmp_path / "text.parquet").write_text("no table")
+    cases: list[tuple[Any, str]] = [
+        (bag, "Instance 70 of the bag contains NaN"),
+        (bag[:60, :5], r"A chunk of the bag is \(60, 5\)"),
+        (tmp_path / "column.npy", "column-major"),
+        (tmp_path / "short.npy", "damaged"),
+        (tmp_path / "none.parquet", "exactly one with vectors"),
+        (tmp_path / "text.parquet", "not a Parquet file"),
+        (tmp_path / "absent.npy", "not a NumPy file"),
+        (tmp_path / "absent", "There is no bag"),
+        ([], "The bag is empty"),
+        (3, "The bag is a int"),
+        ([queries[0], bag[:60]], "mixes chunks"),
+        (["a", "b"], "not vectors"),
+    ]
+    for source, words in cases:
+        with pytest.raises(MIVError, match=words):
+            verifier.verify_stream(queries, source)
+    with pytest.raises(MIVError, match="Got one query"):
+        verifier.verify_stream(queries[0], bag)
+    with pytest.raises(MIVError, match="list of references"):
+        verifier.verify_stream([[queries[0], queries[1]]], bag)
+
+
+def test_the_command_reads_a_file_in_chunks(verifier: Verifier, tmp_path: Path) -> None:
+    bag, queries = bag_and_queries()
+    verifier.save_pretrained(tmp_path / "verifier")
+    np.save(tmp_path / "bag.npy", bag)
+    for number in range(2):
+        np.save(tmp_path / f"query{number}.npy", queries[number])
+    asked = ["--query", str(tmp_path / "query0.npy"), "--query", str(tmp_path / "query1.npy")]
+    command = ["verify", str(tmp_path / "verifier"), *asked, "--bag", str(tmp_path / "bag.npy"), "--stream"]
+    found = CliRunner().invoke(app, [*command, "--top", "2", "--json"])
+    assert found.exit_code == 0, found.output
+    document = json.loads(found.stdout)
+    expected = verifier.verify_many(queries[:2], [bag] * 2)
+    assert [one["logit"] for one in document["verdicts"]] == pytest.approx(expected.logit.tolist(), rel=1e-5)
+    assert [len(one["leading"]) for one in document["verdicts"]] == [2, 2]
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0
+    assert "Bag of 120, 10 leading by attention" in shown.stdout
+    refused = CliRunner().invoke(app, [*command, "--witnesses", "alone"])
+    assert refused.exit_code != 0
