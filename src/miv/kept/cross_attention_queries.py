@@ -60,19 +60,19 @@ class CrossAttentionQueries(PreparedQueries):
         self._key_matrices, self._square_matrices = self._matrices()
 
     def logits(self, rows: Rows, ptr: Borders) -> NDArray[np.float32]:
-        scores, values, deviation, mean = self.products(rows)  # each (T, h, R)
-        softmax_in_place(scores.reshape(len(rows), -1), ptr)
+        scores, values, deviation, mean = self.products(rows)  # each (h, R, T)
+        softmax_in_place(scores, ptr)
         if not self.sums_vectors:
             scores *= values
-            by_bag = np.add.reduceat(scores, ptr[:-1], axis=0).sum(axis=1)  # (B, R)
-            return np.asarray((by_bag + self.constant).T)
+            by_bag = np.add.reduceat(scores, ptr[:-1], axis=2).sum(axis=0)  # (R, B)
+            return np.asarray(by_bag + self.constant[:, None])
         weights = scores / deviation if deviation is not None else scores
-        offsets = None if mean is None else np.add.reduceat(weights * mean, ptr[:-1], axis=0)  # (B, h, R)
+        offsets = None if mean is None else np.add.reduceat(weights * mean, ptr[:-1], axis=2)  # (h, R, B)
         keys = rows[:, -self.pooling.channels :]
         found = []
         for query in range(self.count):
-            total = _weighted_sum(weights[:, :, query], keys, ptr)
-            found.append(self.logits_of_sums(total, None if offsets is None else offsets[:, :, query], query))
+            total = _weighted_sum(np.ascontiguousarray(weights[:, query].T), keys, ptr)
+            found.append(self.logits_of_sums(total, None if offsets is None else offsets[:, query].T, query))
         return np.stack(found)
 
     def logits_of_sums(self, total: Rows, offsets: Rows | None, query: int) -> NDArray[np.float32]:
@@ -143,33 +143,35 @@ class CrossAttentionQueries(PreparedQueries):
         return [slice(head * self.size, (head + 1) * self.size) for head in range(self.heads)]
 
     def products(self, rows: Rows) -> tuple[Rows, Rows, Rows | None, Rows | None]:
-        """Scores, values, deviations and means of all keys, each ``(T, h, R)``; the last two only for ``pre``."""
+        """Scores, values, deviations and means of all keys, each ``(h, R, T)``; the last two only for ``pre``."""
         count, channels = self.count, self.pooling.channels
         pre_norm = self.pooling.pre_norm
-        found = np.empty((len(rows), self.heads, self._key_matrices[0].shape[1]), np.float32)
-        squares = np.empty((len(rows), self.heads, self._square_matrices[0].shape[1]), np.float32)
+        found = np.empty((self.heads, self._key_matrices[0].shape[1], len(rows)), np.float32)
+        squares = np.empty((self.heads, self._square_matrices[0].shape[1], len(rows)), np.float32)
         step = block_rows(rows.shape[1])
         buffer = np.empty((min(step, len(rows)), channels), np.float32)
         for start in range(0, len(rows), step):
             place = slice(start, start + step)
             block = rows[place, -channels:]
-            squared = np.multiply(block, block, out=buffer[: len(block)]) if squares.shape[2] else buffer
             for head, part in enumerate(self._parts):
-                np.matmul(block[:, part], self._key_matrices[head], out=found[place, head])
-                if squares.shape[2]:
-                    np.matmul(squared[:, part], self._square_matrices[head], out=squares[place, head])
-            self._other_scores(rows[place], found[place, :, :count], buffer)
-        scores, values = found[:, :, :count].copy(), found[:, :, count : 2 * count]
+                found[head, :, place] = (block[:, part] @ self._key_matrices[head]).T
+            if squares.shape[1]:
+                squared = np.multiply(block, block, out=buffer[: len(block)])
+                for head, part in enumerate(self._parts):
+                    squares[head, :, place] = (squared[:, part] @ self._square_matrices[head]).T
+            self._other_scores(rows[place], found[:, :count, place], buffer)
+        scores, values = found[:, :count], found[:, count : 2 * count]
         if self.square_weight is not None:
-            scores -= squares[:, :, -1:]
+            scores -= squares[:, -1:]
         if pre_norm is None:
             return scores, values, None, None
-        mean, second = found[:, :, 2 * count :], squares[:, :, :count]
+        mean, second = found[:, 2 * count :], squares[:, :count]
         deviation = self._deviation(rows[:, -channels:], mean, second, pre_norm.eps)
-        return scores, values / deviation, deviation, mean
+        values /= deviation
+        return scores, values, deviation, mean
 
     def _other_scores(self, rows: Rows, scores: Rows, buffer: Rows) -> None:
-        """Write scores ``(N, h, R)`` that are no product with the keys: of distances, and of excited keys."""
+        """Write scores ``(h, R, N)`` that are no product with the keys: of distances, and of excited keys."""
         channels = self.pooling.channels
         excited = rows.shape[1] > channels
         if self.distance is None and not excited:
@@ -179,17 +181,19 @@ class CrossAttentionQueries(PreparedQueries):
                 gap = np.abs(np.subtract(rows, self.projected[query], out=buffer[: len(rows)]), out=buffer[: len(rows)])
             for head, part in enumerate(self._parts):
                 if self.distance is not None:
-                    scores[:, head, query] = -(gap[:, part] @ self.distance[part])
+                    scores[head, query] = -(gap[:, part] @ self.distance[part])
                 else:
-                    scores[:, head, query] = rows[:, part] @ self.score_directions[query, part]
+                    scores[head, query] = rows[:, part] @ self.score_directions[query, part]
 
     def _deviation(self, keys: Rows, mean: Rows, second: Rows, eps: float) -> Rows:
-        variance = second - np.square(mean)
+        variance = np.square(mean)
+        np.subtract(second, variance, out=variance)
         lost = variance < _CANCELS * second
-        for row, head, query in np.argwhere(lost) if lost.any() else ():
+        for head, query, row in np.argwhere(lost) if lost.any() else ():
             part = self._parts[head]
-            variance[row, head, query] = np.var(keys[row, part].astype(np.float64) * self.gate[query, part])
-        return np.sqrt(variance + np.float32(eps**2))
+            variance[head, query, row] = np.var(keys[row, part].astype(np.float64) * self.gate[query, part])
+        variance += np.float32(eps**2)
+        return np.sqrt(variance, out=variance)
 
 
 def _weighted_sum(weights: Rows, keys: Rows, ptr: Borders) -> Rows:

@@ -88,8 +88,8 @@ def block_rows(width: int) -> int:
 
 
 def softmax_in_place(scores: NDArray[np.float32], ptr: Borders) -> None:
-    """Softmax over each bag, column by column, of scores ``(T, S)``; no bag is empty."""
+    """Softmax over each bag of scores ``(..., T)``; no bag is empty."""
     sizes = np.diff(ptr)
-    scores -= np.repeat(np.maximum.reduceat(scores, ptr[:-1], axis=0), sizes, axis=0)
+    scores -= np.repeat(np.maximum.reduceat(scores, ptr[:-1], axis=-1), sizes, axis=-1)
     np.exp(scores, out=scores)
-    scores /= np.repeat(np.add.reduceat(scores, ptr[:-1], axis=0), sizes, axis=0)
+    scores /= np.repeat(np.add.reduceat(scores, ptr[:-1], axis=-1), sizes, axis=-1)

@@ -8,6 +8,7 @@ from miv.io.checked_values import Floats, Integers, Mask
 
 _PENDING = 512  # new candidates that are compared with each other only when there are this many
 _MOST = 40_000  # candidates; comparing them takes their square
+_GUARDS = 100
 _TOGETHER = 1024  # candidates compared with all others at once
 
 
@@ -29,11 +30,18 @@ class LeadingTargets:
         self._checked = 0  # the first of them that are known to be needed
         self.floor: Floats = np.full(heads, -np.inf)
         """A target that is below this in every head is not among the leading ones."""
+        self._guards: Floats = np.zeros((0, heads))  # good candidates, which rule out most others
 
     def add(self, scores: Floats, places: Integers) -> None:
         """Add targets with scores ``(N, h)`` at places ``(N,)`` of the bag."""
         if not self.top:
             return
+        if len(places) > _PENDING:
+            possible = (scores >= self._floor_of(scores)).any(axis=1)
+            scores, places = scores[possible], places[possible]
+        if self.heads > 1 and len(self._guards):
+            possible = ~_below(scores, self._guards, self.top)
+            scores, places = scores[possible], places[possible]
         self.scores = np.concatenate([self.scores, scores])
         self.places = np.concatenate([self.places, places])
         if len(self.places) - self._checked >= max(_PENDING, self._checked) or self._checked < self.top:
@@ -68,10 +76,28 @@ class LeadingTargets:
         self.scores, self.places = self.scores[kept], self.places[kept]
         self._checked = len(kept)
         if len(kept) >= self.top:
-            # Targets that are good in every head rule out most.
-            worst = (self.scores - self.scores.max(axis=0)).min(axis=1)
-            best = np.argpartition(-worst, self.top - 1)[: self.top]
-            self.floor = self.scores[best].min(axis=0)
+            self.floor = self._floor_of(self.scores)
+            self._guards = self.scores[np.argsort(-self.scores.sum(axis=1))[: _GUARDS + self.top]]
+
+    def _floor_of(self, scores: Floats) -> Floats:
+        """A floor by ``top`` of at least as many candidates: those that are good in every head rule out most."""
+        if len(scores) < self.top:
+            return self.floor
+        worst = (scores - scores.max(axis=0)).min(axis=1)
+        best = np.argpartition(-worst, self.top - 1)[: self.top]
+        return np.asarray(scores[best].min(axis=0))
+
+
+def _below(scores: Floats, guards: Floats, enough: int) -> Mask:
+    """Which targets with scores ``(N, h)`` are below at least so many of the guards ``(G, h)`` in every head."""
+    found = np.zeros(len(scores), bool)
+    for start in range(0, len(scores), _TOGETHER):
+        some = scores[start : start + _TOGETHER]
+        better: Mask = guards[None, :, 0] > some[:, 0, None]  # (n, G)
+        for head in range(1, scores.shape[1]):
+            better &= guards[None, :, head] > some[:, head, None]
+        found[start : start + _TOGETHER] = better.sum(axis=1) >= enough
+    return found
 
 
 def _better_in_every_head(scores: Floats, places: Integers, enough: int) -> NDArray[np.int64]:

@@ -4,12 +4,11 @@ import numpy as np
 
 from miv.io.checked_values import Floats
 from miv.kept.cross_attention import CrossAttentionForm
-from miv.kept.kept_form import block_rows
 from miv.kept.similarity_of_query import Rows
 from miv.streaming.partial_pooling import PartialPooling, PooledBag
 from miv.streaming.running_softmax import RunningSums
 
-_NUMBERS = 1 << 19  # products of one block, so that they stay in the cache beside its rows
+_NUMBERS, _ROWS = 1 << 16, 1 << 13  # scores and rows worked on together, so that they stay in the cache
 
 
 class PartialAttention(PartialPooling):
@@ -35,27 +34,25 @@ class PartialAttention(PartialPooling):
         return self.form.keys(features)
 
     def update(self, rows: Rows, first: int) -> None:
-        queries = self.queries
-        products = queries.heads * queries.count * 4
-        step = max(32, min(block_rows(rows.shape[1]), _NUMBERS // products))
+        step = max(64, min(_ROWS, _NUMBERS // (self.queries.heads * self.queries.count)))
         for start in range(0, len(rows), step):
             self._add(rows[start : start + step], first + start)
 
     def _add(self, keys: Rows, first: int) -> None:
-        scores, values, deviation, mean = self.queries.products(keys)  # each (N, h, R)
+        scores, values, deviation, mean = self.queries.products(keys)  # each (h, R, N)
         self.lead(scores, first)
         weights, factor = self.sums.weights(scores)
         if not self.queries.sums_vectors:
-            self.values = self.values * factor + np.einsum("nhr,nhr->hr", weights, values)
+            self.values = self.values * factor + _dot(weights, values)
             return
         if deviation is not None and mean is not None:
             weights /= deviation
-            self.values = self.values * factor + np.einsum("nhr,nhr->hr", weights, mean)
+            self.values = self.values * factor + _dot(weights, mean)
         size = self.queries.size
         for head in range(self.queries.heads):
             part = slice(head * size, (head + 1) * size)
             self.vectors[:, part] *= factor[head][:, None]
-            self.vectors[:, part] += weights[:, head].T @ keys[:, part]
+            self.vectors[:, part] += weights[head] @ keys[:, part]
 
     def merge(self, other: PartialPooling) -> None:
         assert isinstance(other, PartialAttention)  # noqa: S101 - of one pass
@@ -81,3 +78,8 @@ class PartialAttention(PartialPooling):
         else:
             logit = (self.values / total).sum(axis=0) + queries.constant
         return PooledBag(logit.astype(np.float64), [places for places, _ in found], [shares for _, shares in found])
+
+
+def _dot(weights: Rows, values: Rows) -> Floats:
+    """Sums ``(h, R)`` of products ``(h, R, N)``."""
+    return np.asarray((weights[:, :, None] @ values[:, :, :, None])[:, :, 0, 0], np.float64)

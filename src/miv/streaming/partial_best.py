@@ -1,5 +1,7 @@
 """Poolings that choose one target, part by part: baseline and nearest."""
 
+import math
+
 import numpy as np
 
 from miv.io.checked_values import Floats, Integers
@@ -10,7 +12,7 @@ from miv.poolings.nearest import SHARPNESS
 from miv.streaming.partial_pooling import PartialPooling, PooledBag
 from miv.streaming.running_softmax import RunningSums
 
-_ROUNDING = 1e-5  # of a product in float32, relative to the product of the lengths
+_ROUNDING = 1e-5  # of a product in float32, relative to the product of the greatest lengths
 
 
 class PartialBest(PartialPooling):
@@ -30,7 +32,9 @@ class PartialBest(PartialPooling):
         self.form, count = form, len(queries)
         self.similarity = QuerySimilarity(form.pooling, form.normed(queries))
         self.directions = self.similarity.query if form.by_cosine else self.similarity.factors  # (R, C)
-        self._lengths = np.linalg.norm(self.directions, axis=1)  # (R,)
+        norm, channels = form.pooling.norm, form.pooling.channels
+        longest = math.sqrt(channels) * float(norm.weight.abs().max()) + float(norm.bias.norm())
+        self._slack = _ROUNDING * longest * np.linalg.norm(self.directions, axis=1)  # (R,)
         self.best: Floats = np.full(count, -np.inf)
         self.logit: Floats = np.full(count, -np.inf)
         self.equal: Integers = np.zeros(count, np.int64)  # targets with the best score
@@ -46,18 +50,18 @@ class PartialBest(PartialPooling):
 
     def _add(self, rows: Rows, first: int) -> None:
         scores = self._scores(rows)  # (N, R)
-        slack = _ROUNDING * self._lengths * np.sqrt(np.einsum("nc,nc->n", rows, rows).max(initial=0.0))  # (R,)
+        greatest = scores.max(axis=0)  # (R,)
         for query, leading in enumerate(self.leading):
-            least = min(self.best[query], scores[:, query].max(), leading.floor[0] if leading.top else np.inf)
-            places = np.flatnonzero(scores[:, query] >= least - slack[query])
-            if not len(places):
+            least = leading.floor[0] if leading.top else max(self.best[query], greatest[query])
+            if greatest[query] < least - self._slack[query]:
                 continue
+            places = np.flatnonzero(scores[:, query] >= least - self._slack[query])
             exact, logits = self._exactly(rows[places], query)
             leading.add(exact[:, None], first + places)
             self._keep_best(query, exact, logits)
         if self.form.by_cosine:
             scores *= np.float32(SHARPNESS / rows.shape[1])
-            self.sums.weights(scores[:, None, :])
+            self.sums.weights(np.ascontiguousarray(scores.T)[None])
 
     def _keep_best(self, query: int, scores: Floats, logits: Floats) -> None:
         best = scores.max()

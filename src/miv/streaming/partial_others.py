@@ -45,10 +45,10 @@ class PartialGated(PartialPooling):
             part = rows[start : start + _ROWS]
             targets = _tensor(self.verifier, part)
             hidden = pooling.content(targets).tanh() * pooling.gate(targets).sigmoid()  # (N, H)
-            scores = as_rows(pooling.score(hidden))[:, :, None]  # (N, 1, 1)
+            scores = as_rows(pooling.score(hidden)).reshape(1, 1, -1)  # (1, 1, N)
             self.lead(scores, first + start)
             weights, factor = self.sums.weights(scores)
-            self.vector = self.vector * factor[0, 0] + weights[:, 0, 0] @ part
+            self.vector = self.vector * factor[0, 0] + weights[0, 0] @ part
 
     def merge(self, other: PartialPooling) -> None:
         assert isinstance(other, PartialGated)  # noqa: S101 - of one pass
@@ -88,7 +88,7 @@ class PartialTokens(PartialPooling):
             targets = _tensor(self.verifier, rows[start : start + step])
             similarity = self.verifier.pooling.similarity
             found = [similarity(one.expand(len(targets), -1), targets) for one in self.query]
-            scores = np.ascontiguousarray(as_rows(torch.stack(found, dim=1))[:, None])  # (N, 1, R)
+            scores = as_rows(torch.stack(found))[None]  # (1, R, N)
             self.lead(scores, first + start)
             self.sums.weights(scores)
 

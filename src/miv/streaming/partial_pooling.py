@@ -54,16 +54,16 @@ class PartialPooling(ABC):
         """The answers for all targets so far."""
 
     def lead(self, scores: Rows, first: int) -> None:
-        """Keep the leading targets of a block with scores ``(N, h, R)``."""
+        """Keep the leading targets of a block with scores ``(h, R, N)``."""
         if not self.leading[0].top:
             return
         floor = np.stack([leading.floor for leading in self.leading], axis=1)  # (h, R)
-        possible: Mask = np.asarray((scores >= floor).any(axis=1))  # (N, R)
+        possible: Mask = np.asarray((scores >= floor[:, :, None]).any(axis=0))  # (R, N)
         if not possible.any():
             return
-        for query in np.flatnonzero(possible.any(axis=0)):
-            rows = np.flatnonzero(possible[:, query])
-            self.leading[query].add(scores[rows, :, query].astype(np.float64), first + rows)
+        for query in np.flatnonzero(possible.any(axis=1)):
+            rows = np.flatnonzero(possible[query])
+            self.leading[query].add(scores[:, query, rows].T.astype(np.float64), first + rows)
 
     def merge_leading(self, other: "PartialPooling") -> None:
         """Merge the leading targets of all queries."""

@@ -22,14 +22,14 @@ class RunningSums:
         self.total: Floats = np.zeros(shape)
 
     def weights(self, scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], Floats]:
-        """Overwrite scores ``(N, h, R)`` with weights; return them and the factor for the earlier sums."""
-        maximum = np.maximum(self.maximum, scores.max(axis=0))
+        """Overwrite scores ``(h, R, N)`` with weights; return them and the factor for the earlier sums."""
+        maximum = np.maximum(self.maximum, scores.max(axis=-1))
         with np.errstate(invalid="ignore"):
             factor = np.exp(self.maximum - maximum)
-        scores -= maximum.astype(scores.dtype)
+        scores -= maximum.astype(scores.dtype)[..., None]
         np.exp(scores, out=scores)
         self.maximum = maximum
-        self.total = self.total * factor + scores.sum(axis=0, dtype=np.float64)
+        self.total = self.total * factor + scores.sum(axis=-1)
         return scores, factor
 
     def merge(self, other: "RunningSums") -> tuple[Floats, Floats]:
