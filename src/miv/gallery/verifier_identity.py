@@ -1,35 +1,16 @@
-"""Which verifier a gallery belongs to: fingerprints of backbone and pooling."""
+"""Which verifier a gallery belongs to."""
 
-import hashlib
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from miv.errors import MIVError
 from miv.gallery.store.gallery_manifest import GalleryManifest
-from miv.io.model_files import add_weights
 from miv.kept import form_of
-from miv.registry import options_of
+from miv.kept.fingerprints import backbone_fingerprint as backbone_fingerprint
+from miv.kept.fingerprints import verifier_fingerprint as verifier_fingerprint
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
-
-_KEPT_SINCE = "0.2.0"  # first version of miv with these kept rows; raise it when a kept form changes
-
-
-def backbone_fingerprint(verifier: "Verifier") -> str:
-    """Equal if equal instances get equal features."""
-    form = None if verifier.instances is None else verifier.instances.document()
-    return hashlib.sha256(f"{verifier.backbone.fingerprint()} {json.dumps(form)}".encode()).hexdigest()
-
-
-def verifier_fingerprint(verifier: "Verifier") -> str:
-    """Equal if equal exemplars get equal logits. The operating point does not count: it changes no feature."""
-    pooling = verifier.pooling
-    made_of = [_KEPT_SINCE, backbone_fingerprint(verifier), type(pooling).__qualname__, options_of(pooling)]
-    digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode())
-    add_weights(digest, pooling.state_dict())
-    return digest.hexdigest()
 
 
 def new_manifest(verifier: "Verifier") -> GalleryManifest:

@@ -31,6 +31,7 @@ from miv.io.model_files import (
     read_weights,
 )
 from miv.io.temporary_names import make_ordinary
+from miv.kept.stored_rows import RowType
 from miv.models.devices import checked_device
 from miv.models.hub import download, download_if_there, is_folder
 from miv.models.referenced import combined
@@ -46,8 +47,9 @@ from miv.models.verifier_parts import (
 from miv.poolings import Pooling
 from miv.poolings.pooling_base import Start
 from miv.runtime.progress import Progress
+from miv.streaming.projected_bag import ProjectedBag
 from miv.streaming.streamed_verdict import StreamedVerdict
-from miv.streaming.verifying_streams import verify_stream
+from miv.streaming.verifying_streams import keep_bag, verify_stream
 
 _MODEL_CARD = """---
 {{ card_data }}
@@ -265,7 +267,7 @@ class Verifier(
         Args:
             queries: one or more queries, each a single instance as ``verify`` takes one.
             bag: a ``.npy`` or ``.parquet`` file of features, a mapped array, an iterable of arrays ``(n, C)``, a
-                function that returns one, or what ``verify`` takes as a bag.
+                function that returns one, the folder of ``keep_bag``, or what ``verify`` takes as a bag.
             top: how many targets with the largest shares to name per query.
             resize: as for ``verify``.
             progress: reports the progress of reading.
@@ -278,6 +280,26 @@ class Verifier(
         (3, 1)
         """
         return verify_stream(self, queries, bag, top, resize, progress)
+
+    def keep_bag(
+        self,
+        bag: Any,
+        folder: str | Path,
+        *,
+        rows: RowType = "float16",
+        resize: Fit | None = None,
+        progress: Progress | None = None,
+    ) -> ProjectedBag:
+        """Project a bag of any size once, and keep it on disk for ``verify_stream``.
+
+        Args:
+            bag: as for ``verify_stream``.
+            folder: a new folder; its path is then a bag.
+            rows: type of the stored numbers: ``float32``, ``float16`` or ``int8`` with one scale per row.
+            resize: as for ``verify``.
+            progress: reports the progress of reading.
+        """
+        return keep_bag(self, bag, Path(folder), rows, resize, progress)
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
         """Save ``config.json``, ``model.safetensors`` and the files of the backbone to a folder, all or none of them.

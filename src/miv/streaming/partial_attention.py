@@ -8,7 +8,7 @@ from miv.kept.similarity_of_query import Rows
 from miv.streaming.partial_pooling import PartialPooling, PooledBag
 from miv.streaming.running_softmax import RunningSums
 
-_NUMBERS, _ROWS = 1 << 16, 1 << 13  # scores and rows worked on together, so that they stay in the cache
+_NUMBERS, _ROWS = 1 << 15, 1 << 13  # scores and rows worked on together, so that they stay in the cache
 
 
 class PartialAttention(PartialPooling):

@@ -81,12 +81,17 @@ class StreamingPass:
                 self.pooled.update(self.pooled.rows(part), first + start)
         self.size += len(features)
 
-    def update_kept(self, rows: Rows, first: int | None = None) -> None:
-        """Add targets by their kept rows ``(N, K)``, to which no limit for unlike instances is applied."""
+    def update_kept(self, rows: Rows, first: int | None = None, all_unlike: bool = False) -> None:
+        """Add targets by their kept rows ``(N, K)``; ``all_unlike`` if all of them are unlike the training data."""
         with torch.inference_mode(), evaluating(self.verifier):
             self.pooled.update(rows, self.size if first is None else first)
         self.size += len(rows)
-        self._all_unlike = False
+        self._all_unlike &= all_unlike
+
+    def rows(self, features: Rows) -> Rows:
+        """What the pass reads of features ``(N, C)``, and a kept bag stores: ``(N, K)``."""
+        with torch.inference_mode(), evaluating(self.verifier):
+            return self.pooled.rows(np.asarray(features, np.float32))
 
     def merge(self, other: "StreamingPass") -> None:
         """Add another part of the same bag, pooled for the same queries."""

@@ -1,17 +1,23 @@
 """From queries and one bag of any size to verdicts."""
 
 from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from miv.errors import MIVError
 from miv.inference.given_instances import is_finite
+from miv.io.checked_values import Floats
 from miv.io.image_files import Fit
+from miv.io.whole_files import whole_folder
 from miv.kept.similarity_of_query import Rows
+from miv.kept.stored_rows import RowType
 from miv.runtime.progress import Progress, SilentProgress
 from miv.streaming.bag_chunks import BagChunks, ChunkReader, query_features
 from miv.streaming.bag_variance import BagVariance, needs_variance
+from miv.streaming.projected_bag import BagWriter, ProjectedBag, check_keepable, is_projected_bag, write_manifest
 from miv.streaming.streamed_verdict import StreamedVerdict
 from miv.streaming.streaming_pass import StreamingPass
 
@@ -28,25 +34,72 @@ def verify_stream(
     progress: Progress | None = None,
 ) -> list[StreamedVerdict]:
     """Verify queries against one bag that is read in chunks; see ``Verifier.verify_stream``."""
-    reader = ChunkReader(verifier, resize)
+    reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
     features = query_features(reader, queries)
+    if isinstance(source, str | PathLike) and is_projected_bag(Path(source)):
+        source = ProjectedBag(Path(source), verifier)
+    if isinstance(source, ProjectedBag):
+        return _over_kept(verifier, features, source, top, progress)
     bag = reader.read(source)
-    progress = progress or SilentProgress()
-    variance = None
-    if needs_variance(verifier):
-        if bag.once:
-            raise MIVError(
-                "cap_vema reads a bag twice, first for its variance, but this iterator can be read only once. Give a "
-                "file, an array, a list of chunks, or a function that returns a new iterator."
-            )
-        first = BagVariance(verifier)
-        for chunk in _checked(bag, progress, "Reading the variance of the bag"):
-            first.update(chunk)
-        variance = first.finish()
-    state = StreamingPass(verifier, features, top, variance)
+    state = StreamingPass(verifier, features, top, _variance(verifier, bag, progress))
     for chunk in _checked(bag, progress, "Reading the bag"):
         state.update(chunk)
     return state.finish()
+
+
+def keep_bag(
+    verifier: "Verifier",
+    source: Any,
+    folder: Path,
+    rows: RowType = "float16",
+    resize: Fit | None = None,
+    progress: Progress | None = None,
+) -> ProjectedBag:
+    """Project a bag once and keep it on disk; see ``Verifier.keep_bag``."""
+    check_keepable(folder, rows)
+    reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
+    bag = reader.read(source)
+    variance = _variance(verifier, bag, progress)
+    some_query = np.zeros((1, verifier.pooling.channels), np.float32)  # rows do not depend on it
+    maker = StreamingPass(verifier, some_query, 0, variance)
+    all_unlike = verifier.unlike is not None
+    with whole_folder(folder) as temporary:
+        writer = BagWriter(temporary, verifier.pooling.channels, rows)
+        for chunk in _checked(bag, progress, "Keeping the bag"):
+            if all_unlike and verifier.unlike is not None:
+                all_unlike = bool(verifier.unlike.unlike(chunk).all())
+            writer.add(maker.rows(chunk))
+        writer.close()
+        if not writer.size:
+            raise MIVError("The bag is empty. Expected at least one instance.")
+        write_manifest(temporary, verifier, writer.size, rows, variance, all_unlike)
+    return ProjectedBag(folder, verifier)
+
+
+def _over_kept(
+    verifier: "Verifier", features: Rows, bag: ProjectedBag, top: int, progress: Progress
+) -> list[StreamedVerdict]:
+    state = StreamingPass(verifier, features, top, bag.variance)
+    with progress.step("Reading the kept bag", total=bag.size) as advance:
+        for rows in bag.rows():
+            state.update_kept(rows, all_unlike=bag.all_unlike)
+            advance(len(rows))
+    return state.finish()
+
+
+def _variance(verifier: "Verifier", bag: BagChunks, progress: Progress) -> Floats | None:
+    """The variance of the bag, by a pass of its own, if the pooling needs it."""
+    if not needs_variance(verifier):
+        return None
+    if bag.once:
+        raise MIVError(
+            "cap_vema reads a bag twice, first for its variance, but this iterator can be read only once. Give a file, "
+            "an array, a list of chunks, or a function that returns a new iterator."
+        )
+    variance = BagVariance(verifier)
+    for chunk in _checked(bag, progress, "Reading the variance of the bag"):
+        variance.update(chunk)
+    return variance.finish()
 
 
 def _checked(bag: BagChunks, progress: Progress, text: str) -> Iterator[Rows]:

@@ -1,0 +1,130 @@
+"""A bag whose rows are projected once and kept on disk, so that a further query costs one pass over fewer bytes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib import format as numpy_format
+
+from miv.errors import MIVError
+from miv.io.checked_values import Floats
+from miv.io.json_files import read_json_object, write_json
+from miv.kept.fingerprints import verifier_fingerprint
+from miv.kept.similarity_of_query import Rows
+from miv.kept.stored_rows import RowType, check_row_type, restore_rows, store_rows
+from miv.streaming.numpy_chunks import NumpyFile
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
+
+MANIFEST = "kept_bag.json"
+_ROWS, _SCALES = "rows.npy", "scales.npy"
+_FORMAT = "miv-kept-bag"
+_REMEDY = "Keep the bag again with Verifier.keep_bag."
+
+
+def is_projected_bag(path: Path) -> bool:
+    """Whether a path is the folder of a kept bag."""
+    return (path / MANIFEST).is_file()
+
+
+class ProjectedBag:
+    """The folder of a kept bag.
+
+    Args:
+        folder: the folder.
+        verifier: the verifier that it was made with; another is an error.
+    """
+
+    def __init__(self, folder: Path, verifier: "Verifier") -> None:
+        about = read_json_object(folder / MANIFEST, _REMEDY)
+        if about.get("format") != _FORMAT or about.get("format_version") != 1:
+            raise MIVError(f'{folder / MANIFEST} has no "format": "{_FORMAT}" of version 1. {_REMEDY}')
+        if about.get("verifier") != verifier_fingerprint(verifier):
+            raise MIVError(f"The bag {folder} was kept with another verifier, so its rows do not fit. {_REMEDY}")
+        self.folder, self._file = folder, NumpyFile(folder / _ROWS)
+        variance = about.get("variance")
+        self.variance: Floats | None = None if variance is None else np.array(variance, np.float64)
+        self.size, self.width = self._file.shape[0], self._file.shape[1]
+        self.all_unlike = bool(about.get("all_unlike"))
+        self.kind: RowType = about.get("rows", "float32")
+        self._scales = NumpyFile(folder / _SCALES) if self.kind == "int8" else None
+        if self.size != about.get("size") or self._file.dtype != self.kind or len(self._file.shape) != 2:
+            raise MIVError(f"{folder / _ROWS} is not what {MANIFEST} says. {_REMEDY}")
+
+    def rows(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
+        """The kept rows ``(n, K)`` in chunks; each may be overwritten by the next."""
+        scales = None if self._scales is None else self._all_scales(first, last)
+        at = 0
+        for stored in self._file.chunks(first, last):
+            yield restore_rows(stored, None if scales is None else scales[at : at + len(stored)])
+            at += len(stored)
+
+    def _all_scales(self, first: int, last: int | None) -> Any:
+        assert self._scales is not None  # noqa: S101 - for the type checker
+        return np.concatenate([chunk[:, 0] for chunk in self._scales.chunks(first, last)])
+
+
+class BagWriter:
+    """Writes the rows of a bag one chunk at a time; the number of rows is known at the end.
+
+    Args:
+        folder: where to write.
+        width: ``K``.
+        kind: the type of the rows.
+    """
+
+    def __init__(self, folder: Path, width: int, kind: RowType) -> None:
+        self.folder, self.width, self.kind, self.size = folder, width, kind, 0
+        self._rows = (folder / _ROWS).open("wb")
+        self._scales = (folder / _SCALES).open("wb") if kind == "int8" else None
+        self._write_headers()
+
+    def add(self, rows: Rows) -> None:
+        """Append rows ``(n, K)``."""
+        stored, scales = store_rows(rows, self.kind)
+        self._rows.write(np.ascontiguousarray(stored).data)
+        if self._scales is not None and scales is not None:
+            self._scales.write(np.ascontiguousarray(scales).data)
+        self.size += len(rows)
+
+    def close(self) -> None:
+        """Write the number of rows into the headers."""
+        self._write_headers()
+        for file in (self._rows, self._scales):
+            if file is not None:
+                file.close()
+
+    def _write_headers(self) -> None:
+        for file, width, kind in ((self._rows, self.width, self.kind), (self._scales, 1, "float32")):
+            if file is None:
+                continue
+            file.seek(0)
+            shape = (self.size, width)
+            # numpy pads the header so that a longer first axis fits in the same bytes.
+            about = {"descr": np.lib.format.dtype_to_descr(np.dtype(kind)), "fortran_order": False, "shape": shape}
+            numpy_format.write_array_header_1_0(file, about)
+
+
+def check_keepable(folder: Path, kind: str) -> None:
+    """Raise an error before the work if the output exists, or if the type is unknown."""
+    check_row_type(kind)
+    if folder.exists():
+        raise MIVError(f"{folder} already exists. Choose another name for the kept bag, or remove it first.")
+
+
+def write_manifest(
+    folder: Path, verifier: "Verifier", size: int, kind: RowType, variance: Floats | None, all_unlike: bool
+) -> None:
+    """Describe a finished bag."""
+    document = {
+        "format": _FORMAT,
+        "format_version": 1,
+        "verifier": verifier_fingerprint(verifier),
+        "size": size,
+        "rows": kind,
+        "variance": None if variance is None else [float(one) for one in variance],
+        "all_unlike": all_unlike,
+    }
+    write_json(folder / MANIFEST, document)

@@ -1,0 +1,55 @@
+"""A kept bag answers like the bag it was made of, up to the digits that were kept."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from miv import MIVError
+from miv.streaming import numpy_chunks
+from tests.kept.test_kept_forms import verifier_of
+from tests.streaming.test_streaming_pass import STREAMED, bag_and_queries
+
+
+@pytest.mark.parametrize("pooling", STREAMED)
+@pytest.mark.parametrize(("rows", "limit"), [("float32", 1e-5), ("float16", 5e-3), ("int8", 0.1)])
+def test_a_kept_bag_answers_like_the_bag(
+    pooling: str, rows: Any, limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numpy_chunks, "CHUNK_BYTES", 1000)  # many chunks
+    verifier = verifier_of(pooling, {}, "similar")
+    bag, queries = bag_and_queries()
+    kept = verifier.keep_bag(bag, tmp_path / "kept", rows=rows)
+    assert (kept.size, kept.kind) == (len(bag), rows)
+    assert (tmp_path / "kept" / "rows.npy").stat().st_size == bag.size * np.dtype(rows).itemsize + 128
+    expected = verifier.verify_many(queries, [bag] * 3)
+    for source in (kept, tmp_path / "kept", str(tmp_path / "kept")):
+        found = verifier.verify_stream(queries, source, top=3)
+        np.testing.assert_allclose([one.logit for one in found], expected.logit, rtol=limit, atol=limit)
+        assert found[0].size == len(bag)
+    if rows == "float32":
+        exact = verifier.verify_stream(queries, bag, top=3)
+        assert [one.leading for one in found] == [one.leading for one in exact]
+
+
+def test_wrong_kept_bags_are_refused(tmp_path: Path) -> None:
+    verifier = verifier_of("cap_ma", {}, "similar")
+    bag, queries = bag_and_queries()
+    verifier.keep_bag(bag, tmp_path / "kept")
+    with pytest.raises(MIVError, match="already exists"):
+        verifier.keep_bag(bag, tmp_path / "kept")
+    with pytest.raises(MIVError, match="Expected float32, float16, int8"):
+        verifier.keep_bag(bag, tmp_path / "other", rows="int4")  # type: ignore[arg-type]
+    with pytest.raises(MIVError, match="The bag is empty"):
+        verifier.keep_bag([], tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(MIVError, match="kept with another verifier"):
+        verifier_of("cap_dba_l2", {}, "similar").verify_stream(queries, tmp_path / "kept")
+    manifest = tmp_path / "kept" / "kept_bag.json"
+    about = json.loads(manifest.read_text())
+    for change, words in (({"size": 7}, "is not what"), ({"format": "x"}, "has no")):
+        manifest.write_text(json.dumps({**about, **change}))
+        with pytest.raises(MIVError, match=words):
+            verifier.verify_stream(queries, tmp_path / "kept")
