@@ -10,6 +10,7 @@ pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 
 import miv
 from miv import CheckedAnswer, MIVError, Verifier
+from miv.errors import MIVWarning
 from tests.checking.words import word_verifier
 
 ANSWER = "# Bees\n\nBees make sweet honey. Wasps hunt for meat. Cats play the piano. Yes."
@@ -67,6 +68,15 @@ def test_the_document_has_everything(checked: CheckedAnswer) -> None:
     assert document["counts"] == {"supported": 2, "unsure": 0, "unsupported": 1, "not checked": 2}
     assert document["sentences"][1]["citations"] == (1,)
     assert document["citations"][0]["source"] == "bees.md"
+    assert [one["number"] for one in document["citations"]] == [1, 2]
+    assert [(one["number"], one["source"], one["sentence"]) for one in document["nearest"]] == [(3, "bees.md", 1)]
+    assert [(one["citations"], one["nearest"]) for one in document["sentences"]] == [
+        ((), ()),
+        ((1,), ()),
+        ((2,), ()),
+        ((), (3,)),
+        ((), ()),
+    ]
     assert document["sources"] == [{"name": "bees.md", "sentences": 3}, {"name": "wasps.txt", "sentences": 2}]
 
 
@@ -79,6 +89,18 @@ def test_sources_are_texts_files_or_several(tmp_path: Path) -> None:
     (tmp_path / "answer.txt").write_text(ANSWER, encoding="utf-8-sig")
     found = miv.check(tmp_path / "answer.txt", [tmp_path / "bees.md", SOURCES["wasps.txt"]], verifier=word_verifier())
     assert [one.source for one in found.citations[:2]] == [str(tmp_path / "bees.md"), "source 2"]
+
+
+def test_a_source_that_is_given_twice_counts_once(tmp_path: Path) -> None:
+    path, copy = tmp_path / "bees.md", tmp_path / "copy.md"
+    for one in (path, copy):
+        one.write_text(SOURCES["bees.md"])
+    with pytest.warns(MIVWarning, match=r"bees\.md was given twice; it is counted once"):
+        found = miv.check(ANSWER, [path, SOURCES["wasps.txt"], path], verifier=word_verifier())
+    assert [one.name for one in found.sources] == [str(path), "source 2"]
+    assert found.sentences[1].citations == (1,)
+    with pytest.warns(MIVWarning, match=r"copy\.md has the same text as .*bees\.md"):
+        miv.check(ANSWER, [path, copy], verifier=word_verifier())
 
 
 def test_a_sentence_that_two_sentences_of_the_answer_need_is_cited_once() -> None:

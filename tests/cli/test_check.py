@@ -22,6 +22,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("answer.txt").write_text(ANSWER)
     Path("curie.md").write_text(SOURCE)
+    Path("pages").mkdir()
     Path("bees.txt").write_text("Bees make honey from nectar.")
 
 
@@ -43,9 +44,19 @@ def test_json_of_standard_input() -> None:
     assert document["citations"][0]["source"] == "curie.md"
 
 
+def test_a_script_can_ask_for_an_exit_code() -> None:
+    Path("good.txt").write_text("Marie Curie was born in Warsaw in 1867.")
+    for answer, code in (("answer.txt", 1), ("good.txt", 0)):
+        done = CliRunner().invoke(app, ["check", answer, "curie.md", "--fail-unsupported"])
+        assert (done.exit_code, "sentences supported" in done.stdout) == (code, True)
+    assert CliRunner().invoke(app, ["check", "answer.txt", "curie.md"]).exit_code == 0
+
+
 def test_bad_arguments() -> None:
     for arguments, message in (
-        (["nope.txt", "curie.md"], r"nope\.txt"),
+        (["nope.txt", "curie.md"], r"^Could not read nope\.txt: there is no such file\.$"),
+        (["answer.txt", "pages"], r"^The source pages is a folder\..*pages/\*\.txt"),
+        (["answer.txt", "nope"], "The source nope has no suffix"),
         (["answer.txt", "page.pdf"], r"ends in '\.pdf'"),
         (["answer.txt", "curie.md", "--html", "page.pdf"], r"ends in \.html"),
         (["answer.txt", "curie.md", "--model", "miv/digits"], "Expected a verifier of texts"),

@@ -51,7 +51,7 @@ class CheckedSentence:
             piece of fewer than three words.
         probability: calibrated probability that the sources contain its evidence; ``None`` if it was not checked.
         citations: numbers of its citations, best first: witnesses that suffice alone, or else the best source sentence,
-            to look at first.
+            to look at first. In JSON, those of a sentence that is not supported are called ``nearest``.
         probabilities: for each citation, the probability if it were the only source sentence.
     """
 
@@ -95,12 +95,21 @@ class CheckedAnswer:
         return sum(one.outcome == outcome for one in self.sentences)
 
     def document(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return plain values, for JSON: ``citations`` of supported sentences, ``nearest`` of the others."""
+        cited = {number for one in self.sentences if one.outcome == "supported" for number in one.citations}
         return {
             "verifier": self.verifier,
             "goal": self.goal,
             "counts": {outcome: self.count(outcome) for outcome in OUTCOMES},
-            "sentences": [asdict(one) for one in self.sentences],
-            "citations": [asdict(one) for one in self.citations],
+            "sentences": [_plain_sentence(one) for one in self.sentences],
+            "citations": [asdict(one) for one in self.citations if one.number in cited],
+            "nearest": [asdict(one) for one in self.citations if one.number not in cited],
             "sources": [{"name": one.name, "sentences": len(one.sentences)} for one in self.sources],
         }
+
+
+def _plain_sentence(one: CheckedSentence) -> dict[str, Any]:
+    is_supported = one.outcome == "supported"
+    values = asdict(one)
+    found, values["citations"] = values["citations"], one.citations if is_supported else ()
+    return values | {"nearest": () if is_supported else found}

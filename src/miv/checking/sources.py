@@ -1,14 +1,15 @@
 """Read the answer and the sources of a check: texts, or files of plain text or Markdown."""
 
 import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 
 from miv.checking.checked_answer import Source
 from miv.checking.sentences import Sentence, split_sentences
-from miv.errors import MIVError
-from miv.io.instance_files import read_long_text, short
+from miv.errors import MIVError, MIVWarning
+from miv.io.instance_files import is_folder, read_long_text, short
 
 SUFFIXES = (".txt", ".md", ".markdown", ".text")
 MOST_BYTES = 20_000_000
@@ -32,7 +33,7 @@ def read_answer(given: Text) -> list[Sentence]:
 
 
 def read_sources(given: Sources) -> tuple[Source, ...]:
-    """Split sources into sentences: one or several texts or files, or texts by name."""
+    """Split sources into sentences: one or several texts or files, or texts by name. Equal ones count once."""
     if isinstance(given, Mapping):
         named = [(str(name), text) for name, text in given.items()]
     else:
@@ -43,7 +44,7 @@ def read_sources(given: Sources) -> tuple[Source, ...]:
         ]
     if not named:
         raise MIVError("There are no sources. Expected at least one text or file to check against.")
-    found = tuple(_source(name, text) for name, text in named)
+    found = _without_repeats([_source(name, text) for name, text in named])
     total = sum(len(source.sentences) for source in found)
     if total > MOST_SENTENCES:
         raise MIVError(
@@ -55,9 +56,14 @@ def read_sources(given: Sources) -> tuple[Source, ...]:
 
 def read_file(path: Path, what: str = "The source") -> str:
     """Read a text file, with an error for anything else."""
-    if path.suffix.lower() not in SUFFIXES:
+    if is_folder(path):
         raise MIVError(
-            f"{what} {path} ends in {path.suffix!r}. Expected plain text or Markdown ({', '.join(SUFFIXES)}); convert "
+            f"{what} {path} is a folder. Expected a text or Markdown file: name its files, as in {path / '*.txt'}."
+        )
+    if path.suffix.lower() not in SUFFIXES:
+        ending = f"ends in {path.suffix!r}" if path.suffix else "has no suffix"
+        raise MIVError(
+            f"{what} {path} {ending}. Expected plain text or Markdown ({', '.join(SUFFIXES)}); convert "
             "other documents first."
         )
     return read_long_text(path, MOST_BYTES)
@@ -81,6 +87,17 @@ def _source(name: str, given: Text) -> Source:
     if not sentences:
         raise MIVError(f"The source {name} has no sentence. Expected a text; leave it out if it is empty.")
     return Source(name, sentences)
+
+
+def _without_repeats(sources: list[Source]) -> tuple[Source, ...]:
+    """The sources without those that say the same as an earlier one: they are no second evidence."""
+    first: dict[tuple[Sentence, ...], Source] = {}
+    for source in sources:
+        earlier = first.setdefault(source.sentences, source)
+        if earlier is not source:
+            which = "was given twice" if earlier.name == source.name else f"has the same text as {earlier.name}"
+            warnings.warn(f"The source {source.name} {which}; it is counted once.", MIVWarning, stacklevel=4)
+    return tuple(first.values())
 
 
 def _text(given: Text, what: str) -> str:

@@ -21,6 +21,9 @@ def check(
     html: Annotated[
         Path | None, typer.Option(help="Also write a page with the citations highlighted.", show_default=False)
     ] = None,
+    fail_unsupported: Annotated[
+        bool, typer.Option("--fail-unsupported", help="Exit with code 1 unless every checked sentence is supported.")
+    ] = False,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -50,3 +53,5 @@ def check(
         print_json(checked.document())
     else:
         print(checked)
+    if fail_unsupported and not checked:
+        raise typer.Exit(1)

@@ -187,7 +187,11 @@ def _read_bytes(path: Path, limit: int, too_long: str) -> bytes:
             content = file.read(limit + 1)
     except MIVError:
         raise
-    except (OSError, ValueError) as error:
+    except FileNotFoundError as error:
+        raise MIVError(f"Could not read {path}: there is no such file.") from error
+    except OSError as error:
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
+    except ValueError as error:  # a name with a zero byte
         raise MIVError(f"Could not read {path}: {error}.") from error
     if len(content) > limit:
         raise MIVError(f"{path}: longer than {limit:,} bytes; {too_long}")
