@@ -27,7 +27,7 @@ def reproduce(
         typer.Argument(help="Experiment, such as classification; default: all of the task.", show_default=False),
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and their progress.")] = False,
-    tier: Annotated[str, typer.Option(help="Compute budget per cell: paper, cpu, frozen or smoke.")] = "cpu",
+    tier: Annotated[str, typer.Option(help="Compute budget per cell: paper, cpu, frozen, finetuned or smoke.")] = "cpu",
     rounds: Annotated[
         str, typer.Option(help="Number of rounds, such as 3, or a list, such as 0,2 (a single round: 2,).")
     ] = "3",

@@ -4,7 +4,8 @@ The draw of the exemplars, metrics and model selection (the epoch of the best va
 ``paper`` and ``cpu``. Besides cost, ``cpu`` changes the following: signatures have two anchors per query instead of
 all, signatures and texts are trained only in the first of the paper's two stages, and QMNIST has a contrast stage
 before both.
-``frozen`` trains only poolings, on the features of a verifier that comes with the package.
+``frozen`` trains only poolings, on the features of a verifier that comes with the package. ``finetuned`` goes on from
+``cpu`` on texts, and trains the last layers of the encoder too.
 ``smoke`` runs on the synthetic twin of the task and says nothing about the paper.
 """
 
@@ -16,77 +17,10 @@ from miv.backbones.hf_names import MINILM
 from miv.errors import MIVError, unknown_name
 from miv.experiments.grids import Cell
 from miv.experiments.published import STANDS_IN
+from miv.experiments.tier_settings import BACKBONE_OF, CPU, CPU_TASK_OPTIONS, FINE_TUNED, FROZEN, SMOKE, TWINS
 from miv.poolings import POOLINGS
 from miv.training.config import TrainingConfig
-from miv.training.presets import CONTRAST_START, ONE_CYCLE, preset
-
-# What the tier `cpu` changes in ONE_CYCLE. All its numbers are here.
-_FROZEN_TEXT: dict[str, Any] = {
-    "backbone_options": {"pooling": "mean"},
-    "full_stage": False,
-    "heads": 4,
-    "batch_size": 48,
-    "grouping": 1,
-    "learning_rates": ((0, 1e-3),),
-    "frozen_learning_rates": (),
-    "max_epochs": 30,
-    "patience": 30,
-}
-CPU: dict[str, dict[str, Any]] = {
-    # One contrast stage per round serves all models: it replaces the paper's pretrained weights.
-    "qmnist": CONTRAST_START
-    | {
-        "heads": 2,
-        "batch_size": 64,
-        "learning_rates": ((0, 3e-4),),
-        "frozen_learning_rates": ((0, 2e-3),),
-        "max_epochs": 1,
-        "patience": 1,
-        "frozen_max_epochs": 6,
-        "frozen_patience": 6,
-    },
-    # A fixed descriptor: a network from random weights is worse on so few writers, and MobileNetV2 too wide for a CPU.
-    "signature": {
-        "backbone": "hog",
-        "full_stage": False,
-        "heads": 6,
-        "batch_size": 64,
-        "grouping": 1,
-        "learning_rates": ((0, 1e-3),),
-        "frozen_learning_rates": (),
-        "max_epochs": 30,
-        "patience": 10,
-    },
-    "fever": _FROZEN_TEXT,
-    # Of the models that overfit within few epochs, the rest of the cycle would change nothing but the cost.
-    "fever-dev": _FROZEN_TEXT | {"patience": 6},
-    "claims": _FROZEN_TEXT,
-}
-# Fewer exemplars of the same signatures: each query meets two of its writer's others, not every one.
-CPU_TASK_OPTIONS: dict[str, dict[str, Any]] = {"signature": {"anchors_per_query": 2}}
-
-# What the tier `frozen` changes in `cpu`: no stage trains the backbone, which is that of a verifier in the package.
-BACKBONE_OF = {"qmnist": "miv/digits"}
-FROZEN: dict[str, Any] = {
-    "backbone_options": {**CONTRAST_START["backbone_options"], "shift": 1},
-    "augmentation": "none",
-    "contrast_epochs": 0,
-    "full_stage": False,
-    "patience": 6,
-}
-
-# The twins of the tier `smoke`, small enough for seconds.
-TWINS: dict[str, tuple[str, dict[str, Any]]] = {
-    "qmnist": ("digits-twin", {"writers": 6, "held_out_writers": 6, "copies": 2}),
-    "signature": (
-        "signatures-twin",
-        {"writers": 6, "held_out_writers": 6, "genuine": 3, "forged": 2, "anchors_per_query": 1, "height": 16},
-    ),
-    "fever": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
-    "fever-dev": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
-    "claims": ("claims-twin", {"pages": 8, "held_out_pages": 6, "claims": 2}),
-}
-SMOKE: dict[str, Any] = {"max_epochs": 1, "frozen_max_epochs": 1, "batch_size": 64, "bucket": 32}
+from miv.training.presets import ONE_CYCLE, preset
 
 
 @dataclass(frozen=True)
@@ -98,16 +32,23 @@ class Tier:
         summary: one-line summary.
         is_twin: whether it runs on synthetic twins, which say nothing about the paper.
         is_frozen: whether it trains only poolings, on the backbone of a verifier in the package.
+        is_fine_tuned: whether it also trains the last layers of an encoder of texts.
     """
 
     name: str
     summary: str
     is_twin: bool = False
     is_frozen: bool = False
+    is_fine_tuned: bool = False
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that it has settings for."""
+        return tuple(BACKBONE_OF if self.is_frozen else FINE_TUNED if self.is_fine_tuned else CPU)
 
     def takes(self, task: str) -> bool:
         """Whether it has settings for a task."""
-        return not self.is_frozen or task in BACKBONE_OF
+        return task in self.tasks
 
     def backbone_of(self, task: str) -> str | None:
         """The verifier in the package whose backbone every cell takes; ``None`` if cells have their own."""
@@ -121,6 +62,8 @@ class Tier:
         else:
             self.check(cell.task)
             changes = CPU[cell.task] | (SMOKE if self.is_twin else FROZEN if self.is_frozen else {})
+            if self.is_fine_tuned:
+                changes |= FINE_TUNED[cell.task]
             if self.is_twin and "contrast_epochs" in changes:
                 changes["contrast_epochs"] = 1
             settings = ONE_CYCLE.changed({"pooling": pooling} | changes)
@@ -143,7 +86,7 @@ class Tier:
     def check(self, task: str) -> None:
         """Raise an error if it has no settings for a task."""
         if not self.takes(task):
-            raise MIVError(f"The tier {self.name} has only {', '.join(BACKBONE_OF)}, not {task}. Use another --tier.")
+            raise MIVError(f"The tier {self.name} has only {', '.join(self.tasks)}, not {task}. Use another --tier.")
 
     def remarks(self, task: str) -> list[str]:
         """What a reader of this tier's figures must know."""
@@ -164,6 +107,14 @@ class Tier:
                 "A contrast stage with the bag labels of the round, trained once for all models, replaces pretraining. "
                 "Then come the paper's two stages, with fewer epochs. All models are treated alike. Differences "
                 "between models can be compared with the paper's; the figures themselves can be compared less well."
+            )
+        if self.is_fine_tuned:
+            layers, epochs = FINE_TUNED[task]["trainable_layers"], FINE_TUNED[task]["max_epochs"]
+            remarks.append(
+                "Each model is first trained on the features of the frozen sentence encoder, as in the tier cpu, and "
+                f"then together with the last {layers} layers of the encoder, for {epochs} epoch. The paper trains the "
+                "whole encoder until validation no longer improves. If the second stage does not improve accuracy on "
+                "validation, the figures are those of the first. Every model is treated alike."
             )
         if self.is_frozen:
             remarks.append(
@@ -204,6 +155,7 @@ TIERS: Mapping[str, Tier] = {
         Tier("paper", "the paper's settings, for GPUs"),
         Tier("cpu", "compact CNN or frozen encoder, fewer epochs; the same draw of exemplars"),
         Tier("frozen", "QMNIST only: poolings on the frozen features of miv/digits; minutes a cell", is_frozen=True),
+        Tier("finetuned", "fever-dev only: the last layers of the encoder are trained too", is_fine_tuned=True),
         Tier("smoke", "seconds, on synthetic twins; says nothing about the paper", is_twin=True),
     )
 }
