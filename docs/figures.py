@@ -44,7 +44,13 @@ def value(file: str, key: str) -> Any:
 
 def summary() -> dict[str, Any]:
     """The figures that follow from many results, rounded so that they are the same on every machine."""
-    return {"plain": of_the_board(), "digits": of_digits(), "qmnist": of_qmnist(), "frozen": of_frozen()}
+    return {
+        "plain": of_the_board(),
+        "digits": of_digits(),
+        "qmnist": of_qmnist(),
+        "frozen": of_frozen(),
+        "sizes": of_sizes(),
+    }
 
 
 def of_the_board() -> dict[str, Any]:
@@ -118,6 +124,17 @@ def of_frozen() -> dict[str, Any]:
             if one["rounds"]:
                 figures = found.setdefault(one["model"], {"rounds": one["rounds"]})
                 figures[one["metric"]] = round(one["ours"], 6)
+    return found
+
+
+def of_sizes() -> dict[str, Any]:
+    """The figures of the size study on that backbone, by model, size and metric."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    section = reproduced("qmnist", "size_study", "--tier", "frozen", "--rounds", "1")
+    for one in section["figures"]:
+        if one["rounds"] and one["metric"] in ("auroc", "i_auroc"):
+            of_model = found.setdefault(one["model"], {})
+            of_model.setdefault(one["variant"], {})[one["metric"]] = round(one["ours"], 6)
     return found
 
 

@@ -81,6 +81,15 @@ def test_a_page_of_the_tier_frozen_says_what_its_cells_say(name: str, tmp_path: 
     assert [part for part in page if not part.startswith("![")] == written
 
 
+def test_the_page_of_the_size_study_says_what_its_cells_say(tmp_path: Path) -> None:
+    asked = re.search(r"^miv reproduce (qmnist size_study .*) --out docs/results/(\S+) ", README, re.MULTILINE)
+    assert asked is not None
+    page = (RESULTS / asked[2]).read_text("utf-8").rstrip("\n").split("\n\n")
+    run(*asked[1].split(), "--out", "page.md")
+    written = (tmp_path / "page.md").read_text("utf-8").rstrip("\n").split("\n\n")
+    assert [part for part in page if not part.startswith("![")] == written
+
+
 def test_the_conclusions_are_those_of_the_cells(tmp_path: Path) -> None:
     run("--conclusions", "--format", "markdown", "--out", "page.md")
     page = (RESULTS / "conclusions.md").read_text("utf-8")
