@@ -12,7 +12,7 @@ same for other poolings, and for a similarity that also weighs distances, which 
 ``prefilter_recall_at_10`` and ``prefilter_gain``: with very many bags of 2 instances of 384 numbers, each one of 20,000
 vectors with noise of its own: the share of the exact ten best bags that the index finds, and the time of the exact
 search / of the search with the index. Queries are other noisy copies, none of which is stored. The gallery stays in
-FOLDER, so that a run that was stopped goes on. Left out without usearch.
+FOLDER, so that a run that was stopped goes on.
 ``references_gain``: with ``--raw``, the AUROC on QMNIST with 4 references minus that with 1; see
 ``benchmarks/references.py``.
 """
@@ -24,7 +24,6 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -125,8 +124,6 @@ def noisy(bags: int, size: int, seed: int) -> Any:
 
 
 def prefiltered(bags: int, folder: Path, repeats: int) -> dict[str, Any]:
-    if not find_spec("usearch"):
-        return {}
     gallery = Gallery.open(folder) if folder.exists() else Gallery.create(folder, trained_like("cap_dba_l2"))
     if len(gallery) < bags:
         gallery.add_many(noisy_bags(bags))

@@ -1,12 +1,15 @@
 """``miv gallery``: many bags on disk, searched by one query."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from miv.cli.app import JsonOption, app, print_json, printable
 from miv.errors import MIVError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 gallery_app = typer.Typer(help="Keep many bags on disk, and search them by a query.", no_args_is_help=True)
 app.add_typer(gallery_app, name="gallery")
@@ -41,7 +44,7 @@ def create(
 
     refuse_unfinished(Path(model))
     gallery = Gallery.create(folder, Verifier.from_pretrained(model), like=like)
-    typer.echo(f"Created {folder} with {len(gallery):,} bags.", err=True)
+    typer.echo(f"Created {folder} with {_counted(len(gallery))}.", err=True)
 
 
 @gallery_app.command("add")
@@ -68,11 +71,11 @@ def add(
     gallery = Gallery.open(folder)
     before = len(gallery)
     if bags is not None:
-        gallery.add_many(_bags_in(bags, gallery.verifier.backbone.kind), resize=resize, progress=RichProgress())
+        gallery.add_many(_bags_in(bags, gallery), resize=resize, progress=RichProgress())
     else:
         instances, names = _named(bag or [], gallery)
         gallery.add(name or "", instances, instance_names=names, resize=resize, progress=RichProgress())
-    typer.echo(f"Added {len(gallery) - before:,} bags; {folder} has {len(gallery):,}.", err=True)
+    typer.echo(f"Added {_counted(len(gallery) - before)}; {folder} has {_counted(len(gallery))}.", err=True)
 
 
 @gallery_app.command("replace")
@@ -101,7 +104,7 @@ def remove(
 
     gallery = Gallery.open(folder)
     gallery.remove(*names)
-    typer.echo(f"{folder} has {len(gallery):,} bags.", err=True)
+    typer.echo(f"{folder} has {_counted(len(gallery))}.", err=True)
 
 
 @gallery_app.command("search")
@@ -178,12 +181,13 @@ def _named(bag: list[str], gallery: Any) -> tuple[list[Any], list[str]]:
     return [one.instance for one in found], [one.name for one in found]
 
 
-def _bags_in(folder: Path, kind: str) -> list[tuple[str, Path]]:
-    """One bag per subfolder, and for texts one per .txt file, named after it."""
+def _bags_in(folder: Path, gallery: Any) -> "Iterator[tuple[str, list[Any], list[str]]]":
+    """One bag per subfolder, and for texts one per .txt file, named after it; with the names of the instances."""
     from miv.io.instance_files import is_folder, is_text_file
 
     if not is_folder(folder):
         raise MIVError(f"{folder} is not a folder. Expected a folder with one folder per bag.")
+    kind = gallery.verifier.backbone.kind
     found = [
         (path.stem if path.is_file() else path.name, path)
         for path in sorted(folder.iterdir())
@@ -191,7 +195,11 @@ def _bags_in(folder: Path, kind: str) -> list[tuple[str, Path]]:
     ]
     if not found:
         raise MIVError(f"{folder} contains no folders. Expected one folder per bag; use --name and --bag for one bag.")
-    return found
+    return ((name, *_named([str(path)], gallery)) for name, path in found)
+
+
+def _counted(bags: int) -> str:
+    return f"{bags:,} bag{'' if bags == 1 else 's'}"
 
 
 def _shown(value: Any) -> str:

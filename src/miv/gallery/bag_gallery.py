@@ -121,7 +121,7 @@ class Gallery:
 
     def add_many(
         self,
-        bags: "Mapping[str, Any] | Iterable[tuple[str, Any]]",
+        bags: "Mapping[str, Any] | Iterable[tuple[str, Any] | tuple[str, Any, Sequence[str]]]",
         *,
         resize: Fit | None = None,
         progress: Progress | None = None,
@@ -129,12 +129,12 @@ class Gallery:
         """Add many bags, faster than one by one; return how many are new.
 
         Args:
-            bags: instances by name, or pairs of name and instances; may be a generator.
+            bags: instances by name, or tuples of a name, instances and, if wanted, names of the instances, as in
+                ``add``; may be a generator.
             resize: as for ``Verifier.verify``.
             progress: reports the progress.
         """
-        pairs = bags.items() if isinstance(bags, Mapping) else bags
-        given = (GivenBag(name, instances) for name, instances in pairs)
+        given = (GivenBag(*bag) for bag in (bags.items() if isinstance(bags, Mapping) else bags))
         return self._write(given, resize, progress, replace=False)
 
     def replace(
@@ -193,7 +193,7 @@ class Gallery:
         """Index the bags for ``search(..., prefilter=True)``, and return the measured recall of its ten best hits.
 
         Indexed parts are committed one by one, so a killed command can be repeated. Bags that are added later are
-        compared without the index, until it is built again. Needs ``pip install 'miv[gallery]'``.
+        compared without the index, until it is built again.
         """
         with self._store.writing():
             return build_index(self._store, self._form, progress)

@@ -45,7 +45,7 @@ class Hit:
 
     @property
     def decision(self) -> Decision:
-        """``yes`` if the verdict is yes; else ``no``, or ``unsure`` between two thresholds."""
+        """``yes`` if the verdict is yes; else ``no``, or ``unsure``; ``answer.reason`` says why."""
         return self.answer.decision
 
     def __bool__(self) -> bool:
@@ -57,10 +57,12 @@ class Hit:
             "name": self.name,
             "verdict": self.verdict,
             "decision": self.decision,
+            "reason": self.answer.reason,
             "probability": self.probability,
             "chance": self.chance,
             "size": self.size,
             "witnesses": [asdict(witness) for witness in self.witnesses],
+            "unlike": None if self.answer.unlike is None else self.answer.unlike.document(),
         }
 
 

@@ -1,31 +1,40 @@
-"""An index over the kept rows that proposes bags, so that the verifier compares a few instead of all."""
+"""An index over the kept rows that proposes bags, so that the verifier compares a few instead of all.
 
-from pathlib import Path
-from typing import Any
+The rows whose codes are nearest to the query's are proposed. Each is compared as a bag of its own, and the bags of the
+best ones are compared whole. Which share of the rows is proposed is chosen when the index is built: the smallest that
+finds nearly all of the exact best bags.
+"""
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from miv.data import csr
-from miv.errors import MIVError, needs_extra
+from miv.errors import MIVError
+from miv.gallery.row_codes import RowCodes, codes_of, write_codes
 from miv.gallery.searching import best_places, exact_logits, logits_of
-from miv.gallery.store.arrow_files import DAMAGED, missing_file
+from miv.gallery.store.arrow_files import missing_file
 from miv.gallery.store.gallery_manifest import INDEX, Recall, SegmentEntry
 from miv.gallery.store.open_gallery import OpenGallery
 from miv.gallery.store.snapshot import Snapshot
-from miv.io.whole_files import whole_file
 from miv.kept import KeptForm
 from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import Progress, SilentProgress
 
+if TYPE_CHECKING:
+    from miv.gallery.store.segments import Segment
+
 Rows = NDArray[np.float32]
 LEAST_ROWS = 10_000  # a pass over a smaller segment is faster than its index
 TOP = 10  # hits by which recall is measured
-QUERIES = 100  # stored instances that serve as queries when recall is measured
-_PROPOSED = 256  # rows proposed per segment, and width of its search
-_CONNECTIVITY, _EXPANSION = 16, 128  # of the graph; more is more exact, slower to build and larger
-_ROWS_TOGETHER = 8192
+QUERIES = 100  # stored instances that serve as queries when recall is measured, after as many that chose the share
+SHARES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)  # of the rows, proposed by their codes
+_WANTED = 0.995  # recall by which the share is chosen
+_LEAST_PROPOSED = 1024  # rows of a segment
+_COMPARED = 8  # one in so many proposed rows has its bag compared
+_QUERIES_TOGETHER = 10  # share one pass
 _SEED = 0
 
 
@@ -43,7 +52,8 @@ def build_index(store: OpenGallery, form: KeptForm, progress: Progress | None = 
             if INDEX in entry.bytes or sum(map(len, segment.kept)) < LEAST_ROWS:
                 continue
             path = segment.path / INDEX
-            _write_index(path, form, segment.kept, progress)
+            with progress.step("Indexing", total=sum(map(len, segment.kept))) as advance:
+                write_codes(path, segment.kept, form.proposal_rows, advance)
             indexed = _with_index(entry, path.stat().st_size)
             segments = (*store.manifest.segments[:place], indexed, *store.manifest.segments[place + 1 :])
             store.commit(store.manifest.changed(segments=segments), new_hashes=[])
@@ -62,112 +72,103 @@ class Prefilter:
         form: the kept form.
         snapshot: the gallery.
         recall: of its index; ``None`` while it is measured.
+        share: of the rows, proposed by their codes.
     """
 
-    def __init__(self, form: KeptForm, snapshot: Snapshot, recall: Recall | None) -> None:
-        self.form, self.snapshot, self.recall = form, snapshot, recall
+    def __init__(self, form: KeptForm, snapshot: Snapshot, recall: Recall | None, share: float) -> None:
+        self.form, self.snapshot, self.recall, self.share = form, snapshot, recall, share
 
     def candidates(self, queries: Rows, top: int) -> NDArray[np.int64]:
         """Numbers of the bags to compare, in increasing order."""
-        snapshot, first, rows = self.snapshot, 0, []
-        vectors = self.form.proposal_queries(queries)
-        count = max(_PROPOSED, 4 * top)
+        snapshot, first = self.snapshot, 0
+        codes = codes_of(self.form.proposal_queries(queries))
         chosen = np.zeros(snapshot.bags, bool)
+        rows = [np.zeros(0, np.int64)]
+        compared = [np.zeros(0, np.int64)]  # without a code of their own
         for number, segment in enumerate(snapshot.segments):
             kept = sum(map(len, segment.kept))
             if INDEX in segment.entry.bytes:
-                rows.append(first + _nearest(_view(segment), vectors, min(count, kept)))
+                count = max(_LEAST_PROPOSED, 4 * top, round(self.share * kept))
+                mapped = _mapped(segment)
+                rows += [first + mapped.nearest(code, count) for code in codes]
             else:
-                rows.append(np.arange(first, first + kept))
+                compared.append(np.arange(first, first + kept))
                 chosen[snapshot.first_bag[number] : snapshot.first_bag[number + 1]] = True
             first += kept
+        compared += self._best_alone(queries, np.unique(np.concatenate(rows)), top)
         borders, bags = snapshot.bags_of_rows
-        wanted = np.unique(np.concatenate([np.zeros(0, np.int64), *rows]))
-        chosen[bags[csr.take_bags(borders, wanted)[1]]] = True
+        chosen[bags[csr.take_bags(borders, np.unique(np.concatenate(compared)))[1]]] = True
         return np.flatnonzero(chosen & snapshot.is_live)
+
+    def _best_alone(self, queries: Rows, rows: NDArray[np.int64], top: int) -> list[NDArray[np.int64]]:
+        """For each query, the rows that have the greatest logits as bags of one."""
+        prepared, found = self.form.prepare(queries), []
+        count = max(_LEAST_PROPOSED, 4 * top, len(rows) // _COMPARED)
+        for start in range(0, len(rows), prepared.rows_together):
+            kept = self.snapshot.kept.take(rows[start : start + prepared.rows_together])
+            found.append(prepared.logits(kept, np.arange(len(kept) + 1)))
+        return [rows[best_places(logits, count)] for logits in np.concatenate(found, axis=1)] if found else []
 
 
 def noted_prefilter(form: KeptForm, snapshot: Snapshot) -> Prefilter:
     """The prefilter of a gallery whose index was built, with the recall that was measured then."""
-    if snapshot.manifest.recall is None:
+    recall = snapshot.manifest.recall
+    if recall is None or recall.share is None:
+        found = "has no index" if recall is None else "has an index of an earlier version of miv"
         raise MIVError(
-            f"The gallery {snapshot.folder} has no index. Build one with `miv gallery index {snapshot.folder}` "
+            f"The gallery {snapshot.folder} {found}. Build one with `miv gallery index {snapshot.folder}` "
             "(Gallery.build_index in Python), or search without the prefilter."
         )
-    return Prefilter(form, snapshot, snapshot.manifest.recall)
-
-
-def _usearch() -> Any:
-    with needs_extra("gallery", "An index of a gallery", "usearch"):
-        from usearch.index import Index
-    return Index
-
-
-def _write_index(path: Path, form: KeptForm, kept: list[Rows], progress: Progress) -> None:
-    width = form.proposal_rows(kept[0][:1]).shape[1]
-    options = {"connectivity": _CONNECTIVITY, "expansion_add": _EXPANSION}
-    index = _usearch()(ndim=width, metric="ip", dtype="bf16", **options)
-    first = 0
-    with progress.step("Indexing", total=sum(map(len, kept))) as advance:
-        for piece in kept:
-            for start in range(0, len(piece), _ROWS_TOGETHER):
-                rows = form.proposal_rows(piece[start : start + _ROWS_TOGETHER])
-                index.add(np.arange(first, first + len(rows)), rows, threads=torch.get_num_threads())
-                first += len(rows)
-                advance(len(rows))
-    with whole_file(path) as temporary:
-        index.save(str(temporary))
+    return Prefilter(form, snapshot, recall, recall.share)
 
 
 def _with_index(entry: SegmentEntry, size: int) -> SegmentEntry:
     return SegmentEntry(entry.name, entry.instances, entry.bags, entry.members, {**entry.bytes, INDEX: size})
 
 
-def _view(segment: Any) -> Any:
+def _mapped(segment: "Segment") -> RowCodes:
     """Map the index of a segment, once; if another process has removed the segment, the error is FileNotFoundError."""
     if segment.index is None:
-        path, expected = segment.path / INDEX, segment.entry.bytes[INDEX]
-        found = path.stat().st_size
-        if found != expected:
-            raise MIVError(f"The index {path} has {found:,} bytes. Expected {expected:,}. {DAMAGED}")
-        try:
-            segment.index = _usearch().restore(str(path), view=True)
-        except (RuntimeError, ValueError, OSError) as error:
-            path.stat()  # it may be gone since
-            raise MIVError(f"{path} is not an index: {error}. {DAMAGED}") from error
-        if segment.index is None or len(segment.index) != sum(map(len, segment.kept)):
-            raise MIVError(f"{path} is not the index of its segment. {DAMAGED}")
+        segment.index = RowCodes(segment.path / INDEX, segment.entry.bytes[INDEX], sum(map(len, segment.kept)))
     return segment.index
 
 
-def _nearest(index: Any, vectors: Rows, count: int) -> NDArray[np.int64]:
-    index.expansion_search = count
-    if index.ndim != vectors.shape[1]:
-        raise MIVError(f"An index has vectors of {index.ndim}, the queries {vectors.shape[1]}. {DAMAGED}")
-    found = [index.search(vector, count, threads=1).keys for vector in vectors]
-    rows = np.concatenate(found).astype(np.int64)
-    return rows[rows < len(index)]
-
-
 def _measured_recall(form: KeptForm, snapshot: Snapshot, progress: Progress) -> Recall:
-    """Share of the exact ten best bags among those of the prefilter, with a sample of stored instances as queries."""
+    """Share of the exact ten best bags among those of the prefilter, with a sample of stored instances as queries.
+
+    Half of the sample chooses the share of the rows that is proposed, and the other half measures the recall.
+    """
     live = np.flatnonzero(snapshot.is_live)
     if not len(live):
         raise MIVError("The gallery is empty. Add bags first.")
-    random = np.random.default_rng(_SEED)
-    bags = random.choice(live, min(QUERIES, len(live)), replace=False)
-    first = snapshot.members[snapshot.ptr[np.sort(bags)]]
-    queries = snapshot.features.take(first)
-    prefilter = Prefilter(form, snapshot, recall=None)
-    shares = []
-    with progress.step("Measuring recall", total=len(queries)) as advance:
-        for start in range(0, len(queries), 10):  # ten queries share one pass
-            some = queries[start : start + 10]
+    bags = np.random.default_rng(_SEED).choice(live, min(2 * QUERIES, len(live)), replace=False)
+    queries = snapshot.features.take(snapshot.members[snapshot.ptr[bags]])
+    best = _exact_best(form, snapshot, live, queries, progress)
+    half = len(queries) // 2
+    chosen = (one for one in SHARES if _found(form, snapshot, queries[:half], best[:half], one) >= _WANTED)
+    share = next(chosen, SHARES[-1]) if half else SHARES[-1]
+    recall = _found(form, snapshot, queries[half:], best[half:], share)
+    return Recall(recall, TOP, len(queries) - half, len(live), share)
+
+
+def _exact_best(
+    form: KeptForm, snapshot: Snapshot, live: NDArray[np.int64], queries: Rows, progress: Progress
+) -> list[NDArray[np.int64]]:
+    best = []
+    with progress.step("Searching without the index", total=len(queries)) as advance:
+        for start in range(0, len(queries), _QUERIES_TOGETHER):
+            some = queries[start : start + _QUERIES_TOGETHER]
             exact = exact_logits(form.prepare(some), snapshot)[:, live]
-            for query, logits in zip(some, exact, strict=True):
-                best = live[best_places(logits, TOP)]
-                proposed = prefilter.candidates(query[None], TOP)
-                ranked = logits_of(form.prepare(query[None]), snapshot, proposed)[0]
-                shares.append(len(np.intersect1d(best, proposed[best_places(ranked, TOP)])) / len(best))
+            best += [live[best_places(logits, TOP)] for logits in exact]
             advance(len(some))
-    return Recall(float(np.mean(shares)), TOP, len(queries), len(live))
+    return best
+
+
+def _found(form: KeptForm, snapshot: Snapshot, queries: Rows, best: list[NDArray[np.int64]], share: float) -> float:
+    """Recall of the prefilter with this share."""
+    prefilter, shares = Prefilter(form, snapshot, None, share), []
+    for query, expected in zip(queries, best, strict=True):
+        proposed = prefilter.candidates(query[None], TOP)
+        ranked = logits_of(form.prepare(query[None]), snapshot, proposed)[0]
+        shares.append(len(np.intersect1d(expected, proposed[best_places(ranked, TOP)])) / len(expected))
+    return float(np.mean(shares))

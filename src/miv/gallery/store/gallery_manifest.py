@@ -14,8 +14,8 @@ MANIFEST_NAME = "gallery.json"
 _FORMAT, _FORMAT_VERSION = "miv-gallery", 1
 _SEGMENT_NAME = re.compile(r"segment-[0-9a-f]{16}")
 _REMOVED_NAME = re.compile(r"removed-[0-9a-f]{16}\.arrow")
-INSTANCES, KEPT, BAGS, INDEX = "instances.arrow", "kept.arrow", "bags.arrow", "index.usearch"
-_FILES = {INSTANCES, KEPT, BAGS, INDEX}
+INSTANCES, KEPT, BAGS, INDEX = "instances.arrow", "kept.arrow", "bags.arrow", "index.arrow"
+_FILES = {INSTANCES, KEPT, BAGS, INDEX, "index.usearch"}  # the last was an index once, and is no longer read
 _NO_GALLERY = "Expected a folder made by `miv gallery create`."
 _MOST = 1 << 40  # instances, channels and bytes of a gallery are far fewer
 
@@ -47,12 +47,21 @@ class Removed:
 
 @dataclass(frozen=True)
 class Recall:
-    """Share of the exact hits that the index proposes, as measured when it was built."""
+    """Share of the exact hits that the index proposes, as measured when it was built.
+
+    Args:
+        recall: the share.
+        top: number of hits per query.
+        queries: number of queries.
+        bags: of the gallery at that time.
+        share: of the kept rows, proposed by their codes; ``None`` for an index that is no longer read.
+    """
 
     recall: float
     top: int
     queries: int
     bags: int
+    share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +156,6 @@ _SHAPE = {
     "removed": None,
     "removed?": {"file": str, "bags": int, "bytes": int},
     "recall": None,
-    "recall?": {"recall": NUMBER, "top": int, "queries": int, "bags": int},
+    "recall?": {"recall": NUMBER, "top": int, "queries": int, "bags": int, "share?": NUMBER},
     "made_with": dict,
 }
