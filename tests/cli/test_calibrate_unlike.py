@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from miv import Verifier
+from miv import Gallery, Verifier
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.decisions.unlike import UNLIKE_NAME
 from miv.errors import MIVError
@@ -62,3 +62,42 @@ def test_too_few_classes_give_no_limit_unless_one_is_requested(
         run_command("calibrate", "model", "few", "--unlike", "0.01", "--overwrite")
     run_command("calibrate", "model", "few", "--unlike", "0.1", "--overwrite")
     assert (folder / "model" / UNLIKE_NAME).is_file()
+
+
+def with_far_query(exemplars: ExemplarSet) -> ExemplarSet:
+    """The query of the first exemplar is far from everything."""
+    pool = exemplars.pool
+    assert pool.classes is not None
+    values = np.concatenate([pool.values, [FAR]]).astype(np.float32)
+    query = np.array(exemplars.query)
+    query[0] = len(pool)
+    bags = np.split(exemplars.bag_index, exemplars.bag_ptr[1:-1])
+    classes = np.append(pool.classes, "far")
+    return ExemplarSet.from_lists(InstancePool("features", values, classes), query, bags, exemplars.label)
+
+
+def test_evaluate_says_how_many_exemplars_are_withheld(folder: Path) -> None:
+    run_command("calibrate", "model", "data", "--goal", "eer")
+    save_splits({"test": with_far_query(make_set(1, 24))}, "new", builder="test", options={}, seed=0)
+    found = json.loads(run_command("evaluate", "model", "new", "--json"))["operating_point"]
+    before = json.loads(run_command("evaluate", "model", "data", "--split", "validation", "--json"))["operating_point"]
+    assert found["withheld"] == before["withheld"] + 1
+    assert found["unsure"] == found["withheld"]
+    assert f"Unlike the training data, and so unsure: {found['withheld']} of 240" in run_command(
+        "evaluate", "model", "new"
+    )
+
+
+def test_a_search_marks_hits_that_are_unlike_the_training_data(folder: Path) -> None:
+    gallery = Gallery.create("gallery", Verifier.from_pretrained("model"))
+    gallery.add("near", np.eye(2, 4, dtype=np.float32))
+    gallery.add("far", np.array([FAR], np.float32))
+    run_command("calibrate", "gallery/verifier", "data", "--goal", "eer")
+    found = {hit.name: hit for hit in Gallery.open("gallery").search(np.eye(1, 4, dtype=np.float32)[0])}
+    assert found["far"].answer.decision == "unsure"
+    assert not found["far"].verdict
+    assert found["near"].answer.reason != "every instance of the bag is unlike the training data"
+    said = run_command("gallery", "search", "gallery", "--query", json.dumps([1.0, 0.0, 0.0, 0.0]))
+    assert "Unsure: every instance of the bag is unlike the training data" in said
+    everything = json.loads(run_command("gallery", "search", "gallery", "--query", json.dumps(FAR), "--json"))
+    assert {hit["reason"] for hit in everything["hits"]} == {"the query is unlike the training data"}

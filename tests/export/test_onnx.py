@@ -16,6 +16,7 @@ from torch import nn
 
 from miv import Bags, MIVError, Verifier, list_poolings
 from miv.backbones.features import Features
+from miv.calibration.unlike_fit import fit_unlike
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.scalings import Isotonic, Platt, Scaling, Temperature
 from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessRule
@@ -295,3 +296,26 @@ def test_a_file_with_an_impossible_threshold_is_refused(plain_file: Path, tmp_pa
     onnx.save(model, tmp_path / "b.onnx")
     with pytest.raises(ValueError, match=r"has the threshold .* Expected a number from 0 to 1"):
         OnnxVerifier(tmp_path / "b.onnx")
+
+
+@pytest.mark.parametrize("pooling", ["cap_dba_l2", "baseline"])
+def test_instances_unlike_the_training_data_are_told_as_by_the_verifier(pooling: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    known = random.normal(size=(80, CHANNELS)).astype(np.float32)
+    verifier = shaken(Verifier(pooling, channels=CHANNELS, backbone_options={"standardise": True}))
+    assert isinstance(verifier.backbone, Features)
+    verifier.backbone.fit(known)
+    through = verifier.backbone(torch.from_numpy(known)).detach().numpy()
+    verifier.unlike = fit_unlike(through[:40], through[40:], 0.1)
+    export_onnx(verifier, tmp_path / "verifier.onnx", bags=3)
+    exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
+    far = 40 * np.ones((2, CHANNELS), np.float32)
+    mixed = np.concatenate([known[:2], far])
+    for query, bag in [(known[0], known[1:3]), (far[0], known[1:3]), (known[0], far), (known[0], mixed)]:
+        answer, expected = exported.verify(query, bag), verifier.verify(query, bag)
+        assert expected.unlike is not None
+        assert answer.unlike is not None
+        assert (answer.decision, answer.verdict) == (expected.decision, expected.verdict)
+        assert (answer.unlike_query, answer.unlike.tolist()) == (expected.unlike.query[0], expected.unlike.places)
+        assert answer.withheld == (expected.unlike.reason is not None)
+        assert (answer.attention is None) == (expected.attention is None)

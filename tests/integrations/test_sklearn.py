@@ -19,6 +19,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import estimator_checks, get_tags
 
 from miv import MIVClassifier, MIVError, Verifier
+from miv.backbones.feature_cache import embed_instances
+from miv.calibration.unlike_fit import fit_unlike
+from miv.data import InstancePool
 from miv.data.holding_out import choose_held_out
 from miv.decisions.operating_point import OperatingPoint
 from miv.integrations.pairs import exemplar_set
@@ -372,6 +375,17 @@ def test_a_prediction_stays_binary_where_a_decision_is_unsure(fitted: MIVClassif
     assert decision.tolist() == expected.tolist()
     assert set(decision) == {"yes", "no", "unsure"}
     assert (calibrated.predict(queries, bags) == 1).tolist() == (decision == "yes").tolist()
+
+
+def test_a_decision_on_what_is_unlike_the_training_data_is_unsure(fitted: MIVClassifier) -> None:
+    queries, bags, _ = exemplars("test", 60)
+    limited = pickle.loads(pickle.dumps(fitted))
+    features = embed_instances(limited.verifier_.backbone, InstancePool("features", np.array(queries)), np.arange(60))
+    limited.verifier_.unlike = fit_unlike(features, features, 0.1)
+    far = [queries[0] + 1000, *queries[1:]]
+    assert limited.decide(far, bags)[0] == "unsure"
+    assert limited.predict(far, bags)[0] == limited.classes_[0]
+    assert "no" in limited.decide(far, bags)[1:]
 
 
 def test_witnesses_come_through_a_pipeline() -> None:

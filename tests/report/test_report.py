@@ -209,6 +209,20 @@ def test_a_page_tells_unsure_from_wrong(tmp_path: Path) -> None:
     assert data["exemplar"][0] == 2  # the only error
 
 
+def test_a_page_withholds_verdicts_on_what_is_unlike_the_training_data(tmp_path: Path) -> None:
+    """Probabilities 0.88, 0.27, 0.05, 0.73 of the labels 1, 0, 1, 0; the last, a false accept, is withheld."""
+    given = source(models=1)
+    model = replace(given.models[0], withheld=np.array([False, False, False, True]))
+    given = replace(given, models=[model])
+    shown = results(given)
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", shown)]
+    assert [cell for cell in cells if " of " in cell] == ["0.0% (0 of 2)", "50.0% (1 of 2)", "25.0% (1 of 4)"]
+    assert "unsure on 1 exemplar because it is unlike the training data" in shown
+    data = json.loads(written(given, tmp_path).content["script"][0])
+    assert [data["models"][0]["unlike"][data["exemplar"].index(e)] for e in range(4)] == [0, 0, 0, 1]
+    assert data["models"][0]["unsure"] == data["models"][0]["unlike"]
+
+
 def test_a_page_says_whether_promised_rates_hold() -> None:
     """At 0.7, the negatives with probabilities 0.27 and 0.73 have one false accept."""
     given = source(models=1)

@@ -16,6 +16,7 @@ from miv.evaluation.groups import GroupRow, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.rankings import witness_rankings
 from miv.evaluation.witnesses import WITNESS_METRICS, UndefinedWitness, witness_metrics
+from miv.io.checked_values import Mask
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,9 @@ class Evaluation:
         entropy: result of ``entropy_metrics``; needs attention.
         groups: result of ``group_table``; needs groups.
         operating_point: goal, threshold, accuracy and errors of the verdicts of a calibrated verifier, how many are
-            unsure if it has two thresholds, and whether the rates that it promises hold (``goals``). The other figures
-            are of the probability 0.5 without a scaling.
+            unsure if it has two thresholds, how many are withheld because they are unlike the training data, and
+            whether the rates that it promises hold (``goals``). The other figures are of the probability 0.5 without a
+            scaling.
     """
 
     exemplars: int
@@ -81,6 +83,7 @@ def evaluate(
     undefined: UndefinedWitness = "skip",
     score: ArrayLike | None = None,
     point: OperatingPoint | None = None,
+    withheld: Mask | None = None,
 ) -> Evaluation:
     """Compute all metrics that the predictions allow.
 
@@ -90,6 +93,8 @@ def evaluate(
         score: ``(T,)`` scores that rank the instances in the witness metrics instead of attention, such as those of
             ``miv.inference.prediction.explain``.
         point: operating point of a calibrated verifier, to measure its verdicts too.
+        withheld: ``(E,)``, which verdicts are unsure because the exemplar is unlike the training data, as from
+            ``miv.inference.prediction.withheld``; ``None`` if the verifier has no limit for that.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 4], group=["3", "7"])
     >>> evaluate(answers).metrics["accuracy"]
@@ -106,14 +111,17 @@ def evaluate(
         witnesses = witness_metrics(p.ptr, p.witness, ranked_by, p.label, undefined)
     if p.group is not None:
         groups = group_table(p.label, p.logit, p.group, threshold=0.0)
-    chosen = None if point is None or point.is_default else _at_operating_point(p, point)
+    is_measured = point is not None and not (point.is_default and withheld is None)
+    chosen = _at_operating_point(p, point, withheld) if point is not None and is_measured else None
     rankings = witness_rankings(p, undefined)
     return Evaluation(len(p), int(p.label.sum()), classification, witnesses, entropy, groups, chosen, rankings)
 
 
-def _at_operating_point(p: Predictions, point: OperatingPoint) -> dict[str, Any]:
+def _at_operating_point(p: Predictions, point: OperatingPoint, withheld: Mask | None) -> dict[str, Any]:
     probability = point.probability(p.logit)
     yes, no = point.verdict(probability), point.rejected(probability)
+    if withheld is not None:
+        yes, no = yes & ~withheld, no & ~withheld
     positives = int(p.label.sum())
     found = {
         "goal": point.goal,
@@ -124,7 +132,9 @@ def _at_operating_point(p: Predictions, point: OperatingPoint) -> dict[str, Any]
         "false_rejects": int(no[p.label == 1].sum()),
         "positives": positives,
     }
-    if point.lower_threshold is not None:
+    if withheld is not None:
+        found["withheld"] = int(withheld.sum())
+    if point.lower_threshold is not None or withheld is not None:
         decided = yes | no
         right = np.where(p.label == 1, yes, no)
         found |= {
@@ -133,7 +143,7 @@ def _at_operating_point(p: Predictions, point: OperatingPoint) -> dict[str, Any]
             "unsure_positives": int((~decided)[p.label == 1].sum()),
             "accuracy_of_decided": float(right[decided].mean()) if decided.any() else math.nan,
         }
-    checks = goal_checks(p, point)
+    checks = goal_checks(p, point, withheld=withheld)
     return found | {"goals": checks} if checks else found
 
 

@@ -71,9 +71,16 @@ def _at_operating_point(found: dict[str, Any]) -> str:
     exemplars = found["negatives"] + found["positives"]
     unsure = f"{found['unsure']:,} of {exemplars:,} ({found['unsure'] / exemplars:.1%})"
     heads = ["yes from", "no below", "unsure", "accuracy of the others", "false accepts", "false rejects"]
-    thresholds = [_figure(found[name]) for name in ("threshold", "lower_threshold")]
-    row = [*thresholds, unsure, _figure(found["accuracy_of_decided"]), *errors]
-    return "\n".join([title, aligned_table(heads, [row], left=()), *_goals(found)])
+    lower = found["threshold"] if found["lower_threshold"] is None else found["lower_threshold"]
+    row = [_figure(found["threshold"]), _figure(lower), unsure, _figure(found["accuracy_of_decided"]), *errors]
+    return "\n".join([title, aligned_table(heads, [row], left=()), *_withheld(found, exemplars), *_goals(found)])
+
+
+def _withheld(found: dict[str, Any], exemplars: int) -> list[str]:
+    if "withheld" not in found:
+        return []
+    share = found["withheld"] / exemplars
+    return [f"Unlike the training data, and so unsure: {found['withheld']:,} of {exemplars:,} ({share:.1%})."]
 
 
 def _goals(found: dict[str, Any]) -> list[str]:

@@ -17,8 +17,12 @@ _SHORT = {"false-accept": "far", "false-reject": "frr"}
 _PROMISED = re.compile(r"(false-accept|false-reject) rate <= (\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?=[,\s]|$)")
 
 
-def goal_checks(predictions: Predictions, point: OperatingPoint, cluster_by: str | None = None) -> list[dict[str, Any]]:
+def goal_checks(
+    predictions: Predictions, point: OperatingPoint, cluster_by: str | None = None, withheld: Mask | None = None
+) -> list[dict[str, Any]]:
     """For each rate that the operating point promises: the rate on these predictions, and whether it is above the goal.
+
+    Verdicts that are ``withheld`` ``(E,)`` are neither accepted nor rejected.
 
     The interval is that of Korn and Graubard (1998): Clopper and Pearson with the effective number of exemplars.
     """
@@ -29,6 +33,8 @@ def goal_checks(predictions: Predictions, point: OperatingPoint, cluster_by: str
     for kind, goal in _PROMISED.findall(point.goal):
         of = predictions.label == (0 if kind == "false-accept" else 1)
         wrong = (point.verdict(probability) if kind == "false-accept" else point.rejected(probability))[of]
+        if withheld is not None:
+            wrong = wrong & ~withheld[of]
         if not of.any():
             continue
         rate, (low, high) = float(wrong.mean()), rate_interval(wrong, cluster[of])

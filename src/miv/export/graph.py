@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from miv.backbones.features import Features
+from miv.decisions.unlike import UnlikeLimit
 from miv.errors import MIVError
 from miv.export.one_bag import OneBag
 from miv.models.verifier import Verifier
@@ -15,13 +16,15 @@ class VerifierGraph(nn.Module):
     """One query and a bag of ``N`` to ``logit`` ``()`` and, if the pooling has it, ``attention`` ``(N,)``.
 
     With features the query is ``(C,)`` and the bag ``(N, C)``, float32; with a backbone for grey images they are
-    ``(H, W)`` and ``(N, H, W)``, uint8, as images are stored: 0 is black and 255 white.
+    ``(H, W)`` and ``(N, H, W)``, uint8, as images are stored: 0 is black and 255 white. If the verifier has a limit for
+    instances unlike the training data, ``distance`` ``(1 + N,)`` are the squared distances of query and bag.
     """
 
     def __init__(self, verifier: Verifier, *, with_backbone: bool) -> None:
         super().__init__()
         self.backbone = verifier.backbone if with_backbone or standardises(verifier) else None
         self.pooling = verifier.pooling
+        self.distance = None if verifier.unlike is None else UnlikeDistance(verifier.unlike)
 
     def forward(self, query: Tensor, bag: Tensor) -> tuple[Tensor, ...]:
         instances = torch.cat([query[None], bag])  # (1 + N, ...)
@@ -31,7 +34,34 @@ class VerifierGraph(nn.Module):
         normed = self.pooling.norm(features)  # (1 + N, C)
         pooled = self.pooling.forward(normed[:1], OneBag(normed[1:]))
         logit = self.pooling.similarity(pooled.query_vector, pooled.bag_vector)[0]
-        return (logit,) if pooled.attention is None else (logit, pooled.attention.mean(dim=1))
+        outputs = (logit,) if pooled.attention is None else (logit, pooled.attention.mean(dim=1))
+        return outputs if self.distance is None else (*outputs, self.distance(features))
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of what ``forward`` returns."""
+        names = ["logit", "attention"] if self.pooling.has_attention else ["logit"]
+        return names if self.distance is None else [*names, "distance"]
+
+
+class UnlikeDistance(nn.Module):
+    """The squared distances of ``UnlikeLimit.distance``, in float64 as there."""
+
+    mean: Tensor
+    directions: Tensor
+    variance: Tensor
+
+    def __init__(self, limit: UnlikeLimit) -> None:
+        super().__init__()
+        for name in ("mean", "directions", "variance"):
+            self.register_buffer(name, torch.from_numpy(getattr(limit, name)).double())
+        self.rest = limit.rest
+
+    def forward(self, features: Tensor) -> Tensor:
+        centred = features.double() - self.mean  # (1 + N, C)
+        along = (centred @ self.directions.T).square()  # (1 + N, K)
+        rest = (centred.square().sum(dim=1) - along.sum(dim=1)).clamp_min(0)
+        return (along / self.variance).sum(dim=1) + rest / self.rest
 
 
 def standardises(verifier: Verifier) -> bool:

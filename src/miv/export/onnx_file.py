@@ -18,7 +18,7 @@ from miv import __version__
 from miv.bags import Bags
 from miv.errors import MIVError, needs_extra
 from miv.export.graph import VerifierGraph, instance_shape, standardises
-from miv.export.onnx_verifier import FORMAT, FORMAT_VERSION, METADATA_KEY, OnnxVerifier
+from miv.export.onnx_verifier import FORMAT, FORMAT_VERSIONS, METADATA_KEY, OnnxVerifier
 from miv.io.whole_files import whole_file
 from miv.models.verification import Verification
 from miv.models.verifier import Verifier
@@ -101,10 +101,10 @@ def export_onnx(
 
 def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
     """Everything that the loader needs besides the graph."""
-    configuration, point = verifier.configuration, verifier.operating_point
+    configuration, point, unlike = verifier.configuration, verifier.operating_point, verifier.unlike
     return {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": FORMAT_VERSIONS[0 if unlike is None else 1],
         "miv": __version__,
         "pooling": configuration["pooling"],
         "backbone": configuration["backbone"],
@@ -117,6 +117,7 @@ def _metadata(verifier: Verifier, shape: tuple[int, ...]) -> dict[str, Any]:
             "witness_rule": point.witness_rule.document(),
             **({} if point.lower_threshold is None else {"lower_threshold": point.lower_threshold}),
         },
+        **({} if unlike is None else {"unlike": {"limit": unlike.limit, "rate": unlike.rate}}),
     }
 
 
@@ -130,7 +131,6 @@ def _instances(random: np.random.Generator, shape: tuple[int, ...], size: int) -
 
 
 def _traced(graph: VerifierGraph, query: NDArray[Any], bag: NDArray[Any]) -> Any:
-    names = ["logit", "attention"] if graph.pooling.has_attention else ["logit"]
     # The exporter replaces the LSTM kernel with one for any length, but torch caches the old one if the process has
     # already exported: the second file would take bags of one size only.
     torch.ops.aten.lstm.input._dispatch_cache.clear()
@@ -139,7 +139,7 @@ def _traced(graph: VerifierGraph, query: NDArray[Any], bag: NDArray[Any]) -> Any
             graph,
             (torch.from_numpy(query), torch.from_numpy(bag)),
             input_names=["query", "bag"],
-            output_names=names,
+            output_names=graph.output_names,
             dynamic_shapes={"query": None, "bag": {0: torch.export.Dim("N", min=1)}},
             dynamo=True,
             # The exporter's optimiser replaces x + 1e-12 with x, so the LayerNorm of a one-channel head becomes 0 / 0.

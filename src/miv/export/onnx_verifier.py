@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-METADATA_KEY, FORMAT, FORMAT_VERSION = "miv", "miv-onnx", 1
+METADATA_KEY, FORMAT = "miv", "miv-onnx"
+FORMAT_VERSIONS = (1, 2)  # the second has a limit for instances unlike the training data
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class Answer:
         attention: ``(N,)``, sums to 1, or ``None``.
         lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if there is
             one threshold.
+        unlike_query: whether the query is unlike the training data.
+        unlike: indices of the instances of the bag that are; ``None`` if the verifier has no limit for that.
+        withheld: whether there is no yes or no, because the query or every instance of the bag is.
     """
 
     verdict: bool
@@ -44,10 +48,15 @@ class Answer:
     witnesses: NDArray[np.int64] | None
     attention: NDArray[np.float32] | None
     lower_threshold: float | None = None
+    unlike_query: bool = False
+    unlike: NDArray[np.int64] | None = None
+    withheld: bool = False
 
     @property
     def decision(self) -> str:
-        """``yes`` if the verdict is yes; else ``no``, or ``unsure`` between two thresholds."""
+        """``yes`` if the verdict is yes; else ``no``, or ``unsure``: between two thresholds, or if withheld."""
+        if self.withheld:
+            return "unsure"
         if self.verdict:
             return "yes"
         return "no" if self.lower_threshold is None or self.probability < self.lower_threshold else "unsure"
@@ -74,6 +83,7 @@ class OnnxVerifier:
         self.shape = tuple(int(side) for side in self.about["shape"])
         self.dtype = np.dtype(np.uint8 if self.about["instances"] == "image" else np.float32)
         self._point = self.about["operating_point"]
+        self._names = [output.name for output in self.session.get_outputs()]
 
     def verify(self, query: ArrayLike, bag: ArrayLike) -> Answer:
         """Verify one query, of ``self.shape``, against its bag ``(N, *self.shape)``."""
@@ -83,24 +93,30 @@ class OnnxVerifier:
                 f"shape {self.shape}; miv.Verifier takes several."
             )
         one, several = self._checked("query", query, 0), self._checked("bag", bag, 1)
-        outputs = self.session.run(None, {"query": one, "bag": several})
-        logit = float(outputs[0])
-        if not all(np.isfinite(output).all() for output in outputs):
+        outputs = dict(zip(self._names, self.session.run(None, {"query": one, "bag": several}), strict=True))
+        logit = float(outputs["logit"])
+        if not all(np.isfinite(output).all() for output in outputs.values()):
             raise ValueError(
                 "The network returned NaN or infinity, so there is no verdict. Either the instances contain numbers "
                 "far outside the range of the training data, or the file's weights are damaged."
             )
         probability = float(scaled(self._point["scaling"], logit))
-        verdict = probability >= self._point["threshold"]
+        accepted = probability >= self._point["threshold"]
         lower = self._point.get("lower_threshold")
-        rejected = not verdict if lower is None else probability < lower
-        attention = outputs[1] if len(outputs) > 1 else None
+        rejected = not accepted if lower is None else probability < lower
+        attention = outputs.get("attention")
         witnesses = None
         # A rule calibrated on other shares is not valid for attention.
         if attention is not None and self._point["witness_rule"].get("by", "attention") == "attention":
             decided = is_witness(self._point["witness_rule"], probability, not rejected, attention)
             witnesses = np.flatnonzero(decided)
-        return Answer(verdict, probability, float(self._point["threshold"]), logit, witnesses, attention, lower)
+        threshold = float(self._point["threshold"])
+        if "unlike" not in self.about:
+            return Answer(accepted, probability, threshold, logit, witnesses, attention, lower)
+        beyond = outputs["distance"] > self.about["unlike"]["limit"]
+        withheld = bool(beyond[0] or beyond[1:].all())
+        unlike = bool(beyond[0]), np.flatnonzero(beyond[1:]), withheld
+        return Answer(accepted and not withheld, probability, threshold, logit, witnesses, attention, lower, *unlike)
 
     def verify_many(self, queries: Sequence[ArrayLike], bags: Sequence[ArrayLike]) -> list[Answer]:
         """Verify several queries, each against its own bag, one after the other."""
@@ -157,10 +173,10 @@ def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:
     if METADATA_KEY not in metadata:
         raise ValueError(f"{path} was not written by `miv export --onnx`: it has no miv metadata.")
     about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
-    if about.get("format") != FORMAT or about.get("format_version") != FORMAT_VERSION:
+    if about.get("format") != FORMAT or about.get("format_version") not in FORMAT_VERSIONS:
         raise ValueError(
             f"{path} has the format {about.get('format')!r}, version {about.get('format_version')!r}. Expected "
-            f"{FORMAT!r}, version {FORMAT_VERSION}; use the onnx_verifier.py of the miv that wrote it."
+            f"{FORMAT!r}, version {FORMAT_VERSIONS[-1]} or before; use the onnx_verifier.py of the miv that wrote it."
         )
     threshold = about.get("operating_point", {}).get("threshold")
     if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:  # no comparison with NaN is true
@@ -170,4 +186,7 @@ def _read_metadata(path: str, metadata: dict[str, str]) -> dict[str, Any]:
         raise ValueError(
             f"{path} has the lower threshold {lower!r}. Expected a number from 0 to {threshold:g}. Export it again."
         )
+    limit = about["unlike"].get("limit") if "unlike" in about else 0
+    if not isinstance(limit, int | float) or not limit >= 0:
+        raise ValueError(f"{path} has the limit {limit!r} for distances. Expected a number from 0. Export it again.")
     return about

@@ -13,7 +13,8 @@ from miv.evaluation import Predictions
 from miv.explain import as_shares, check_method
 from miv.explain.subsets import EmptyBag
 from miv.inference.engine import EmbeddedExemplars, contributions_embedded, explain_embedded, verify_embedded
-from miv.io.checked_values import Floats
+from miv.inference.unlike_instances import UnlikeInstances
+from miv.io.checked_values import Floats, Mask
 from miv.runtime.processes import ProcessShare
 from miv.runtime.progress import Progress
 
@@ -62,6 +63,24 @@ def predict(
         share.sum(attention) if verifier.pooling.has_attention else None,
         share.sum(score) if share.sum(np.array([float(has_score)])).any() else None,
     )
+
+
+def withheld(
+    verifier: "Verifier",
+    exemplars: ExemplarSet,
+    features: NDArray[np.float32] | None = None,
+    progress: Progress | None = None,
+) -> Mask | None:
+    """``(E,)`` bool: the exemplars without a yes or no, because they are unlike the training data.
+
+    ``None`` if the verifier has no limit for them. The arguments are those of ``predict``.
+    """
+    if verifier.unlike is None:
+        return None
+    if features is None:
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    found = UnlikeInstances.of(verifier, embedded_exemplars(exemplars, features))
+    return None if found is None else found.withheld
 
 
 def _warn_of_other_images(verifier: "Verifier", exemplars: ExemplarSet) -> None:

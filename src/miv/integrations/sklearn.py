@@ -188,8 +188,9 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decide(self, X: Any, bags: Any = None) -> NDArray[np.str_]:  # noqa: N803
         """``(E,)``: ``yes``, ``no`` or ``unsure`` for each exemplar.
 
-        An answer is unsure only if ``verifier_.operating_point`` has two thresholds. ``predict`` stays binary: it gives
-        the second class for yes, and the first for no and unsure.
+        An answer is unsure only if ``verifier_.operating_point`` has two thresholds, or if ``verifier_.unlike`` is a
+        limit and the exemplar is unlike the training data. ``predict`` stays binary: it gives the second class for yes,
+        and the first for no and unsure.
         """
         return self.verify(X, bags, witnesses="none").decision
 

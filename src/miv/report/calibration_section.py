@@ -55,7 +55,7 @@ def _goals(source: ReportSource) -> str:
     """Whether the rates that the models promise hold on this split."""
     items = []
     for number, model in enumerate(source.models):
-        for check in goal_checks(model.answers.with_queries_of(source.exemplars), model.point):
+        for check in goal_checks(model.answers.with_queries_of(source.exemplars), model.point, withheld=model.withheld):
             mark = ' class="wrong"' if check["missed"] else ""
             items.append(f"<li>{badge(number, model.name)} <span{mark}>{escape(check_words(check))}</span></li>")
     return f'<ul class="note">{"".join(items)}</ul>' if items else ""
@@ -110,7 +110,7 @@ def _equal_errors(accepts: NDArray[np.float64], rejects: NDArray[np.float64]) ->
 def _errors_here(model: ReportModel, source: ReportSource) -> str:
     label = source.exemplars.label == 1
     accepts, rejects = float(model.verdict[~label].mean()), float(model.rejected[label].mean())
-    if model.point.lower_threshold is None:
+    if not model.can_be_unsure:
         return f"and at its threshold {accepts:.1%} accepted, {rejects:.1%} rejected"
     return f"and at its thresholds {accepts:.1%} accepted, {rejects:.1%} rejected, {model.unsure.mean():.1%} unsure"
 

@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.backbones.feature_cache import embed_exemplars
 from miv.data import ExemplarSet, load_splits
 from miv.decisions.operating_point import OperatingPoint
+from miv.decisions.unlike import UNLIKE_NAME
 from miv.decisions.witness_rules import ConformalRule
 from miv.errors import MIVError, unknown_name
 from miv.evaluation import Predictions
+from miv.inference.prediction import withheld
+from miv.io.cache_folder import feature_folder
+from miv.io.checked_values import Mask
+from miv.models.verifier import Verifier
 from miv.reference import Figures, Reference
 from miv.runtime.progress import Progress, SilentProgress
 from miv.tasks import build_once, list_tasks
@@ -32,6 +38,8 @@ class ReportModel:
         history: the CSV file of its metrics by epoch, if any.
         verifier: its folder, which identifies it in an audit; without it there can be no audit.
         reference: results of plain methods on the same features; empty if not scored.
+        withheld: ``(E,)``, the exemplars without a yes or no, because they are unlike the training data; ``None`` if
+            the verifier has no limit for that.
     """
 
     name: str
@@ -42,6 +50,7 @@ class ReportModel:
     history: Path | None
     verifier: Path | None = None
     reference: Mapping[str, Figures] = field(default_factory=dict)
+    withheld: Mask | None = None
 
     @property
     def probability(self) -> NDArray[np.float64]:
@@ -51,12 +60,20 @@ class ReportModel:
     @property
     def verdict(self) -> NDArray[np.bool_]:
         """``(E,)``."""
-        return self.point.verdict(self.probability)
+        return self._given(self.point.verdict(self.probability))
 
     @property
     def rejected(self) -> NDArray[np.bool_]:
-        """``(E,)`` where the decision is no; with two thresholds, an exemplar may be neither accepted nor rejected."""
-        return self.point.rejected(self.probability)
+        """``(E,)`` where the decision is no; an unsure one is neither accepted nor rejected."""
+        return self._given(self.point.rejected(self.probability))
+
+    def _given(self, answered: Mask) -> Mask:
+        return answered if self.withheld is None else answered & ~self.withheld
+
+    @property
+    def can_be_unsure(self) -> bool:
+        """Whether it has two thresholds, or a limit for inputs unlike the training data."""
+        return self.point.lower_threshold is not None or self.withheld is not None
 
     @property
     def unsure(self) -> NDArray[np.bool_]:
@@ -113,9 +130,11 @@ def open_runs(
         paths: the folders of the runs.
         split: the split to report on.
         data: the folder of splits; by default the data recorded in the first run.
-        cache: the folder with the built sets of tasks.
-        progress: reports progress if a set must be built again.
+        cache: the folder with the built sets of tasks, and with features, which a verifier with a limit for inputs
+            unlike the training data needs again.
+        progress: reports progress if a set must be built or embedded again.
     """
+    progress = progress or SilentProgress()
     runs = [RunFolder(path) for path in paths]
     for run in runs:
         if not run.exists():
@@ -132,7 +151,7 @@ def open_runs(
                 f"{run.path} and {runs[0].path} were evaluated on different data. Report on each separately."
             )
     told = abouts[0]["data"]
-    exemplars = _find_exemplars(told, split, data, cache, progress or SilentProgress())
+    exemplars = _find_exemplars(told, split, data, cache, progress)
     if exemplars.fingerprint != wanted[0]:
         raise MIVError(
             f"The split {split!r} of {data or told['name']} is not the data of {runs[0].path}; it was "
@@ -141,7 +160,7 @@ def open_runs(
     models = [
         ReportModel(name, Predictions.load(run.predictions(split)), OperatingPoint.load(run.verifier),
                     run.read_config(), about, run.metrics if run.metrics.is_file() else None, run.verifier,
-                    _reference(run, split))
+                    _reference(run, split), _withheld(run.verifier, exemplars, cache, progress))
         for name, run, about in zip(_names(runs), runs, abouts, strict=True)
     ]  # fmt: skip
     return ReportSource(Path(str(told["name"])).name or "data", split, exemplars, models)
@@ -149,6 +168,16 @@ def open_runs(
 
 def _reference(run: RunFolder, split: str) -> Mapping[str, Figures]:
     return Reference.load(run.reference).splits.get(split, {}) if run.reference.is_file() else {}
+
+
+def _withheld(verifier: Path, exemplars: ExemplarSet, cache: Path | None, progress: Progress) -> Mask | None:
+    """Computed here, because the answers of a run are older than the limit of its verifier."""
+    if not (verifier / UNLIKE_NAME).is_file():
+        return None
+    opened = Verifier.from_pretrained(verifier)
+    folder = None if cache is None else feature_folder(cache)
+    features = embed_exemplars(opened.backbone, exemplars, folder, progress)
+    return withheld(opened, exemplars, features, progress)
 
 
 def _names(runs: list[RunFolder]) -> list[str]:

@@ -62,7 +62,7 @@ def results(source: ReportSource) -> str:
     measured = [one.metrics for one in found] + [figures for _, figures in plain]
     shown = ("auroc", "accuracy", "f1", *WITNESS_METRICS)
     names = [name for name in shown if any(name in one for one in measured)]
-    two = any(model.point.lower_threshold is not None for model in source.models)
+    two = any(model.can_be_unsure for model in source.models)
     heads = ["Model", *(escape(title_of(name)) for name in names), "False accepts", "False rejects"]
     heads += ["Unsure"] if two else []
     best = {name: max(round(float(np.nan_to_num(one.get(name, -1.0))), 3) for one in measured) for name in names}
@@ -91,6 +91,11 @@ def results(source: ReportSource) -> str:
             " Between two thresholds a model is unsure, which is neither a false accept nor a false reject; accuracy "
             "and F1 count it as no."
         )
+    for number, model in enumerate(source.models):
+        if model.withheld is not None:
+            count = int(model.withheld.sum())
+            them = "exemplar because it is" if count == 1 else "exemplars because they are"
+            words += f" {letter(number)} is unsure on {count:,} {them} unlike the training data."
     if chance is not None:
         words += (
             " i-AUROC, i-AP, i-MRR and i-top1: does the attention rank true witnesses above the rest of their bag? "

@@ -10,7 +10,7 @@ from miv.evaluation import Evaluation, write_curves
 from miv.evaluation import evaluate as measure
 from miv.evaluation.roc_curves import CURVE_FILES
 from miv.explain import METHODS
-from miv.inference.prediction import explain, predict, with_contributions
+from miv.inference.prediction import explain, predict, with_contributions, withheld
 from miv.io.cache_folder import feature_folder
 from miv.io.whole_files import refuse_existing, refuse_existing_in
 from miv.models.verifier import Verifier
@@ -66,7 +66,8 @@ def evaluate(
         answers.save(Path(predictions))
     if plots is not None:
         write_curves(answers, Path(plots))
-    return measure(answers, score=score, point=verifier.operating_point)
+    unlike = withheld(verifier, chosen, features, progress)
+    return measure(answers, score=score, point=verifier.operating_point, withheld=unlike)
 
 
 def _opened(model: Verifier | TrainingRun | str | PathLike[str]) -> Verifier:

@@ -67,8 +67,9 @@
   /* One exemplar: its query, its bag with bars of attention, and each model's answer. */
   const truly = (e) => data.label[e] === 1;
   const says = (m, e) => models[m].verdict[e] === 1;
-  /* Between two thresholds: neither right nor wrong. */
+  /* Between two thresholds, or unlike the training data: neither right nor wrong. */
   const isUnsure = (m, e) => Boolean(models[m].unsure) && models[m].unsure[e] === 1;
+  const isUnlike = (m, e) => Boolean(models[m].unlike) && models[m].unlike[e] === 1;
   const word = (m, e) => (isUnsure(m, e) ? "unsure" : says(m, e) ? "yes" : "no");
   const isRight = (m, e) => !isUnsure(m, e) && says(m, e) === truly(e);
   const isWrong = (m, e) => !isUnsure(m, e) && says(m, e) !== truly(e);
@@ -106,7 +107,7 @@
     const right = isRight(m, e), unsure = isUnsure(m, e), seen = looksAtWitness(m, e), model = models[m];
     const fill = make("i");
     fill.style.width = model.probability[e] / 10 + "%";
-    const thresholds = model.unsure ? [model.lower_threshold, model.threshold] : [model.threshold];
+    const thresholds = model.lower_threshold !== null ? [model.lower_threshold, model.threshold] : [model.threshold];
     const lines = thresholds.map((threshold) => {
       const line = make("b");
       line.style.left = "calc(" + Math.min(100, threshold * 100) + "% - 1px)";
@@ -120,7 +121,7 @@
       ? " (i-AUROC " + (model.i_auroc[e] / 1000).toFixed(2) + ", i-AP " + (model.i_ap[e] / 1000).toFixed(2) + ")" : "";
     return make("li", { class: "answer " + model.style },
       make("p", { class: "who" }, badge(m), " " + model.name),
-      make("p", { class: "says" }, make("span", { text: "says " + word(m, e) + ", probability of yes " + percent(model.probability[e]) }),
+      make("p", { class: "says" }, make("span", { text: "says " + word(m, e) + (isUnlike(m, e) ? " (unlike the training data)" : "") + ", probability of yes " + percent(model.probability[e]) }),
         unsure ? null : make("span", { class: right ? "right" : "wrong", text: right ? "✓ right" : "✗ wrong" })),
       make("div", { class: "scale", "aria-hidden": "true", title: lines.length > 1 ? "probability, and the two thresholds" : "probability, and the threshold" }, fill, ...lines),
       reason + scores ? make("p", { class: "reason", text: reason + scores }) : null);
