@@ -131,6 +131,19 @@ def verify_embedded(verifier: "Verifier", exemplars: EmbeddedExemplars, progress
     )
 
 
+def attention_by_head(verifier: "Verifier", exemplars: EmbeddedExemplars) -> Floats | None:
+    """The attention ``(T, h)`` of each head; ``None`` if the pooling has none."""
+    parts = _in_batches(
+        verifier,
+        exemplars,
+        lambda query, bags: verifier.verify_features(query, bags).attention_by_head,
+        "Verifying by head",
+        None,
+    )
+    known = [part for part in parts if part is not None]
+    return _joined(known) if known else None
+
+
 def reference_logits(
     verifier: "Verifier", exemplars: EmbeddedExemplars, progress: Progress | None = None
 ) -> tuple[Floats, Floats]:

@@ -1,0 +1,65 @@
+"""``miv serve``: verifiers over HTTP, with a page."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from miv.cli.app import app
+from miv.errors import MIVError, needs_extra
+
+
+@app.command("serve")
+def serve(
+    models: Annotated[
+        list[str], typer.Argument(help="Verifiers: runs, verifier folders, or names such as miv/digits.")
+    ],
+    host: Annotated[str, typer.Option(help="Address to listen on; others than 127.0.0.1 need a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free one.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="File with the token that requests must carry; or set MIV_TOKEN.", show_default=False),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which the service is reached (header Host); repeatable.", show_default=False),
+    ] = None,
+    galleries: Annotated[
+        Path | None, typer.Option(help="Folder with galleries of `miv gallery` to serve.", show_default=False)
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder for bags that are kept.", show_default=False)] = None,
+) -> None:
+    """Serve verifiers over HTTP, with a page to try them in a browser.
+
+    Example: miv serve miv/digits
+    Example: miv serve miv/evidence runs/letters --host 0.0.0.0 --token-file token.txt --allowed-host miv.example.org
+    """
+    with needs_extra("serve", "miv serve", "FastAPI and uvicorn"):
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+
+    from miv.service.server_process import run_service
+    from miv.service.service_settings import ServiceSettings
+
+    run_service(
+        ServiceSettings(
+            tuple(models),
+            host=host,
+            port=port,
+            token=_token(token_file),
+            allowed_hosts=tuple(allowed_host or ()),
+            galleries=galleries,
+            data=data,
+        )
+    )
+
+
+def _token(file: Path | None) -> str | None:
+    """The token of the file, or of the environment."""
+    if file is None:
+        return os.environ.get("MIV_TOKEN") or None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MIVError(f"Could not read the token file {file}: {error}. Expected one line of text.") from error

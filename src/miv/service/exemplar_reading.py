@@ -1,0 +1,152 @@
+"""From the body of a request to instances that a verifier takes. Nothing in a request is ever opened as a file."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data import InstancePool
+from miv.errors import MIVError
+from miv.inference.deciding import witnesses_by
+from miv.inference.distinct_instances import DistinctInstances
+from miv.inference.given_instances import KIND_WORDS, as_vectors, check_finite
+from miv.inference.verdict import Asked
+from miv.io.image_bytes import image_of_bytes
+from miv.io.image_files import Fit
+from miv.service.refusals import RefusedRequest
+from miv.service.request_bodies import ImageInstance, Instance, TextInstance
+from miv.service.service_settings import Limits
+from miv.service.verifying_together import Features, ReadExemplar, ReadRequest, Rows
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
+
+GivenInstance = Instance | bytes
+"""An instance of a JSON body, or the content of an image file of a form."""
+
+
+class InstanceReader:
+    """Collects the instances of one request, each distinct image and text once.
+
+    Args:
+        verifier: the verifier that the instances are for.
+        limits: what a request may hold.
+        resize: how to fit images of another size.
+    """
+
+    def __init__(self, verifier: "Verifier", limits: Limits, resize: Fit | None = None) -> None:
+        self._verifier, self._limits = verifier, limits
+        self.kind = verifier.backbone.kind
+        self._distinct = (
+            None
+            if self.kind == "features" and resize is None
+            else DistinctInstances(self.kind, verifier.instances, resize)
+        )
+        self._vectors: list[NDArray[np.float32]] = []
+        self._count = self._pixels = 0
+
+    def rows(self, given: Sequence[GivenInstance], place: str, most: int) -> Rows:
+        """Read instances; return their rows in the pool. ``place`` names them in errors."""
+        if len(given) > most:
+            raise RefusedRequest(413, f"{place} has {len(given):,} instances. Expected at most {most:,}.")
+        self._count += len(given)
+        if self._count > self._limits.instances_in_all:
+            most = self._limits.instances_in_all
+            raise RefusedRequest(413, f"The request has more than {most:,} instances. Divide it.")
+        if self.kind == "features":
+            return self._vector_rows(given, place)
+        name = "{place}" if len(given) == 1 else "{place}, instance {number}"
+        return np.array([self._row(one, name.format(place=place, number=n)) for n, one in enumerate(given)])
+
+    def pool(self) -> InstancePool:
+        """The distinct instances of the request."""
+        if self.kind == "features":
+            vectors = self._vectors[0] if len(self._vectors) == 1 else np.concatenate(self._vectors)
+            return InstancePool("features", vectors)
+        assert self._distinct is not None  # noqa: S101 - for the type checker
+        pool = self._distinct.take_new()
+        if pool is None:
+            raise MIVError("There are no instances. Expected at least one.")
+        return pool
+
+    def _vector_rows(self, given: Sequence[GivenInstance], place: str) -> Rows:
+        for number, one in enumerate(given):
+            if not isinstance(one, list):
+                raise self._other_kind(one, f"{place}, instance {number}")
+            if len(one) > self._limits.numbers:
+                raise RefusedRequest(413, f"{place}, instance {number} has {len(one):,} numbers.")
+        length = self._verifier.backbone.channels if self._verifier.backbone.is_identity else len(given[0])  # type: ignore[arg-type]
+        with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused with a message
+            vectors = as_vectors(given, length, place)
+        check_finite(vectors, place)
+        first = sum(map(len, self._vectors))
+        self._vectors.append(vectors)
+        return np.arange(first, first + len(vectors))
+
+    def _row(self, one: GivenInstance, place: str) -> int:
+        assert self._distinct is not None  # noqa: S101 - for the type checker
+        if self.kind == "text":
+            text = one.text if isinstance(one, TextInstance) else one
+            if not isinstance(text, str):
+                raise self._other_kind(one, place)
+            if len(text) > self._limits.characters:
+                most = self._limits.characters
+                raise RefusedRequest(413, f"{place} has {len(text):,} characters. Expected at most {most:,}.")
+            return self._distinct.add(text, place)
+        if isinstance(one, ImageInstance):
+            one = _decoded(one.image, place)
+        if not isinstance(one, bytes):
+            raise self._other_kind(one, place)
+        with image_of_bytes(one, place, self._limits.pixels) as image:
+            self._pixels += image.width * image.height
+            if self._pixels > self._limits.pixels_in_all:
+                most = self._limits.pixels_in_all
+                raise RefusedRequest(413, f"The images have more than {most:,} pixels together. Make them smaller.")
+            return self._distinct.add(image, place)
+
+    def _other_kind(self, one: Any, place: str) -> MIVError:
+        given = {list: "a vector", str: "a text", TextInstance: "a text"}.get(type(one), "an image")
+        form = {"image": '{"image": "<base64>"}', "text": "a text", "features": "a list of numbers"}[self.kind]
+        return MIVError(f"{place} is {given}. This model takes a {KIND_WORDS[self.kind]}: {form}.")
+
+
+def read_exemplars(
+    verifier: "Verifier",
+    limits: Limits,
+    exemplars: Sequence[tuple[Any, Sequence[GivenInstance] | Features]],
+    *,
+    witnesses: Asked | None = None,
+    heads: bool = False,
+    resize: Fit | None = None,
+) -> ReadRequest:
+    """Convert exemplars; each query is an instance or a list of references, each bag instances or features."""
+    if len(exemplars) > limits.exemplars:
+        most = limits.exemplars
+        raise RefusedRequest(413, f"The request has {len(exemplars):,} exemplars. Expected at most {most:,}.")
+    by = witnesses_by(verifier, witnesses)
+    reader, found = InstanceReader(verifier, limits, resize), []
+    for number, (query, bag) in enumerate(exemplars):
+        of = "" if len(exemplars) == 1 else f"Exemplar {number}: "
+        several = is_several(query)
+        asked = reader.rows(query if several else [query], f"{of}the query".capitalize(), limits.references)
+        rows = bag if isinstance(bag, np.ndarray) else reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
+        found.append(ReadExemplar(asked, several, rows))
+    return ReadRequest(reader.pool(), found, by, heads)
+
+
+def is_several(query: Any) -> bool:
+    """Whether a query is a list of references, not one instance; a vector is a list of numbers."""
+    return isinstance(query, list) and not isinstance(query[0], float | int)
+
+
+def _decoded(text: str, place: str) -> bytes:
+    """The content of an image file from base64, also from a data URL, as a browser makes it."""
+    if text.startswith("data:"):
+        text = text.partition(",")[2]
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise MIVError(f"{place}: the image is not base64. Encode the bytes of the image file.") from None

@@ -1,0 +1,142 @@
+"""The models of the service: loaded and warmed up in the background, each with its own thread."""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from miv.data import InstancePool
+from miv.errors import MIVError, unknown_name
+from miv.models.verifier import Verifier
+from miv.runtime.cores import available_cores
+from miv.service.refusals import RefusedRequest
+from miv.service.request_batching import RequestBatcher, Work
+from miv.service.service_settings import ServiceSettings
+from miv.service.verifying_together import Features, ReadExemplar, ReadRequest, embedded, verify_together
+from miv.training.run_folder import refuse_unfinished
+
+logger = logging.getLogger(__name__)
+
+
+class LoadedModel:
+    """A verifier under the name it is served by.
+
+    Args:
+        name: the name of a shipped verifier, or the last part of a folder's path.
+        verifier: the verifier.
+        settings: settings of the service.
+    """
+
+    def __init__(self, name: str, verifier: Verifier, settings: ServiceSettings) -> None:
+        self.name, self.verifier, self.limits = name, verifier, settings.limits
+        self.kind = verifier.backbone.kind
+        threads = settings.threads or max(1, available_cores() // settings.workers)
+        self.batcher = RequestBatcher(
+            lambda requests: verify_together(verifier, requests),
+            name,
+            waiting_requests=settings.limits.waiting_requests,
+            waiting_bytes=settings.limits.waiting_bytes,
+            together=settings.limits.together if settings.batching else 1,
+            start=lambda: torch.set_num_threads(threads),
+        )
+
+    async def run(self, work: Work, size: int = 0) -> Any:
+        """Do work in the model's thread; see ``RequestBatcher.run``."""
+        return await self.batcher.run(work, size)
+
+    async def embed(self, pool: InstancePool) -> Features:
+        """The features ``(P, C)`` of instances, as ``InstanceReader.pool`` returns them."""
+        return await self.run(lambda: embedded(self.verifier, [pool])[0])
+
+    def warm_up(self) -> None:
+        """Verify a tiny exemplar, so that the first request is as fast as the others."""
+        form, backbone = self.verifier.instances, self.verifier.backbone
+        values: Any = np.zeros((2, backbone.channels), np.float32)
+        if self.kind == "text":
+            values = np.array(["a text", "another text"], dtype=object)
+        elif self.kind == "image":
+            if form is None:
+                return
+            values = np.zeros((2, *form.shape), np.uint8)
+            values[1, 0] = 255
+        elif not backbone.is_identity:
+            return
+        one = ReadExemplar(np.array([0]), False, np.array([0, 1]))
+        by = "attention" if self.verifier.pooling.has_attention else "none"
+        verify_together(self.verifier, [ReadRequest(InstancePool(self.kind, values), [one], by)])
+
+
+def served_name(model: str) -> str:
+    """The name of a model in requests: never the path of a folder.
+
+    >>> served_name("miv/digits"), served_name("/home/anna/runs/letters/")
+    ('miv/digits', 'letters')
+    """
+    folder = Path(model)
+    return folder.resolve().name if folder.is_dir() else model
+
+
+class ServedModels:
+    """All models by name; requests are refused with 503 until they are loaded."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.settings = settings
+        self.names = [served_name(model) for model in settings.models]
+        if len(set(self.names)) != len(self.names):
+            raise MIVError(f"Two models have one name: {', '.join(self.names)}. Rename a folder.")
+        self._loaded: dict[str, LoadedModel] = {}
+        self._failure: Exception | None = None
+
+    @property
+    def are_ready(self) -> bool:
+        """Whether all models are loaded and warmed up."""
+        return len(self._loaded) == len(self.names)
+
+    def __iter__(self) -> Any:
+        return iter([self.named(name) for name in self.names])
+
+    def named(self, name: str | None) -> LoadedModel:
+        """The model of a request; it may be left out if there is only one."""
+        if name is None:
+            if len(self.names) != 1:
+                raise RefusedRequest(422, f"model is missing. Expected one of {', '.join(self.names)}.")
+            name = self.names[0]
+        if name not in self.names:
+            raise RefusedRequest(404, str(unknown_name("model", name, self.names)))
+        if name not in self._loaded and self._failure is not None:
+            raise RefusedRequest(503, f"The model {name} could not be loaded: {self._failure}")
+        if name not in self._loaded:
+            raise RefusedRequest(503, f"The model {name} is being loaded. Try again in a second.")
+        return self._loaded[name]
+
+    def load(self) -> None:
+        """Load and warm up all models."""
+        for name, model in zip(self.names, self.settings.models, strict=True):
+            refuse_unfinished(Path(model))
+            loaded = LoadedModel(name, Verifier.from_pretrained(model), self.settings)
+            loaded.warm_up()
+            self._loaded[name] = loaded
+
+    def load_in_background(self, failed: Callable[[Exception], None]) -> None:
+        """Load all models in a thread; call ``failed`` if one cannot be loaded."""
+
+        def load() -> None:
+            try:
+                self.load()
+            except Exception as error:
+                failed(error)
+
+        threading.Thread(target=load, name="loading", daemon=True).start()
+
+    def keep_failure(self, error: Exception) -> None:
+        """Refuse requests with this error from now on."""
+        self._failure = error
+
+    def stop(self) -> None:
+        """End the threads of the models."""
+        for model in self._loaded.values():
+            model.batcher.stop()

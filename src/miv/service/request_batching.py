@@ -1,0 +1,151 @@
+"""One thread per model: requests that wait while it works are taken together and verified in one go.
+
+LitServe batches too, but it brings its own server, processes and routes; it cannot batch inside this app.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from miv.errors import MIVError
+from miv.service.refusals import RefusedRequest
+from miv.service.verifying_together import ReadRequest
+
+Work = ReadRequest | Callable[[], Any]
+
+
+@dataclass(eq=False)
+class _Job:
+    work: Work
+    size: int  # bytes
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[Any]"
+
+
+class RequestBatcher:
+    """Runs the work of one model, in the order of arrival, in one thread.
+
+    Args:
+        verify: verifies the requests of a batch; returns one answer each.
+        name: name of the thread.
+        waiting_requests: maximum number of requests that wait; more are refused with 503.
+        waiting_bytes: maximum size of the requests that wait.
+        together: maximum number of instances in a batch of several requests.
+        start: called in the thread before anything else.
+    """
+
+    def __init__(
+        self,
+        verify: Callable[[Sequence[ReadRequest]], list[Any]],
+        name: str,
+        *,
+        waiting_requests: int,
+        waiting_bytes: int,
+        together: int,
+        start: Callable[[], None] | None = None,
+    ) -> None:
+        self._verify, self._start = verify, start
+        self._most, self._most_bytes, self._together = waiting_requests, waiting_bytes, together
+        self._jobs: deque[_Job] = deque()
+        self._bytes = 0
+        self._changed = threading.Condition()
+        self._stopped = False
+        self.batch_sizes: Callable[[int], None] = lambda requests: None
+        self._thread = threading.Thread(target=self._work, name=f"model {name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait."""
+        return len(self._jobs)
+
+    async def run(self, work: Work, size: int = 0) -> Any:
+        """Do the work in the model's thread; its answer or its error is this call's.
+
+        Args:
+            work: a request, which may be verified together with others, or a function, which is called alone.
+            size: bytes that the work holds in memory.
+
+        If the caller is cancelled while the work waits, it is dropped.
+        """
+        loop = asyncio.get_running_loop()
+        job = _Job(work, size, loop, loop.create_future())
+        with self._changed:
+            if self._stopped:
+                raise RefusedRequest(503, "The service is stopping. Try again later.")
+            if len(self._jobs) >= self._most or (self._jobs and self._bytes + size > self._most_bytes):
+                raise RefusedRequest(503, f"The service is busy: {len(self._jobs)} requests wait. Try again later.")
+            self._jobs.append(job)
+            self._bytes += size
+            self._changed.notify()
+        return await job.future
+
+    def stop(self) -> None:
+        """End the thread after the work that waits."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+
+    def _work(self) -> None:
+        if self._start is not None:
+            self._start()
+        while True:
+            with self._changed:
+                while not self._jobs and not self._stopped:
+                    self._changed.wait()
+                if not self._jobs:
+                    return
+                batch = self._next_batch()
+            if batch:
+                self._answer(batch)
+
+    def _next_batch(self) -> list[_Job]:
+        """The first job, and the requests behind it as long as they fit; jobs whose callers are gone are dropped."""
+        batch: list[_Job] = []
+        instances = 0
+        while self._jobs:
+            job = self._jobs[0]
+            if not job.future.cancelled():
+                size = len(job.work) if isinstance(job.work, ReadRequest) else self._together
+                if batch and instances + size > self._together:
+                    break
+                batch.append(job)
+                instances += size
+            self._jobs.popleft()
+            self._bytes -= job.size
+        return batch
+
+    def _answer(self, batch: list[_Job]) -> None:
+        self.batch_sizes(len(batch))
+        try:
+            first = batch[0].work
+            if isinstance(first, ReadRequest):
+                answers = self._verify([job.work for job in batch if isinstance(job.work, ReadRequest)])
+            else:
+                answers = [first()]
+        except Exception as error:
+            if len(batch) > 1 and isinstance(error, MIVError):
+                for job in batch:  # one of them is at fault: only that one shall fail
+                    self._answer([job])
+                return
+            _deliver(batch, [error] * len(batch))
+        else:
+            _deliver(batch, answers)
+
+
+def _deliver(batch: list[_Job], answers: Sequence[Any]) -> None:
+    def settle() -> None:
+        for job, answer in zip(batch, answers, strict=True):
+            if job.future.done():  # cancelled
+                continue
+            if isinstance(answer, Exception):
+                job.future.set_exception(answer)
+            else:
+                job.future.set_result(answer)
+
+    with suppress(RuntimeError):  # the loop is closed: nobody waits
+        batch[0].loop.call_soon_threadsafe(settle)

@@ -1,0 +1,48 @@
+"""``POST /v1/verify``: exemplars as JSON, or one exemplar of image files as a form."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from miv.service.answer_bodies import VerifyAnswer
+from miv.service.api_document import json_body
+from miv.service.exemplar_reading import read_exemplars
+from miv.service.loaded_models import LoadedModel
+from miv.service.refusals import refusals
+from miv.service.request_bodies import VERIFY_EXAMPLE, KeptBag, VerifyForm, VerifyRequest
+from miv.service.request_reading import in_thread, read_json
+from miv.service.running_service import RunningService, service_of
+from miv.service.verifying_together import ReadRequest
+
+router = APIRouter(prefix="/v1/verify", tags=["verify"])
+
+
+@router.post(
+    "",
+    response_model=VerifyAnswer,
+    responses=refusals(404, 413, 415, 422, 503),
+    openapi_extra=json_body(VerifyRequest, VERIFY_EXAMPLE, VerifyForm),
+)
+async def verify(request: Request) -> JSONResponse:
+    """Does each bag hold something of its query's class, and which of its instances show it?"""
+    service = service_of(request)
+    asked = await read_json(request, VerifyRequest)
+    model = service.models.named(asked.model)
+    read = await in_thread(_read, asked, model, service)
+    size = int(request.headers.get("content-length", 0))
+    return JSONResponse({"model": model.name, "verdicts": await model.run(read, size)})
+
+
+def _read(asked: VerifyRequest, model: LoadedModel, service: RunningService) -> ReadRequest:
+    def bag_of(bag: Any) -> Any:
+        return service.kept_features(bag.kept, model) if isinstance(bag, KeptBag) else bag
+
+    return read_exemplars(
+        model.verifier,
+        service.limits,
+        [(one.query, bag_of(one.bag)) for one in asked.exemplars],
+        witnesses=asked.witnesses,
+        heads=asked.heads,
+        resize=asked.resize,
+    )

@@ -1,0 +1,110 @@
+"""Settings of the service: models, address, token, and every limit with its default."""
+
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from miv.errors import MIVError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may hold, and how much may wait. Requests beyond a limit are answered with 413, 422 or 503.
+
+    Args:
+        bytes: size of a request.
+        exemplars: exemplars per request.
+        instances: instances per bag.
+        references: references per query.
+        instances_in_all: instances per request.
+        characters: characters per text.
+        numbers: numbers per vector.
+        pixels: pixels per image.
+        pixels_in_all: pixels of all images of a request.
+        seconds: time per request, waiting included.
+        waiting_requests: requests per model that wait for their turn.
+        waiting_bytes: bytes of the requests per model that wait for their turn.
+        together: instances that are verified together.
+        citations: citations per sentence of a check.
+        pairs: sentences of an answer times source sentences, per check.
+    """
+
+    bytes: int = 32_000_000
+    exemplars: int = 256
+    instances: int = 2_000
+    references: int = 50
+    instances_in_all: int = 10_000
+    characters: int = 100_000
+    numbers: int = 65_536
+    pixels: int = 25_000_000
+    pixels_in_all: int = 250_000_000
+    seconds: float = 30.0
+    waiting_requests: int = 128
+    waiting_bytes: int = 128_000_000
+    together: int = 4_096
+    citations: int = 20
+    pairs: int = 200_000
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if not getattr(self, one.name) > 0:
+                raise MIVError(f"The limit {one.name} is {getattr(self, one.name)}. Expected a number above 0.")
+
+    def document(self) -> dict[str, float]:
+        """Return plain values, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """Settings of ``miv serve``.
+
+    Args:
+        models: names or folders of verifiers.
+        host: address to listen on.
+        port: port to listen on; 0 chooses a free one.
+        token: requests must carry it; ``None`` asks for none, which is allowed only on this machine.
+        allowed_hosts: further names under which the service is reached, as in the header Host.
+        workers: number of processes.
+        threads: processor threads of each worker; 0 divides the processor among the workers.
+        batching: verify requests that arrive together in one go.
+        limits: what one request may hold.
+        galleries: folder with the galleries to serve; ``None`` serves none.
+        data: folder for what the service keeps (bags); ``None`` keeps nothing.
+        stop_seconds: time that running requests have to finish when the service stops.
+    """
+
+    models: tuple[str, ...]
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = field(default=None, repr=False)
+    allowed_hosts: tuple[str, ...] = ()
+    workers: int = 1
+    threads: int = 0
+    batching: bool = True
+    limits: Limits = field(default_factory=Limits)
+    galleries: Path | None = None
+    data: Path | None = None
+    stop_seconds: int = 30
+
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise MIVError("There are no models. Expected at least one, such as miv/digits.")
+        if len(set(self.models)) != len(self.models):
+            raise MIVError(f"A model is given twice: {', '.join(self.models)}. Expected each one once.")
+        if self.token is not None and (
+            len(self.token) < 16 or not self.token.isascii() or not self.token.isprintable()
+        ):
+            raise MIVError("The token is too short, or has odd characters. Expected at least 16 printable ASCII ones.")
+        if self.token is None and self.host not in LOOPBACK:
+            raise MIVError(
+                f"The address {self.host} can be reached from other machines, and there is no token. Give "
+                "--token-file FILE (or the environment variable MIV_TOKEN), or listen on 127.0.0.1."
+            )
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names that the header Host may have, without port, in lower case."""
+        own = () if self.host in ("0.0.0.0", "::", "") else (self.host,)  # noqa: S104 - compared, not bound
+        return frozenset(name.lower() for name in (*LOOPBACK, *own, *self.allowed_hosts))

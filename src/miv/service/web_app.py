@@ -1,0 +1,43 @@
+"""The FastAPI app: routes, guard, errors and the loading of models."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from miv.service.api_document import add_api_document
+from miv.service.refusals import add_error_handlers
+from miv.service.request_guard import RequestGuard
+from miv.service.routes import route_modules
+from miv.service.running_service import RunningService
+from miv.service.service_settings import ServiceSettings
+
+
+def create_app(settings: ServiceSettings, failed: Callable[[Exception], None] | None = None) -> FastAPI:
+    """Make the app. Its models are loaded in the background once it runs; ``/readyz`` says when they are ready.
+
+    Args:
+        settings: settings of the service.
+        failed: called with the error if a model cannot be loaded; by default the error is kept, and every request
+            that needs the model is refused.
+    """
+    service = RunningService(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service.models.load_in_background(failed or service.models.keep_failure)
+        yield
+        for stop in reversed(service.at_stop):
+            stop()
+
+    # The documentation pages of FastAPI load scripts from another machine, so they are off.
+    app = FastAPI(title="miv", docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False)
+    app.state.service = service
+    add_error_handlers(app)
+    for module in route_modules():
+        app.include_router(module.router)
+        if hasattr(module, "prepare"):
+            module.prepare(service)
+    add_api_document(app, token=settings.token is not None)
+    app.add_middleware(RequestGuard, service=service)
+    return app
