@@ -34,6 +34,7 @@ from miv.io.temporary_names import make_ordinary
 from miv.kept.stored_rows import RowType
 from miv.models.devices import checked_device
 from miv.models.hub import download, download_if_there, is_folder
+from miv.models.outline import outlining
 from miv.models.referenced import combined
 from miv.models.shipped import shipped_folder
 from miv.models.verification import Verification
@@ -349,7 +350,7 @@ class Verifier(
         config = read_config(folder / CONFIG_NAME)
         try:
             # The meta device holds shapes without memory: a huge size in the file costs nothing.
-            with torch.device("meta"), counting_modules("It"):
+            with outlining(), counting_modules("It"):
                 outline = cls(**config)
         except (MIVError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise MIVError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error

@@ -1,0 +1,29 @@
+"""Loading a verifier does not import torch's compiler."""
+
+import subprocess
+import sys
+
+import pytest
+
+import miv
+from miv.models.outline import outlining
+from miv.models.verifier import Verifier
+
+
+def test_loading_imports_no_compiler() -> None:
+    code = (
+        "import sys; from miv.models.verifier import Verifier; before = 'torch._dynamo' in sys.modules; "
+        "Verifier.from_pretrained('miv/digits'); print(before, 'torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("pooling", miv.list_poolings())
+def test_an_outline_has_the_shapes_of_the_verifier(pooling: str) -> None:
+    with outlining():
+        outline = Verifier(pooling, channels=8)
+    verifier = Verifier(pooling, channels=8)
+    shapes = {name: tensor.shape for name, tensor in verifier.state_dict().items()}
+    assert {name: tensor.shape for name, tensor in outline.state_dict().items()} == shapes
+    assert all(tensor.is_meta for tensor in outline.state_dict().values())
