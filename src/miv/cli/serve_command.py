@@ -9,6 +9,8 @@ import typer
 from miv.cli.app import app
 from miv.errors import MIVError, needs_extra
 
+LIMITS = "Limits (see /v1/models for all)"
+
 
 @app.command("serve")
 def serve(
@@ -25,10 +27,25 @@ def serve(
         list[str] | None,
         typer.Option(help="A name under which the service is reached (header Host); repeatable.", show_default=False),
     ] = None,
+    workers: Annotated[int, typer.Option(help="Number of processes; each loads the models.")] = 1,
+    threads: Annotated[
+        int, typer.Option(help="Processor threads per worker.", show_default="all, divided among the workers")
+    ] = 0,
     galleries: Annotated[
         Path | None, typer.Option(help="Folder with galleries of `miv gallery` to serve.", show_default=False)
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder for bags that are kept.", show_default=False)] = None,
+    max_bytes: Annotated[int, typer.Option(help="Maximum size of a request.", rich_help_panel=LIMITS)] = 32_000_000,
+    max_exemplars: Annotated[int, typer.Option(help="Exemplars per request.", rich_help_panel=LIMITS)] = 256,
+    max_instances: Annotated[int, typer.Option(help="Instances per bag.", rich_help_panel=LIMITS)] = 2_000,
+    max_characters: Annotated[int, typer.Option(help="Characters per text.", rich_help_panel=LIMITS)] = 100_000,
+    max_pixels: Annotated[int, typer.Option(help="Pixels per image.", rich_help_panel=LIMITS)] = 25_000_000,
+    max_seconds: Annotated[float, typer.Option(help="Seconds per request.", rich_help_panel=LIMITS)] = 30.0,
+    max_waiting: Annotated[int, typer.Option(help="Requests that wait per model.", rich_help_panel=LIMITS)] = 128,
+    batching: Annotated[
+        bool, typer.Option("--batching/--no-batching", help="Verify requests that wait together.")
+    ] = True,
+    stop_seconds: Annotated[int, typer.Option(help="Seconds to finish running requests when it stops.")] = 30,
 ) -> None:
     """Serve verifiers over HTTP, with a page to try them in a browser.
 
@@ -40,7 +57,7 @@ def serve(
         import uvicorn  # noqa: F401
 
     from miv.service.server_process import run_service
-    from miv.service.service_settings import ServiceSettings
+    from miv.service.service_settings import Limits, ServiceSettings
 
     run_service(
         ServiceSettings(
@@ -49,8 +66,21 @@ def serve(
             port=port,
             token=_token(token_file),
             allowed_hosts=tuple(allowed_host or ()),
+            workers=workers,
+            threads=threads,
+            batching=batching,
             galleries=galleries,
             data=data,
+            stop_seconds=stop_seconds,
+            limits=Limits(
+                bytes=max_bytes,
+                exemplars=max_exemplars,
+                instances=max_instances,
+                characters=max_characters,
+                pixels=max_pixels,
+                seconds=max_seconds,
+                waiting_requests=max_waiting,
+            ),
         )
     )
 

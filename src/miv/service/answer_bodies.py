@@ -92,3 +92,41 @@ class SampleAnswer(BaseModel):
     bag: list[Any] | None = None
     answer: str | None = None
     sources: list[dict[str, str]] | None = None
+
+
+class CheckedSentenceAnswer(BaseModel):
+    """A sentence of the answer."""
+
+    text: str
+    paragraph: int
+    outcome: Literal["supported", "unsure", "unsupported", "not checked"]
+    probability: float | None
+    citations: list[int]
+    probabilities: list[float]
+
+
+class CitationAnswer(BaseModel):
+    """A source sentence that is a witness."""
+
+    number: int
+    source: str
+    sentence: int
+    text: str
+
+
+class SourceAnswer(BaseModel):
+    """A source, and its number of sentences."""
+
+    name: str
+    sentences: int
+
+
+class CheckAnswer(BaseModel):
+    """The document of ``miv check --json``."""
+
+    verifier: str
+    goal: str
+    counts: dict[str, int]
+    sentences: list[CheckedSentenceAnswer]
+    citations: list[CitationAnswer]
+    sources: list[SourceAnswer]

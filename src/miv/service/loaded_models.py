@@ -1,8 +1,8 @@
 """The models of the service: loaded and warmed up in the background, each with its own thread."""
 
-import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,10 @@ from miv.models.verifier import Verifier
 from miv.runtime.cores import available_cores
 from miv.service.refusals import RefusedRequest
 from miv.service.request_batching import RequestBatcher, Work
+from miv.service.service_metrics import ServiceMetrics
 from miv.service.service_settings import ServiceSettings
 from miv.service.verifying_together import Features, ReadExemplar, ReadRequest, embedded, verify_together
 from miv.training.run_folder import refuse_unfinished
-
-logger = logging.getLogger(__name__)
 
 
 class LoadedModel:
@@ -29,11 +28,13 @@ class LoadedModel:
         name: the name of a shipped verifier, or the last part of a folder's path.
         verifier: the verifier.
         settings: settings of the service.
+        metrics: counters of the service.
     """
 
-    def __init__(self, name: str, verifier: Verifier, settings: ServiceSettings) -> None:
+    def __init__(self, name: str, verifier: Verifier, settings: ServiceSettings, metrics: ServiceMetrics) -> None:
         self.name, self.verifier, self.limits = name, verifier, settings.limits
         self.kind = verifier.backbone.kind
+        self.can_check = self.kind == "text" and find_spec("sentencex") is not None
         threads = settings.threads or max(1, available_cores() // settings.workers)
         self.batcher = RequestBatcher(
             lambda requests: verify_together(verifier, requests),
@@ -42,6 +43,8 @@ class LoadedModel:
             waiting_bytes=settings.limits.waiting_bytes,
             together=settings.limits.together if settings.batching else 1,
             start=lambda: torch.set_num_threads(threads),
+            waits=metrics.waiting.labels(name).set,
+            taken=metrics.batches.labels(name).observe,
         )
 
     async def run(self, work: Work, size: int = 0) -> Any:
@@ -83,20 +86,21 @@ def served_name(model: str) -> str:
 class ServedModels:
     """All models by name; requests are refused with 503 until they are loaded."""
 
-    def __init__(self, settings: ServiceSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: ServiceSettings, metrics: ServiceMetrics) -> None:
+        self.settings, self.metrics = settings, metrics
         self.names = [served_name(model) for model in settings.models]
         if len(set(self.names)) != len(self.names):
             raise MIVError(f"Two models have one name: {', '.join(self.names)}. Rename a folder.")
         self._loaded: dict[str, LoadedModel] = {}
         self._failure: Exception | None = None
+        self._loading: threading.Thread | None = None
 
     @property
     def are_ready(self) -> bool:
         """Whether all models are loaded and warmed up."""
         return len(self._loaded) == len(self.names)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[LoadedModel]:
         return iter([self.named(name) for name in self.names])
 
     def named(self, name: str | None) -> LoadedModel:
@@ -117,9 +121,10 @@ class ServedModels:
         """Load and warm up all models."""
         for name, model in zip(self.names, self.settings.models, strict=True):
             refuse_unfinished(Path(model))
-            loaded = LoadedModel(name, Verifier.from_pretrained(model), self.settings)
+            loaded = LoadedModel(name, Verifier.from_pretrained(model), self.settings, self.metrics)
             loaded.warm_up()
             self._loaded[name] = loaded
+            self.metrics.ready.set(len(self._loaded))
 
     def load_in_background(self, failed: Callable[[Exception], None]) -> None:
         """Load all models in a thread; call ``failed`` if one cannot be loaded."""
@@ -130,13 +135,16 @@ class ServedModels:
             except Exception as error:
                 failed(error)
 
-        threading.Thread(target=load, name="loading", daemon=True).start()
+        self._loading = threading.Thread(target=load, name="loading", daemon=True)
+        self._loading.start()
 
     def keep_failure(self, error: Exception) -> None:
         """Refuse requests with this error from now on."""
         self._failure = error
 
     def stop(self) -> None:
-        """End the threads of the models."""
+        """End the threads of the models, after the work that waits."""
+        if self._loading is not None:
+            self._loading.join()  # a process that ends while torch loads weights crashes
         for model in self._loaded.values():
             model.batcher.stop()

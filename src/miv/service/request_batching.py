@@ -36,6 +36,8 @@ class RequestBatcher:
         waiting_bytes: maximum size of the requests that wait.
         together: maximum number of instances in a batch of several requests.
         start: called in the thread before anything else.
+        waits: told how many requests wait, whenever that changes.
+        taken: told how many requests are taken together.
     """
 
     def __init__(
@@ -46,22 +48,18 @@ class RequestBatcher:
         waiting_requests: int,
         waiting_bytes: int,
         together: int,
-        start: Callable[[], None] | None = None,
+        start: Callable[[], None] = lambda: None,
+        waits: Callable[[int], None] = lambda count: None,
+        taken: Callable[[int], None] = lambda count: None,
     ) -> None:
-        self._verify, self._start = verify, start
+        self._verify, self._start, self._waits, self._taken = verify, start, waits, taken
         self._most, self._most_bytes, self._together = waiting_requests, waiting_bytes, together
         self._jobs: deque[_Job] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
         self._stopped = False
-        self.batch_sizes: Callable[[int], None] = lambda requests: None
         self._thread = threading.Thread(target=self._work, name=f"model {name}", daemon=True)
         self._thread.start()
-
-    @property
-    def waiting(self) -> int:
-        """Number of requests that wait."""
-        return len(self._jobs)
 
     async def run(self, work: Work, size: int = 0) -> Any:
         """Do the work in the model's thread; its answer or its error is this call's.
@@ -81,18 +79,19 @@ class RequestBatcher:
                 raise RefusedRequest(503, f"The service is busy: {len(self._jobs)} requests wait. Try again later.")
             self._jobs.append(job)
             self._bytes += size
+            self._waits(len(self._jobs))
             self._changed.notify()
         return await job.future
 
-    def stop(self) -> None:
-        """End the thread after the work that waits."""
+    def stop(self, seconds: float = 10.0) -> None:
+        """End the thread after the work that waits; it has so many seconds."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
+        self._thread.join(seconds)
 
     def _work(self) -> None:
-        if self._start is not None:
-            self._start()
+        self._start()
         while True:
             with self._changed:
                 while not self._jobs and not self._stopped:
@@ -100,6 +99,7 @@ class RequestBatcher:
                 if not self._jobs:
                     return
                 batch = self._next_batch()
+                self._waits(len(self._jobs))
             if batch:
                 self._answer(batch)
 
@@ -120,7 +120,7 @@ class RequestBatcher:
         return batch
 
     def _answer(self, batch: list[_Job]) -> None:
-        self.batch_sizes(len(batch))
+        self._taken(len(batch))
         try:
             first = batch[0].work
             if isinstance(first, ReadRequest):

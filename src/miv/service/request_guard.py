@@ -1,18 +1,22 @@
 """What every request passes: Host, Origin, token, size and time; and what every answer carries."""
 
 import asyncio
-import hmac
-from typing import Any
-from urllib.parse import urlsplit
+import logging
+import time
+from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from miv.service.access_rules import AccessRules
+from miv.service.arriving_body import ArrivingBody, ClientGone
 from miv.service.refusals import RefusedRequest, error_response
+from miv.service.request_log import log_request
 from miv.service.running_service import RunningService
 
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_NO_TOKEN = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico"})  # and /page/…
+logger = logging.getLogger(__name__)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+_GONE = 499  # in the log: the client left before the answer, as nginx counts it
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "media-src 'self' blob:; font-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; "
@@ -31,100 +35,91 @@ class RequestGuard:
 
     Args:
         app: the routes.
-        service: the service, for its settings.
+        service: the service, for its settings and metrics.
     """
 
     def __init__(self, app: ASGIApp, service: RunningService) -> None:
         self.app, self.service = app, service
-        self.hosts, self.token = service.settings.hosts, service.settings.token
+        self.rules = AccessRules(service.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Handle one request, whatever happens."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = False
-
-        async def send_guarded(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers[name] = value
-                if "cache-control" not in headers:
-                    headers["Cache-Control"] = "no-store"
-            await send(message)
-
+        answer = _Answer(send)
+        start, headers = time.perf_counter(), Headers(scope=scope)
+        body = ArrivingBody(receive, self.service.limits.bytes, self.service.arriving)
         try:
-            self._check(scope)
-            body = _Body(receive, self.service.limits.bytes, Headers(scope=scope))
+            self.rules.check(scope["method"], scope["path"], headers)
+            body.check_length(headers)
             async with asyncio.timeout(self.service.limits.seconds):
-                await self.app(scope, body.receive, send_guarded)
+                await body.answering(self.app(scope, body.receive, answer.send))
+        except ClientGone:
+            answer.status = _GONE
         except RefusedRequest as error:
-            if not started:
-                await error_response(error.status, str(error))(scope, receive, send_guarded)
+            await answer.refuse(scope, error.status, str(error))
         except TimeoutError:
-            if not started:
-                seconds = self.service.limits.seconds
-                message = f"The request took longer than {seconds:g} seconds. Send less, or try again later."
-                await error_response(503, message)(scope, receive, send_guarded)
+            seconds = self.service.limits.seconds
+            words = f"The request took longer than {seconds:g} seconds. Send less, or try again later."
+            await answer.refuse(scope, 503, words)
+        except Exception:
+            logger.exception("failure", extra={"fields": {"request": answer.id}})
+            await answer.refuse(scope, 500, "The service failed. Its log says where; please report it.")
+        finally:
+            body.close()
+            self._note(scope, answer, body.bytes, time.perf_counter() - start)
 
-    def _check(self, scope: Scope) -> None:
-        headers = Headers(scope=scope)
-        host = _host_name(headers.get("host", ""))
-        if host not in self.hosts:
-            raise RefusedRequest(
-                400, "The header Host has an unknown name. Start the service with --allowed-host NAME to be reached so."
-            )
-        origin = headers.get("origin")
-        if scope["method"] not in _SAFE and (
-            (origin is not None and _same_host(origin) != headers.get("host", "").lower())
-            or headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}
-        ):
-            raise RefusedRequest(403, "The request comes from a page of another site, which is not allowed.")
-        path = scope["path"]
-        if self.token is None or path in _NO_TOKEN or path.startswith("/page/"):
+    def _note(self, scope: Scope, answer: "_Answer", received: int, seconds: float) -> None:
+        """Log and count the request, by the template of its route: the address itself may name things."""
+        route = getattr(scope.get("route"), "path", "unknown")
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        metrics = self.service.metrics
+        metrics.requests.labels(method, route, str(answer.status)).inc()
+        metrics.seconds.labels(route).observe(seconds)
+        metrics.received.labels(route).inc(received)
+        log_request(
+            {
+                "request": answer.id,
+                "method": method,
+                "route": route,
+                "status": answer.status,
+                "ms": round(1000 * seconds, 2),
+                "received": received,
+                "sent": answer.bytes,
+                "model": scope.get("state", {}).get("model"),
+            }
+        )
+
+
+class _Answer:
+    """Sends an answer with the headers of all answers, and remembers what was sent."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.id = send, uuid4().hex[:16]
+        self.status, self.bytes, self._started = 0, 0, False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._started, self.status = True, message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+            headers["X-Request-Id"] = self.id
+            headers.setdefault("Cache-Control", "no-store")
+        self.bytes += len(message.get("body", b""))
+        await self._send(message)
+
+    async def refuse(self, scope: Scope, status: int, message: str) -> None:
+        """Answer with an error, if nothing was sent yet."""
+        if self._started:
+            self.status = status  # for the log; the connection is cut
             return
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
-            raise RefusedRequest(401, "The token is missing or wrong. Send the header Authorization: Bearer TOKEN.")
+        response = error_response(status, message)
+        if status != 401 and scope["method"] not in {"GET", "HEAD"}:
+            response.headers["Connection"] = "close"  # the rest of the body is not read
+        await response(scope, _no_more, self.send)
 
 
-class _Body:
-    """Counts the bytes of a body while they arrive."""
-
-    def __init__(self, receive: Receive, most: int, headers: Headers) -> None:
-        self._receive, self._most, self._bytes = receive, most, 0
-        length = headers.get("content-length", "0")
-        if not length.isascii() or not length.isdigit() or int(length[:20]) > most:
-            raise self._too_large()
-
-    async def receive(self) -> Any:
-        message = await self._receive()
-        self._bytes += len(message.get("body", b""))
-        if self._bytes > self._most:
-            raise self._too_large()
-        return message
-
-    def _too_large(self) -> RefusedRequest:
-        return RefusedRequest(413, f"The request is larger than {self._most:,} bytes. Send less at once.")
-
-
-def _host_name(host: str) -> str:
-    """The name in a header Host, without its port.
-
-    >>> _host_name("LocalHost:8000"), _host_name("[::1]:80"), _host_name("a@b")
-    ('localhost', '::1', '')
-    """
-    try:
-        parts = urlsplit(f"//{host}")
-        return "" if parts.username is not None or parts.path or parts.query else (parts.hostname or "")
-    except ValueError:
-        return ""
-
-
-def _same_host(origin: str) -> str:
-    """Host and port of an origin of the web; empty for ``null`` and other schemes."""
-    scheme, _, rest = origin.partition("://")
-    return rest.lower() if scheme.lower() in {"http", "https"} else ""
+async def _no_more() -> Message:
+    return {"type": "http.disconnect"}

@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 from fastapi import Request
 
+from miv.service.arriving_body import ArrivingBytes
 from miv.service.loaded_models import LoadedModel, ServedModels
 from miv.service.refusals import RefusedRequest
+from miv.service.service_metrics import ServiceMetrics
 from miv.service.service_settings import ServiceSettings
 from miv.service.verifying_together import Features
 
@@ -22,7 +24,9 @@ class RunningService:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings, self.limits = settings, settings.limits
-        self.models = ServedModels(settings)
+        self.metrics = ServiceMetrics()
+        self.arriving = ArrivingBytes(settings.limits.bytes_in_all)
+        self.models = ServedModels(settings, self.metrics)
         self.at_stop: list[Callable[[], None]] = [self.models.stop]
         self.kept_features: Callable[[str, LoadedModel], Features] = _keeps_none
 
@@ -31,6 +35,13 @@ def service_of(request: Request) -> RunningService:
     """The service that a request was sent to."""
     service: RunningService = request.app.state.service
     return service
+
+
+def model_of(request: Request, name: str | None) -> LoadedModel:
+    """The model that a request names; the log shows it."""
+    model = service_of(request).models.named(name)
+    request.state.model = model.name
+    return model
 
 
 def _keeps_none(bag: str, model: LoadedModel) -> Features:

@@ -1,28 +1,124 @@
-"""Run the app with uvicorn."""
+"""Run the app with uvicorn: in this process, or in several workers that are restarted if they die."""
+
+import logging
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
+from prometheus_client.multiprocess import mark_process_dead
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
 
+from miv.errors import MIVError
+from miv.runtime.stopping import Terminated
+from miv.service.request_log import configure_logs
+from miv.service.service_metrics import SHARED_FOLDER
 from miv.service.service_settings import ServiceSettings
 from miv.service.web_app import create_app
 
+logger = logging.getLogger(__name__)
+_STARTING_SECONDS = 60  # a worker that does not answer its supervisor for so long is killed
+
 
 def run_service(settings: ServiceSettings) -> None:
-    """Serve until SIGTERM or Ctrl-C; an error while loading a model ends it."""
+    """Serve until SIGTERM or Ctrl-C, then finish what is running; a model that cannot be loaded is an error."""
+    configure_logs()
+    listening = _listen(settings.host, settings.port)
+    with listening:
+        host, port = listening.getsockname()[:2]
+        named = f"[{host}]" if ":" in host else host
+        logger.info("listening", extra={"fields": {"address": f"http://{named}:{port}", "models": settings.models}})
+        if settings.workers == 1:
+            _run_alone(settings, listening)
+        else:
+            _run_workers(settings, listening)
+    logger.info("stopped")
+
+
+def _run_alone(settings: ServiceSettings, listening: socket.socket) -> None:
     problems: list[Exception] = []
 
     def failed(error: Exception) -> None:
         problems.append(error)
         server.should_exit = True
 
-    config = uvicorn.Config(
-        create_app(settings, failed),
-        host=settings.host,
-        port=settings.port,
-        timeout_graceful_shutdown=settings.stop_seconds,
-        server_header=False,
-        access_log=False,
-    )
-    server = uvicorn.Server(config)
-    server.run()
+    server = uvicorn.Server(_config(settings, create_app(settings, failed)))
+    with suppress(Terminated, KeyboardInterrupt):  # raised by uvicorn after everything has been finished
+        server.run(sockets=[listening])
     if problems:
         raise problems[0]
+
+
+def _run_workers(settings: ServiceSettings, listening: socket.socket) -> None:
+    folder = tempfile.mkdtemp(prefix="miv-metrics-")  # only for this user
+    os.environ[SHARED_FOLDER] = folder
+    try:
+        config = _config(settings, partial(_worker_app, settings), factory=True, workers=settings.workers)
+        supervisor = _Supervisor(config, [listening])
+        supervisor.run()
+        if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+            raise MIVError("A worker could not start. Its message is above.")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Supervisor(Multiprocess):
+    """Restarts dead workers; also takes them out of the metrics that count only living ones."""
+
+    def keep_subprocess_alive(self) -> None:
+        before = {process.pid for process in self.processes}
+        super().keep_subprocess_alive()
+        for pid in before - {process.pid for process in self.processes}:
+            logger.warning("worker died", extra={"fields": {"worker": pid}})
+            mark_process_dead(pid)
+
+
+def _worker_app(settings: ServiceSettings) -> FastAPI:
+    configure_logs()
+
+    def failed(error: Exception) -> None:
+        print(f"Error: {error}", file=sys.stderr, flush=True)
+        os._exit(STARTUP_FAILURE)  # tells the supervisor not to try again
+
+    return create_app(settings, failed)
+
+
+def _config(settings: ServiceSettings, app: Any, **options: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=settings.stop_seconds,
+        timeout_worker_healthcheck=_STARTING_SECONDS,
+        timeout_keep_alive=10,
+        h11_max_incomplete_event_size=32_768,  # of headers
+        **options,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that all workers share."""
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise MIVError(f"Cannot listen on {host} port {port}: {reason}. Choose another --host or --port.") from error
+    listening.set_inheritable(True)
+    return listening

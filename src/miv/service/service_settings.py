@@ -14,6 +14,7 @@ class Limits:
 
     Args:
         bytes: size of a request.
+        bytes_in_all: size of all requests of a worker that are not answered yet.
         exemplars: exemplars per request.
         instances: instances per bag.
         references: references per query.
@@ -31,6 +32,7 @@ class Limits:
     """
 
     bytes: int = 32_000_000
+    bytes_in_all: int = 256_000_000
     exemplars: int = 256
     instances: int = 2_000
     references: int = 50
@@ -93,6 +95,11 @@ class ServiceSettings:
             raise MIVError("There are no models. Expected at least one, such as miv/digits.")
         if len(set(self.models)) != len(self.models):
             raise MIVError(f"A model is given twice: {', '.join(self.models)}. Expected each one once.")
+        if not 1 <= self.workers <= 256 or not 0 <= self.threads <= 1024 or not 0 <= self.port <= 65535:
+            raise MIVError(
+                f"workers is {self.workers}, threads {self.threads} and port {self.port}. Expected 1 to 256 workers, "
+                "up to 1024 threads, and a port up to 65535."
+            )
         if self.token is not None and (
             len(self.token) < 16 or not self.token.isascii() or not self.token.isprintable()
         ):

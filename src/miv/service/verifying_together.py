@@ -63,6 +63,12 @@ class ReadRequest:
     def __len__(self) -> int:
         return sum(map(len, self.exemplars))
 
+    @property
+    def bytes(self) -> int:
+        """Size in memory, nearly."""
+        texts = sum(map(len, self.pool.values)) if self.pool.kind == "text" else self.pool.values.nbytes
+        return int(texts + sum(one.bag.nbytes for one in self.exemplars))
+
 
 def embedded(verifier: "Verifier", pools: Sequence[InstancePool]) -> list[Features]:
     """The features of several pools, embedded in one go."""

@@ -1,6 +1,8 @@
 """The FastAPI app: routes, guard, errors and the loading of models."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -25,6 +27,9 @@ def create_app(settings: ServiceSettings, failed: Callable[[Exception], None] | 
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # Few threads: each may hold a large image while it decodes it.
+        threads = ThreadPoolExecutor(4, thread_name_prefix="reading")
+        asyncio.get_running_loop().set_default_executor(threads)
         service.models.load_in_background(failed or service.models.keep_failure)
         yield
         for stop in reversed(service.at_stop):

@@ -44,7 +44,7 @@ def _described(model: LoadedModel) -> dict[str, Any]:
         "threshold": point.threshold,
         "lower_threshold": point.lower_threshold,
         "promise": _promise(model),
-        "can_check": model.kind == "text",
+        "can_check": model.can_check,
         "samples": [{"id": one.id, "title": one.title, "use": one.use} for one in samples_for(verifier)],
     }
 

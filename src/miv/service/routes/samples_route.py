@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from miv.service.answer_bodies import SampleAnswer
 from miv.service.refusals import RefusedRequest, refusals
 from miv.service.request_reading import in_thread
-from miv.service.running_service import service_of
+from miv.service.running_service import model_of
 from miv.service.sample_exemplars import samples_for
 
 router = APIRouter(prefix="/v1/samples", tags=["samples"])
@@ -19,7 +19,7 @@ async def sample(
     request: Request, sample: str, model: Annotated[str | None, Query(description="A name from /v1/models.")] = None
 ) -> JSONResponse:
     """A query and a bag, or an answer and its sources, made for trying a model."""
-    served = service_of(request).models.named(model)
+    served = model_of(request, model)
     known = {one.id: one for one in samples_for(served.verifier)}
     if sample not in known:
         raise RefusedRequest(404, f"There is no such sample. Known: {', '.join(known)}.")

@@ -8,11 +8,12 @@ from fastapi.responses import JSONResponse
 from miv.service.answer_bodies import VerifyAnswer
 from miv.service.api_document import json_body
 from miv.service.exemplar_reading import read_exemplars
+from miv.service.form_reading import read_form
 from miv.service.loaded_models import LoadedModel
 from miv.service.refusals import refusals
 from miv.service.request_bodies import VERIFY_EXAMPLE, KeptBag, VerifyForm, VerifyRequest
-from miv.service.request_reading import in_thread, read_json
-from miv.service.running_service import RunningService, service_of
+from miv.service.request_reading import in_thread, is_small, media_type, read_json
+from miv.service.running_service import RunningService, model_of, service_of
 from miv.service.verifying_together import ReadRequest
 
 router = APIRouter(prefix="/v1/verify", tags=["verify"])
@@ -27,21 +28,33 @@ router = APIRouter(prefix="/v1/verify", tags=["verify"])
 async def verify(request: Request) -> JSONResponse:
     """Does each bag hold something of its query's class, and which of its instances show it?"""
     service = service_of(request)
-    asked = await read_json(request, VerifyRequest)
-    model = service.models.named(asked.model)
-    read = await in_thread(_read, asked, model, service)
-    size = int(request.headers.get("content-length", 0))
-    return JSONResponse({"model": model.name, "verdicts": await model.run(read, size)})
+    asked: VerifyRequest | VerifyForm
+    if media_type(request) == "multipart/form-data":
+        asked = await read_form(request, service.limits)
+    else:
+        asked = await read_json(request, VerifyRequest)
+    model = model_of(request, asked.model)
+    if model.kind == "features" and is_small(request):
+        read = _read(asked, model, service)
+    else:  # decoding images takes a while, in which other requests go on
+        read = await in_thread(_read, asked, model, service)
+    verdicts = await model.run(read, read.bytes)
+    service.metrics.exemplars.labels(model.name).inc(len(verdicts))
+    return JSONResponse({"model": model.name, "verdicts": verdicts})
 
 
-def _read(asked: VerifyRequest, model: LoadedModel, service: RunningService) -> ReadRequest:
+def _read(asked: VerifyRequest | VerifyForm, model: LoadedModel, service: RunningService) -> ReadRequest:
     def bag_of(bag: Any) -> Any:
         return service.kept_features(bag.kept, model) if isinstance(bag, KeptBag) else bag
 
+    if isinstance(asked, VerifyForm):
+        exemplars: list[Any] = [(asked.query[0] if len(asked.query) == 1 else asked.query, asked.bag)]
+    else:
+        exemplars = [(one.query, bag_of(one.bag)) for one in asked.exemplars]
     return read_exemplars(
         model.verifier,
         service.limits,
-        [(one.query, bag_of(one.bag)) for one in asked.exemplars],
+        exemplars,
         witnesses=asked.witnesses,
         heads=asked.heads,
         resize=asked.resize,
