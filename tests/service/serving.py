@@ -1,26 +1,110 @@
-"""A service inside the test process."""
+"""Services for tests: in this process, or in their own processes on a free port."""
 
+import os
+import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import httpx
+import numpy as np
+import torch
 from fastapi.testclient import TestClient
 
+from miv.models.verifier import Verifier
 from miv.service import ServiceSettings, create_app
+
+CHANNELS = 8
+
+
+def vectors_folder(parent: Path, name: str = "vectors") -> Path:
+    """A small verifier of vectors, saved."""
+    torch.manual_seed(0)
+    Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 2}).save_pretrained(parent / name)
+    return parent / name
+
+
+def vector_exemplars(count: int, size: int = 5, seed: int = 0) -> list[dict[str, Any]]:
+    """Exemplars of vectors as JSON."""
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            "query": rng.standard_normal(CHANNELS).tolist(),
+            "bag": rng.standard_normal((size, CHANNELS)).tolist(),
+        }
+        for _ in range(count)
+    ]
 
 
 @contextmanager
-def ready_client(*models: str, **settings: Any) -> Iterator[TestClient]:
-    """A client of a service whose models are loaded."""
-    app = create_app(ServiceSettings(models, **settings))
-    with TestClient(app, base_url="http://localhost") as client:
+def ready_client(*models: str | Path, **settings: Any) -> Iterator[TestClient]:
+    """A client of a service in this process, with its models loaded. One thread, so that numbers are reproducible."""
+    app = create_app(ServiceSettings(tuple(map(str, models)), **{"threads": 1, **settings}))
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         wait_until_ready(client)
         yield client
 
 
+@dataclass
+class Served:
+    """A service in its own process."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    address: str
+
+    @property
+    def workers(self) -> list[int]:
+        """The processes that answer requests."""
+        return sorted({int(one) for one in re.findall(r'"process": (\d+), "event": "Application startup', self.lines)})
+
+    @property
+    def lines(self) -> str:
+        return self.log.read_text()
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str, seconds: float = 120.0, **environment: str) -> Iterator[Served]:
+    """``miv serve`` on a free port, ready; it is stopped at the end, if it still runs."""
+    log = folder / "serve.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "miv", "serve", *arguments, "--port", "0"],
+            stderr=file,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        )
+    try:
+        until = time.monotonic() + seconds
+        while (found := re.search(r'"address": "(http://[^"]+)"', log.read_text())) is None:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.05)
+        with httpx.Client(base_url=found[1], timeout=seconds) as client:
+            wait_until_ready(client, seconds)
+        yield Served(process, log, found[1])
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+
+
 def wait_until_ready(client: Any, seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
-    while client.get("/readyz").status_code != 200:
+    while True:
+        try:
+            if client.get("/readyz").status_code == 200:
+                return
+        except httpx.TransportError:  # it does not listen yet
+            pass
         assert time.monotonic() < until, "The models were not loaded in time."
         time.sleep(0.02)

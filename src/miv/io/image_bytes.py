@@ -1,12 +1,14 @@
 """Open an uploaded image: one of a few raster formats by its content, checked before anything is decoded."""
 
 import io
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from PIL import Image
 
 from miv.errors import MIVError
+from miv.io.png_files import check_pixels
 
 FORMATS = {
     "PNG": (b"\x89PNG\r\n\x1a\n",),
@@ -17,6 +19,9 @@ FORMATS = {
     "TIFF": (b"II*\x00", b"MM\x00*"),
 }
 """Formats by the bytes that a file begins with. Each is opened by its own decoder only."""
+
+_HEAD, _TAIL = 1024, 66_000  # where other programs look for a PDF or a page, and for the index of a ZIP archive
+_OTHERS = (b"%pdf-", b"<svg", b"<html", b"<script", b"<?php", b"<!doctype")
 
 
 @contextmanager
@@ -31,6 +36,8 @@ def image_of_bytes(content: bytes, place: str, pixels: int) -> Iterator[Image.Im
     kind = next((name for name, begins in FORMATS.items() if content.startswith(begins)), None)
     if kind is None:
         raise MIVError(f"{place} is not an image that can be read. Expected one of {', '.join(FORMATS)}.")
+    if holds_more(content, kind):
+        raise MIVError(f"{place} holds more than a {kind} image. Save the picture again as a plain image.")
     try:
         with Image.open(io.BytesIO(content), formats=[kind]) as image:
             if image.width * image.height > pixels:
@@ -38,6 +45,8 @@ def image_of_bytes(content: bytes, place: str, pixels: int) -> Iterator[Image.Im
                     f"{place} has {image.width:,} × {image.height:,} pixels. Expected at most {pixels:,}; make it "
                     "smaller."
                 )
+            if kind == "PNG":
+                check_pixels(io.BytesIO(content))
             yield image
     except MIVError:
         raise
@@ -45,3 +54,40 @@ def image_of_bytes(content: bytes, place: str, pixels: int) -> Iterator[Image.Im
         raise MIVError(f"{place} has far too many pixels. Expected at most {pixels:,}; make it smaller.") from error
     except Exception as error:  # Pillow's decoders raise many types on damaged files
         raise MIVError(f"{place}: the image is unreadable, truncated or damaged. Replace it.") from error
+
+
+def holds_more(content: bytes, kind: str) -> bool:
+    """Whether a file is a polyglot: an image that other programs would read as an archive, a document or a page.
+
+    Cameras append their own data to JPEG files, so a tail is not wrong by itself there.
+    """
+    tail = content[_end(content, kind) :]
+    if kind in {"PNG", "WEBP", "BMP", "GIF"} and tail.strip(b"\x00"):
+        return True
+    is_archive = b"PK\x05\x06" in content[-_TAIL:]
+    return is_archive or any(word in part.lower() for word in _OTHERS for part in (content[:_HEAD], tail))
+
+
+def _end(content: bytes, kind: str) -> int:
+    """Where the image ends by the rules of its format; the end of the file if they do not say."""
+    if kind == "PNG":
+        return _end_of_png(content)
+    if kind == "JPEG":
+        return content.rfind(b"\xff\xd9") + 2 or len(content)
+    if kind == "GIF":
+        return content.rfind(b"\x00\x3b") + 2 or len(content)  # the end of the last block, and the trailer
+    if kind in {"WEBP", "BMP"} and len(content) >= 8:
+        offset, extra = (4, 8) if kind == "WEBP" else (2, 0)
+        size = struct.unpack_from("<I", content, offset)[0] + extra
+        return size + size % 2 if size else len(content)
+    return len(content)
+
+
+def _end_of_png(content: bytes) -> int:
+    place = 8
+    while place + 8 <= len(content):
+        length, name = struct.unpack_from(">I4s", content, place)
+        place += 12 + length
+        if name == b"IEND":
+            break
+    return place

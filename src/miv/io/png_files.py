@@ -3,6 +3,7 @@
 import struct
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by colour type
@@ -10,11 +11,11 @@ _ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), 
 _TOGETHER = 1 << 20  # bytes
 
 
-def check_pixels(path: Path) -> None:
+def check_pixels(png: Path | BinaryIO) -> None:
     """Raise a ``ValueError`` if the compressed rows of a PNG end before its last pixel; the header must be valid."""
     missing = 0
     unpack = zlib.decompressobj()
-    with path.open("rb") as file:
+    with png.open("rb") if isinstance(png, Path) else png as file:
         if file.read(len(_SIGNATURE)) != _SIGNATURE:
             return
         while len(head := file.read(8)) == 8:

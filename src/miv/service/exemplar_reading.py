@@ -12,7 +12,7 @@ from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.inference.deciding import witnesses_by
 from miv.inference.distinct_instances import DistinctInstances
-from miv.inference.given_instances import KIND_WORDS, as_vectors, check_finite
+from miv.inference.given_instances import as_vectors, check_finite
 from miv.inference.verdict import Asked
 from miv.io.image_bytes import image_of_bytes
 from miv.io.image_files import Fit
@@ -109,8 +109,12 @@ class InstanceReader:
 
     def _other_kind(self, one: Any, place: str) -> MIVError:
         given = {list: "a vector", str: "a text", TextInstance: "a text"}.get(type(one), "an image")
-        form = {"image": '{"image": "<base64>"}', "text": "a text", "features": "a list of numbers"}[self.kind]
-        return MIVError(f"{place} is {given}. This model takes a {KIND_WORDS[self.kind]}: {form}.")
+        form = {
+            "image": 'an image, {"image": "<base64>"}',
+            "text": "a text",
+            "features": "a vector, a list of numbers",
+        }[self.kind]
+        return MIVError(f"{place} is {given}. Expected what this model takes: {form}.")
 
 
 def read_exemplars(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
 _BAG = 12
+_LARGEST_DIGIT = 40  # pixels
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,18 @@ class Sample:
 
 
 def samples_for(verifier: "Verifier") -> tuple[Sample, ...]:
-    """The samples of the kind that a verifier takes."""
-    return _SAMPLES[verifier.backbone.kind]
+    """The samples of the kind that a verifier takes: digits for small square images, signatures for others."""
+    kind, form = verifier.backbone.kind, verifier.instances
+    if kind == "image" and form is not None and (form.height != form.width or form.height > _LARGEST_DIGIT):
+        return _SIGNATURES
+    return _SAMPLES[kind]
 
 
 def _digits(witnesses: int, references: int, seed: int) -> "Callable[[Verifier], dict[str, Any]]":
     def make(verifier: "Verifier") -> dict[str, Any]:
         rng = np.random.default_rng(seed)
         hands = Hands.draw(8, rng)
-        # Every second writer other than the first; the same digit throughout, as in the task of the model.
+        # The same digit throughout, as in the task of the shipped model; the first writer is the query's.
         writer = np.concatenate([np.zeros(references + witnesses, int), 1 + np.arange(_BAG - witnesses) % 7])
         images = hands.write(writer, np.full(len(writer), 4), 1.0, rng)
         return _exemplar([_picture(image, verifier) for image in images], references, rng)
@@ -96,13 +100,15 @@ def _picture(image: NDArray[np.uint8], verifier: "Verifier") -> dict[str, str]:
     return {"image": base64.b64encode(file.getvalue()).decode()}
 
 
+_SIGNATURES = (
+    Sample("signatures", "Signatures: genuine ones among forgeries", _signatures(3, 1, 7)),
+    Sample("signatures-references", "Signatures: five references of one signer", _signatures(2, 5, 7)),
+)
 _SAMPLES: dict[str, tuple[Sample, ...]] = {
     "image": (
-        Sample("digits-present", "Digits: three by the writer of the query", _digits(3, 1, 7)),
-        Sample("digits-absent", "Digits: none by the writer of the query", _digits(0, 1, 7)),
-        Sample("digits-references", "Digits: three references of one writer", _digits(3, 3, 7)),
-        Sample("signatures", "Signatures: genuine ones among forgeries", _signatures(3, 1, 7)),
-        Sample("signatures-references", "Signatures: five references of one signer", _signatures(2, 5, 7)),
+        Sample("digits-present", "Digits: three by the writer of the query", _digits(3, 1, 10)),
+        Sample("digits-absent", "Digits: none by the writer of the query", _digits(0, 1, 10)),
+        Sample("digits-references", "Digits: three references of one writer", _digits(3, 3, 10)),
     ),
     "text": (
         Sample("claim-supported", "A claim with its evidence", lambda _: {"query": CLAIM, "bag": list(SENTENCES)}),

@@ -1,0 +1,74 @@
+"""``POST /v1/check`` answers as ``miv check --json`` does."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from miv.service import Limits
+from tests.cli.running import run_command
+from tests.service.serving import ready_client, vectors_folder
+
+pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = vectors_folder(tmp_path_factory.mktemp("models"))
+    with ready_client("miv/evidence", folder, limits=Limits(characters=2_000, pairs=60)) as client:
+        yield client
+
+
+def test_the_document_is_that_of_the_command(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = client.get("/v1/samples/answer?model=miv/evidence").json()
+    given = {"answer": sample["answer"], "sources": sample["sources"], "model": "miv/evidence"}
+    response = client.post("/v1/check", json=given)
+    monkeypatch.chdir(tmp_path)
+    Path("answer.txt").write_text(sample["answer"])
+    for source in sample["sources"]:
+        Path(source["name"]).write_text(source["text"])
+    printed = run_command("check", "answer.txt", *[source["name"] for source in sample["sources"]], "--json")
+    assert response.json() == json.loads(printed)
+    outcomes = [one["outcome"] for one in response.json()["sentences"]]
+    assert outcomes == ["supported", "supported", "unsure", "unsupported"]
+
+
+def test_texts_are_verified_and_never_opened(client: TestClient, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("The lighthouse is 31 metres high.")
+    exemplar = {"query": str(secret), "bag": [str(secret), {"text": "The lighthouse is 31 metres high.", "name": "a"}]}
+    response = client.post("/v1/verify", json={"model": "miv/evidence", "exemplars": [exemplar]})
+    assert response.status_code == 200
+    source = {"name": "a", "text": str(secret)}
+    response = client.post(
+        "/v1/check", json={"model": "miv/evidence", "answer": "It is 31 metres high.", "sources": [source]}
+    )
+    assert (response.status_code, "looks like the name of a file" in response.text) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({"model": "vectors"}, 422),
+        ({"model": None}, 422),
+        ({"model": "none"}, 404),
+        ({"citations": 0}, 422),
+        ({"citations": 1_000}, 422),
+        ({"answer": ""}, 422),
+        ({"answer": "# \n"}, 422),
+        ({"answer": "x" * 2_001}, 413),
+        ({"answer": "It is so. " * 12}, 413),
+        ({"sources": []}, 422),
+        ({"sources": [{"name": "a", "text": "One two three."}] * 2}, 422),
+        ({"sources": [{"name": "a", "text": "---"}]}, 422),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(client: TestClient, changed: dict[str, object], status: int) -> None:
+    text = "The harbour is old. " * 8
+    body = {"model": "miv/evidence", "answer": "The harbour is old.", "sources": [{"name": "a", "text": text}]}
+    response = client.post("/v1/check", json={**body, **changed})
+    assert response.status_code == status, response.text

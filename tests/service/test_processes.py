@@ -1,0 +1,109 @@
+"""``miv serve`` in its own processes: logs, workers that die, and stopping."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.service.serving import serving, vector_exemplars, vectors_folder
+
+
+def test_a_service_logs_no_content_and_stops_cleanly(tmp_path: Path) -> None:
+    secret, token = "SECRET-CONTENT", "a-token-of-some-length"
+    folder = vectors_folder(tmp_path)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    (tmp_path / "token").write_text(f"{token}\n")
+    options = ("--token-file", str(tmp_path / "token"))
+    with serving(tmp_path, str(folder), *options, TMPDIR=str(temporary)) as served:
+        headers = {"Authorization": f"Bearer {token}", "X-Secret": secret}
+        with httpx.Client(base_url=served.address, headers=headers, timeout=60) as client:
+            body = {"exemplars": vector_exemplars(1)}
+            assert client.post("/v1/verify", json=body).status_code == 200
+            client.get(f"/v1/samples/{secret}")
+            client.post("/v1/verify", json={**body, "model": secret})
+            client.post("/v1/verify", files={"query": (f"{secret}.png", secret), "bag": ("b", b"x")})
+            client.post(f"/{secret}?q={secret}", json={secret: secret})
+            client.request(secret, "/v1/models")
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(60) == 0
+        lines = [json.loads(line) for line in served.lines.splitlines()]
+    assert secret not in served.lines
+    assert token not in served.lines
+    requests = [line for line in lines if line["event"] == "request" and line["route"] == "/v1/verify"]
+    assert [line["status"] for line in requests] == [200, 404, 422]
+    assert requests[0].keys() >= {"time", "request", "method", "ms", "received", "sent", "model"}
+    assert requests[0]["model"] == "vectors"
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_dead_worker_is_replaced_and_running_requests_are_finished(tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    folder = vectors_folder(tmp_path)
+    body = {"exemplars": vector_exemplars(4, size=40)}
+    statuses: list[int] = []
+    with serving(tmp_path, str(folder), "--workers", "2", TMPDIR=str(temporary)) as served:
+        until = time.monotonic() + 60
+        while len(served.workers) < 2:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        before = served.workers
+
+        def ask(times: int) -> None:
+            for _ in range(times):
+                with httpx.Client(base_url=served.address, timeout=60) as client:
+                    try:
+                        statuses.append(client.post("/v1/verify", json=body).status_code)
+                    except httpx.TransportError:  # it was answered by the worker that died
+                        statuses.append(0)
+
+        threads = [threading.Thread(target=ask, args=(30,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        os.kill(before[0], signal.SIGKILL)
+        for thread in threads:
+            thread.join()
+        assert statuses.count(0) <= 4  # at most those that ran in it
+        assert set(statuses) <= {0, 200, 503}
+        while len(served.workers) < 3:
+            assert time.monotonic() < until + 60
+            time.sleep(0.1)
+        assert "worker died" in served.lines
+        metrics = httpx.get(f"{served.address}/metrics", timeout=60).text
+        assert "miv_requests_total" in metrics
+        statuses.clear()
+        slow = threading.Thread(target=ask, args=(1,))
+        slow.start()
+        time.sleep(0.05)
+        served.process.send_signal(signal.SIGTERM)
+        slow.join()
+        assert served.process.wait(60) == 0
+        assert set(statuses) <= {0, 200}
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_service(tmp_path: Path) -> None:
+    folder = vectors_folder(tmp_path)
+    (folder / "model.safetensors").write_bytes(b"damaged")
+    command = [sys.executable, "-m", "miv", "serve", str(folder), "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "model.safetensors" in done.stderr.splitlines()[-1]
+
+
+def test_other_addresses_need_a_token() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "MIV_TOKEN"}
+    command = [sys.executable, "-m", "miv", "serve", "miv/digits", "--host", "0.0.0.0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 1
+    assert "--token-file" in done.stderr

@@ -1,0 +1,146 @@
+"""Requests that wait are verified together; what one does wrong does not reach the others."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from miv.data import InstancePool
+from miv.errors import MIVError
+from miv.models.verifier import Verifier
+from miv.service import Limits
+from miv.service.exemplar_reading import read_exemplars
+from miv.service.refusals import RefusedRequest
+from miv.service.request_batching import RequestBatcher
+from miv.service.verifying_together import ReadExemplar, ReadRequest, verify_together
+from tests.service.serving import CHANNELS, vector_exemplars
+
+
+def asked(number: int, size: int = 1) -> ReadRequest:
+    pool = InstancePool("features", np.full((1, 2), number, np.float32))
+    return ReadRequest(pool, [ReadExemplar(np.array([0]), False, np.zeros(size, int))], "none")
+
+
+class Recorded:
+    """Verifies by returning the number of each request, once it may; a negative number is an error."""
+
+    def __init__(self, **options: Any) -> None:
+        self.may_run, self.batches = threading.Event(), list[list[int]]()
+        limits = {"waiting_requests": 100, "waiting_bytes": 1_000, "together": 100, **options}
+        self.batcher = RequestBatcher(self.verify, "test", **limits)
+
+    def verify(self, requests: Sequence[ReadRequest]) -> list[int]:
+        numbers = [int(one.pool.values[0, 0]) for one in requests]
+        self.may_run.wait(10)
+        self.batches.append(numbers)
+        if min(numbers) < 0:
+            raise MIVError("A number is negative.")
+        return numbers
+
+    async def start(self, *works: Any, size: int = 1) -> list["asyncio.Task[Any]"]:
+        """Start the first work alone, so that the others wait behind it."""
+        tasks = []
+        for work in works:
+            tasks.append(asyncio.create_task(self.batcher.run(work, size)))
+            await asyncio.sleep(0.05 if len(tasks) == 1 else 0)
+        return tasks
+
+
+def test_those_that_wait_are_taken_together() -> None:
+    async def story() -> None:
+        recorded = Recorded()
+        tasks = await recorded.start(*[asked(n) for n in range(5)])
+        recorded.may_run.set()
+        assert await asyncio.gather(*tasks) == [0, 1, 2, 3, 4]
+        assert recorded.batches == [[0], [1, 2, 3, 4]]
+        recorded.batcher.stop()
+
+    asyncio.run(story())
+
+
+def test_batches_are_bounded_and_functions_run_alone_in_order() -> None:
+    async def story() -> None:
+        recorded = Recorded(together=6)  # a request counts its query and its bag
+        tasks = await recorded.start(
+            asked(0), asked(1), asked(2), asked(3), asked(4), lambda: "done", asked(5), asked(6, size=50)
+        )
+        recorded.may_run.set()
+        assert await asyncio.gather(*tasks) == [0, 1, 2, 3, 4, "done", 5, 6]
+        assert recorded.batches == [[0], [1, 2, 3], [4], [5], [6]]
+        recorded.batcher.stop()
+
+    asyncio.run(story())
+
+
+def test_only_the_request_at_fault_fails() -> None:
+    async def story() -> None:
+        recorded = Recorded()
+        tasks = await recorded.start(asked(0), asked(1), asked(-1), asked(2))
+        recorded.may_run.set()
+        first, second, bad, third = await asyncio.gather(*tasks, return_exceptions=True)
+        assert (first, second, third) == (0, 1, 2)
+        assert isinstance(bad, MIVError)
+        recorded.batcher.stop()
+
+    asyncio.run(story())
+
+
+def test_a_full_queue_refuses_and_then_recovers() -> None:
+    async def story() -> None:
+        recorded = Recorded(waiting_requests=2, waiting_bytes=100)
+        tasks = await recorded.start(asked(0), asked(1), asked(2))
+        with pytest.raises(RefusedRequest, match="busy") as refused:
+            await recorded.batcher.run(asked(3))
+        assert refused.value.status == 503
+        recorded.may_run.set()
+        assert await asyncio.gather(*tasks) == [0, 1, 2]
+        recorded.may_run.clear()
+        tasks = await recorded.start(asked(4), asked(5), size=90)
+        with pytest.raises(RefusedRequest):
+            await recorded.batcher.run(asked(6), size=20)
+        recorded.may_run.set()
+        assert await asyncio.gather(*tasks) == [4, 5]
+        recorded.batcher.stop()
+        with pytest.raises(RefusedRequest, match="stopping"):
+            await recorded.batcher.run(asked(7))
+
+    asyncio.run(story())
+
+
+def test_work_of_a_client_that_left_is_dropped() -> None:
+    async def story() -> None:
+        recorded = Recorded()
+        tasks = await recorded.start(asked(0), asked(1), asked(2))
+        tasks[1].cancel()
+        await asyncio.sleep(0)
+        recorded.may_run.set()
+        assert await tasks[0] == 0
+        assert await tasks[2] == 2
+        assert recorded.batches == [[0], [2]]
+        recorded.batcher.stop()
+
+    asyncio.run(story())
+
+
+def test_together_means_the_same_as_alone() -> None:
+    torch.manual_seed(0)
+    verifier = Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 2}).eval()
+    requests = []
+    for seed, options in enumerate([{}, {"heads": True}, {"witnesses": "none"}, {"witnesses": "leave_one_out"}] * 2):
+        exemplars = [(one["query"], one["bag"]) for one in vector_exemplars(2, size=3 + seed, seed=seed)]
+        if seed > 3:
+            exemplars[0] = ([exemplars[0][0], exemplars[1][0]], exemplars[0][1])  # references
+        requests.append(read_exemplars(verifier, Limits(), exemplars, **options))  # type: ignore[arg-type]
+    together = verify_together(verifier, requests)
+    for answers, request in zip(together, requests, strict=True):
+        alone = verify_together(verifier, [request])[0]
+        for one, other in zip(answers, alone, strict=True):
+            assert one.keys() == other.keys()
+            for key in ("probability", "shares", "attention", "scores", "matches", "attention_by_head"):
+                if one.get(key) is not None:
+                    assert np.allclose(one[key], other[key], atol=1e-6), key
+            assert (one["decision"], one["size"]) == (other["decision"], other["size"])

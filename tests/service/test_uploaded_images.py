@@ -1,0 +1,138 @@
+"""Images by base64 and as files: the same verdict, and nothing but plain raster images."""
+
+import base64
+import io
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from miv.models.verifier import Verifier
+from miv.service import Limits
+from tests.service.serving import ready_client
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with ready_client("miv/digits", limits=Limits(pixels=100_000, pixels_in_all=300_000)) as client:
+        yield client
+
+
+def drawn(kind: str = "PNG", seed: int = 0, size: tuple[int, int] = (28, 28)) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 256, size, np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind)
+    return file.getvalue()
+
+
+def status_of(client: TestClient, content: bytes) -> tuple[int, str]:
+    image = {"image": base64.b64encode(content).decode()}
+    response = client.post("/v1/verify", json={"exemplars": [{"query": image, "bag": [image]}]})
+    return response.status_code, "" if response.is_success else response.json()["error"]["message"]
+
+
+def test_files_and_json_give_the_verdict_of_python(client: TestClient) -> None:
+    contents = [drawn(seed=seed) for seed in range(4)]
+    verdict = Verifier.from_pretrained("miv/digits").verify(*_opened(contents))
+    files = [("query", ("../../x.png", contents[0])), *[("bag", ("y", one)) for one in contents[1:]]]
+    answer = client.post("/v1/verify", files=files, data={"heads": "true"}).json()["verdicts"][0]
+    by_head = answer.pop("attention_by_head")
+    assert answer == {**verdict.document(), "size": 3}
+    assert np.shape(by_head) == (8, 3)
+    assert np.allclose(np.mean(by_head, axis=0), answer["attention"])
+
+
+def _opened(contents: list[bytes]) -> tuple[Image.Image, list[Image.Image]]:
+    query, *bag = (Image.open(io.BytesIO(one)) for one in contents)
+    return query, bag
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"])
+def test_usual_formats_are_read(client: TestClient, kind: str) -> None:
+    assert status_of(client, drawn(kind)) == (200, "")
+
+
+def zipped() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.txt", "a")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hello",
+        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+        b"%!PS-Adobe-3.0 EPSF-3.0",
+        b"\x89PNG\r\n\x1a\n",
+        drawn()[:-40],
+        drawn("JPEG")[:-200],
+        drawn() + b"<script>alert(1)</script>",
+        drawn() + zipped(),
+        drawn("JPEG") + zipped(),
+        drawn("GIF") + zipped(),
+        drawn("BMP") + b"more than the picture",
+        drawn("WEBP") + b"more than the picture",
+        drawn("JPEG") + b"<html><script>alert(1)</script>",
+        b"GIF89a/*" + b"\x00" * 60 + b"*/=1;alert(1)",
+    ],
+)
+def test_anything_else_is_refused(client: TestClient, content: bytes) -> None:
+    if content:
+        status, words = status_of(client, content)
+        assert (status, "query" in words) == (422, True)
+    response = client.post("/v1/verify", files=[("query", ("a.png", content)), ("bag", ("b.png", drawn()))])
+    assert response.status_code == 422
+
+
+def test_a_bomb_is_refused_before_it_is_decoded(client: TestClient) -> None:
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
+    bomb = (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    )
+    status, words = status_of(client, bomb)
+    assert (status, "pixels" in words) == (422, True)
+    assert status_of(client, drawn(size=(400, 400)))[0] == 422
+    large = {"image": base64.b64encode(drawn(size=(300, 300))).decode()}
+    response = client.post("/v1/verify", json={"exemplars": [{"query": large, "bag": [large] * 3}], "resize": "crop"})
+    assert (response.status_code, "pixels" in response.text) == (413, True)
+
+
+def test_forms_with_anything_unexpected_are_refused(client: TestClient) -> None:
+    query, bag = ("query", ("a", drawn())), ("bag", ("b", drawn()))
+    for files, data in (
+        ([query], {}),
+        ([bag], {}),
+        ([query, bag, ("else", ("c", drawn()))], {}),
+        ([query, bag], {"other": "1"}),
+        ([query, bag], {"heads": "perhaps"}),
+        ([query, bag], {"resize": "twist"}),
+        ([query, bag], {"witnesses": "magic"}),
+        ([query, bag], {"model": "none"}),
+        ([query, bag], {"model": "x" * 5_000}),
+    ):
+        assert client.post("/v1/verify", files=files, data=data).status_code in {404, 413, 422}
+    for kind in ("multipart/form-data", "multipart/form-data; boundary=x", "multipart/form-data; boundary="):
+        response = client.post("/v1/verify", content=b"--y\r\n\r\n", headers={"Content-Type": kind})
+        assert response.status_code in {400, 422}
+
+
+def test_large_uploads_leave_no_file(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))  # a temporary file would fail to be made
+    content = drawn("BMP", size=(300, 300))
+    files = [("query", ("a", content)), *[("bag", (f"{n}", content)) for n in range(2)]] * 1
+    padded = [("query", ("a", b"\x00" * 3_000_000)), ("bag", ("b", content))]
+    assert client.post("/v1/verify", files=files, data={"resize": "stretch"}).status_code == 200
+    assert client.post("/v1/verify", files=padded).status_code == 422
