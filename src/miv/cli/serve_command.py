@@ -34,7 +34,14 @@ def serve(
     galleries: Annotated[
         Path | None, typer.Option(help="Folder with galleries of `miv gallery` to serve.", show_default=False)
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder for bags that are kept.", show_default=False)] = None,
+    gallery_bytes: Annotated[int, typer.Option(help="Maximum size of all galleries.", min=1)] = 10_000_000_000,
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder for bags that are kept.", show_default="a folder in ~/.cache/miv")
+    ] = None,
+    keep_days: Annotated[float, typer.Option(help="Remove a kept bag after this many days.")] = 7.0,
+    keep_bytes: Annotated[
+        int, typer.Option(help="Maximum size of all kept bags; the oldest make room for new ones.", min=1)
+    ] = 1_000_000_000,
     max_bytes: Annotated[int, typer.Option(help="Maximum size of a request.", rich_help_panel=LIMITS)] = 32_000_000,
     max_exemplars: Annotated[int, typer.Option(help="Exemplars per request.", rich_help_panel=LIMITS)] = 256,
     max_instances: Annotated[int, typer.Option(help="Instances per bag.", rich_help_panel=LIMITS)] = 2_000,
@@ -70,7 +77,10 @@ def serve(
             threads=threads,
             batching=batching,
             galleries=galleries,
-            data=data,
+            gallery_bytes=gallery_bytes,
+            keep=keep,
+            keep_days=keep_days,
+            keep_bytes=keep_bytes,
             stop_seconds=stop_seconds,
             limits=Limits(
                 bytes=max_bytes,

@@ -148,6 +148,18 @@ class Gallery:
     ) -> None:
         """Replace the instances of a bag in one step; the arguments are those of ``add``."""
         self._number(name)
+        self.put(name, instances, instance_names=instance_names, resize=resize, progress=progress)
+
+    def put(
+        self,
+        name: str,
+        instances: Any,
+        *,
+        instance_names: Sequence[str] | None = None,
+        resize: Fit | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Add a bag, or replace the bag of that name in one step; the arguments are those of ``add``."""
         self._write([GivenBag(name, instances, instance_names)], resize, progress, replace=True)
 
     def remove(self, *names: str) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 
 from miv.data import InstancePool
 from miv.errors import MIVError, unknown_name
+from miv.gallery.verifier_identity import backbone_fingerprint, verifier_fingerprint
 from miv.models.verifier import Verifier
 from miv.runtime.cores import available_cores
 from miv.service.refusals import RefusedRequest
@@ -54,6 +56,16 @@ class LoadedModel:
     async def embed(self, pool: InstancePool) -> Features:
         """The features ``(P, C)`` of instances, as ``InstanceReader.pool`` returns them."""
         return await self.run(lambda: embedded(self.verifier, [pool])[0])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for verifiers that give equal logits: those that can search the same gallery."""
+        return verifier_fingerprint(self.verifier)
+
+    @cached_property
+    def backbone_fingerprint(self) -> str:
+        """Equal for verifiers that give equal features: those that can ask the same kept bag."""
+        return backbone_fingerprint(self.verifier)
 
     def warm_up(self) -> None:
         """Verify a tiny exemplar, so that the first request is as fast as the others."""

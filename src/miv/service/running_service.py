@@ -5,8 +5,9 @@ from collections.abc import Callable
 from fastapi import Request
 
 from miv.service.arriving_body import ArrivingBytes
+from miv.service.gallery_shelf import GalleryShelf
+from miv.service.kept_bags import KeptBags
 from miv.service.loaded_models import LoadedModel, ServedModels
-from miv.service.refusals import RefusedRequest
 from miv.service.service_metrics import ServiceMetrics
 from miv.service.service_settings import ServiceSettings
 from miv.service.verifying_together import Features
@@ -18,8 +19,7 @@ class RunningService:
     Args:
         settings: its settings.
 
-    ``kept_features`` returns the features ``(N, C)`` of a bag that the service keeps, given its id and the model that
-    asks; the file that keeps bags sets it. Functions in ``at_stop`` are called when the app stops.
+    Functions in ``at_stop`` are called when the app stops.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -28,7 +28,13 @@ class RunningService:
         self.arriving = ArrivingBytes(settings.limits.bytes_in_all)
         self.models = ServedModels(settings, self.metrics)
         self.at_stop: list[Callable[[], None]] = [self.models.stop]
-        self.kept_features: Callable[[str, LoadedModel], Features] = _keeps_none
+        self.kept_bags = KeptBags(settings.keep, days=settings.keep_days, most_bytes=settings.keep_bytes)
+        galleries, most = settings.galleries, settings.gallery_bytes
+        self.galleries = None if galleries is None else GalleryShelf(galleries, most)
+
+    def kept_features(self, bag: str, model: LoadedModel) -> Features:
+        """The features ``(N, C)`` of a bag that the service keeps, given its id and the model that asks."""
+        return self.kept_bags.features(bag, model.backbone_fingerprint)
 
 
 def service_of(request: Request) -> RunningService:
@@ -42,7 +48,3 @@ def model_of(request: Request, name: str | None) -> LoadedModel:
     model = service_of(request).models.named(name)
     request.state.model = model.name
     return model
-
-
-def _keeps_none(bag: str, model: LoadedModel) -> Features:
-    raise RefusedRequest(404, "This service keeps no bags. Send the instances of the bag.")

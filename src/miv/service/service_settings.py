@@ -73,7 +73,10 @@ class ServiceSettings:
         batching: verify requests that arrive together in one go.
         limits: what one request may hold.
         galleries: folder with the galleries to serve; ``None`` serves none.
-        data: folder for what the service keeps (bags); ``None`` keeps nothing.
+        gallery_bytes: maximum size of all galleries in that folder.
+        keep: folder for bags that are kept; ``None`` is a folder in the user's cache.
+        keep_days: a kept bag is removed when it is older.
+        keep_bytes: maximum size of all kept bags; the oldest make room for new ones.
         stop_seconds: time that running requests have to finish when the service stops.
     """
 
@@ -87,7 +90,10 @@ class ServiceSettings:
     batching: bool = True
     limits: Limits = field(default_factory=Limits)
     galleries: Path | None = None
-    data: Path | None = None
+    gallery_bytes: int = 10_000_000_000
+    keep: Path | None = None
+    keep_days: float = 7.0
+    keep_bytes: int = 1_000_000_000
     stop_seconds: int = 30
 
     def __post_init__(self) -> None:

@@ -20,6 +20,10 @@ from miv.io.whole_files import remove_unfinished, said_plainly, whole_file
 _LOCK_NAME = "gallery.lock"
 
 
+class GalleryBusy(MIVError):  # noqa: N818 - named after what is wrong
+    """Another process or thread is writing; the same call works when it has ended."""
+
+
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
     """Be the only writer of a gallery in this block; readers go on with what they opened."""
@@ -30,7 +34,7 @@ def writing(folder: Path) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            raise MIVError(
+            raise GalleryBusy(
                 f"Another process is writing to the gallery {folder}. Wait until it has ended, and try again. "
                 "Searching works meanwhile."
             ) from None

@@ -1,0 +1,215 @@
+"""The galleries of one folder, for requests: names that are never paths, a size limit, and models that fit."""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from miv.errors import MIVError
+from miv.gallery import Gallery
+from miv.gallery.store.arrow_files import require_arrow
+from miv.gallery.store.gallery_manifest import MANIFEST_NAME, GalleryManifest
+from miv.gallery.store.gallery_writer import GalleryBusy
+from miv.io.whole_files import said_plainly
+from miv.service.disk_trouble import refusing_on_disk_trouble
+from miv.service.loaded_models import LoadedModel
+from miv.service.refusals import RefusedRequest
+
+logger = logging.getLogger(__name__)
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_LOCK_NAME = ".miv-galleries.lock"
+_WAIT = 10.0  # seconds for the lock; creating a gallery copies a verifier
+_MOST_GALLERIES = 1_000
+_NAMES_SHOWN = 1_000
+_FEW_REMOVED = 64  # removed bags that are not worth a compaction
+
+
+class GalleryShelf:
+    """Galleries made by ``miv gallery`` or over the network, all directly inside one folder.
+
+    Every request looks at the files, so what other processes add or remove is seen at once. The methods that take a
+    model must run in the thread of that model.
+
+    Args:
+        folder: of the galleries; created if it is missing.
+        most_bytes: maximum size of all galleries together.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        require_arrow()
+        self.folder, self.most_bytes = folder, most_bytes
+        with said_plainly(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._open: dict[tuple[str, str], Gallery] = {}  # by name and fingerprint
+
+    def names(self) -> list[str]:
+        """Names of all galleries."""
+        with refusing_on_disk_trouble("The galleries", "read"):
+            return sorted(path.name for path in self.folder.iterdir() if self._is_gallery(path))
+
+    def listed(self, name: str, models: Mapping[str, LoadedModel]) -> dict[str, Any]:
+        """Describe a gallery by its manifest; ``models`` by fingerprint."""
+        try:
+            with self._guarded(name, "read"):
+                manifest = self._manifest(name)
+        except RefusedRequest as error:
+            return {"name": name, "model": None, "bags": 0, "instances": 0, "bytes": 0, "problem": str(error)}
+        model = models.get(manifest.fingerprint)
+        return {
+            "name": name,
+            "model": None if model is None else model.name,
+            "bags": _live(manifest),
+            "instances": manifest.instances,
+            "bytes": _bytes(manifest),
+            "problem": None if model is not None else self._other_verifier(name),
+        }
+
+    def model_of(self, name: str, models: Mapping[str, LoadedModel]) -> LoadedModel:
+        """The served model that made a gallery; any other would misread what it stores."""
+        with self._guarded(name, "read"):
+            found = models.get(self._manifest(name).fingerprint)
+        if found is None:
+            raise RefusedRequest(409, self._other_verifier(name))
+        return found
+
+    def create(self, name: str, model: LoadedModel) -> None:
+        """Create an empty gallery with a copy of the model's verifier."""
+        if not _NAME.fullmatch(name):
+            raise RefusedRequest(
+                422,
+                f"The name of a gallery is {name[:80]!r}. Expected 1 to 100 letters from a to z, digits, -, _ or ., "
+                "with a letter or digit first.",
+            )
+        with refusing_on_disk_trouble("The gallery", "created"), self._locked():
+            # Gallery.create replaces an empty folder; under the lock, nobody else makes one of this name.
+            if (self.folder / name).exists():
+                raise RefusedRequest(409, f"There is a gallery or file {name} already. Choose another name.")
+            if len(self.names()) >= _MOST_GALLERIES:
+                raise RefusedRequest(413, f"There are {_MOST_GALLERIES:,} galleries, and no more are allowed.")
+            self._check_room()
+            Gallery.create(self.folder / name, model.verifier)
+
+    def put(self, name: str, bag: str, instances: Sequence[Any], names: Sequence[str], model: LoadedModel) -> int:
+        """Add or replace a bag; return the number of bags."""
+        with self._writing(name, model) as gallery:
+            self._check_room()
+            gallery.put(bag, instances, instance_names=names)
+            return self._after_change(name, gallery)
+
+    def remove(self, name: str, bag: str, model: LoadedModel) -> None:
+        """Remove a bag."""
+        with self._writing(name, model) as gallery:
+            if bag not in gallery:
+                raise RefusedRequest(404, f"There is no bag {bag[:80]!r} in the gallery {name}.")
+            gallery.remove(bag)
+            self._after_change(name, gallery)
+
+    def search(self, name: str, query: Any, model: LoadedModel, **options: Any) -> dict[str, Any]:
+        """The document of a search."""
+        with self._guarded(name, "read"):
+            return {"model": model.name, **self._gallery(name, model).search(query, **options).document()}
+
+    def described(self, name: str, model: LoadedModel) -> dict[str, Any]:
+        """Counts and sizes, and the names of the first bags."""
+        with self._guarded(name, "read"):
+            gallery = self._gallery(name, model)
+            counts = {key: value for key, value in gallery.info().items() if key != "folder"}
+            of_all = {"name": name, "model": model.name, "problem": None}
+            return {**counts, **of_all, "names": gallery.names[:_NAMES_SHOWN]}
+
+    @contextmanager
+    def _writing(self, name: str, model: LoadedModel) -> Iterator[Gallery]:
+        with self._guarded(name, "written"):
+            try:
+                yield self._gallery(name, model)
+            except GalleryBusy:
+                message = f"Another process is writing to the gallery {name}. Try again in a second."
+                raise RefusedRequest(503, message) from None
+
+    @contextmanager
+    def _guarded(self, name: str, done: str) -> Iterator[None]:
+        """Answer trouble with the files of a gallery without naming them; other errors are the request's."""
+        with refusing_on_disk_trouble("The gallery", done):
+            try:
+                yield
+            except MIVError as error:
+                if isinstance(error.__cause__, OSError) or str(self.folder) not in str(error):
+                    raise
+                raise self._damaged(name, error) from error
+
+    def _gallery(self, name: str, model: LoadedModel) -> Gallery:
+        """An open gallery, kept by this process; it sees what others change."""
+        if self._manifest(name).fingerprint != model.fingerprint:  # it was replaced by another just now
+            raise RefusedRequest(409, self._other_verifier(name))
+        key = (name, model.fingerprint)
+        if key not in self._open:
+            self._open[key] = Gallery(self.folder / name, model.verifier)
+        return self._open[key]
+
+    def _after_change(self, name: str, gallery: Gallery) -> int:
+        """Free the space of removed bags when they are the larger part; return the number of bags."""
+        manifest = self._manifest(name)
+        live = _live(manifest)
+        if manifest.removed is not None and manifest.removed.bags > max(live, _FEW_REMOVED):
+            gallery.compact()
+        return live
+
+    def _manifest(self, name: str) -> GalleryManifest:
+        path = self.folder / name
+        if not _NAME.fullmatch(name) or not self._is_gallery(path):
+            raise RefusedRequest(404, f"There is no gallery {name[:80]!r}. GET /v1/galleries lists them.")
+        return GalleryManifest.load(path)
+
+    def _is_gallery(self, path: Path) -> bool:
+        """Whether a path is the folder of a gallery; a link could lead anywhere."""
+        return bool(_NAME.fullmatch(path.name)) and not path.is_symlink() and (path / MANIFEST_NAME).is_file()
+
+    def _check_room(self) -> None:
+        total = 0
+        for name in self.names():
+            try:
+                total += _bytes(self._manifest(name))
+            except MIVError:  # a damaged or removed one takes part in nothing
+                continue
+        if total >= self.most_bytes:
+            raise RefusedRequest(
+                413,
+                f"The galleries have {total:,} bytes, and {self.most_bytes:,} are allowed. Remove bags, or start the "
+                "server with a larger --gallery-bytes.",
+            )
+
+    def _damaged(self, name: str, error: MIVError) -> RefusedRequest:
+        logger.error("The gallery %s is damaged: %s", name, error)
+        return RefusedRequest(409, f"The gallery {name} is damaged. Restore it from a copy, or create it again.")
+
+    def _other_verifier(self, name: str) -> str:
+        return (
+            f"No model of this server made the gallery {name}, and what it stores fits no other. Serve the model that "
+            f"made it, or rebuild it for MODEL on the server: miv gallery create NEW MODEL --like {name}"
+        )
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = FileLock(self.folder / _LOCK_NAME)  # released when the process ends for any reason
+        try:
+            lock.acquire(timeout=_WAIT)
+        except Timeout:
+            raise RefusedRequest(503, "Another process is creating a gallery. Try again in a second.") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _live(manifest: GalleryManifest) -> int:
+    removed = 0 if manifest.removed is None else manifest.removed.bags
+    return sum(segment.bags for segment in manifest.segments) - removed
+
+
+def _bytes(manifest: GalleryManifest) -> int:
+    return sum(sum(segment.bytes.values()) for segment in manifest.segments)

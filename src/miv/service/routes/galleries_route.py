@@ -1,0 +1,136 @@
+"""``/v1/galleries``: the galleries of ``miv gallery`` over the network: create, add, replace, remove, search."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from miv.service.api_document import json_body
+from miv.service.exemplar_reading import InstanceReader, is_several
+from miv.service.gallery_shelf import GalleryShelf
+from miv.service.loaded_models import LoadedModel
+from miv.service.refusals import RefusedRequest, refusals
+from miv.service.request_bodies import ImageInstance, TextInstance
+from miv.service.request_reading import in_thread, read_json
+from miv.service.running_service import service_of
+from miv.service.storage_bodies import (
+    GalleriesAnswer,
+    GalleryAnswer,
+    ListedGallery,
+    NewGalleryRequest,
+    PutBagAnswer,
+    PutBagRequest,
+    SearchAnswer,
+    SearchRequest,
+)
+
+router = APIRouter(prefix="/v1/galleries", tags=["galleries"])
+_LONGEST_TEXT = 200  # characters of a text that serve as its name, as in `miv gallery add`
+
+
+@router.get("", response_model=GalleriesAnswer, responses=refusals(404, 503))
+async def galleries(request: Request) -> JSONResponse:
+    """All galleries, with the model that searches each."""
+    shelf, models = _shelf_and_models(request)
+    found = await in_thread(lambda: [shelf.listed(name, models) for name in shelf.names()])
+    return JSONResponse({"galleries": found})
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=ListedGallery,
+    responses=refusals(404, 409, 413, 415, 422, 503),
+    openapi_extra=json_body(NewGalleryRequest, {"name": "letters", "model": "miv/digits"}),
+)
+async def create(request: Request) -> JSONResponse:
+    """Create an empty gallery for a model."""
+    asked = await read_json(request, NewGalleryRequest)
+    shelf, models = _shelf_and_models(request)
+    model = service_of(request).models.named(asked.model)
+    await in_thread(shelf.create, asked.name, model)
+    return JSONResponse(await in_thread(shelf.listed, asked.name, models), 201)
+
+
+@router.get("/{gallery}", response_model=GalleryAnswer, responses=refusals(404, 409, 503))
+async def describe(request: Request, gallery: str) -> JSONResponse:
+    """Counts and sizes of a gallery, and the names of its first 1,000 bags."""
+    shelf, model = await _shelf_and_model(request, gallery)
+    return JSONResponse(await model.run(partial(shelf.described, gallery, model)))
+
+
+@router.put(
+    "/{gallery}/bags/{bag:path}",
+    response_model=PutBagAnswer,
+    responses=refusals(404, 409, 413, 415, 422, 503),
+    openapi_extra=json_body(PutBagRequest, {"bag": [[0.2, 0.8], [0.9, 0.1]]}),
+)
+async def put(request: Request, gallery: str, bag: str) -> JSONResponse:
+    """Add a bag, or replace the bag of that name."""
+    shelf, model = await _shelf_and_model(request, gallery)
+    asked = await read_json(request, PutBagRequest)
+    instances = await in_thread(_read, asked.bag, "The bag", model, request, asked.resize)
+    work = partial(shelf.put, gallery, bag, instances, _names(asked.bag), model)
+    bags = await model.run(work, int(request.headers.get("content-length", 0)))
+    return JSONResponse({"name": bag, "size": len(instances), "bags": bags})
+
+
+@router.delete("/{gallery}/bags/{bag:path}", status_code=204, responses=refusals(404, 409, 422, 503))
+async def remove(request: Request, gallery: str, bag: str) -> Response:
+    """Remove a bag."""
+    shelf, model = await _shelf_and_model(request, gallery)
+    await model.run(partial(shelf.remove, gallery, bag, model))
+    return Response(status_code=204)
+
+
+@router.post(
+    "/{gallery}/search",
+    response_model=SearchAnswer,
+    responses=refusals(404, 409, 413, 415, 422, 503),
+    openapi_extra=json_body(SearchRequest, {"query": [0.1, 0.9], "top": 3}),
+)
+async def search(request: Request, gallery: str) -> JSONResponse:
+    """The bags that most likely hold something of the query's class."""
+    shelf, model = await _shelf_and_model(request, gallery)
+    asked = await read_json(request, SearchRequest)
+    several = is_several(asked.query)
+    given = asked.query if several else [asked.query]
+    read = await in_thread(_read, given, "The query", model, request, asked.resize)
+    options = {"top": asked.top, "witnesses": asked.witnesses, "prefilter": asked.prefilter}
+    work = partial(shelf.search, gallery, read if several else read[0], model, **options)
+    return JSONResponse(await model.run(work))
+
+
+def _shelf_and_models(request: Request) -> tuple[GalleryShelf, dict[str, LoadedModel]]:
+    service = service_of(request)
+    if service.galleries is None:
+        raise RefusedRequest(404, "This service has no galleries. Start it with --galleries FOLDER.")
+    return service.galleries, {model.fingerprint: model for model in reversed(list(service.models))}
+
+
+async def _shelf_and_model(request: Request, gallery: str) -> tuple[GalleryShelf, LoadedModel]:
+    shelf, models = _shelf_and_models(request)
+    return shelf, await in_thread(shelf.model_of, gallery, models)
+
+
+def _read(given: Sequence[Any], place: str, model: LoadedModel, request: Request, resize: Any) -> list[Any]:
+    """Instances as a gallery takes them: arrays of images in the model's form, texts, or vectors."""
+    limits = service_of(request).limits
+    reader = InstanceReader(model.verifier, limits, resize)
+    rows = reader.rows(given, place, limits.references if place == "The query" else limits.instances)
+    values = reader.pool().values
+    return [values[row] for row in rows]
+
+
+def _names(bag: Sequence[Any]) -> list[str]:
+    """Names of instances to show with hits: as given, or the first words of a text."""
+    return [_name(one) for one in bag]
+
+
+def _name(one: Any) -> str:
+    if isinstance(one, ImageInstance | TextInstance) and one.name:
+        return one.name
+    text = one.text if isinstance(one, TextInstance) else one
+    return text[:_LONGEST_TEXT] if isinstance(text, str) else ""

@@ -1,0 +1,118 @@
+"""Kept bags over HTTP."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from miv import Verifier
+from tests.service.serving import ready_client
+
+
+def vectors(count: int, seed: int) -> Any:
+    return np.random.default_rng(seed).normal(size=(count, 4)).round(3).tolist()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Two verifiers of vectors with one backbone, and one with another."""
+    folder = tmp_path_factory.mktemp("models")
+    for name, channels in (("one", 4), ("two", 4), ("wide", 6)):
+        Verifier("cap_vema", channels=channels).save_pretrained(folder / name)
+    return [str(folder / name) for name in ("one", "two", "wide")]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture(scope="module")
+def client(models: list[str], kept: Path) -> Iterator[TestClient]:
+    with ready_client(*models, keep=kept) as client:
+        yield client
+
+
+def keep(client: TestClient, bag: Any, model: str = "one") -> str:
+    response = client.post("/v1/bags", json={"model": model, "bag": bag})
+    assert response.status_code == 201, response.text
+    return str(response.json()["id"])
+
+
+def verify(client: TestClient, query: Any, bag: Any, model: str = "one") -> Any:
+    return client.post("/v1/verify", json={"model": model, "exemplars": [{"query": query, "bag": bag}]})
+
+
+def test_a_kept_bag_gets_the_same_verdict(client: TestClient) -> None:
+    bag, query = vectors(6, 1), vectors(1, 2)[0]
+    given, kept = verify(client, query, bag), verify(client, query, {"kept": keep(client, bag)})
+    assert kept.status_code == 200
+    assert kept.json() == given.json()
+
+
+def test_images_are_not_kept_but_their_features_are(tmp_path: Path) -> None:
+    with ready_client("miv/digits", keep=tmp_path) as client:
+        sample = client.get("/v1/samples/digits-present").json()
+        bag = [*sample["bag"], sample["bag"][0]]
+        response = client.post("/v1/bags", json={"bag": bag})
+        assert response.json()["size"] == len(bag)
+        name = response.json()["id"]
+        files = [path for path in tmp_path.iterdir() if path.suffix == ".safetensors"]
+        assert [path.stem for path in files] == [name]
+        query = sample["query"]
+        given = client.post(
+            "/v1/verify", json={"exemplars": [{"query": query, "bag": [*sample["bag"], sample["bag"][0]]}]}
+        )
+        asked = client.post("/v1/verify", json={"exemplars": [{"query": query, "bag": {"kept": name}}]})
+    one, other = given.json()["verdicts"][0], asked.json()["verdicts"][0]
+    assert one["verdict"] == other["verdict"]
+    assert one["probability"] == pytest.approx(other["probability"], rel=1e-5)
+    assert one["attention"] == pytest.approx(other["attention"], rel=1e-4)
+
+
+def test_a_bag_survives_a_restart_and_is_shared_by_services(client: TestClient, models: list[str], kept: Path) -> None:
+    name = keep(client, vectors(3, 3))
+    with ready_client(*models, keep=kept) as other:
+        assert other.get(f"/v1/bags/{name}").json()["size"] == 3
+        assert other.delete(f"/v1/bags/{name}").status_code == 204
+    gone = client.get(f"/v1/bags/{name}")
+    assert gone.status_code == 404
+    assert "Keep it again" in gone.json()["error"]["message"]
+    assert client.delete(f"/v1/bags/{name}").status_code == 404
+    assert verify(client, vectors(1, 2)[0], {"kept": name}).status_code == 404
+
+
+def test_models_with_the_same_backbone_share_a_bag_and_others_refuse_it(client: TestClient) -> None:
+    name = keep(client, vectors(3, 3))
+    assert verify(client, vectors(1, 2)[0], {"kept": name}, "two").status_code == 200
+    refused = verify(client, [1.0, 0, 0, 0, 0, 0], {"kept": name}, "wide")
+    assert refused.status_code == 422
+    assert "was kept for one" in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"model": "one", "bag": []}, 422),
+        ({"model": "one"}, 422),
+        ({"model": "none", "bag": [[1, 2, 3, 4]]}, 404),
+        ({"model": "one", "bag": [[1, 2, 3]]}, 422),
+        ({"model": "one", "bag": ["a text"]}, 422),
+        ({"model": "one", "bag": [[1, 2, 3, 4]], "folder": "/tmp"}, 422),
+        ({"model": "one", "bag": [[0, 0, 0, 1]] * 2001}, 413),
+    ],
+)
+def test_a_wrong_bag_is_refused(client: TestClient, kept: Path, body: Any, status: int) -> None:
+    before = sorted(kept.iterdir())
+    response = client.post("/v1/bags", json=body)
+    assert response.status_code == status
+    assert response.json()["error"]["status"] == status
+    assert sorted(kept.iterdir()) == before
+
+
+def test_a_name_with_a_path_is_not_found(client: TestClient) -> None:
+    for name in ("../one", "..%2fone", "%2e%2e", "0" * 32, "x" * 5000):
+        assert client.get(f"/v1/bags/{name}").status_code == 404

@@ -1,0 +1,217 @@
+"""Galleries over HTTP, on the folders of ``miv gallery``."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from miv import Gallery, Verifier
+from tests.service.serving import ready_client
+
+
+def vectors(count: int, seed: int) -> Any:
+    return np.random.default_rng(seed).normal(size=(count, 4)).round(3).tolist()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "vectors"
+    Verifier("cap_vema", channels=4).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("galleries")
+
+
+@pytest.fixture(scope="module")
+def client(model: Path, shelf: Path) -> Iterator[TestClient]:
+    with ready_client(str(model), galleries=shelf) as client:
+        yield client
+
+
+def create(client: TestClient, name: str) -> None:
+    response = client.post("/v1/galleries", json={"name": name})
+    assert response.status_code == 201, response.text
+
+
+def put(client: TestClient, gallery: str, bag: str, instances: Any) -> Any:
+    return client.put(f"/v1/galleries/{gallery}/bags/{bag}", json={"bag": instances})
+
+
+def search(client: TestClient, gallery: str, query: Any, **more: Any) -> Any:
+    return client.post(f"/v1/galleries/{gallery}/search", json={"query": query, **more})
+
+
+def message(response: Any) -> str:
+    return str(response.json()["error"]["message"])
+
+
+def test_bags_are_added_replaced_found_and_removed(client: TestClient, shelf: Path) -> None:
+    create(client, "letters")
+    assert put(client, "letters", "one", vectors(3, 1)).json() == {"name": "one", "size": 3, "bags": 1}
+    assert put(client, "letters", "box%201/two", vectors(2, 2)).json()["bags"] == 2
+    assert put(client, "letters", "one", vectors(5, 3)).json() == {"name": "one", "size": 5, "bags": 2}
+    found = search(client, "letters", vectors(1, 9)[0], top=2).json()
+    gallery = Gallery.open(shelf / "letters")
+    assert found == {"model": "vectors", **gallery.search(vectors(1, 9)[0], 2).document()}
+    assert {hit["name"] for hit in found["hits"]} == {"one", "box 1/two"}
+    about = client.get("/v1/galleries/letters").json()
+    assert (about["names"], about["bags"], about["members"]) == (["box 1/two", "one"], 2, 7)
+    assert "folder" not in about
+    assert client.delete("/v1/galleries/letters/bags/box%201/two").status_code == 204
+    assert client.delete("/v1/galleries/letters/bags/box%201/two").status_code == 404
+    assert gallery.names == ["one"]
+
+
+def test_several_references_are_one_query(client: TestClient) -> None:
+    create(client, "references")
+    put(client, "references", "one", vectors(3, 1))
+    assert search(client, "references", vectors(3, 9)).json()["references"] == 3
+
+
+def test_what_other_processes_add_is_found_without_a_restart(client: TestClient, shelf: Path) -> None:
+    create(client, "shared")
+    put(client, "shared", "one", vectors(3, 1))
+    Gallery.open(shelf / "shared").add("other", vectors(2, 7))
+    assert search(client, "shared", vectors(1, 9)[0]).json()["bags"] == 2
+
+
+def test_the_list_names_the_model_or_the_problem(client: TestClient, shelf: Path) -> None:
+    create(client, "listed")
+    Gallery.create(shelf / "foreign", Verifier("cap_vema", channels=8))
+    (shelf / "damaged").mkdir()
+    (shelf / "damaged" / "gallery.json").write_text("{")
+    (shelf / "no gallery").mkdir()
+    listed = {one["name"]: one for one in client.get("/v1/galleries").json()["galleries"]}
+    assert "no gallery" not in listed
+    assert listed["listed"] == {
+        "name": "listed", "model": "vectors", "bags": 0, "instances": 0, "bytes": 0, "problem": None
+    }  # fmt: skip
+    assert "damaged" in listed["damaged"]["problem"]
+    command = "miv gallery create NEW MODEL --like foreign"
+    assert command in listed["foreign"]["problem"]
+    for response in (search(client, "foreign", [1.0] * 8), put(client, "foreign", "a", [[1.0] * 8])):
+        assert response.status_code == 409
+        assert command in message(response)
+    refused = client.get("/v1/galleries/damaged")
+    assert refused.status_code == 409
+    assert str(shelf) not in message(refused)
+
+
+@pytest.mark.parametrize("name", ["..", ".hidden", "a/b", "a b", "", "é", "x" * 101, "a\\b", "a\x00b"])
+def test_a_name_that_could_be_a_path_is_refused(client: TestClient, shelf: Path, name: str) -> None:
+    before = sorted(shelf.parent.iterdir())
+    assert client.post("/v1/galleries", json={"name": name}).status_code == 422
+    assert sorted(shelf.parent.iterdir()) == before
+
+
+def test_nothing_outside_the_folder_is_a_gallery(client: TestClient, shelf: Path, tmp_path: Path) -> None:
+    Gallery.create(tmp_path / "secret", Verifier("cap_vema", channels=4))
+    (shelf / "link").symlink_to(tmp_path / "secret")
+    for name in ("link", "..%2fsecret", "%2e%2e", f"{tmp_path}/secret"):
+        assert client.get(f"/v1/galleries/{name}").status_code in (404, 405), name
+    assert "link" not in client.get("/v1/galleries").text
+
+
+def test_an_existing_name_is_refused(client: TestClient) -> None:
+    create(client, "twice")
+    again = client.post("/v1/galleries", json={"name": "twice"})
+    assert again.status_code == 409
+    assert "Choose another name" in message(again)
+
+
+def test_two_requests_create_a_gallery_once(client: TestClient) -> None:
+    found: list[int] = []
+
+    def ask() -> None:
+        found.append(client.post("/v1/galleries", json={"name": "race"}).status_code)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [201, 409, 409, 409]
+
+
+def test_a_busy_gallery_is_503_with_retry_after(client: TestClient, shelf: Path) -> None:
+    create(client, "busy")
+    put(client, "busy", "one", vectors(3, 1))
+    with Gallery.open(shelf / "busy")._store.writing():
+        for refused in (put(client, "busy", "two", vectors(2, 2)), client.delete("/v1/galleries/busy/bags/one")):
+            assert refused.status_code == 503
+            assert int(refused.headers["Retry-After"]) >= 1
+        assert search(client, "busy", vectors(1, 9)[0]).status_code == 200  # searching goes on
+    assert put(client, "busy", "two", vectors(2, 2)).status_code == 200
+
+
+def test_full_galleries_take_no_more_until_bags_are_removed(model: Path, tmp_path: Path) -> None:
+    with ready_client(str(model), galleries=tmp_path, gallery_bytes=20_000) as client:
+        create(client, "small")
+        number = 0
+        while (response := put(client, "small", str(number), vectors(20, number))).status_code == 200:
+            number += 1
+            assert number < 100
+        assert response.status_code == 413
+        assert "--gallery-bytes" in message(response)
+        assert client.post("/v1/galleries", json={"name": "more"}).status_code == 413
+        assert search(client, "small", vectors(1, 9)[0]).json()["bags"] == number
+
+
+def test_removed_bags_free_their_space(client: TestClient, shelf: Path) -> None:
+    create(client, "freed")
+    gallery = Gallery.open(shelf / "freed")
+    gallery.add_many({str(number): vectors(1, number) for number in range(70)})
+    gallery.remove(*map(str, range(69)))
+    assert gallery.info()["removed_bags"] == 69
+    put(client, "freed", "new", vectors(1, 99))
+    assert (gallery.info()["removed_bags"], gallery.info()["bags"]) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"bag": []}, 422),
+        ({"bag": [[1.0, 2.0]]}, 422),
+        ({"bag": ["/etc/passwd"]}, 422),
+        ({"bag": [[1.0] * 4], "name": "x"}, 422),
+        ({"bag": [[1.0] * 4] * 2001}, 413),
+    ],
+)
+def test_a_wrong_bag_changes_nothing(client: TestClient, shelf: Path, body: Any, status: int) -> None:
+    if not (shelf / "wrong").exists():
+        create(client, "wrong")
+    response = client.put("/v1/galleries/wrong/bags/one", json=body)
+    assert response.status_code == status
+    assert len(Gallery.open(shelf / "wrong")) == 0
+
+
+@pytest.mark.parametrize("body", [{"query": [1.0, 2.0]}, {"query": [1.0] * 4, "top": 0}, {"top": 3}, {"query": "text"}])
+def test_a_wrong_search_is_refused(client: TestClient, shelf: Path, body: Any) -> None:
+    if not (shelf / "asked").exists():
+        create(client, "asked")
+    assert client.post("/v1/galleries/asked/search", json=body).status_code == 422
+
+
+def test_without_a_folder_there_are_no_galleries(model: Path) -> None:
+    with ready_client(str(model)) as client:
+        refused = client.get("/v1/galleries")
+    assert refused.status_code == 404
+    assert "--galleries FOLDER" in message(refused)
+
+
+def test_images_keep_their_names(tmp_path: Path) -> None:
+    with ready_client("miv/digits", galleries=tmp_path) as client:
+        sample = client.get("/v1/samples/digits-present").json()
+        create(client, "digits")
+        bag = [{"image": one["image"], "name": f"page {number}"} for number, one in enumerate(sample["bag"])]
+        assert put(client, "digits", "bag", bag).status_code == 200
+        [hit] = search(client, "digits", sample["query"]).json()["hits"]
+    assert hit["verdict"] is True
+    assert [one["name"] for one in hit["witnesses"]] == [f"page {one['index']}" for one in hit["witnesses"]]
