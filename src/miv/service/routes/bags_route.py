@@ -11,7 +11,7 @@ from miv.service.api_document import json_body
 from miv.service.exemplar_reading import InstanceReader
 from miv.service.refusals import refusals
 from miv.service.request_reading import in_thread, read_json
-from miv.service.running_service import RunningService, service_of
+from miv.service.running_service import RunningService, model_of, service_of
 from miv.service.storage_bodies import KeepRequest, KeptBagAnswer
 
 router = APIRouter(prefix="/v1/bags", tags=["kept bags"])
@@ -45,7 +45,7 @@ async def keep(request: Request) -> JSONResponse:
     """Keep a bag as features; the uploads themselves are not kept."""
     service = service_of(request)
     asked = await read_json(request, KeepRequest)
-    model = service.models.named(asked.model)
+    model = model_of(request, asked.model)
     reader = InstanceReader(model.verifier, service.limits, asked.resize)
     rows = await in_thread(reader.rows, asked.bag, "The bag", service.limits.instances)
     features = await model.embed(reader.pool())

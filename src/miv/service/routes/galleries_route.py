@@ -14,7 +14,7 @@ from miv.service.loaded_models import LoadedModel
 from miv.service.refusals import RefusedRequest, refusals
 from miv.service.request_bodies import ImageInstance, TextInstance
 from miv.service.request_reading import in_thread, read_json
-from miv.service.running_service import service_of
+from miv.service.running_service import model_of, service_of
 from miv.service.storage_bodies import (
     GalleriesAnswer,
     GalleryAnswer,
@@ -49,7 +49,7 @@ async def create(request: Request) -> JSONResponse:
     """Create an empty gallery for a model."""
     asked = await read_json(request, NewGalleryRequest)
     shelf, models = _shelf_and_models(request)
-    model = service_of(request).models.named(asked.model)
+    model = model_of(request, asked.model)
     await in_thread(shelf.create, asked.name, model)
     return JSONResponse(await in_thread(shelf.listed, asked.name, models), 201)
 
@@ -112,7 +112,8 @@ def _shelf_and_models(request: Request) -> tuple[GalleryShelf, dict[str, LoadedM
 
 async def _shelf_and_model(request: Request, gallery: str) -> tuple[GalleryShelf, LoadedModel]:
     shelf, models = _shelf_and_models(request)
-    return shelf, await in_thread(shelf.model_of, gallery, models)
+    made_by = await in_thread(shelf.model_of, gallery, models)
+    return shelf, model_of(request, made_by.name)
 
 
 def _read(given: Sequence[Any], place: str, model: LoadedModel, request: Request, resize: Any) -> list[Any]:
