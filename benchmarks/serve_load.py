@@ -73,7 +73,7 @@ def serving(*arguments: str, python: str = sys.executable) -> Iterator[Service]:
         reader.start()
         while True:
             assert process.poll() is None, "".join(log)
-            assert time.monotonic() - start < 120, "".join(log)
+            assert time.monotonic() - start < 300, "".join(log)
             with suppress(OSError), RawClient(service.host, service.port) as client:
                 if client.send(request_bytes("GET", "/readyz"))[0] == 200:
                     break
@@ -125,6 +125,16 @@ class RawClient:
             data += self._more()
         self._left = data[end + 4 + length :]
         return status, head, data[end + 4 : end + 4 + length]
+
+    def answered(self, request: bytes) -> Any:
+        """The JSON of the answer; a worker that is still loading its models, or is busy, is asked again."""
+        for _ in range(300):
+            status, _, body = self.send(request)
+            if status != 503:
+                break
+            time.sleep(0.2)
+        assert 200 <= status < 300, body
+        return json.loads(body)
 
     def _more(self) -> bytes:
         got = self._socket.recv(1 << 16)
