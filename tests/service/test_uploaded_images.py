@@ -50,7 +50,7 @@ def test_files_and_json_give_the_verdict_of_python(client: TestClient) -> None:
 
 
 def _opened(contents: list[bytes]) -> tuple[Image.Image, list[Image.Image]]:
-    query, *bag = (Image.open(io.BytesIO(one)) for one in contents)
+    query, *bag = (Image.open(io.BytesIO(one)).copy() for one in contents)
     return query, bag
 
 

@@ -108,7 +108,7 @@ class InstanceReader:
             return self._distinct.add(image, place)
 
     def _other_kind(self, one: Any, place: str) -> MIVError:
-        given = {list: "a vector", str: "a text", TextInstance: "a text"}.get(type(one), "an image")
+        given = "a vector" if isinstance(one, list) else "a text" if isinstance(one, str | TextInstance) else "an image"
         form = {
             "image": 'an image, {"image": "<base64>"}',
             "text": "a text",

@@ -13,6 +13,7 @@ import torch
 from miv.data import InstancePool
 from miv.errors import MIVError, unknown_name
 from miv.gallery.verifier_identity import backbone_fingerprint, verifier_fingerprint
+from miv.inference.deciding import witnesses_by
 from miv.models.verifier import Verifier
 from miv.runtime.cores import available_cores
 from miv.service.refusals import RefusedRequest
@@ -81,7 +82,7 @@ class LoadedModel:
         elif not backbone.is_identity:
             return
         one = ReadExemplar(np.array([0]), False, np.array([0, 1]))
-        by = "attention" if self.verifier.pooling.has_attention else "none"
+        by = witnesses_by(self.verifier, None)
         verify_together(self.verifier, [ReadRequest(InstancePool(self.kind, values), [one], by)])
 
 

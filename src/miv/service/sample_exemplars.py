@@ -112,7 +112,11 @@ _SAMPLES: dict[str, tuple[Sample, ...]] = {
     ),
     "text": (
         Sample("claim-supported", "A claim with its evidence", lambda _: {"query": CLAIM, "bag": list(SENTENCES)}),
-        Sample("claim-unsupported", "A claim without", lambda _: {"query": OTHER_CLAIM, "bag": list(SENTENCES)}),
+        Sample(
+            "claim-unsupported",
+            "A claim without its evidence",
+            lambda _: {"query": OTHER_CLAIM, "bag": list(SENTENCES)},
+        ),
         Sample("answer", "An answer and its sources", lambda _: {"answer": ANSWER, "sources": SOURCES}, "check"),
     ),
     "features": (

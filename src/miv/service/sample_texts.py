@@ -15,8 +15,8 @@ SOURCES = [
     },
 ]
 ANSWER = (
-    "The harbour of Aldmere was built between 1838 and 1842. Its lighthouse is 31 metres high. The herring festival has "
-    "been held since 1951. The castle above the town belongs to a duke."
+    "The harbour of Aldmere was built between 1838 and 1842. Its lighthouse is 31 metres high. The herring festival "
+    "has been held since 1951. The castle above the town belongs to a duke."
 )
 SENTENCES = [part.strip(" .") + "." for one in SOURCES for part in one["text"].split(". ")]
 CLAIM = "The lighthouse of Aldmere got electric light in the 1920s."

@@ -7,7 +7,7 @@ bag may also be features that the service keeps.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +108,12 @@ def verify_together(verifier: "Verifier", requests: Sequence[ReadRequest]) -> li
 
 
 def _features_of(one: ReadExemplar, features: Features) -> tuple[Features, Features]:
-    return features[one.query], features[one.bag] if one.bag.ndim == 1 else one.bag
+    return features[one.query], one.bag if is_features(one.bag) else features[one.bag]
+
+
+def is_features(bag: Rows | Features) -> TypeGuard[Features]:
+    """Whether a bag is features ``(N, C)``, not rows ``(N,)`` of a pool."""
+    return bag.ndim == 2
 
 
 def _together(chosen: list[tuple[Features, Features]], *, several: bool) -> EmbeddedExemplars:
