@@ -46,12 +46,12 @@ def samples_for(verifier: "Verifier") -> tuple[Sample, ...]:
     return _SAMPLES[kind]
 
 
-def _digits(witnesses: int, references: int, seed: int) -> "Callable[[Verifier], dict[str, Any]]":
+def _digits(witnesses: int, references: int, seed: int, size: int = _BAG) -> "Callable[[Verifier], dict[str, Any]]":
     def make(verifier: "Verifier") -> dict[str, Any]:
         rng = np.random.default_rng(seed)
         hands = Hands.draw(8, rng)
         # The same digit throughout, as in the task of the shipped model; the first writer is the query's.
-        writer = np.concatenate([np.zeros(references + witnesses, int), 1 + np.arange(_BAG - witnesses) % 7])
+        writer = np.concatenate([np.zeros(references + witnesses, int), 1 + np.arange(size - witnesses) % 7])
         images = hands.write(writer, np.full(len(writer), 4), 1.0, rng)
         return _exemplar([_picture(image, verifier) for image in images], references, rng)
 
@@ -109,6 +109,7 @@ _SAMPLES: dict[str, tuple[Sample, ...]] = {
         Sample("digits-present", "Digits: three by the writer of the query", _digits(3, 1, 10)),
         Sample("digits-absent", "Digits: none by the writer of the query", _digits(0, 1, 10)),
         Sample("digits-references", "Digits: three references of one writer", _digits(3, 3, 10)),
+        Sample("digits-large", "Digits: a bag of 500", _digits(3, 1, 10, 500)),
     ),
     "text": (
         Sample("claim-supported", "A claim with its evidence", lambda _: {"query": CLAIM, "bag": list(SENTENCES)}),
