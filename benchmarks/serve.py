@@ -187,7 +187,7 @@ def prepared(service: Service) -> list[bytes]:
             client.answered(request_bytes("PUT", f"/v1/galleries/load/bags/{number}", bag))
     found = [verify_bytes(image(100 + number), {"kept": name}) for number in range(16)]
     found += [verify_bytes(image(200 + n), [image(300 + 20 * n + place) for place in range(12)]) for n in range(12)]
-    found += [verify_bytes(image(9), [image(n) for n in range(4)], witnesses="leave_one_out", heads=True)] * 2
+    found += [verify_bytes(image(9), [image(n) for n in range(4)], heads=True)] * 2
     found += [request_bytes("POST", "/v1/bags", {"bag": [image(n + place) for place in range(20)]}) for n in range(2)]
     found += [request_bytes("POST", "/v1/galleries/load/search", {"query": image(n), "top": 3}) for n in range(3)]
     return [*found, request_bytes("GET", "/v1/models")]
