@@ -74,7 +74,7 @@ def test_systemd_takes_the_unit_and_finds_it_hardened(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     if "--offline" not in subprocess.run(["systemd-analyze", "--help"], capture_output=True, text=True).stdout:
         pytest.skip("This version of systemd-analyze cannot judge a file.")
-    command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", unit]  # 2.0 of 10
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", str(unit)]  # 2.0 of 10
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-500:]
 

@@ -49,7 +49,7 @@ async def keep(request: Request) -> JSONResponse:
     reader = InstanceReader(model.verifier, service.limits, asked.resize)
     rows = await in_thread(reader.rows, asked.bag, "The bag", service.limits.instances)
     features = await model.embed(reader.pool())
-    kept = await in_thread(service.kept_bags.keep, features[rows], model.backbone_fingerprint, model.name)
+    kept = await in_thread(lambda: service.kept_bags.keep(features[rows], model.backbone_fingerprint, model.name))
     return JSONResponse(kept.document(), 201)
 
 

@@ -33,7 +33,7 @@ _LONGEST_TEXT = 200  # characters of a text that serve as its name, as in `miv g
 @router.get("", response_model=GalleriesAnswer, responses=refusals(404, 503))
 async def galleries(request: Request) -> JSONResponse:
     """All galleries, with the model that searches each."""
-    shelf, models = _shelf_and_models(request)
+    shelf, models = await _shelf_and_models(request)
     found = await in_thread(lambda: [shelf.listed(name, models) for name in shelf.names()])
     return JSONResponse({"galleries": found})
 
@@ -48,7 +48,7 @@ async def galleries(request: Request) -> JSONResponse:
 async def create(request: Request) -> JSONResponse:
     """Create an empty gallery for a model."""
     asked = await read_json(request, NewGalleryRequest)
-    shelf, models = _shelf_and_models(request)
+    shelf, models = await _shelf_and_models(request)
     model = model_of(request, asked.model)
     await in_thread(shelf.create, asked.name, model)
     return JSONResponse(await in_thread(shelf.listed, asked.name, models), 201)
@@ -103,15 +103,17 @@ async def search(request: Request, gallery: str) -> JSONResponse:
     return JSONResponse(await model.run(work))
 
 
-def _shelf_and_models(request: Request) -> tuple[GalleryShelf, dict[str, LoadedModel]]:
+async def _shelf_and_models(request: Request) -> tuple[GalleryShelf, dict[str, LoadedModel]]:
     service = service_of(request)
     if service.galleries is None:
         raise RefusedRequest(404, "This service has no galleries. Start it with --galleries FOLDER.")
-    return service.galleries, {model.fingerprint: model for model in reversed(list(service.models))}
+    models = list(service.models)
+    # The first time, all weights are hashed.
+    return service.galleries, await in_thread(lambda: {model.fingerprint: model for model in reversed(models)})
 
 
 async def _shelf_and_model(request: Request, gallery: str) -> tuple[GalleryShelf, LoadedModel]:
-    shelf, models = _shelf_and_models(request)
+    shelf, models = await _shelf_and_models(request)
     made_by = await in_thread(shelf.model_of, gallery, models)
     return shelf, model_of(request, made_by.name)
 
