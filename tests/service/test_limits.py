@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from miv.service import Limits
 from tests.service.serving import CHANNELS, ready_client, vector_exemplars, vectors_folder
 
-LIMITS = Limits(bytes=200_000, exemplars=3, instances=20, references=2, instances_in_all=40, numbers=16)
+LIMITS = Limits(bytes=200_000, exemplars=3, instances=20, references=2, instances_in_all=40, numbers=16, pooled=5_000)
 VECTOR = [0.5] * CHANNELS
 
 
@@ -43,6 +43,7 @@ def one(query: Any = VECTOR, bag: Any = (VECTOR,), **more: Any) -> dict[str, Any
         (one(witnesses="magic"), 422, "witnesses"),
         (one(resize="crop"), 422, "resize"),
         (one(extra=1), 422, "extra"),
+        (one(bag=[VECTOR] * 20, witnesses="shapley"), 413, "12,820 instances"),
         (one(bag={"kept": "abc"}), 404, "bag"),
         ([], 422, "body"),
     ],

@@ -12,6 +12,7 @@ import torch
 from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.models.verifier import Verifier
+from miv.runtime.progress import Progress
 from miv.service import Limits
 from miv.service.exemplar_reading import read_exemplars
 from miv.service.refusals import RefusedRequest
@@ -33,9 +34,11 @@ class Recorded:
         limits = {"waiting_requests": 100, "waiting_bytes": 1_000, "together": 100, **options}
         self.batcher = RequestBatcher(self.verify, "test", **limits)
 
-    def verify(self, requests: Sequence[ReadRequest]) -> list[int]:
+    def verify(self, requests: Sequence[ReadRequest], progress: Progress) -> list[int]:
         numbers = [int(one.pool.values[0, 0]) for one in requests]
         self.may_run.wait(10)
+        with progress.step("Verifying") as advance:
+            advance(1)
         self.batches.append(numbers)
         if min(numbers) < 0:
             raise MIVError("A number is negative.")
@@ -121,6 +124,20 @@ def test_work_of_a_client_that_left_is_dropped() -> None:
         assert await tasks[0] == 0
         assert await tasks[2] == 2
         assert recorded.batches == [[0], [2]]
+        recorded.batcher.stop()
+
+    asyncio.run(story())
+
+
+def test_running_work_ends_when_nobody_waits() -> None:
+    async def story() -> None:
+        recorded = Recorded()
+        tasks = await recorded.start(asked(0), asked(1))
+        tasks[0].cancel()
+        await asyncio.sleep(0)
+        recorded.may_run.set()
+        assert await tasks[1] == 1
+        assert recorded.batches == [[1]]
         recorded.batcher.stop()
 
     asyncio.run(story())

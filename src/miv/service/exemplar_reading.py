@@ -24,6 +24,8 @@ from miv.service.verifying_together import Features, ReadExemplar, ReadRequest, 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
+_ORDERS = 32  # of the instances, by which shapley adds them one by one
+
 GivenInstance = Instance | bytes
 """An instance of a JSON body, or the content of an image file of a form."""
 
@@ -138,7 +140,21 @@ def read_exemplars(
         asked = reader.rows(query if several else [query], f"{of}the query".capitalize(), limits.references)
         rows = bag if isinstance(bag, np.ndarray) else reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
         found.append(ReadExemplar(asked, several, rows))
+    pooled = sum(pooled_instances(by, one) for one in found)
+    if pooled > limits.pooled:
+        raise RefusedRequest(
+            413,
+            f"Witnesses by {by} would pool {pooled:,} instances. Expected at most {limits.pooled:,}: choose attention "
+            "or none, or send smaller bags or fewer exemplars.",
+        )
     return ReadRequest(reader.pool(), found, by, heads)
+
+
+def pooled_instances(by: Asked, exemplar: ReadExemplar) -> int:
+    """About how many instances are pooled for an exemplar; bags are pooled once per reference and subset."""
+    size = len(exemplar.bag)
+    subsets = {"leave_one_out": size, "shapley": _ORDERS * size}.get(by, 1)
+    return size * (1 + subsets) * (1 + len(exemplar.query) * exemplar.several)
 
 
 def is_several(query: Any) -> bool:

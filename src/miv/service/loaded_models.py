@@ -40,7 +40,7 @@ class LoadedModel:
         self.can_check = self.kind == "text" and find_spec("sentencex") is not None
         threads = settings.threads or max(1, available_cores() // settings.workers)
         self.batcher = RequestBatcher(
-            lambda requests: verify_together(verifier, requests),
+            lambda requests, progress: verify_together(verifier, requests, progress),
             name,
             waiting_requests=settings.limits.waiting_requests,
             waiting_bytes=settings.limits.waiting_bytes,

@@ -46,6 +46,8 @@ def error_response(status: int, message: str) -> JSONResponse:
     headers = {}
     if status in (429, 503):
         headers["Retry-After"] = str(RETRY_SECONDS)
+    if status == 413:
+        headers["Connection"] = "close"  # the rest of the body is not read
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse({"error": {"status": status, "message": text}}, status, headers)

@@ -6,12 +6,13 @@ LitServe batches too, but it brings its own server, processes and routes; it can
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from miv.errors import MIVError
+from miv.runtime.progress import Advance, Progress
 from miv.service.refusals import RefusedRequest
 from miv.service.verifying_together import ReadRequest
 
@@ -30,7 +31,8 @@ class RequestBatcher:
     """Runs the work of one model, in the order of arrival, in one thread.
 
     Args:
-        verify: verifies the requests of a batch; returns one answer each.
+        verify: verifies the requests of a batch; returns one answer each. It reports its progress, which ends the work
+            if no client of the batch waits any more.
         name: name of the thread.
         waiting_requests: maximum number of requests that wait; more are refused with 503.
         waiting_bytes: maximum size of the requests that wait.
@@ -42,7 +44,7 @@ class RequestBatcher:
 
     def __init__(
         self,
-        verify: Callable[[Sequence[ReadRequest]], list[Any]],
+        verify: Callable[[Sequence[ReadRequest], Progress], list[Any]],
         name: str,
         *,
         waiting_requests: int,
@@ -124,9 +126,12 @@ class RequestBatcher:
         try:
             first = batch[0].work
             if isinstance(first, ReadRequest):
-                answers = self._verify([job.work for job in batch if isinstance(job.work, ReadRequest)])
+                requests = [job.work for job in batch if isinstance(job.work, ReadRequest)]
+                answers = self._verify(requests, _WhileWanted(batch))
             else:
                 answers = [first()]
+        except _NobodyWaits:
+            return
         except Exception as error:
             if len(batch) > 1 and isinstance(error, MIVError):
                 for job in batch:  # one of them is at fault: only that one shall fail
@@ -135,6 +140,26 @@ class RequestBatcher:
             _deliver(batch, [error] * len(batch))
         else:
             _deliver(batch, answers)
+
+
+class _NobodyWaits(Exception):  # noqa: N818 - named after what happened
+    """All clients of a batch have left, or their time is over."""
+
+
+class _WhileWanted:
+    """Progress that ends the work of a batch when nobody waits for it any more."""
+
+    def __init__(self, batch: list[_Job]) -> None:
+        self._batch = batch
+
+    @contextmanager
+    def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
+        """Check after every part of a step."""
+        yield self._check
+
+    def _check(self, units: int) -> None:
+        if all(job.future.cancelled() for job in self._batch):
+            raise _NobodyWaits
 
 
 def _deliver(batch: list[_Job], answers: Sequence[Any]) -> None:

@@ -26,6 +26,7 @@ class Limits:
         seconds: time per request, waiting included.
         waiting_requests: requests per model that wait for their turn.
         waiting_bytes: bytes of the requests per model that wait for their turn.
+        pooled: instances that are pooled for one request; leave-one-out and shapley pool a bag many times.
         together: instances that are verified together.
         citations: citations per sentence of a check.
         pairs: sentences of an answer times source sentences, per check.
@@ -36,7 +37,7 @@ class Limits:
     exemplars: int = 256
     instances: int = 2_000
     references: int = 50
-    instances_in_all: int = 10_000
+    instances_in_all: int = 5_000
     characters: int = 100_000
     numbers: int = 65_536
     pixels: int = 25_000_000
@@ -44,6 +45,7 @@ class Limits:
     seconds: float = 30.0
     waiting_requests: int = 128
     waiting_bytes: int = 128_000_000
+    pooled: int = 2_000_000
     together: int = 4_096
     citations: int = 20
     pairs: int = 200_000

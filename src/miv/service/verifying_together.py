@@ -18,6 +18,7 @@ from miv.inference.deciding import decide
 from miv.inference.engine import EmbeddedExemplars, attention_by_head
 from miv.inference.given_instances import ALONE, GivenPlaces
 from miv.inference.verdict import Asked
+from miv.runtime.progress import Progress
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
@@ -70,21 +71,23 @@ class ReadRequest:
         return int(texts + sum(one.bag.nbytes for one in self.exemplars))
 
 
-def embedded(verifier: "Verifier", pools: Sequence[InstancePool]) -> list[Features]:
+def embedded(verifier: "Verifier", pools: Sequence[InstancePool], progress: Progress | None = None) -> list[Features]:
     """The features of several pools, embedded in one go."""
     values = pools[0].values if len(pools) == 1 else np.concatenate([pool.values for pool in pools])
     if verifier.backbone.is_identity:
         features = values
     else:
         pool = pools[0] if len(pools) == 1 else InstancePool(pools[0].kind, values)
-        features = embed_instances(verifier.backbone, pool, np.arange(len(pool)))
+        features = embed_instances(verifier.backbone, pool, np.arange(len(pool)), progress)
     borders = csr.borders([len(pool) for pool in pools])
     return [features[first:last] for first, last in pairwise(borders)]
 
 
-def verify_together(verifier: "Verifier", requests: Sequence[ReadRequest]) -> list[list[dict[str, Any]]]:
-    """The documents of the verdicts, one list per request."""
-    features = embedded(verifier, [request.pool for request in requests])
+def verify_together(
+    verifier: "Verifier", requests: Sequence[ReadRequest], progress: Progress | None = None
+) -> list[list[dict[str, Any]]]:
+    """The documents of the verdicts, one list per request; ``progress`` may raise to end the work early."""
+    features = embedded(verifier, [request.pool for request in requests], progress)
     answers: list[list[dict[str, Any]]] = [[{} for _ in request.exemplars] for request in requests]
     kinds = {(request.by, one.several) for request in requests for one in request.exemplars}
     for by, several in sorted(kinds):
@@ -98,7 +101,7 @@ def verify_together(verifier: "Verifier", requests: Sequence[ReadRequest]) -> li
         chosen = [_features_of(requests[number].exemplars[place], features[number]) for number, place in places]
         exemplars = _together(chosen, several=several)
         named = ALONE if len(requests) == 1 and len(requests[0].exemplars) == 1 else GivenPlaces()
-        verdicts = decide(verifier, exemplars, by, places=named)
+        verdicts = decide(verifier, exemplars, by, progress, places=named)
         if by != "none":
             _ = verdicts.scores  # computed at once for all
         for (number, place), verdict in zip(places, verdicts, strict=True):
