@@ -61,6 +61,8 @@ def serve(
     """
     with needs_extra("serve", "miv serve", "FastAPI and uvicorn"):
         import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import python_multipart  # noqa: F401
         import uvicorn  # noqa: F401
 
     from miv.service.server_process import run_service

@@ -1,0 +1,85 @@
+"""A body is counted while it arrives, and work ends if its client leaves."""
+
+import asyncio
+
+import pytest
+from starlette.types import Message
+
+from miv.service.arriving_body import ArrivingBody, ArrivingBytes, ClientGone
+from miv.service.refusals import RefusedRequest
+
+
+def body_of(*messages: Message, most: int = 100, total: int = 1_000) -> tuple[ArrivingBody, ArrivingBytes]:
+    coming = list(messages)
+
+    async def receive() -> Message:
+        await asyncio.sleep(0.01)
+        return coming.pop(0) if coming else await asyncio.Event().wait()  # type: ignore[return-value]
+
+    counted = ArrivingBytes(total)
+    return ArrivingBody(receive, most, counted), counted
+
+
+def part(size: int, *, more: bool = False) -> Message:
+    return {"type": "http.request", "body": b"x" * size, "more_body": more}
+
+
+GONE: Message = {"type": "http.disconnect"}
+
+
+def test_work_is_cancelled_when_the_client_leaves() -> None:
+    async def story() -> None:
+        body, _ = body_of(part(10), GONE)
+        was_cancelled = False
+
+        async def work() -> None:
+            nonlocal was_cancelled
+            await body.receive()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                was_cancelled = True
+                raise
+
+        with pytest.raises(ClientGone):
+            await body.answering(work())
+        assert was_cancelled
+        await asyncio.sleep(0)  # the task itself goes on
+
+    asyncio.run(story())
+
+
+def test_work_that_ends_in_time_is_left_alone() -> None:
+    async def story() -> None:
+        body, _ = body_of(part(10))
+        await asyncio.wait_for(body.answering(_read(body)), 5)
+        assert body.bytes == 10
+
+    asyncio.run(story())
+
+
+async def _read(body: ArrivingBody) -> None:
+    while (await body.receive()).get("more_body"):
+        pass
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_gone() -> None:
+    body, _ = body_of(part(10, more=True), GONE)
+    with pytest.raises(ClientGone):
+        asyncio.run(body.answering(_read(body)))
+
+
+def test_too_much_is_refused_as_it_arrives() -> None:
+    body, _ = body_of(*[part(30, more=True)] * 4)
+    with pytest.raises(RefusedRequest, match="100 bytes") as refused:
+        asyncio.run(body.answering(_read(body)))
+    assert (refused.value.status, body.bytes) == (413, 90)
+
+
+def test_all_requests_together_are_bounded() -> None:
+    body, total = body_of(*[part(30, more=True)] * 3, total=70)
+    with pytest.raises(RefusedRequest, match="busy") as refused:
+        asyncio.run(body.answering(_read(body)))
+    assert refused.value.status == 503
+    body.close()
+    total.add(70)  # the bytes of the refused request are free again
