@@ -38,10 +38,11 @@ REFUSED = {
     "reproduce-cells": (["reproduce", "qmnist", "headed", "--report-only", "--results", RESULTS], PARQUET),
     "gallery": (["gallery", "create", "archive", "miv/digits"], GALLERY),
     "reproduce-train": (["reproduce", "qmnist", "headed", "--raw", "."], TRAINING),
+    "serve": (["serve", "miv/digits"], "miv serve needs FastAPI and uvicorn. Run `pip install 'miv[serve]'`."),
 }
 SCRIPT = """
 import contextlib, io, json, sys
-sys.modules.update(dict.fromkeys(["lightning", "matplotlib", "pyarrow", "tensorboard"]))
+sys.modules.update(dict.fromkeys(["fastapi", "lightning", "matplotlib", "pyarrow", "tensorboard"]))
 from miv import *  # every public name is there
 from miv.cli import main
 said = {}
