@@ -34,7 +34,10 @@ def run_service(settings: ServiceSettings) -> None:
     with listening:
         host, port = listening.getsockname()[:2]
         named = f"[{host}]" if ":" in host else host
-        logger.info("listening", extra={"fields": {"address": f"http://{named}:{port}", "models": settings.models}})
+        address = f"http://{named}:{port}"
+        logger.info("listening", extra={"fields": {"address": address, "models": settings.models}})
+        if sys.stderr.isatty():
+            print(f"Open {address} in a browser; Ctrl-C stops the service.", file=sys.stderr)
         if settings.workers == 1:
             _run_alone(settings, listening)
         else:
