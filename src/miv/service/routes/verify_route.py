@@ -34,13 +34,17 @@ async def verify(request: Request) -> JSONResponse:
     else:
         asked = await read_json(request, VerifyRequest)
     model = model_of(request, asked.model)
-    if model.kind == "features" and is_small(request):
+    if model.kind == "features" and is_small(request) and not _asks_kept(asked):
         read = _read(asked, model, service)
-    else:  # decoding images takes a while, in which other requests go on
+    else:  # decoding images and reading kept bags takes a while, in which other requests go on
         read = await in_thread(_read, asked, model, service)
     verdicts = await model.run(read, read.bytes)
     service.metrics.exemplars.labels(model.name).inc(len(verdicts))
     return JSONResponse({"model": model.name, "verdicts": verdicts})
+
+
+def _asks_kept(asked: VerifyRequest | VerifyForm) -> bool:
+    return isinstance(asked, VerifyRequest) and any(isinstance(one.bag, KeptBag) for one in asked.exemplars)
 
 
 def _read(asked: VerifyRequest | VerifyForm, model: LoadedModel, service: RunningService) -> ReadRequest:
