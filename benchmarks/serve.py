@@ -204,8 +204,8 @@ def main() -> None:
         folder = Path(name)
         steps = {
             "ready": lambda: ready(1 if quick else 3, folder),
-            "latency": lambda: latency(100 if quick else 1000, folder),
-            "batching": lambda: batching(2 if quick else 8, folder),
+            "latency": lambda: latency(100 if quick else 300, folder),
+            "batching": lambda: batching(2 if quick else 6, folder),
             "load": lambda: load(6 if quick else 60, folder),
         }
         for step, measure in steps.items():

@@ -106,7 +106,8 @@ class KeptBags:
             self._make_room(len(content), 1)
             with whole_file(path) as temporary:
                 temporary.write_bytes(content)
-        return self._described(name, len(features), model, path.stat().st_mtime)
+            created = path.stat().st_mtime
+        return self._described(name, len(features), model, created)
 
     def find(self, name: str) -> StoredBag:
         """Describe a bag."""
