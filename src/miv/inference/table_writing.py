@@ -34,15 +34,17 @@ def check_output(path: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def table_writer(path: Path, schema: Schema) -> Iterator[Write]:
+def table_writer(path: Path, schema: Schema, notes: Callable[[], dict[str, str]] | None = None) -> Iterator[Write]:
     """Yield a function that writes the columns of one part. The file appears only if the block succeeds.
+
+    ``notes`` gives what a Parquet file says about itself; it is called after the last part.
 
     In CSV the entries of a list are separated by ``|``, and a text that a spreadsheet would run as a formula (it begins
     with ``=``, ``+``, ``-``, ``@``, a tab or a return) is prefixed with ``'``. Parquet keeps every text unchanged.
     """
     with whole_file(path) as temporary:
         if path.suffix.lower() == ".parquet":
-            with _parquet_writer(temporary, schema) as write_part:
+            with _parquet_writer(temporary, schema, notes) as write_part:
                 yield write_part
             return
         with temporary.open("w", newline="", encoding="utf-8") as file:
@@ -57,7 +59,7 @@ def table_writer(path: Path, schema: Schema) -> Iterator[Write]:
 
 
 @contextmanager
-def _parquet_writer(path: Path, schema: Schema) -> Iterator[Write]:
+def _parquet_writer(path: Path, schema: Schema, notes: Callable[[], dict[str, str]] | None) -> Iterator[Write]:
     from miv.io.parquet import pa, pq  # CSV does not need it
 
     types = {"list<int64>": pa.list_(pa.int64())}
@@ -69,6 +71,8 @@ def _parquet_writer(path: Path, schema: Schema) -> Iterator[Write]:
 
     with pq.ParquetWriter(path, fields) as writer:
         yield write
+        if notes is not None:
+            writer.add_key_value_metadata(notes())
 
 
 def _csv_cell(cell: Any, kind: ColumnType) -> Any:

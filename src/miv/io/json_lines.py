@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,19 @@ from miv.errors import MIVError
 
 MAX_LINE_BYTES = 64_000_000
 """Maximum length of a line."""
+
+
+@dataclass
+class LineMark:
+    """Where reading has come to in a file of lines; it moves on with each line.
+
+    Args:
+        offset: number of bytes read.
+        line: number of lines read.
+    """
+
+    offset: int = 0
+    line: int = 0
 
 
 def bad_line(source: str | Path, line: int, problem: str) -> MIVError:
@@ -54,33 +68,34 @@ def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any
     return row
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file with their line numbers; empty lines are skipped."""
+def read_json_lines(path: Path, mark: LineMark | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file, from ``mark`` on, with their line numbers; empty lines are skipped."""
     try:
-        for number, content in _raw_lines(path):
+        for number, content in _raw_lines(path, mark or LineMark()):
             if content.strip():
                 yield number, parse_object(content, path, number)
     except OSError as error:
         raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a UTF-8 file with their numbers from 1."""
-    for number, content in _raw_lines(path):
+def read_lines(path: Path, mark: LineMark | None = None) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a UTF-8 file, from ``mark`` on, with their numbers from 1."""
+    for number, content in _raw_lines(path, mark or LineMark()):
         try:
             yield number, content.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise bad_line(path, number, _not_utf8(content, error)) from error
 
 
-def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _raw_lines(path: Path, mark: LineMark) -> Iterator[tuple[int, bytes]]:
     with path.open("rb") as file:
-        number = 0
+        file.seek(mark.offset)
         while content := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
+            mark.line += 1
+            mark.offset += len(content)
             if len(content) > MAX_LINE_BYTES:
-                raise bad_line(path, number, f"longer than {MAX_LINE_BYTES:,} bytes.")
-            yield number, content
+                raise bad_line(path, mark.line, f"longer than {MAX_LINE_BYTES:,} bytes.")
+            yield mark.line, content
 
 
 def _not_utf8(content: bytes, error: UnicodeDecodeError) -> str:
