@@ -17,6 +17,7 @@ from miv.cli import (  # noqa: F401
     report_command,
     reproduce_command,
     runs_command,
+    score_command,
     serve_command,
     train_command,
     verify_command,

@@ -1,7 +1,6 @@
 """Run cells on a Ray cluster: each cell is a task, and its finished files return to this machine."""
 
 import math
-import socket
 import traceback
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -11,7 +10,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from miv.errors import MIVError, StoppedByUser, needs_extra
+from miv.distributed.ray_connection import check_address, connected, import_ray, living_machines
+from miv.errors import MIVError, StoppedByUser
 from miv.experiments.cells import compute
 from miv.experiments.clock import Clock
 from miv.experiments.jobs import Job, JobFolders
@@ -22,8 +22,7 @@ from miv.runtime.progress import RichProgress
 from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
 from miv.training.run import set_threads
 
-LOCAL = "local"  # as an address: this machine alone
-_REACH_SECONDS = 10.0
+__all__ = ["ClusterShare", "check_address", "compute_remotely", "run_on_ray"]
 
 
 @dataclass(frozen=True)
@@ -73,21 +72,15 @@ def run_on_ray(
     places = JobFolders(
         **{name: path and path.absolute() for name, path in vars(places).items()}
     )  # workers run elsewhere
-    ray = _import_ray()
-    began_here = not ray.is_initialized()
-    if began_here:
-        _connect(ray, address, say)
-    try:
-        share = ClusterShare.of([one["Resources"] for one in ray.nodes() if one["Alive"]], parallel)
+    ray = import_ray("--ray")
+    with connected(ray, address, say):
+        share = ClusterShare.of(living_machines(ray), parallel)
         clock = Clock.of(waiting, done, share.cells)
         say(
             f"{len(done)} of {len(jobs)} cells are done; {len(waiting)} go to Ray, {share.cells} at a time, each with "
             f"{share.cores} cores and {share.gpus:g} GPUs{clock.estimate()}."
         )
         return _run(ray, waiting, places, share, clock, say)
-    finally:
-        if began_here:
-            ray.shutdown()
 
 
 def _run(
@@ -138,38 +131,3 @@ def compute_remotely(document: dict[str, Any], places: dict[str, Path | None], c
         except BaseException:
             traceback.print_exc(file=log)
             raise
-
-
-def check_address(address: str) -> None:
-    """Raise an error if no cluster answers at the address; Ray itself would try for minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon:  # local, auto, or a name that Ray knows
-        return
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS):
-            pass
-    except (OSError, ValueError, OverflowError) as error:
-        raise _unreachable(address, str(error)) from error
-
-
-def _connect(ray: Any, address: str, say: Say) -> None:
-    check_address(address)
-    say(f"Connecting to Ray at {address}.")
-    try:
-        ray.init(address=None if address == LOCAL else address, log_to_driver=False, configure_logging=False)
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise _unreachable(address, str(error).strip().splitlines()[0].rstrip(".")) from error
-
-
-def _unreachable(address: str, reason: str) -> MIVError:
-    return MIVError(
-        f"Cannot reach a Ray cluster at {address!r}: {reason}. Expected host:port or ray://host:port of one "
-        "started by `ray start --head`, auto for the one on this machine, or local to start one here."
-    )
-
-
-def _import_ray() -> Any:
-    with needs_extra("ray", "--ray", "Ray"):
-        import ray
-        import ray.exceptions
-    return ray

@@ -37,11 +37,14 @@ class RichProgress:
     def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
         """Show a bar until the step ends."""
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
         columns = [TextColumn("{task.description}", markup=False), BarColumn()]
-        bars = Bars(*columns, MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True))
+        columns += [MofNCompleteColumn(), TimeElapsedColumn()]
+        if total is not None:
+            columns += [TextColumn("left:"), TimeRemainingColumn()]
+        bars = Bars(*columns, console=Console(stderr=True))
         with bars:
             task = bars.add_task(text, total=total)
             yield lambda units: bars.advance(task, units)

@@ -1,0 +1,180 @@
+"""Divide exemplars into partitions that any worker can read alone: a place in a file, a count, and a hash."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from miv.data import ExemplarSet, InstanceKind
+from miv.data.manifest import NAME as MANIFEST_NAME
+from miv.data.set_folder import TABLE
+from miv.errors import MIVError
+from miv.inference.exemplar_rows import REQUIRED, ExemplarRow, Survey, exemplar_rows
+from miv.inference.named_instances import Named
+from miv.io.table_records import TABLE_SUFFIXES, Record, RowStart, read_records_from
+from miv.io.whole_files import sha256_of
+from miv.runtime.progress import Progress
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Consecutive exemplars of one file.
+
+    Args:
+        number: its number, which names its output.
+        source: the table, or the folder of an exemplar set.
+        before: where its first row begins, see ``RowStart``; in an exemplar set, the exemplars before it.
+        lines: lines before its first row.
+        first: number of its first exemplar among those of all partitions.
+        count: number of exemplars.
+        digest: SHA-256 of its rows.
+    """
+
+    number: int
+    source: str
+    before: int
+    lines: int
+    first: int
+    count: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class ScorePlan:
+    """All partitions, the columns to copy to the output, and the first label that is neither 0 nor 1."""
+
+    partitions: list[Partition]
+    kept: list[str]
+    odd_label: str | None
+
+    @property
+    def exemplars(self) -> int:
+        """Number of exemplars."""
+        return sum(one.count for one in self.partitions)
+
+
+def plan_partitions(source: Path, rows: int, progress: Progress) -> ScorePlan:
+    """Read everything once, and divide it.
+
+    Args:
+        source: a table as for ``miv verify --bags``, a folder of such tables, or the folder of an exemplar set.
+        rows: maximum number of exemplars per partition. A partition never spans two files.
+        progress: reports the progress of reading.
+    """
+    if is_set(source):
+        return _plan_of_set(source, rows)
+    survey, partitions = Survey(), []
+    with progress.step("Reading exemplars") as advance:
+        for table in _tables(source):
+            for partition in _divided(table, rows, survey, len(partitions)):
+                partitions.append(partition)
+                advance(partition.count)
+    if not partitions:
+        raise MIVError(f"{source}: no rows. Expected one row per exemplar.")
+    return ScorePlan(partitions, survey.kept, survey.odd_label)
+
+
+def is_set(source: Path) -> bool:
+    """Whether a path is the folder of an exemplar set."""
+    return (source / TABLE).is_file() and (source / MANIFEST_NAME).is_file()
+
+
+def _tables(source: Path) -> list[Path]:
+    if not source.is_dir():
+        return [source]
+    found = sorted(path for path in source.iterdir() if path.suffix.lower() in TABLE_SUFFIXES)
+    if not found:
+        raise MIVError(
+            f"{source} has no tables. Expected a folder of {', '.join(sorted(TABLE_SUFFIXES))} files with one row per "
+            "exemplar, or one split of a set that `miv data` saved."
+        )
+    return found
+
+
+def _divided(table: Path, rows: int, survey: Survey, number: int) -> Iterator[Partition]:
+    records = read_records_from(table, REQUIRED, RowStart())
+    while True:
+        first, start, digest = survey.count, None, hashlib.sha256()
+        for began, place, record in islice(records, rows):
+            start = start or began
+            survey.add(place, record)
+            digest.update(_as_bytes(record))
+        if start is None:
+            return
+        yield Partition(number, str(table), *start, first, survey.count - first, digest.hexdigest())
+        number += 1
+
+
+def _as_bytes(record: object) -> bytes:
+    return repr(record).encode("utf-8", "backslashreplace")
+
+
+def _plan_of_set(folder: Path, rows: int) -> ScorePlan:
+    exemplars, manifest = ExemplarSet.load(folder), sha256_of(folder / MANIFEST_NAME)  # it has the hashes of all files
+    partitions = [
+        Partition(number, str(folder), first, 0, first, min(rows, len(exemplars) - first), f"{manifest} {first}")
+        for number, first in enumerate(range(0, len(exemplars), rows))
+    ]
+    known = {"query_id": exemplars.query_id, "group": exemplars.group, "label": exemplars.label}
+    return ScorePlan(partitions, [name for name, column in known.items() if column is not None], None)
+
+
+class PartitionReader:
+    """Reads the rows of partitions; a set is opened once.
+
+    Args:
+        kind: kind of the instances.
+        known: instances by id, if queries and bags contain ids.
+        kept: columns to copy.
+    """
+
+    def __init__(self, kind: InstanceKind, known: dict[str, Named] | None, kept: list[str]) -> None:
+        self._kind, self._known, self._kept = kind, known, kept
+        self._sets: dict[str, ExemplarSet] = {}
+
+    def rows(self, partition: Partition) -> Iterator[ExemplarRow]:
+        """The rows of a partition; an error if they are not those that were planned."""
+        path = Path(partition.source)
+        if is_set(path):
+            yield from self._rows_of_set(partition)
+            return
+        yield from exemplar_rows(_checked(partition), path.parent, self._known, self._kind, self._kept)
+
+    def _rows_of_set(self, partition: Partition) -> Iterator[ExemplarRow]:
+        folder = Path(partition.source)
+        if partition.source not in self._sets:
+            self._sets[partition.source] = ExemplarSet.load(folder)
+        exemplars = self._sets[partition.source]
+        if not partition.digest.startswith(sha256_of(folder / MANIFEST_NAME)):
+            raise _changed(partition.source)
+        pool = exemplars.pool
+
+        def named(row: int) -> Named:
+            name = "" if pool.names is None else str(pool.names[row])
+            return Named(name or (str(pool.values[row]) if pool.kind == "text" else str(row)), pool.values[row])
+
+        for number in range(partition.before, partition.before + partition.count):
+            kept = {name: str(getattr(exemplars, name)[number]) for name in self._kept}
+            asked, bag = exemplars.references(number), exemplars.bag(number)
+            place = f"{folder}, exemplar {number}"
+            yield ExemplarRow(place, [named(int(row)) for row in asked], [named(int(row)) for row in bag], kept)
+
+
+def _checked(partition: Partition) -> Iterator[Record]:
+    """The rows as they were when the partitions were planned; else an error, after the last of them."""
+    digest, count = hashlib.sha256(), 0
+    records = read_records_from(Path(partition.source), REQUIRED, RowStart(partition.before, partition.lines))
+    for _, place, record in islice(records, partition.count):
+        digest.update(_as_bytes(record))
+        count += 1
+        yield place, record
+    if count != partition.count or digest.hexdigest() != partition.digest:
+        raise _changed(partition.source)
+
+
+def _changed(source: str) -> MIVError:
+    return MIVError(
+        f"{source} is not as it was when it was divided: it was changed since, or another machine has another file "
+        "under this name. Run the same command again; unchanged partitions are not scored again."
+    )

@@ -1,0 +1,107 @@
+"""The output folder of a scoring: one Parquet file per partition, and ``_score.json``, which says what it holds."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from miv.distributed.exemplar_partitions import Partition, ScorePlan
+from miv.distributed.partition_scoring import NOTE, ScoreSettings
+from miv.errors import MIVError, needs_extra
+from miv.inference.verdict_tables import Scored, VerdictTally
+from miv.io.json_files import read_json_object, write_json
+from miv.io.whole_files import remove_unfinished, said_plainly
+
+# Names that begin with _ or . are not data for pyarrow, Spark, DuckDB and their like.
+DOCUMENT, _LOCK = "_score.json", "_score.lock"
+_PARTS = "part-*.parquet"
+_FORMAT = "miv-score-1"
+
+
+class ScoreFolder:
+    """Verdicts in a folder. A partition is done if its file exists and has the key of the partition."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from scoring into the folder."""
+        with needs_extra("ray", "Scoring into a folder", "filelock"):
+            from filelock import FileLock, Timeout
+        with said_plainly(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.path / _LOCK, timeout=0):
+                yield
+        except Timeout:
+            raise MIVError(
+                f"Another process is scoring into {self.path}. Wait until it has ended, or choose another --out."
+            ) from None
+
+    def check(self, *, overwrite: bool) -> None:
+        """Raise an error before the work if the folder holds something else."""
+        if self.path.exists() and not self.path.is_dir():
+            raise MIVError(f"{self.path} is a file. Expected a folder.")
+        if not self.path.is_dir() or (self.path / DOCUMENT).is_file():
+            return
+        foreign = sorted(one.name for one in self.path.iterdir() if one.name != _LOCK)
+        if foreign and not overwrite:
+            raise MIVError(f"{self.path} holds {foreign[0]}, which is not of `miv score`. Choose another --out.")
+
+    def begin(self, settings: ScoreSettings, plan: ScorePlan, rows: int, *, overwrite: bool) -> None:
+        """Record what is scored; resuming with different settings is an error unless ``overwrite`` is true."""
+        asked = {"rows": rows, **settings.decisive()}
+        path = self.path / DOCUMENT
+        if path.is_file():
+            before = read_json_object(path, "Expected the _score.json of `miv score`.").get("settings")
+            before = before if isinstance(before, dict) else {}
+            other = [name for name, value in asked.items() if before.get(name) != value]
+            if other and not overwrite:
+                raise MIVError(
+                    f"{self.path} was scored with another {other[0]}: {before.get(other[0])}, and now it is "
+                    f"{asked[other[0]]}. Choose another --out, or use --overwrite."
+                )
+        remove_unfinished(self.path)  # of workers that were killed
+        if overwrite:
+            for part in self.path.glob(_PARTS):
+                part.unlink()
+        known = {settings.file(partition).name for partition in plan.partitions}
+        for part in self.path.glob(_PARTS):
+            if part.name not in known:  # the table had more rows
+                part.unlink()
+        self._write(settings, plan, rows, complete=False)
+
+    def finish(self, settings: ScoreSettings, plan: ScorePlan, rows: int, scored: Scored) -> None:
+        """Record that everything is done."""
+        remove_unfinished(self.path)
+        self._write(settings, plan, rows, complete=True, summary=asdict(scored))
+
+    def _write(self, settings: ScoreSettings, plan: ScorePlan, rows: int, **more: Any) -> None:
+        counts = {"partitions": len(plan.partitions), "exemplars": plan.exemplars}
+        asked = {"rows": rows, **settings.decisive()}
+        write_json(
+            self.path / DOCUMENT, {"format": _FORMAT, "model": settings.model, "settings": asked, **counts, **more}
+        )
+
+    def done(self, settings: ScoreSettings, partitions: list[Partition]) -> dict[int, VerdictTally]:
+        """The counts of the partitions that are done, by number."""
+        found = {}
+        for partition in partitions:
+            note = _note_of(settings.file(partition))
+            if note is not None and note.pop("key", None) == settings.key(partition):
+                found[partition.number] = VerdictTally(**note)
+        return found
+
+
+def _note_of(path: Path) -> dict[str, Any] | None:
+    """What a partition's file says about itself; ``None`` if there is no such file, or a damaged one."""
+    from miv.io.parquet import pa, pq
+
+    try:
+        note = json.loads((pq.read_metadata(path).metadata or {})[NOTE.encode()])
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError):
+        return None
+    return note if isinstance(note, dict) else None

@@ -1,0 +1,152 @@
+"""Score a table of exemplars of any size, partition by partition, here or on a cluster, and resume where it stopped."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from miv.distributed.exemplar_partitions import Partition, plan_partitions
+from miv.distributed.partition_scoring import PartitionScorer, ScoreSettings, fingerprint_of
+from miv.distributed.ray_connection import Say
+from miv.distributed.ray_scoring import score_on_ray
+from miv.distributed.score_folder import ScoreFolder
+from miv.errors import MIVError, StoppedByUser
+from miv.inference.deciding import witnesses_by
+from miv.inference.verdict import Asked
+from miv.inference.verdict_tables import Scored, VerdictTally
+from miv.io.image_files import Fit
+from miv.io.table_records import require_parquet
+from miv.io.whole_files import sha256_of
+from miv.models.verifier import Verifier
+from miv.runtime.progress import Progress, SilentProgress
+from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
+
+ROWS = 1000  # exemplars per partition
+
+
+@dataclass(frozen=True)
+class ScoreRun:
+    """What a scoring did.
+
+    Args:
+        scored: counts over all partitions.
+        partitions: number of partitions.
+        reused: number of partitions that were done before.
+        nodes: number of machines of a cluster that scored some; 1 without a cluster.
+    """
+
+    scored: Scored
+    partitions: int
+    reused: int
+    nodes: int
+
+
+def score(
+    model: str | Path,
+    source: str | Path,
+    out: str | Path,
+    *,
+    instances: str | Path | None = None,
+    by_instance: bool = False,
+    resize: Fit | None = None,
+    witnesses: Asked | None = None,
+    rows: int = ROWS,
+    workers: int | None = 1,
+    address: str | None = None,
+    cores: int | None = None,
+    gpus: float = 0.0,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    say: Say = lambda text: None,
+) -> ScoreRun:
+    """Verify all exemplars of a table, and write a folder with one Parquet file per partition.
+
+    The columns are those of ``miv verify --bags``. Files appear only when complete. The same call resumes: partitions
+    whose file exists and belongs to the same rows, verifier and settings are not scored again. With one worker and no
+    address, everything happens in this process; otherwise in a pool of Ray workers.
+
+    Args:
+        model: a run, a verifier folder, or a name; workers of a cluster read it under the same name.
+        source: a table as for ``miv verify --bags``, a folder of such tables, or the folder of an exemplar set.
+        out: output folder; for a cluster, in storage that all machines share.
+        instances: a table of instances by id; queries and bags then contain ids.
+        by_instance: write one row per instance instead of one per exemplar.
+        resize: as for ``Verifier.verify``.
+        witnesses: as for ``Verifier.verify``.
+        rows: maximum number of exemplars per partition.
+        workers: number of workers; ``None``: as many as the cluster has room for.
+        address: address of a Ray cluster; by default this machine alone.
+        cores: cores per worker; by default 1 per Ray worker, and in this process as torch is set.
+        gpus: GPUs per worker; a fraction if workers share one.
+        overwrite: replace what another table, verifier or setting left in ``out``.
+        progress: reports the progress of reading and scoring.
+        say: receives lines on what is going on.
+    """
+    require_parquet()
+    for name, given, least in (("rows", rows, 1), ("workers", workers, 1), ("cores", cores, 1), ("gpus", gpus, 0)):
+        if given is not None and given < least:
+            raise MIVError(f"{name} is {given}. Expected {least} or more.")
+    progress, folder = progress or SilentProgress(), ScoreFolder(Path(out).absolute())
+    folder.check(overwrite=overwrite)
+    name = str(Path(model).absolute()) if Path(model).exists() else str(model)
+    verifier = Verifier.from_pretrained(name, device="cuda" if gpus and address is None and workers == 1 else None)
+    plan = plan_partitions(Path(source).absolute(), rows, progress)
+    table = None if instances is None else Path(instances).absolute()
+    settings = ScoreSettings(
+        model=name,
+        out=str(folder.path),
+        fingerprint=fingerprint_of(verifier),
+        kept=plan.kept,
+        by_instance=by_instance,
+        resize=resize,
+        witnesses=witnesses,
+        instances=None if table is None else str(table),
+        instances_digest=None if table is None else sha256_of(table),
+        cores=cores,
+        gpus=gpus,
+    )
+    nodes: set[str] = set()
+    with folder.locked():
+        folder.begin(settings, plan, rows, overwrite=overwrite)
+        tallies = folder.done(settings, plan.partitions)
+        reused, left = len(tallies), [one for one in plan.partitions if one.number not in tallies]
+        if reused:
+            say(f"{reused:,} of {len(plan.partitions):,} partitions are done already.")
+        with progress.step("Scoring", total=sum(one.count for one in left)) as advance:
+            try:
+                if workers == 1 and address is None:
+                    _score_here(left, settings, verifier, advance)
+                elif left:
+
+                    def report(one: dict[str, Any]) -> None:
+                        nodes.add(one["node"])
+                        advance(one["exemplars"])
+
+                    score_on_ray(left, settings, workers, address, report, say)
+            except (KeyboardInterrupt, Terminated) as stop:
+                code = TERMINATED if isinstance(stop, Terminated) else CTRL_C
+                raise StoppedByUser(
+                    "Stopped; finished partitions are kept. Run the same command to resume.", code
+                ) from None
+        tallies = folder.done(settings, plan.partitions)
+        if len(tallies) < len(plan.partitions):
+            missing = min(one.number for one in plan.partitions if one.number not in tallies)
+            raise MIVError(
+                f"The file of partition {missing} is not in {folder.path}. Expected a folder that all machines of the "
+                "cluster share, under the same name."
+            )
+        scored = _sum(list(tallies.values())).scored(verifier, witnesses_by(verifier, witnesses), plan.odd_label)
+        folder.finish(settings, plan, rows, scored)
+    return ScoreRun(scored, len(plan.partitions), reused, max(1, len(nodes)))
+
+
+def _score_here(
+    left: list[Partition], settings: ScoreSettings, verifier: Verifier, advance: Callable[[int], None]
+) -> None:
+    scorer = PartitionScorer(settings, verifier)
+    for partition in left:
+        scorer.score(partition, advance)
+
+
+def _sum(tallies: list[VerdictTally]) -> VerdictTally:
+    return VerdictTally(*(sum(counts) for counts in zip(*(vars(one).values() for one in tallies), strict=True)))
