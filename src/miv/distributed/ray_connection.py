@@ -11,6 +11,7 @@ from miv.errors import MIVError, needs_extra
 
 LOCAL = "local"  # as an address: this machine alone
 _REACH_SECONDS = 10.0
+_STARTS = 3  # on a busy machine, Ray gives up on its own start after 30 seconds
 _LOCAL_STORE = 200 << 20  # bytes shared between the processes of this machine; large results are written to files
 
 Say = Callable[[str], None]
@@ -54,10 +55,16 @@ def connected(ray: Any, address: str, say: Say, cores: int | None = None) -> Ite
     here = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _LOCAL_STORE}
     logging.getLogger("ray").setLevel(logging.ERROR)
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its C++ half writes notes on every start to the terminal
-    try:
-        ray.init(address=address, log_to_driver=False, configure_logging=False, **(here if address == LOCAL else {}))
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise _unreachable(address, str(error).strip().splitlines()[0].rstrip(".")) from error
+    for left in reversed(range(_STARTS if address == LOCAL else 1)):
+        try:
+            ray.init(
+                address=address, log_to_driver=False, configure_logging=False, **(here if address == LOCAL else {})
+            )
+            break
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            ray.shutdown()
+            if not left:
+                raise _unreachable(address, str(error).strip().splitlines()[0].rstrip(".")) from error
     try:
         yield
     finally:
