@@ -7,11 +7,12 @@ from torch import Tensor, nn
 
 from miv.backbones.backbone_base import Backbone, is_being_loaded
 from miv.backbones.backbone_names import register_backbone
-from miv.backbones.hf_files import import_transformers, last_layers, made_from, read_pretrained, trimmed
+from miv.backbones.hf_files import import_transformers, last_layers, layers_of, made_from, read_pretrained, trimmed
 from miv.backbones.hf_images import ImageReader
 from miv.backbones.hf_names import find_model
 from miv.backbones.hf_pooling import choose_pooling
 from miv.backbones.hf_text import TOKENIZER_NAME, TextReader
+from miv.backbones.layer_stack import LayerStack
 from miv.errors import MIVError
 
 
@@ -89,6 +90,14 @@ class HuggingFace(Backbone):
 
     def last_layers(self, count: int) -> list[nn.Module]:
         return last_layers(self.model, count) or super().last_layers(count)
+
+    def lower_half(self) -> LayerStack | None:
+        """The encoder of texts cut below the layers that learn; ``None`` if all learn, or the lower ones are random."""
+        count = self.trainable_layers
+        if not isinstance(self.reader, TextReader) or count is None or self.frozen or self.dropout:
+            return None
+        layers = layers_of(self.model)
+        return None if layers is None or count >= len(layers) else LayerStack(self.model, layers, count)
 
     def prepare(self, values: NDArray[Any]) -> Tensor:
         return self.reader.prepare(values)

@@ -138,17 +138,19 @@ def _without_pooler(model: nn.Module) -> nn.Module:
     return model
 
 
+def layers_of(model: nn.Module) -> nn.ModuleList | None:
+    """The layers of a transformer; ``None`` if it is not a stack of layers."""
+    known = getattr(getattr(model, "config", None), "num_hidden_layers", None)
+    stacks = (module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module) == known)
+    return next(stacks, None)  # the outermost comes first
+
+
 def last_layers(model: nn.Module, count: int) -> list[nn.Module]:
     """The last layers of a transformer and the norms after them; empty if it is not a stack of layers."""
-    known = getattr(getattr(model, "config", None), "num_hidden_layers", None)
-    stacks = [
-        (name, module)
-        for name, module in model.named_modules()
-        if isinstance(module, nn.ModuleList) and len(module) == known
-    ]
-    if not stacks:
+    layers = layers_of(model)
+    if layers is None:
         return []
-    name, layers = stacks[0]  # the outermost comes first
+    name = next(name for name, module in model.named_modules() if module is layers)
     if count > len(layers):
         raise MIVError(f"trainable_layers is {count}. Expected 1 to {len(layers)}, the number of layers.")
     outside = [(part, module) for part, module in model.named_modules() if not part.startswith(f"{name}.")]

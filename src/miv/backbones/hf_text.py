@@ -72,10 +72,10 @@ class TextReader:
         """``(U, 2, max_tokens)`` to ``(U, C)``."""
         if not len(instances):
             return next(model.parameters()).new_zeros(0, self.channels)
-        return by_length(instances, lambda some: self._embed(model, some))
+        return by_length(instances, lambda some: self.pooled(*token_vectors(model, some)))
 
-    def _embed(self, model: nn.Module, tokens: Tensor) -> Tensor:
-        hidden, mask = token_vectors(model, tokens)  # (u, L, C), (u, L)
+    def pooled(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Token vectors ``(u, L, C)`` and the mask ``(u, L)`` to one vector per text, ``(u, C)``."""
         if self.pooling == "cls":
             return hidden[:, 0]
         weights = mask.to(hidden.dtype).unsqueeze(2)  # (u, L, 1)
@@ -127,7 +127,7 @@ class TextReader:
 
 def by_length(instances: Tensor, embed: Callable[[Tensor], Tensor]) -> Tensor:
     """Apply ``embed`` to ``(u, 2, L)`` texts of similar length, and return its rows in order of ``(U, 2, max)``."""
-    sizes = instances[:, 1].sum(dim=1).clamp(min=1)  # (U,)
+    sizes = token_counts(instances)
     most = instances.shape[2]
     rows, found = [], []
     for shorter, longest in pairwise((*(n for n in _LENGTHS if n < most), most)):
@@ -136,6 +136,11 @@ def by_length(instances: Tensor, embed: Callable[[Tensor], Tensor]) -> Tensor:
             rows.append(chosen)
             found.append(embed(instances[chosen, :, :longest]))
     return torch.cat(found)[torch.cat(rows).argsort()]
+
+
+def token_counts(instances: Tensor) -> Tensor:
+    """Number of tokens of each text of ``(U, 2, max)``, ``(U,)``; at least 1."""
+    return instances[:, 1].sum(dim=1).clamp(min=1)
 
 
 def token_vectors(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:

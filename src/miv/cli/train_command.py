@@ -44,6 +44,15 @@ def train(
     accelerator: Annotated[str, typer.Option(help="cpu, gpu or auto.")] = "auto",
     workers: Annotated[int, typer.Option(min=0, help="Number of extra processes that prepare batches.")] = 0,
     threads: Annotated[int, typer.Option(min=0, help="Threads per process; 0 divides the cores evenly.")] = 0,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="GB per process to embed a step while the backbone learns; a step that needs more embeds part of its "
+            "instances twice.",
+            show_default="half of what is free",
+        ),
+    ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(help="Cache folder for features and built sets.", show_default="MIV_CACHE_DIR or ~/.cache/miv"),
@@ -88,6 +97,7 @@ def train(
             accelerator=accelerator,
             workers=workers,
             threads=threads,
+            memory=memory,
             cache=cache,
             reference=reference,
             **settings,

@@ -61,7 +61,8 @@ class TrainingConfig:
         align_learning_rate: learning rate of that map for 128 channels; twice as many channels halve it.
         full_stage: whether to train everything in a last stage.
         augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.
-        precision: number format of the backbone, float32 or bfloat16.
+        precision: number format of the backbone, float32 or bfloat16; "auto" uses bfloat16 where the hardware computes
+            with it, and float32 elsewhere.
         bucket: pad each batch to a multiple of this number of instances before the backbone.
         seed: random seed.
     """
@@ -97,7 +98,7 @@ class TrainingConfig:
     align_learning_rate: float = 2e-3
     full_stage: bool = True
     augmentation: Literal["none", "affine"] = "none"
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
     bucket: int = 128
     seed: int = 0
 

@@ -9,6 +9,7 @@ import torch
 
 from miv.errors import MIVError, unknown_name
 from miv.runtime.cores import available_cores
+from miv.runtime.memory import free_memory
 from miv.training.lightning_parts import (
     AcceleratorRegistry,
     Callback,
@@ -32,6 +33,7 @@ class Machine:
         workers: number of extra processes that prepare batches.
         cache: folder of the feature cache.
         quiet: print no epochs on standard error.
+        memory: GB that a process may use to embed a step while the backbone learns; by default half of what is free.
     """
 
     cache: Path
@@ -40,11 +42,20 @@ class Machine:
     accelerator: str = "cpu"
     workers: int = 0
     quiet: bool = False
+    memory: float | None = None
 
     @property
     def processes(self) -> int:
         """Number of processes over all machines."""
         return self.devices * self.nodes
+
+    def step_memory(self, device: torch.device) -> int:
+        """Bytes that a process may use to embed a step while the backbone learns."""
+        if self.memory is not None:
+            return int(self.memory * 1e9)
+        if device.type == "cuda":
+            return torch.cuda.mem_get_info(device)[0] // 2
+        return free_memory() // (2 * self.devices)
 
     def find_device(self) -> torch.device:
         """The device of this process; an error if it is not available."""

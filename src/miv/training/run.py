@@ -33,6 +33,7 @@ from miv.training.fits import fit_all
 from miv.training.keeper import BEST, LAST
 from miv.training.machine import Machine, is_first_process, set_threads
 from miv.training.pilot import ENOUGH, can_divide, halves
+from miv.training.precision import settle_precision
 from miv.training.reference_fit import fit_reference_rule
 from miv.training.run_folder import RunFolder
 from miv.training.run_lock import locked, refuse_if_locked
@@ -115,6 +116,7 @@ def _train(
     start = EarlierVerifier.read(start_from) if isinstance(start_from, str | Path) else start_from
     config = complete(config if start is None else start.adopted(config), sets["train"].pool)
     config = settle_backbone_rate(config, is_trained=start is not None)
+    config = settle_precision(config, device, quiet=machine.quiet or not is_first_process())
     started = None if start is None else start.document()
     run = RunFolder(out)
     if is_first_process():

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional
 from torch.optim import Optimizer
 
-from miv.backbones.embedding import embed
 from miv.data import ExemplarSet
 from miv.data.batches import Batch
 from miv.evaluation import Predictions
@@ -25,6 +24,7 @@ from miv.training.lightning_parts import LightningModule
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, draw_batches
 from miv.training.stage_state import CLEAR_AUROC, EpochMetrics, StageState
+from miv.training.step_embedding import StepEmbedding
 
 SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
 
@@ -34,6 +34,14 @@ class StageModule(LightningModule):
 
     Every random number follows from the seed, the stage, the epoch and the step, so that a resumed run
     continues as if it had never stopped.
+
+    Args:
+        verifier: the verifier.
+        config: the settings of the stage.
+        stage: number of the stage.
+        sets: the exemplars by split.
+        features: features of a frozen backbone.
+        memory: bytes for embedding a step, see ``StepEmbedding``; by default enough for everything.
     """
 
     def __init__(
@@ -43,6 +51,7 @@ class StageModule(LightningModule):
         stage: int,
         sets: dict[str, ExemplarSet],
         features: SplitFeatures | None = None,
+        memory: int = 1 << 62,
     ) -> None:
         super().__init__()
         self.verifier = verifier
@@ -50,6 +59,7 @@ class StageModule(LightningModule):
         self.stage = stage
         self.sets = sets
         self.features = features
+        self.embedding = StepEmbedding(verifier.backbone, config.bucket, memory)
         self.state = StageState(criterion=config.criterion)
         self.drawn, self.steps = self.count_drawn()
         self._loss_sum = 0.0  # of this process; not on a device, as some have no float64
@@ -103,7 +113,7 @@ class StageModule(LightningModule):
             draws = torch.rand(len(self.sets["train"].pool), DRAWS, generator=generator)
             instances = affine(instances, draws[batch.instance.cpu()].to(self.device))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-            features = embed(self.verifier.backbone, instances, self.config.bucket)
+            features = self.embedding(instances, batch.instance)
         return features.float()
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:

@@ -84,9 +84,9 @@ def run_stage(
     folder = run.checkpoints(stage.name)
     state = read_state(folder / LAST, stage.criterion(config), keeps_last=stage.keeps_last) or StageState()
     if stage.take == 0:
-        state = _keep_start(_module(stage, verifier, config, sets, features), folder)
+        state = _keep_start(_module(stage, verifier, config, sets, features, machine), folder)
     elif not state.is_over(stage.epochs(config), stage.patience):
-        state = _go_on(stage, _module(stage, verifier, config, sets, features), run, machine, before)
+        state = _go_on(stage, _module(stage, verifier, config, sets, features, machine), run, machine, before)
     if ProcessShare.of_this_process().rank == 0:
         record_metrics(
             run, {**before, stage.name: state}
@@ -161,6 +161,7 @@ def _module(
     config: TrainingConfig,
     sets: dict[str, ExemplarSet],
     features: SplitFeatures | None,
+    machine: Machine,
 ) -> StageModule:
     if stage.frozen:
         verifier.backbone.freeze()
@@ -168,9 +169,10 @@ def _module(
             return AlignModule(verifier, config, stage.number, sets, features)
         return StageModule(verifier, config, stage.number, sets, features)
     verifier.backbone.unfreeze()
+    memory = machine.step_memory(verifier.device)
     if stage.name == CONTRAST:
-        return ContrastModule(verifier, config, stage.number, sets)
-    return StageModule(verifier, config, stage.number, sets, None)
+        return ContrastModule(verifier, config, stage.number, sets, None, memory)
+    return StageModule(verifier, config, stage.number, sets, None, memory)
 
 
 def record_metrics(run: RunFolder, states: dict[str, StageState]) -> None:

@@ -46,6 +46,7 @@ def train(
     accelerator: str = "auto",
     workers: int = 0,
     threads: int = 0,
+    memory: float | None = None,
     cache: str | PathLike[str] | None = None,
     reference: bool = True,
     verbose: bool = True,
@@ -72,6 +73,8 @@ def train(
         accelerator: ``cpu``, ``gpu`` or ``auto``.
         workers: number of extra processes that prepare batches.
         threads: number of threads per process; 0 divides the cores among the processes.
+        memory: GB per process to embed a step while the backbone learns; by default half of what is free. A step that
+            needs more embeds part of its instances twice, with the same result.
         cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
         reference: whether to also score plain methods on the same features.
         verbose: whether to show progress on standard error.
@@ -133,7 +136,7 @@ def train(
     if verbose and reason:
         print(reason, file=sys.stderr, flush=True)
     set_threads(threads, devices)
-    machine = Machine(kept / "features", devices, nodes, accelerator, workers, quiet=not verbose)
+    machine = Machine(kept / "features", devices, nodes, accelerator, workers, quiet=not verbose, memory=memory)
     folder = Path(tempfile.mkdtemp(prefix="miv-train-")) if out is None else Path(out)
     held = ExitStack()  # another process must not begin to resume before all files are written
     try:
