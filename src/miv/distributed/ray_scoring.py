@@ -2,7 +2,9 @@
 
 import logging
 import os
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -57,6 +59,18 @@ def score_on_ray(
         report: receives a report on each finished partition: its number, counts, seconds, node and process.
         say: receives lines on what is going on.
     """
+    with redirect_stdout(sys.stderr):  # Ray prints notes, and standard output is for results
+        _score_on_ray(partitions, settings, workers, address, report, say)
+
+
+def _score_on_ray(
+    partitions: list[Partition],
+    settings: ScoreSettings,
+    workers: int | None,
+    address: str | None,
+    report: Callable[[dict[str, Any]], None],
+    say: Say,
+) -> None:
     ray = import_ray("--workers and --address")
     settings = replace(settings, cores=settings.cores or 1)
     cores = settings.cores or 1

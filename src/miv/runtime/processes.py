@@ -32,6 +32,11 @@ class ProcessShare:
         """The rows of this process: neighbours, so that shared instances are embedded once."""
         return np.array_split(rows, self.world)[self.rank]
 
+    def wait(self) -> None:
+        """Wait until all processes are here."""
+        if self.world > 1:
+            torch.distributed.barrier()
+
     def sum(self, values: Any) -> NDArray[Any]:
         """Sum the arrays of all processes; each process gets the sum."""
         if self.world == 1:

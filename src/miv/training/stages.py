@@ -150,8 +150,10 @@ def _go_on(
 def _keep_start(module: StageModule, folder: Path) -> StageState:
     """Save the verifier unchanged: a stage without epochs."""
     module.state.start = module.measure()
-    if ProcessShare.of_this_process().rank == 0:
+    share = ProcessShare.of_this_process()
+    if share.rank == 0:
         module.verifier.save_pretrained(folder / BEST)
+    share.wait()  # the others load it
     return module.state
 
 
