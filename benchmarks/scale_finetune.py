@@ -1,0 +1,157 @@
+"""What a step of fine-tuning a text encoder costs beyond the encoder. The last line of the output is one JSON object.
+
+    python benchmarks/scale_finetune.py [--exemplars 10000] [--steps 6] [--batch 32]
+
+The encoder is MiniLM (22 million parameters), the exemplars are invented claims with their pages. A step is a whole one
+in Lightning: making the batch, tokenising, embedding each distinct text once, pooling, gradients, optimiser. Times are
+processor times, which do not count what else the machine does.
+``finetune_step_overhead``: a step / the encoder's own forward and backward on the same tokens, in the same chunks of
+similar length.
+``finetune_step_overhead_gradcache``: the same if no graph fits in memory, so that every text is embedded twice.
+``finetune_last_2_gain``: a step that trains all six layers / one that trains the last two and keeps what the rest give.
+``finetune_bfloat16``: the encoder in bfloat16 / in float32; above 1 it is slower.
+``finetune_epoch_minutes``: an epoch over all exemplars on one core, from the median step; likewise for two layers.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from allocator import restart_with_settings  # type: ignore[import-not-found]
+
+if __name__ == "__main__":
+    restart_with_settings()
+
+import torch
+from lightning.pytorch import Callback, Trainer
+from torch import Tensor
+
+from miv.backbones.hf_text import token_counts, token_vectors
+from miv.data import ExemplarSet
+from miv.runtime.progress import SilentProgress
+from miv.tasks import create_task
+from miv.training.config import TrainingConfig
+from miv.training.graph_memory import chunks_by_length
+from miv.training.run import complete, create_verifier
+from miv.training.stage_data import StageData
+from miv.training.stage_module import StageModule
+
+WARM_UP = 1
+
+
+class StepsOnly(StageModule):
+    """A stage that is not measured on validation."""
+
+    def on_train_epoch_end(self) -> None:
+        return
+
+
+def encoder_alone(backbone: Any, tokens: Tensor, *, bfloat16: bool = False) -> float:
+    """Processor seconds of the encoder's forward and backward on texts ``(U, 2, L)``."""
+    lengths = token_counts(tokens)
+    backbone.zero_grad()
+    since = time.process_time()
+    for rows in chunks_by_length(lengths):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+            hidden, _ = token_vectors(backbone.model, tokens[rows, :, : int(lengths[rows[0]])])
+        hidden.backward(torch.ones_like(hidden))
+    seconds = time.process_time() - since
+    backbone.zero_grad()
+    return seconds
+
+
+@dataclass
+class StepTimer(Callback):
+    """Times each step from the end of the last, and after it the encoder alone on the same tokens."""
+
+    whole: list[float] = field(default_factory=list)
+    alone: list[float] = field(default_factory=list)
+    bfloat16: list[float] = field(default_factory=list)
+    texts: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    since: float = 0.0
+
+    def on_train_batch_end(self, trainer: Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.whole.append(time.process_time() - self.since)
+        instances = batch[0].instances
+        self.alone.append(encoder_alone(module.verifier.backbone, instances))
+        if len(self.bfloat16) < 2:
+            self.bfloat16.append(encoder_alone(module.verifier.backbone, instances, bfloat16=True))
+        self.texts.append(len(instances))
+        self.tokens.append(int(token_counts(instances).sum()))
+        self.since = time.process_time()
+
+
+def measure(sets: dict[str, ExemplarSet], batch: int, steps: int, memory: int, layers: int | None) -> StepTimer:
+    config = TrainingConfig(
+        batch_size=batch, backbone="hf:minilm", optimiser="adamw", trainable_layers=layers, backbone_learning_rate=2e-5
+    )
+    config = complete(config, sets["train"].pool)
+    verifier = create_verifier(config, sets["train"].pool)
+    verifier.backbone.train_only_last(layers)
+    module, timer = StepsOnly(verifier, config, 1, sets, None, memory), StepTimer()
+    rounds = 1
+    if layers is not None:  # as in the second epoch, when all texts have passed the frozen layers
+        rounds = 2
+    for _ in range(rounds):
+        timer = StepTimer(since=time.process_time())
+        module.state.step = 0
+        Trainer(
+            accelerator="cpu",
+            max_epochs=1,
+            limit_train_batches=WARM_UP + steps,
+            limit_val_batches=0,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            callbacks=[timer],
+        ).fit(module, StageData(module, workers=0))
+    print(f"memory {memory:.0e}, layers {layers}: {timer}", f"load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    return timer
+
+
+def overhead(timer: StepTimer) -> float:
+    return statistics.median(a / b for a, b in zip(timer.whole[WARM_UP:], timer.alone[WARM_UP:], strict=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--exemplars", type=int, default=10_000, help="exemplars of train")
+    parser.add_argument("--batch", type=int, default=32, help="exemplars per step")
+    parser.add_argument("--steps", type=int, default=6, help="steps per measurement")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)  # processor time of several threads also counts their waiting
+    task = create_task("claims-twin", pages=arguments.exemplars // 4, held_out_pages=8)
+    sets = task.build(SilentProgress())
+    train = sets["train"]
+    print(f"{train}, {len(train.used):,} texts in use", file=sys.stderr)
+    plain = measure(sets, arguments.batch, arguments.steps, 1 << 62, None)
+    twice = measure(sets, arguments.batch, arguments.steps, 0, None)
+    last = measure(sets, arguments.batch, arguments.steps, 1 << 62, 2)
+    steps = -(-len(train) // arguments.batch)
+    seconds = {name: statistics.median(one.whole[WARM_UP:]) for name, one in (("all", plain), ("last_2", last))}
+    result = {
+        "finetune_step_overhead": round(overhead(plain), 3),
+        "finetune_step_overhead_gradcache": round(overhead(twice), 3),
+        "finetune_last_2_gain": round(seconds["all"] / seconds["last_2"], 2),
+        "finetune_bfloat16": round(
+            statistics.median(a / b for a, b in zip(plain.bfloat16, plain.alone, strict=False)), 2
+        ),
+        "finetune_epoch_minutes": round(steps * seconds["all"] / 60, 1),
+        "finetune_epoch_minutes_last_2": round(steps * seconds["last_2"] / 60, 1),
+        "finetune_texts_per_step": round(statistics.median(plain.texts)),
+        "finetune_tokens_per_second": round(sum(plain.tokens[WARM_UP:]) / sum(plain.whole[WARM_UP:])),
+        "exemplars": len(train),
+        "load": round(os.getloadavg()[0], 1),
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
