@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
 from miv.cli.app import app
-from miv.streaming import numpy_chunks
+from miv.streaming import leading_targets, numpy_chunks
 from tests.kept.test_kept_forms import CHANNELS, verifier_of
-from tests.streaming.test_streaming_pass import bag_and_queries
+from tests.streaming.test_streaming_pass import bag_and_queries, check_equal
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +140,15 @@ def test_the_command_reads_a_file_in_chunks(verifier: Verifier, tmp_path: Path) 
     assert "Bag of 120, 10 leading by attention" in shown.stdout
     refused = CliRunner().invoke(app, [*command, "--witnesses", "alone"])
     assert refused.exit_code != 0
+
+
+def test_many_heads_need_a_second_pass_to_name_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leading_targets, "_MOST", 20)
+    monkeypatch.setattr(leading_targets, "_PENDING", 8)
+    verifier = verifier_of("cap_dba_l2", {"heads": 6}, "similar")
+    bag, queries = bag_and_queries(2000)
+    check_equal(verifier, queries, bag, verifier.verify_stream(queries, bag, top=7))
+    with pytest.raises(MIVError, match="too many targets"):
+        verifier.verify_stream(queries, iter([bag]), top=7)
+    (found, *_) = verifier.verify_stream(queries, iter([bag]), top=0)
+    assert found.leading == ()

@@ -3,11 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.errors import MIVError
 from miv.io.checked_values import Floats, Integers, Mask
 
 _PENDING = 512  # new candidates that are compared with each other only when there are this many
-_MOST = 40_000  # candidates; comparing them takes their square
+_MOST = 5_000  # candidates; comparing them takes their square
 _GUARDS = 100
 _TOGETHER = 1024  # candidates compared with all others at once
 
@@ -27,6 +26,8 @@ class LeadingTargets:
         self.top, self.heads = top, heads
         self.scores: Floats = np.zeros((0, heads))
         self.places: Integers = np.zeros(0, np.int64)
+        self.is_lost = False
+        """Whether too many targets could be among the leading ones, as with many heads: a second pass finds them."""
         self._checked = 0  # the first of them that are known to be needed
         self.floor: Floats = np.full(heads, -np.inf)
         """A target that is below this in every head is not among the leading ones."""
@@ -34,7 +35,7 @@ class LeadingTargets:
 
     def add(self, scores: Floats, places: Integers) -> None:
         """Add targets with scores ``(N, h)`` at places ``(N,)`` of the bag."""
-        if not self.top:
+        if not self.top or self.is_lost:
             return
         if len(places) > _PENDING:
             possible = (scores >= self._floor_of(scores)).any(axis=1)
@@ -51,6 +52,7 @@ class LeadingTargets:
         """Add the leading targets of another part of the bag."""
         self.add(other.scores, other.places)
         self._drop()
+        self.is_lost |= other.is_lost
 
     def shares(self, log_sums: Floats) -> tuple[Integers, Floats]:
         """Places and shares ``(k,)`` of the leading targets, largest first, given the logarithms ``(h,)`` of sums."""
@@ -69,10 +71,7 @@ class LeadingTargets:
         else:
             kept = np.flatnonzero(_better_in_every_head(self.scores, self.places, self.top) < self.top)
         if len(kept) > _MOST:
-            raise MIVError(
-                f"{len(kept):,} targets could be among the first {self.top} by the mean of {self.heads} heads, more "
-                f"than {_MOST:,}. Ask for fewer with top, or for none with top=0."
-            )
+            self.is_lost, kept = True, kept[:0]
         self.scores, self.places = self.scores[kept], self.places[kept]
         self._checked = len(kept)
         if len(kept) >= self.top:

@@ -10,6 +10,8 @@ from miv.streaming.running_softmax import RunningSums
 
 _NUMBERS, _ROWS = 1 << 15, 1 << 13  # scores and rows worked on together, so that they stay in the cache
 
+_LEAST = np.float32(1e-37)  # share whose logarithm is taken
+
 
 class PartialAttention(PartialPooling):
     """CAP, see ``CrossAttentionQueries``: sums of what each key adds to the logit, or of the keys themselves.
@@ -19,11 +21,19 @@ class PartialAttention(PartialPooling):
         queries: features ``(R, C)``.
         top: number of targets to name per query.
         variance: ``(C,)``, of the normed features of the whole bag, for VEMA.
+        log_sums: ``(h, R)``, of the whole bag, if this is a second pass that names targets.
     """
 
-    def __init__(self, form: CrossAttentionForm, queries: Rows, top: int, variance: Floats | None) -> None:
-        super().__init__(len(queries), form.pooling.heads, top)
-        self.form = form
+    def __init__(
+        self,
+        form: CrossAttentionForm,
+        queries: Rows,
+        top: int,
+        variance: Floats | None,
+        log_sums: Floats | None = None,
+    ) -> None:
+        super().__init__(len(queries), form.pooling.heads if log_sums is None else 1, top)
+        self.form, self.log_sums = form, log_sums
         self.queries = form.prepare_for_bag(queries, variance)
         shape = (form.pooling.heads, len(queries))
         self.sums = RunningSums(shape)
@@ -40,7 +50,11 @@ class PartialAttention(PartialPooling):
 
     def _add(self, keys: Rows, first: int) -> None:
         scores, values, deviation, mean = self.queries.products(keys)  # each (h, R, N)
-        self.lead(scores, first)
+        if self.log_sums is None:
+            self.lead(scores, first)
+        else:
+            shares = np.exp(scores - self.log_sums[:, :, None].astype(np.float32)).mean(axis=0, keepdims=True)
+            self.lead(np.log(np.maximum(shares, _LEAST)), first)
         weights, factor = self.sums.weights(scores)
         if not self.queries.sums_vectors:
             self.values = self.values * factor + _dot(weights, values)
@@ -66,7 +80,8 @@ class PartialAttention(PartialPooling):
 
     def finish(self) -> PooledBag:
         queries, total = self.queries, self.sums.total
-        found = [leading.shares(self.sums.log_sums[:, query]) for query, leading in enumerate(self.leading)]
+        log_sums = self.sums.log_sums if self.log_sums is None else np.zeros((1, queries.count))
+        found = [leading.shares(log_sums[:, query]) for query, leading in enumerate(self.leading)]
         if queries.sums_vectors:
             vectors = (self.vectors / np.repeat(total, queries.size, axis=0).T).astype(np.float32)  # (R, C)
             offsets = (self.values / total).astype(np.float32).T  # (R, h)

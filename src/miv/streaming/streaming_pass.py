@@ -33,6 +33,7 @@ class StreamingPass:
         queries: features ``(R, C)``.
         top: number of targets to name per query.
         variance: ``(C,)``, from ``BagVariance`` over the whole bag, if ``needs_variance``.
+        log_sums: ``(h, R)``, from the ``log_sums`` of a first pass over the whole bag, if that ``needs_second_pass``.
 
     >>> from miv import Verifier
     >>> verifier = Verifier("cap_dba_l2", channels=4).eval()
@@ -46,7 +47,14 @@ class StreamingPass:
     True
     """
 
-    def __init__(self, verifier: "Verifier", queries: Rows, top: int = 10, variance: Floats | None = None) -> None:
+    def __init__(
+        self,
+        verifier: "Verifier",
+        queries: Rows,
+        top: int = 10,
+        variance: Floats | None = None,
+        log_sums: Floats | None = None,
+    ) -> None:
         queries = np.asarray(queries, np.float32)
         channels = verifier.pooling.channels
         if queries.ndim != 2 or not len(queries) or queries.shape[1] != channels:
@@ -55,7 +63,7 @@ class StreamingPass:
             raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
         self.verifier, self.size = verifier, 0
         with torch.inference_mode(), evaluating(verifier):
-            self.pooled = _partial(verifier, queries, top, variance)
+            self.pooled = _partial(verifier, queries, top, variance, log_sums)
         limit = verifier.unlike
         self._unlike_query: Mask = np.zeros(len(queries), bool) if limit is None else limit.unlike(queries)
         self._all_unlike = limit is not None  # until a target is like the training data
@@ -100,8 +108,25 @@ class StreamingPass:
             self.size += other.size
             self._all_unlike &= other._all_unlike
 
+    @property
+    def needs_second_pass(self) -> bool:
+        """Whether a second pass is needed to name the leading targets, as may be with many heads."""
+        return any(leading.is_lost for leading in self.pooled.leading)
+
+    @property
+    def log_sums(self) -> Floats:
+        """The logarithms ``(h, R)`` of the sums of the softmax over the targets so far, for a second pass."""
+        if not isinstance(self.pooled, PartialAttention):
+            raise MIVError("Only cross-attention pooling with several heads may need a second pass.")
+        return self.pooled.sums.log_sums
+
     def finish(self) -> list[StreamedVerdict]:
         """The verdicts for all queries."""
+        if self.needs_second_pass:
+            raise MIVError(
+                "With this many heads, too many targets could be among the leading ones to name them in one pass. Use "
+                "top=0, or read the bag again with a StreamingPass that has the log_sums of this one."
+            )
         if not self.size:
             raise MIVError("The bag is empty. Expected at least one instance.")
         with torch.inference_mode(), evaluating(self.verifier):
@@ -109,10 +134,12 @@ class StreamingPass:
         return streamed_verdicts(self.verifier, pooled, self.size, self._unlike_query, self._all_unlike)
 
 
-def _partial(verifier: "Verifier", queries: Rows, top: int, variance: Floats | None) -> PartialPooling:
+def _partial(
+    verifier: "Verifier", queries: Rows, top: int, variance: Floats | None, log_sums: Floats | None
+) -> PartialPooling:
     pooling, form = verifier.pooling, form_of(verifier)
     if isinstance(form, CrossAttentionForm):
-        return PartialAttention(form, queries, top, variance)
+        return PartialAttention(form, queries, top, variance, log_sums)
     if isinstance(form, BestTargetForm):
         return PartialBest(form, queries, top)
     if type(pooling) is GatedAttentionPooling:

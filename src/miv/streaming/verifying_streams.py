@@ -1,6 +1,6 @@
 """From queries and one bag of any size to verdicts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,10 +41,13 @@ def verify_stream(
     if isinstance(source, ProjectedBag):
         return _over_kept(verifier, features, source, top, progress)
     bag = reader.read(source)
-    state = StreamingPass(verifier, features, top, _variance(verifier, bag, progress))
-    for chunk in _checked(bag, progress, "Reading the bag"):
-        state.update(chunk)
-    return state.finish()
+    variance = _variance(verifier, bag, progress)
+
+    def read(state: StreamingPass) -> None:
+        for chunk in _checked(bag, progress, "Reading the bag"):
+            state.update(chunk)
+
+    return _in_one_pass_or_two(verifier, features, top, variance, read, bag.once)
 
 
 def keep_bag(
@@ -79,11 +82,28 @@ def keep_bag(
 def _over_kept(
     verifier: "Verifier", features: Rows, bag: ProjectedBag, top: int, progress: Progress
 ) -> list[StreamedVerdict]:
-    state = StreamingPass(verifier, features, top, bag.variance)
-    with progress.step("Reading the kept bag", total=bag.size) as advance:
-        for rows in bag.rows():
-            state.update_kept(rows, all_unlike=bag.all_unlike)
-            advance(len(rows))
+    def read(state: StreamingPass) -> None:
+        with progress.step("Reading the kept bag", total=bag.size) as advance:
+            for rows in bag.rows():
+                state.update_kept(rows, all_unlike=bag.all_unlike)
+                advance(len(rows))
+
+    return _in_one_pass_or_two(verifier, features, top, bag.variance, read, once=False)
+
+
+def _in_one_pass_or_two(
+    verifier: "Verifier",
+    features: Rows,
+    top: int,
+    variance: Floats | None,
+    read: Callable[[StreamingPass], None],
+    once: bool,
+) -> list[StreamedVerdict]:
+    state = StreamingPass(verifier, features, top, variance)
+    read(state)
+    if state.needs_second_pass and not once:
+        state = StreamingPass(verifier, features, top, variance, state.log_sums)
+        read(state)
     return state.finish()
 
 
