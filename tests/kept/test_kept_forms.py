@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from miv import Verifier, list_poolings
 from miv.bags import Bags
 from miv.kept import form_of
-from miv.poolings import ScaledProduct
+from miv.poolings import POOLINGS, CrossAttentionPooling, ScaledProduct
 from miv.runtime.evaluation_mode import evaluating
 
 SIZES = [1, 4, 2, 7, 1, 3, 300, 5]
@@ -25,7 +25,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "positions": {"order": "position"},
 }
 OPTIONS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in list_poolings()]
-OPTIONS += [(name, options) for name in list_poolings() if name.startswith("cap_") for options in VARIANTS.values()]
+CAP = [entry.name for entry in POOLINGS if issubclass(entry.make, CrossAttentionPooling)]
+OPTIONS += [(name, options) for name in CAP for options in VARIANTS.values()]
+OPTIONS += [("cap_tokens", {"vector": 6, "width": 3})]
 OPTIONS += [("pma", {"seeds": 1}), ("mi_net", {"pool": "lse"})]
 
 

@@ -14,7 +14,7 @@ from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.similar import ScaledProduct
 from miv.training.similar_start import SHARPER, SHARPNESS, fit_start
 
-PROMISED = ["baseline", "cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest"]
+PROMISED = ["baseline", "cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest", "cap_tokens"]
 CHANNELS = 32
 
 
