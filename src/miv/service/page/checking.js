@@ -1,0 +1,181 @@
+/* The mode "Check an answer": an answer and its sources, each sentence with citations that light up. */
+import { button, choice, make, percent, plural, say } from "/page/elements.js";
+import { Highlights } from "/page/highlights.js";
+import { saveJson, savePicture } from "/page/downloads.js";
+import { drawChecked } from "/page/drawing_checked.js";
+import { wordsOf } from "/page/reading.js";
+import { post, request } from "/page/server.js";
+import { ServerTrouble, bringIntoView, emptyCard, suggest, waiting } from "/page/states.js";
+
+const WORDS = { unsure: "unsure", unsupported: "not supported" };
+
+export class Checking {
+  constructor(shared) {
+    this.shared = shared;
+    this.answer = make("textarea", { rows: 7, id: "answer-text", placeholder: "Paste the answer to check" });
+    this.sources = make("div", { class: "sources-given" });
+    this.trouble = make("p", { class: "problem", role: "alert", hidden: true });
+    this.choices = make("div", { class: "filters" });
+    this.go = button("Check", () => this.check(), { class: "main" });
+    this.result = make("div", { class: "result" });
+    const files = make("input", { type: "file", multiple: true, hidden: true, accept: ".txt,.md,.markdown,.text,text/plain,text/markdown", "data-role": "sources" });
+    files.addEventListener("change", () => { this.take([...files.files]); files.value = ""; });
+    this.zone = button("", () => files.click(), { class: "drop" });
+    this.zone.append(make("b", { text: "Drop or choose source files" }), make("small", { text: "plain text or Markdown" }));
+    this.given = make("section", { class: "giving bag", "aria-labelledby": "sources-heading" },
+      make("header", {}, make("h3", { id: "sources-heading", text: "Sources" })), this.sources, this.zone, files,
+      make("p", { class: "row" }, button("Paste another source", () => { this.add("", "").focus(); })), this.trouble);
+    this.given.addEventListener("dragover", (event) => { event.preventDefault(); this.given.classList.add("over"); });
+    this.given.addEventListener("dragleave", () => this.given.classList.remove("over"));
+    this.given.addEventListener("drop", (event) => { event.preventDefault(); this.given.classList.remove("over"); this.take([...event.dataTransfer.files]); });
+    this.inputs = make("div", { class: "inputs" }, this.choices,
+      make("section", { class: "giving query", "aria-labelledby": "answer-heading" },
+        make("header", {}, make("h3", {}, make("label", { id: "answer-heading", for: "answer-text", text: "Answer" }))), this.answer),
+      this.given, make("p", { class: "row go" }, this.go));
+    this.inputs.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.check(); });
+    this.inputs.addEventListener("input", () => this.ready());
+    this.element = make("div", { class: "workspace" }, this.inputs, this.result);
+    this.last = null;
+    this.add("", "");
+  }
+
+  get models() { return this.shared.models.filter((one) => one.can_check); }
+
+  get model() { return this.models.find((one) => one.name === this.shared.state.model) ?? this.models[0]; }
+
+  samples() { return (this.model.samples ?? []).filter((one) => one.use === "check"); }
+
+  show() {
+    if (!this.models.length) {
+      this.element.replaceChildren(make("div", { class: "card empty" }, make("h3", { text: "No model here can check texts" }),
+        make("p", { class: "note", text: "Start the server with a verifier of texts, for instance: miv serve miv/digits miv/evidence" })));
+      return;
+    }
+    const { state } = this.shared;
+    this.choices.replaceChildren(
+      choice("Model", this.models.map((one) => [one.name, one.name]), this.model.name, (name) => this.shared.choose(name)),
+      choice("Citations per sentence", ["1", "2", "3", "5", "10"].map((one) => [one, "at most " + one]), state.citations ?? "3", (value) => {
+        this.shared.change({ citations: value === "3" ? "" : value });
+        if (this.last) this.check();
+      }));
+    suggest(this.samples(), (id) => this.sample(id));
+    this.ready();
+    if (!this.last) this.empty();
+    if (state.sample && !this.last && this.samples().some((one) => one.id === state.sample)) this.sample(state.sample);
+  }
+
+  empty() {
+    this.result.replaceChildren(emptyCard([
+      [make("b", { class: "query-word", text: "Answer" }), ": a text, such as one written by a language model."],
+      [make("b", { text: "Sources" }), ": the documents that it should rest on."],
+      [make("b", { class: "witness-word", text: "Citations" }), ": the source sentences behind each statement. What nothing supports is marked."],
+    ]));
+  }
+
+  add(name, text) {
+    const number = this.sources.childElementCount + 1;
+    const title = make("input", { class: "source-name", value: name || "source " + number, "aria-label": "Name of the source" });
+    const words = make("textarea", { rows: 4, placeholder: "Paste the text of a source", "aria-label": "Text of the source" });
+    words.value = text;
+    const remove = () => { place.remove(); this.ready(); this.zone.focus(); };
+    const place = make("div", { class: "source-given" },
+      make("div", { class: "row" }, title, button("×", remove, { class: "away", "aria-label": "Remove the source" })), words);
+    this.sources.append(place);
+    return words;
+  }
+
+  read() {
+    const sources = [...this.sources.children].map((place) => ({ name: place.querySelector("input").value.trim(), text: place.querySelector("textarea").value }))
+      .filter((one) => one.text.trim());
+    const used = new Map(); // equal names get a number, so that a citation names one source
+    for (const one of sources) {
+      const name = one.name || "source", times = used.get(name) ?? 0;
+      used.set(name, times + 1);
+      one.name = times ? name + " (" + (times + 1) + ")" : name;
+    }
+    return { answer: this.answer.value, sources };
+  }
+
+  ready() {
+    const { answer, sources } = this.read();
+    this.go.disabled = !answer.trim() || !sources.length;
+    return !this.go.disabled;
+  }
+
+  async take(files) {
+    try {
+      const found = await wordsOf(files);
+      this.trouble.hidden = true;
+      for (const place of [...this.sources.children]) if (!place.querySelector("textarea").value.trim()) place.remove();
+      for (const { name, text } of found) this.add(name, text);
+      this.ready();
+      say(plural(found.length, "source") + " added.");
+    } catch (error) { this.trouble.textContent = error.message; this.trouble.hidden = false; }
+  }
+
+  async sample(id) {
+    try {
+      const found = await request("/v1/samples/" + encodeURIComponent(id) + "?model=" + encodeURIComponent(this.model.name));
+      this.answer.value = found.answer;
+      this.sources.replaceChildren();
+      for (const { name, text } of found.sources) this.add(name, text);
+      this.shared.change({ sample: id });
+      this.ready();
+      await this.check();
+    } catch (error) { this.failed(error, () => this.sample(id)); }
+  }
+
+  async check() {
+    if (!this.ready()) return;
+    this.result.setAttribute("aria-busy", "true");
+    if (!this.last) this.result.replaceChildren(waiting("Reading the sources…"));
+    const given = this.read();
+    try {
+      const checked = await post("/v1/check", { ...given, citations: Number(this.shared.state.citations ?? 3), model: this.model.name });
+      this.last = { checked, given };
+      this.draw();
+      bringIntoView(this.result);
+      say(spoken(checked));
+    } catch (error) { this.failed(error, () => this.check()); }
+  }
+
+  failed(error, again) {
+    this.result.removeAttribute("aria-busy");
+    this.last = null;
+    this.result.replaceChildren(new ServerTrouble(error, again).element);
+  }
+
+  draw() {
+    const { checked, given } = this.last;
+    const highlights = new Highlights(checked, given.sources);
+    this.result.removeAttribute("aria-busy");
+    this.result.replaceChildren(
+      make("ul", { class: "counts" }, ...counted(checked).map(([outcome, number]) => make("li", { class: outcome.replace(" ", "-") },
+        make("b", { text: number }), WORDS[outcome] ?? outcome))),
+      make("div", { class: "checked" },
+        make("section", { class: "answer-text", "aria-label": "Checked answer" }, ...paragraphs(checked, highlights)),
+        make("section", { class: "sources", "aria-label": "Sources" }, ...highlights.articles())),
+      make("p", { class: "note", text: "Checked with " + checked.verifier + " (" + checked.goal
+        + "). A cited sentence is evidence on the statement; it may confirm or contradict it, so read it." }),
+      make("div", { class: "row after" }, button("Download JSON", () => saveJson(checked, "checked.json")),
+        button("Download PNG", () => savePicture(drawChecked(checked), "checked.png"))));
+  }
+}
+
+const counted = (checked) => Object.entries(checked.counts).filter(([, number]) => number);
+const spoken = (checked) => counted(checked).map(([outcome, number]) => plural(number, "sentence") + " " + (WORDS[outcome] ?? outcome)).join(", ") + ".";
+
+function paragraphs(checked, highlights) {
+  const found = new Map();
+  for (const one of checked.sentences) found.set(one.paragraph, [...(found.get(one.paragraph) ?? []), one]);
+  return [...found.values()].map((sentences) => make("p", {}, ...sentences.flatMap((one) => [said(one, highlights), " "])));
+}
+
+function said(one, highlights) {
+  if (one.probability === null) return make("span", { class: "not-checked", text: one.text });
+  const words = make("span", { class: "said " + one.outcome, text: one.text, title: one.outcome + ", probability " + percent(one.probability) });
+  const links = one.citations.map((number, place) => highlights.link(number, words, one.probabilities[place]));
+  if (!WORDS[one.outcome]) return make("span", {}, words, ...links);
+  return make("span", {}, words, " ", make("span", { class: "mark " + one.outcome, text: WORDS[one.outcome] }),
+    links.length ? make("span", { class: "nearest" }, " nearest: ", ...links) : null);
+}

@@ -1,0 +1,138 @@
+/* The mode "Search a gallery": one query against many kept bags, best first. */
+import { saveJson } from "/page/downloads.js";
+import { button, choice, decide, make, percent, plural, say } from "/page/elements.js";
+import { Giving } from "/page/giving.js";
+import { queryOf } from "/page/reading.js";
+import { scale, whatIf } from "/page/scale.js";
+import { post, request } from "/page/server.js";
+import { ServerTrouble, bringIntoView, emptyCard, fitOf, suggest, waiting } from "/page/states.js";
+
+const WITNESSES = 6; // shown per bag
+
+export class Galleries {
+  constructor(shared) {
+    this.shared = shared;
+    this.query = new Giving("query", "Query", (items, typing) => { this.ready(); if (!typing && items.length) this.search(); });
+    this.choices = make("div", { class: "filters" });
+    this.go = button("Search", () => this.search(), { class: "main" });
+    this.inputs = make("div", { class: "inputs" }, this.choices, this.query.element, make("p", { class: "row go" }, this.go));
+    this.inputs.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.search(); });
+    this.result = make("div", { class: "result" });
+    this.element = make("div", { class: "workspace" }, this.inputs, this.result);
+    this.galleries = null;
+  }
+
+  get gallery() { return this.galleries.find((one) => one.name === this.shared.state.gallery) ?? this.galleries.find((one) => !one.problem) ?? this.galleries[0]; }
+
+  get model() { return this.shared.models.find((one) => one.name === this.gallery.model); }
+
+  async show() {
+    if (!this.shared.hasGalleries) {
+      return this.none("Galleries are not served here", "A gallery is a folder of many bags, made by miv gallery add. "
+        + "Start the server with --galleries FOLDER to search those in it.");
+    }
+    this.result.replaceChildren(waiting("Reading the galleries…"));
+    try {
+      this.galleries = (await request("/v1/galleries")).galleries;
+    } catch (error) { return this.element.replaceChildren(new ServerTrouble(error, () => this.show()).element); }
+    if (!this.galleries.length) return this.none("There is no gallery yet", "Make one with miv gallery add, or with PUT /v1/galleries/NAME/bags/BAG.");
+    this.element.replaceChildren(this.inputs, this.result);
+    return this.chosen();
+  }
+
+  none(heading, words) {
+    this.element.replaceChildren(make("div", { class: "card empty" }, make("h3", { text: heading }), make("p", { class: "note", text: words })));
+  }
+
+  chosen() {
+    const { gallery } = this;
+    const named = (one) => one.name + " (" + plural(one.bags, "bag") + (one.model ? ", " + one.model : "") + ")";
+    this.choices.replaceChildren(choice("Gallery", this.galleries.map((one) => [one.name, named(one)]), gallery.name,
+      (name) => { this.shared.change({ gallery: name, threshold: "" }); this.chosen(); }));
+    const usable = this.model && !gallery.problem;
+    this.query.element.hidden = !usable;
+    if (!usable) {
+      this.go.disabled = true;
+      const words = gallery.problem ?? "No served model made this gallery.";
+      this.result.replaceChildren(make("div", { class: "card trouble", role: "alert" }, make("h3", { text: "This gallery cannot be searched" }), make("p", { text: words })));
+      return;
+    }
+    this.query.show(this.model.kind);
+    const sample = (this.model.samples ?? []).find((one) => one.use === "verify");
+    suggest(sample ? [sample] : [], (id) => this.sample(id));
+    this.ready();
+    this.result.replaceChildren(emptyCard([
+      [make("b", { class: "query-word", text: "Query" }), ": what you look for, as for one bag."],
+      [make("b", { text: plural(gallery.bags, "bag") }), " of the gallery are compared with it."],
+      [make("b", { class: "witness-word", text: "Hits" }), ": the best bags first, each with its witnesses."]]));
+  }
+
+  ready() {
+    this.go.disabled = !this.query.items.length;
+    return !this.go.disabled;
+  }
+
+  async sample(id) {
+    try {
+      const found = await request("/v1/samples/" + encodeURIComponent(id) + "?model=" + encodeURIComponent(this.model.name));
+      this.query.set(queryOf(found));
+    } catch (error) { this.result.replaceChildren(new ServerTrouble(error, () => this.sample(id)).element); }
+  }
+
+  async search() {
+    if (!this.ready()) return;
+    this.result.setAttribute("aria-busy", "true");
+    if (!this.result.querySelector(".hits")) this.result.replaceChildren(waiting("Searching…"));
+    const query = this.query.items.map((item) => item.instance);
+    try {
+      const asked = { query: query.length === 1 ? query[0] : query, top: 10, ...fitOf(this.model, this.shared) };
+      const found = await post("/v1/galleries/" + encodeURIComponent(this.gallery.name) + "/search", asked);
+      this.draw(found);
+      bringIntoView(this.result);
+      const yes = found.hits.filter((hit) => hit.decision === "yes").length;
+      say(plural(found.hits.length, "hit") + ", " + yes + " yes. Best: " + (found.hits[0]?.name ?? "none") + ".");
+    } catch (error) { this.result.replaceChildren(new ServerTrouble(error, () => this.search()).element); }
+    this.result.removeAttribute("aria-busy");
+  }
+
+  draw(found) {
+    const { state } = this.shared;
+    const list = make("ol", { class: "hits" });
+    const summary = make("p", { class: "tried", role: "status" });
+    const draw = (tried) => {
+      list.replaceChildren(...found.hits.map((hit) => hitCard(hit, found, tried)));
+      const before = found.hits.filter((hit) => hit.decision === "yes").length;
+      const now = found.hits.filter((hit) => decisionOf(hit, found, tried) === "yes").length;
+      summary.hidden = tried === null;
+      summary.textContent = tried === null ? "" : "What if: with a threshold of " + tried.toFixed(3) + ", " + now + " of these "
+        + found.hits.length + " bags would be yes. With the calibrated one " + before + " are.";
+    };
+    const tried = state.threshold ? Number(state.threshold) : null;
+    const slider = whatIf({ threshold: found.threshold }, tried, "What if the threshold were", (value) => {
+      this.shared.change({ threshold: value === null ? "" : String(value) });
+      draw(value);
+    });
+    draw(tried);
+    this.result.replaceChildren(
+      make("div", { class: "card" }, make("h3", { text: "The best of " + plural(found.bags, "bag") }), slider, summary),
+      list, ...found.notes.map((text) => make("p", { class: "note", text })),
+      make("div", { class: "row after" }, button("Download JSON", () => saveJson(found, "hits.json"))));
+  }
+}
+
+const decisionOf = (hit, found, tried) => (tried === null ? hit.decision : decide(hit.probability, tried, found.lower_threshold));
+
+function hitCard(hit, found, tried) {
+  const what = decisionOf(hit, found, tried);
+  const shown = hit.witnesses.slice(0, WITNESSES);
+  const more = hit.witnesses.length - shown.length;
+  return make("li", { class: "card hit " + hit.decision },
+    make("header", {}, make("h3", { text: hit.name }), make("span", { class: "facts", text: "bag of " + hit.size.toLocaleString("en") })),
+    make("p", { class: "says" }, make("strong", { text: hit.decision }),
+      what === hit.decision ? null : make("span", { class: "flip", text: "→ " + what + ", what if" }),
+      " " + percent(hit.probability) + " probability"),
+    scale(hit.probability, found.threshold, found.lower_threshold, tried ?? found.threshold),
+    shown.length ? make("ul", { class: "found", "aria-label": hit.verdict ? "Witnesses" : "Candidates" },
+      ...shown.map((one) => make("li", {}, make("span", { text: one.name || "instance " + (one.index + 1) }), " ", make("small", { text: percent(one.score) }))),
+      more ? make("li", { class: "more", text: "and " + more + " more" }) : null) : null);
+}

@@ -1,0 +1,71 @@
+/* Turns files, texts and pasted numbers into instances: {instance, name, picture} where instance is what the server takes. */
+
+export class Unreadable extends Error {}
+
+const IMAGES = /^image\/(png|jpeg|gif|bmp|webp|tiff|x-portable-.*)$/;
+
+export function pictureOf(base64) {
+  return "data:image/png;base64," + base64; // a browser looks at the bytes, not at the name of the format
+}
+
+function base64Of(file) {
+  return new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => failed(new Unreadable("“" + file.name + "” could not be read. Choose it again."));
+    reader.readAsDataURL(file);
+  });
+}
+
+export async function imagesOf(files) {
+  const other = [...files].find((file) => !IMAGES.test(file.type));
+  if (other) throw new Unreadable("“" + other.name + "” is not a picture this page takes. Give PNG, JPEG, GIF, BMP, TIFF or WebP files.");
+  return Promise.all([...files].map(async (file) => {
+    const image = await base64Of(file);
+    return { instance: { image, name: file.name }, name: file.name, picture: URL.createObjectURL(file) };
+  }));
+}
+
+export async function wordsOf(files) {
+  const other = [...files].find((file) => !/^text\/|json$/.test(file.type) && !/\.(txt|md|markdown|text|csv|json)$/i.test(file.name));
+  if (other) throw new Unreadable("“" + other.name + "” is not a text file. Give plain text or Markdown.");
+  return Promise.all([...files].map(async (file) => ({ name: file.name, text: await file.text() })));
+}
+
+export function textsOf(words) {
+  return words.split(/\r?\n/).map((line) => line.trim()).filter(Boolean)
+    .map((text) => ({ instance: text, name: text.length > 60 ? text.slice(0, 59) + "…" : text, text }));
+}
+
+/* JSON (one list, or a list of lists), or rows of numbers separated by commas, semicolons or spaces. */
+export function vectorsOf(words) {
+  const rows = /^\s*\[/.test(words) ? rowsOfJson(words) : rowsOfLines(words);
+  const width = rows.length ? rows[0].length : 0;
+  rows.forEach((row, place) => {
+    if (!row.length || !row.every(Number.isFinite)) throw new Unreadable("Vector " + (place + 1) + " holds something that is not a number.");
+    if (row.length !== width) throw new Unreadable("Vector " + (place + 1) + " has " + row.length + " numbers and the first has " + width + ". All need the same length.");
+  });
+  return rows.map((instance, place) => ({ instance, name: "vector " + (place + 1), vector: instance }));
+}
+
+function rowsOfJson(words) {
+  let given;
+  try { given = JSON.parse(words); } catch { throw new Unreadable("This starts like JSON and is not. Expected [[0.1, 0.2], [0.3, 0.4]]."); }
+  return Array.isArray(given[0]) ? given : given.length ? [given] : [];
+}
+
+function rowsOfLines(words) {
+  return words.split(/\r?\n/).filter((line) => line.trim()).map((line) => line.trim().split(/[\s,;]+/).filter(Boolean).map(Number));
+}
+
+/* Instances as the server sends them with a sample. */
+export function itemsOf(given) {
+  return given.map((one, place) => {
+    if (typeof one === "string") return textsOf(one)[0] ?? { instance: one, name: "", text: one };
+    if (Array.isArray(one)) return { instance: one, name: "vector " + (place + 1), vector: one };
+    const name = one.name ?? "";
+    return one.image ? { instance: one, name, picture: pictureOf(one.image) } : { instance: one, name: name || one.text, text: one.text };
+  });
+}
+
+export const queryOf = (sample) => itemsOf(Array.isArray(sample.query) && typeof sample.query[0] !== "number" ? sample.query : [sample.query]);
