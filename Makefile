@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: install locked demo test lint types unit docs slow wheel versions format clean
+.PHONY: install locked demo test lint types unit browser docs slow wheel versions format clean
 
 install: $(INSTALLED)
 
@@ -38,8 +38,16 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 # Each process gets half of the tests in their order, and takes over tests of the other when it is done.
-unit: $(INSTALLED)
+unit: $(INSTALLED) browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist worksteal
+
+# The page is tested in a real browser. Without one those tests are skipped; this never fails.
+browser:
+	@if [ -n "$$MIV_CHROMIUM" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then exit 0; \
+	elif [ "$$(id -u)" != 0 ]; then echo "The tests of the page are skipped: no Chromium, and only root can install it (apt-get install chromium)."; \
+	elif ! command -v apt-get >/dev/null; then echo "The tests of the page are skipped: no Chromium, and no apt-get to install it. Set MIV_CHROMIUM to its path."; \
+	elif { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >/dev/null 2>&1; then echo "Installed Chromium for the tests of the page."; \
+	else echo "The tests of the page are skipped: apt-get could not install Chromium."; fi
 
 docs: $(INSTALLED)
 	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html

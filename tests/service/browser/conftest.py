@@ -1,0 +1,49 @@
+"""One service and one browser for all tests of the page."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.browser.sample_gallery import fill_gallery
+from tests.service.browser.started_service import cautious_digits, started_service, vectors_verifier
+
+CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: run `make browser`, or set MIV_CHROMIUM to its path")
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root otherwise
+    camera = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+    with playwright.sync_playwright() as started:
+        found = started.chromium.launch(executable_path=CHROMIUM, args=[*sandbox, *camera], timeout=180_000)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def service(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a service with two models for images, one for texts, and a gallery; only if there is a browser."""
+    folder = tmp_path_factory.mktemp("service")
+    (folder / "galleries").mkdir()
+    models = ["miv/digits", "miv/evidence", str(cautious_digits(folder / "cautious"))]
+    models.append(str(vectors_verifier(folder / "vectors")))
+    kept = ["--galleries", str(folder / "galleries"), "--keep", str(folder / "kept"), "--threads", "1"]
+    with started_service(folder / "log", *models, *kept) as address:
+        fill_gallery(address)
+        yield address
+
+
+@pytest.fixture(scope="session")
+def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in MIV_SCREENSHOTS, or one that pytest deletes after a few runs."""
+    chosen = os.environ.get("MIV_SCREENSHOTS")
+    folder = Path(chosen) if chosen else tmp_path_factory.mktemp("screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

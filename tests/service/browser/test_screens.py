@@ -1,0 +1,49 @@
+"""Every view at both ends of the screen sizes, light and dark: nothing too wide, and nothing serious for axe-core."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.browser.accessibility import serious_findings
+from tests.service.browser.watched_page import picture, too_wide, watched_page
+
+pytestmark = pytest.mark.slow
+VIEWS = {
+    "empty": ("/", ".preview"),
+    "verdict": ("/?sample=digits-present&threshold=0.9", ".verdict"),
+    "references": ("/?sample=digits-references", ".verdict"),
+    "heads": ("/?sample=digits-present&heads=A", ".bars .head"),
+    "compared": ("/?sample=digits-absent&compare=cautious", ".verdict + .verdict"),
+    "texts": ("/?model=miv/evidence&sample=claim-supported", ".verdict"),
+    "vectors": ("/?model=vectors&sample=vectors-present", ".verdict"),
+    "to-check": ("/?mode=check", ".empty"),
+    "checked": ("/?mode=check&sample=answer", ".counts"),
+    "gallery": ("/?mode=gallery", ".empty"),
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1920])
+def test_every_view(browser: Any, service: str, screenshots: Path, width: int, scheme: str) -> None:
+    with watched_page(browser, service, width, scheme, reduced_motion="reduce") as page:
+        for name, (address, there) in VIEWS.items():
+            page.goto(address)
+            page.wait_for_selector(there)
+            assert too_wide(page) == 0, name
+            picture(page, screenshots, f"{name}-{width}-{scheme}")
+            assert serious_findings(page) == [], name
+
+
+def test_the_button_changes_the_colours_and_the_choice_stays(browser: Any, service: str) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with watched_page(browser, service, scheme="light") as page:
+        page.goto("/")
+        light = page.evaluate(ground)
+        page.get_by_role("button", name="Use dark colours").click()
+        dark = page.evaluate(ground)
+        assert light != dark
+        page.reload()
+        assert page.evaluate(ground) == dark
+        page.get_by_role("button", name="Use light colours").click()
+        assert page.evaluate(ground) == light

@@ -1,0 +1,147 @@
+"""What a visitor does on the page, in a real browser against a real service. Longer stories are in other files."""
+
+import io
+import json
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from tests.service.browser.accessibility import serious_findings
+from tests.service.browser.watched_page import expect_count, picture, too_wide, watched_page
+
+
+def test_an_example_is_verified_compared_kept_and_downloaded(browser: Any, service: str, screenshots: Path) -> None:
+    with watched_page(browser, service) as page:
+        page.goto("/")
+        page.get_by_role("button", name="Try an example").click()
+        verdict = page.get_by_role("article", name="Verdict of miv/digits")
+        assert "Yes" in verdict.inner_text()
+        assert "probability of yes: likely" in verdict.inner_text()
+        assert page.locator(".instance.query").count() == 1
+        assert page.locator("ol.bag > .instance").count() == 12
+        assert page.locator("ol.bag > .instance.witness").count() > 0
+        assert "Yes. The bag contains" in page.locator("#said").inner_text()
+        picture(page, screenshots, "verdict")
+
+        _move_the_threshold(page)
+        _ask_by_head(page)
+        _compare(page)
+        _download(page)
+        _keep_the_bag(page)
+        assert serious_findings(page) == []
+        picture(page, screenshots, "kept-bag")
+        assert "data:" not in page.url
+        assert "image" not in page.url
+
+
+def _move_the_threshold(page: Any) -> None:
+    slider = page.get_by_role("slider", name="What if the threshold of miv/digits were")
+    slider.focus()
+    for _ in range(3):
+        page.keyboard.press("PageUp")
+    words = page.locator("p.tried").inner_text()
+    assert words.startswith("What if: with a threshold of 0.7")
+    slider.fill("0.9")
+    assert "would change to no. The calibrated verdict remains yes." in page.locator("p.tried").inner_text()
+    assert "calibrated threshold 45\xa0%" in page.locator(".ticks").inner_text()
+    assert "threshold=0.9" in page.url
+    page.get_by_role("button", name="Back to 0.450").click()
+    assert page.locator("p.tried").is_hidden()
+    assert "threshold" not in page.url
+
+
+def _ask_by_head(page: Any) -> None:
+    page.get_by_label("Attention", exact=True).select_option("A")
+    page.wait_for_selector(".bars .head")
+    assert page.locator("ol.bag > .instance").first.locator(".head").count() == 8
+    page.get_by_label("Attention", exact=True).select_option("")
+    assert page.locator(".bars .head").count() == 0
+
+
+def _compare(page: Any) -> None:
+    page.get_by_label("Compare with").select_option("cautious")
+    other = page.get_by_role("article", name="Verdict of cautious")
+    assert "Unsure" in other.inner_text()
+    assert "Why unsure: The probability lies between the two thresholds" in other.inner_text()
+    assert "The models disagree" in page.locator(".agreement").inner_text()
+    assert page.locator("ol.bag > .instance").first.locator(".bars li").count() == 2
+    assert "compare=cautious" in page.url
+    page.get_by_label("Compare with").select_option("")
+    other.wait_for(state="detached")
+
+
+def _download(page: Any) -> None:
+    with page.expect_download() as made:
+        page.get_by_role("button", name="Download JSON").click()
+    document = json.loads(Path(made.value.path()).read_text())
+    assert made.value.suggested_filename == "verdict.json"
+    assert document["answers"][0]["decision"] == "yes"
+    assert len(document["answers"][0]["attention"]) == 12
+    with page.expect_download() as made:
+        page.get_by_role("button", name="Download PNG").click()
+    drawn = Image.open(io.BytesIO(Path(made.value.path()).read_bytes()))
+    assert drawn.width == 2000
+    assert len(drawn.convert("RGB").getcolors(1 << 24) or []) > 50  # a drawing, not an empty sheet
+
+
+def _keep_the_bag(page: Any) -> None:
+    page.get_by_role("button", name="Keep this bag for further queries").click()
+    page.get_by_role("heading", name="Kept bag of 12").wait_for()
+    bag = page.locator("ol.bag > .instance img").nth(3)
+    page.get_by_role("button", name="Clear the query").click()
+    asked = bag.get_attribute("src").partition(",")[2]
+    with page.expect_request("**/v1/verify") as sent:
+        page.set_input_files(
+            "input[data-role=query]", {"name": "another.png", "mimeType": "image/png", "buffer": b64decode(asked)}
+        )
+    assert set(sent.value.post_data_json["exemplars"][0]["bag"]) == {"kept"}
+    expect_count(page, ".tried-queries tbody tr", 2)
+
+
+def test_an_answer_is_checked_and_its_citations_light_up(browser: Any, service: str, screenshots: Path) -> None:
+    with watched_page(browser, service, width=1920, scheme="dark") as page:
+        page.goto("/")
+        page.get_by_role("link", name="Check an answer").click()
+        page.get_by_role("button", name="Try an example").click()
+        page.wait_for_selector(".counts")
+        assert page.locator(".said.supported").count() > 0
+        assert page.locator(".mark.unsupported").count() > 0
+        cite = page.locator(".cite").first
+        mark = page.locator("#" + cite.get_attribute("href").removeprefix("#"))
+        assert "lit" not in (mark.get_attribute("class") or "")
+        cite.hover()
+        assert "lit" in mark.get_attribute("class")
+        page.mouse.move(0, 0)
+        assert "lit" not in mark.get_attribute("class")
+        cite.focus()
+        assert "lit" in mark.get_attribute("class")
+        page.keyboard.press("Enter")
+        assert mark.locator("a").evaluate("e => e === document.activeElement")
+        page.keyboard.press("Enter")
+        assert cite.evaluate("e => e === document.activeElement")
+        assert cite.get_attribute("aria-label").endswith(mark.inner_text().partition("] ")[2])
+        assert serious_findings(page) == []
+        assert too_wide(page) == 0
+        picture(page, screenshots, "checked-1920-dark")
+        with page.expect_download() as made:
+            page.get_by_role("button", name="Download JSON").click()
+        assert json.loads(Path(made.value.path()).read_text())["counts"]["unsupported"] > 0
+
+
+def test_a_gallery_is_searched_on_a_narrow_screen(browser: Any, service: str, screenshots: Path) -> None:
+    with watched_page(browser, service, width=360) as page:
+        page.goto("/?mode=gallery&gallery=writers")
+        page.get_by_role("button", name="Try an example").click()
+        page.wait_for_selector(".hits")
+        hits = page.locator(".hit")
+        assert hits.count() == 3
+        assert "letters of 1912" in page.locator(".hits").inner_text()
+        assert hits.first.locator(".found li").count() > 0
+        assert "page " in hits.first.locator(".found").inner_text()
+        page.get_by_role("slider").fill("1")
+        assert "0 of these 3 bags would be yes" in page.locator("p.tried").inner_text()
+        assert too_wide(page) == 0
+        assert serious_findings(page) == []
+        picture(page, screenshots, "gallery-360")

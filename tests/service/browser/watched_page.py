@@ -1,0 +1,79 @@
+"""A page of the browser that writes down what went wrong, and where requests went."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+SECONDS = 60_000  # a loaded machine is slow; nothing waits this long if all is well
+
+
+@contextmanager
+def watched_page(
+    browser: Any, address: str, width: int = 1280, scheme: str = "light", refused: int = 0, **options: Any
+) -> Iterator[Any]:
+    """Yields a page; afterwards checks that it said no error and asked no other host.
+
+    Args:
+        browser: a started browser.
+        address: of the service, the only allowed host.
+        width: of the window, in pixels.
+        scheme: ``light`` or ``dark``.
+        refused: number of notes about requests that are meant to fail: one for each that the service refuses, two for
+            each that does not reach it.
+        options: others of the context.
+    """
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=address, **options
+    )
+    context.set_default_timeout(SECONDS)
+    page, wrong, hosts = context.new_page(), [], set()
+    page.on("console", lambda one: wrong.append(one.text) if one.type in {"error", "warning"} else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", lambda dialog: wrong.append(f"dialog {dialog.message}"))
+    page.on("requestfailed", lambda one: _note_failure(wrong, one))
+    page.on("request", lambda one: hosts.add(urlsplit(one.url).netloc))
+    try:
+        yield page
+        expected = [one for one in wrong if one.startswith("Failed to load resource")][:refused]
+        for one in expected:
+            wrong.remove(one)
+        assert wrong == []
+        assert hosts <= {urlsplit(address).netloc, ""}  # "" for data: and blob:
+    finally:
+        context.close()
+
+
+def _note_failure(wrong: list[str], request: Any) -> None:
+    """A request that the page itself stopped, because a newer one replaced it, is none."""
+    if "ERR_ABORTED" not in str(request.failure):
+        wrong.append(f"Failed to load resource {request.url}: {request.failure}")
+
+
+def too_wide(page: Any) -> int:
+    """How many pixels the page is wider than its window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+
+def settle(page: Any) -> None:
+    """Wait until pictures in the window are decoded, so that two screenshots look alike."""
+    page.evaluate(
+        "Promise.all([...document.images].filter(i => i.loading !== 'lazy').map(i => i.decode().catch(() => 0)))"
+    )
+    page.wait_for_load_state("networkidle")
+
+
+def picture(page: Any, folder: Path, name: str, full: bool = True) -> None:
+    """Keep a screenshot."""
+    settle(page)
+    if full:
+        page.evaluate("scrollTo({top: 0, behavior: 'instant'})")  # else the header that stays in view covers something
+    page.screenshot(path=folder / f"{name}.png", full_page=full)
+
+
+def expect_count(page: Any, selector: str, count: int) -> None:
+    """Wait until so many elements are there."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(selector)).to_have_count(count, timeout=SECONDS)
