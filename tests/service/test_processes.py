@@ -12,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from miv.errors import MIVError
+from tests.cli.running import run_command
 from tests.service.serving import serving, vector_exemplars, vectors_folder
 
 
@@ -101,9 +103,12 @@ def test_a_model_that_cannot_be_loaded_ends_the_service(tmp_path: Path) -> None:
     assert "model.safetensors" in done.stderr.splitlines()[-1]
 
 
-def test_other_addresses_need_a_token() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "MIV_TOKEN"}
-    command = [sys.executable, "-m", "miv", "serve", "miv/digits", "--host", "0.0.0.0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
-    assert done.returncode == 1
-    assert "--token-file" in done.stderr
+def test_other_addresses_need_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MIV_TOKEN", raising=False)
+    with pytest.raises(MIVError, match="--token-file"):
+        run_command("serve", "miv/digits", "--host", "0.0.0.0")
+    with pytest.raises(MIVError, match="none"):
+        run_command("serve", "miv/digits", "--token-file", str(tmp_path / "none.txt"))
+    monkeypatch.setenv("MIV_TOKEN", "short")
+    with pytest.raises(MIVError, match="16"):
+        run_command("serve", "miv/digits", "--host", "0.0.0.0")

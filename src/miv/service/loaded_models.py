@@ -89,8 +89,8 @@ class LoadedModel:
 def served_name(model: str) -> str:
     """The name of a model in requests: never the path of a folder.
 
-    >>> served_name("miv/digits"), served_name("/home/anna/runs/letters/")
-    ('miv/digits', 'letters')
+    >>> served_name("miv/digits"), served_name("/usr/")
+    ('miv/digits', 'usr')
     """
     folder = Path(model)
     return folder.resolve().name if folder.is_dir() else model
