@@ -23,10 +23,12 @@ from miv.service import ServiceSettings, create_app
 CHANNELS = 8
 
 
-def vectors_folder(parent: Path, name: str = "vectors") -> Path:
+def vectors_folder(parent: Path, name: str = "vectors", channels: int = CHANNELS) -> Path:
     """A small verifier of vectors, saved."""
     torch.manual_seed(0)
-    Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 2}).save_pretrained(parent / name)
+    Verifier("cap_dba_l2", channels=channels, pooling_options={"heads": min(2, channels)}).save_pretrained(
+        parent / name
+    )
     return parent / name
 
 

@@ -56,6 +56,10 @@ def _try_everything(address: str, cases: int) -> int:
             def tries(case: object) -> None:
                 nonlocal sent
                 sent += 1
+                body = getattr(case, "body", None)
+                # A random name would hide everything behind a 404.
+                if mode is GenerationMode.POSITIVE and isinstance(body, dict) and "model" in body:  # noqa: B023
+                    body["model"] = "vectors"
                 response = case.call(timeout=60)  # type: ignore[attr-defined]
                 case.validate_response(response, checks=wanted)  # type: ignore[attr-defined]
 
@@ -70,7 +74,7 @@ def _folders(parent: Path) -> tuple[str, ...]:
 
 
 def test_requests_made_from_the_document_are_answered(tmp_path: Path) -> None:
-    with serving(tmp_path, str(vectors_folder(tmp_path)), *_folders(tmp_path)) as served:
+    with serving(tmp_path, str(vectors_folder(tmp_path, channels=1)), *_folders(tmp_path)) as served:
         assert _try_everything(served.address, 40) >= 50
         assert served.process.poll() is None
 
@@ -78,7 +82,7 @@ def test_requests_made_from_the_document_are_answered(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_five_thousand_requests_made_from_the_document(tmp_path: Path) -> None:
     cases = int(os.environ.get("MIV_CASES", "5000"))
-    with serving(tmp_path, str(vectors_folder(tmp_path)), "miv/digits", *_folders(tmp_path)) as served:
+    with serving(tmp_path, str(vectors_folder(tmp_path, channels=1)), "miv/digits", *_folders(tmp_path)) as served:
         sent = _try_everything(served.address, cases)
         print(f"{sent} requests")
         assert sent >= cases
