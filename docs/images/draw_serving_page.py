@@ -74,7 +74,7 @@ def _draw(
         page.evaluate("scrollBy(0, document.querySelector('.result').getBoundingClientRect().top - 8)")
     page.wait_for_load_state("networkidle")
     shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    shot.quantize(96).save(HERE / f"{name}.png", optimize=True)
+    shot.quantize(256).save(HERE / f"{name}.png", optimize=True)
     page.close()
 
 

@@ -2,7 +2,7 @@
 import { badge, button, choice, letters, make, percent, plural } from "/page/elements.js";
 
 const MANY = 60; // more instances than these are shown on request
-const SMALL = 0.2; // if no share reaches this, the largest one fills its bar
+const SMALL = 0.2; // if no share of a large bag reaches this, the largest one fills its bar
 const EVEN = 0.01; // shares this close to an even share, relative to it, say nothing
 
 export const witnessWord = (verdict) => (verdict.verdict ? "witness" : "candidate");
@@ -59,7 +59,7 @@ export function rowsOf(answers, place, heads) {
 /* In a large bag every share is small: the bars then compare with the largest one. */
 function wholeBar(answers, places, heads) {
   const most = Math.max(...places.flatMap((place) => rowsOf(answers, place, heads).map(({ value }) => value)), 0);
-  return most > 0 && most < SMALL ? most : 1;
+  return answers[0].verdict.size > MANY && most > 0 && most < SMALL ? most : 1;
 }
 
 function caption(answers, place) {

@@ -190,6 +190,8 @@ function agreement(answers) {
   if (answers.length < 2) return [];
   const [a, b] = answers.map(({ verdict }) => verdict);
   const shared = a.witnesses.filter((one) => b.witnesses.some((other) => other.index === one.index)).length;
-  return [make("p", { class: "note agreement", text: (a.decision === b.decision ? "Both models say " + a.decision + ". " : "The models disagree. ")
-    + "They share " + plural(shared, "witness", "witnesses") + " of " + a.witnesses.length + " (A) and " + b.witnesses.length + " (B)." })];
+  const words = a.decision === b.decision ? "Both models say " + a.decision + ". " : "The models disagree. ";
+  const counts = " of " + a.witnesses.length + " (A) and " + b.witnesses.length + " (B).";
+  const found = a.witnesses.length + b.witnesses.length ? "They share " + plural(shared, "witness", "witnesses") + counts : "Neither names a witness.";
+  return [make("p", { class: "note agreement", text: words + found })];
 }
