@@ -6,7 +6,7 @@ import torch
 
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool
-from miv.poolings.cap_tokens import SHARE, CapTokensPooling
+from miv.poolings.cap_tokens import SHARE, CapTokensPooling, MatchedProduct
 from miv.training.token_share import SHARES, fit_share, told_share
 
 EXEMPLARS, BAG, VECTOR, WIDTH = 200, 4, 8, 6
@@ -43,6 +43,7 @@ def test_what_tells_the_bags_apart_counts(in_vectors: bool, in_tokens: bool, exp
     share = fit_share(one, exemplars, features)
     assert share == expected if expected else share in SHARES[1:]
     assert isinstance(one.pooling, CapTokensPooling)
+    assert isinstance(one.pooling.similarity, MatchedProduct)
     assert one.pooling.share.item() == one.pooling.similarity.share.item() == pytest.approx(share)
 
 

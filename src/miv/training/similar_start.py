@@ -1,6 +1,7 @@
 """Fits what starts as a cosine to the train bags: centre, sharpness of the attention, scale and intercept."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -233,7 +234,8 @@ def _products(
     sharps: list[None] | list[Tensor] | list[Tensor | None],
 ) -> list[NDArray[np.float64]]:
     """For each sharpness, the values ``(E,)`` that scale and intercept apply to."""
-    weight = pooling.similarity.weight
+    similarity = cast(ScaledProduct, pooling.similarity)
+    weight = similarity.weight
     lookup = embedded(features, weight.dtype)
     parts: list[list[NDArray[np.float64]]] = [[] for _ in sharps]
     together = rows_together(pooling.channels)
@@ -245,6 +247,6 @@ def _products(
         for part, sharp in zip(parts, sharps, strict=True):
             _set(pooling, centre, sharp)
             pooled = pooling.forward(query, bags)  # after the norm
-            product = pooling.similarity.product(pooled.query_vector, pooled.bag_vector)  # (B,)
+            product = similarity.product(pooled.query_vector, pooled.bag_vector)  # (B,)
             part.append(product.double().cpu().numpy())
     return [np.concatenate(part) for part in parts]
