@@ -37,7 +37,11 @@ def stream_memory_mb(folder: Path, rows: int = 10_000_000) -> dict[str, float]:
         found = measured(path)
     finally:
         path.unlink()
-    return {"stream_memory_mb": found["megabytes"], "stream_memory_rows": rows, "stream_memory_seconds": found["seconds"]}
+    return {
+        "stream_memory_mb": found["megabytes"],
+        "stream_memory_rows": rows,
+        "stream_memory_seconds": found["seconds"],
+    }
 
 
 def _in_this_process(path: Path, pooling: str) -> dict[str, float]:

@@ -2,7 +2,18 @@
 
 from miv.streaming.bag_chunks import BagChunks, ChunkReader
 from miv.streaming.bag_variance import BagVariance, needs_variance
+from miv.streaming.projected_bag import ProjectedBag
+from miv.streaming.shortlist import Shortlist
 from miv.streaming.streamed_verdict import StreamedVerdict
 from miv.streaming.streaming_pass import StreamingPass
 
-__all__ = ["BagChunks", "BagVariance", "ChunkReader", "StreamedVerdict", "StreamingPass", "needs_variance"]
+__all__ = [
+    "BagChunks",
+    "BagVariance",
+    "ChunkReader",
+    "ProjectedBag",
+    "Shortlist",
+    "StreamedVerdict",
+    "StreamingPass",
+    "needs_variance",
+]

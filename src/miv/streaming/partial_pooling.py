@@ -18,11 +18,13 @@ class PooledBag:
         logit: ``(R,)``.
         places: for each query, places ``(k,)`` of the targets with the largest shares, largest first.
         shares: for each query, the shares ``(k,)`` of these targets.
+        error: ``(R,)``, bound of the error of each logit; ``None`` if all targets were compared.
     """
 
     logit: Floats
     places: list[Integers]
     shares: list[Floats]
+    error: Floats | None = None
 
 
 class PartialPooling(ABC):

@@ -31,8 +31,8 @@ class StreamedVerdict:
         size: ``N``.
         lower_threshold: as in ``Verdict``.
         reason: why no answer is given, if the query or the whole bag is unlike the training data.
-        probability_bounds: least and greatest probability that the exact pass can give; both are ``probability`` if
-            this is the exact pass.
+        probability_bounds: least and greatest probability of the exact pass, with a confidence of 99.9 % if only some
+            targets were compared (``Shortlist``); both are ``probability`` if this is the exact pass.
     """
 
     verdict: bool
@@ -107,6 +107,8 @@ def streamed_verdicts(
             "or calibrate with --witnesses attention."
         )
     probability = point.probability(pooled.logit)
+    error = np.zeros_like(pooled.logit) if pooled.error is None else pooled.error
+    low, high = point.probability(pooled.logit - error), point.probability(pooled.logit + error)
     verdicts = []
     for query, (places, shares) in enumerate(zip(pooled.places, pooled.shares, strict=True)):
         one = probability[query]
@@ -125,7 +127,7 @@ def streamed_verdicts(
                 size,
                 point.lower_threshold,
                 reason,
-                (float(one), float(one)),
+                (float(low[query]), float(high[query])),
             )
         )
     return verdicts

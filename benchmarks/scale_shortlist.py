@@ -1,0 +1,54 @@
+"""Gain and error of a shortlist on real features, repeated with noise."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from scale_digits import digits_and_features
+from scale_streaming import seconds
+
+from miv.streaming import Shortlist, StreamingPass
+
+NOISE = 0.3  # of the deviation of each channel
+
+
+def shortlist_gain(folder: Path, data: Path, rows: int = 1_000_000, queries: int = 100) -> dict[str, float]:
+    """Time of the exact pass over the kept bag / of the shortlist, one query at a time, and the error.
+
+    The bag is test digits, embedded by ``miv/digits`` and repeated with noise; queries are other test digits. The exact
+    pass is the one that names no targets, the shortlist names ten.
+    """
+    torch.set_num_threads(1)
+    verifier, features, _ = digits_and_features(data, folder)
+    random = np.random.default_rng(0)
+    asked, base = features[:queries], features[queries:]
+    noise = NOISE * base.std(axis=0)
+
+    def chunks() -> "object":
+        for start in range(0, rows, 50_000):
+            some = base[np.arange(start, min(rows, start + 50_000)) % len(base)]
+            yield (some + noise * random.normal(size=some.shape)).astype(np.float32)
+
+    kept = verifier.keep_bag(chunks(), folder / "kept", rows="float32")
+    shortlist = Shortlist(verifier, kept)
+    keys = np.concatenate([chunk.copy() for chunk in kept.rows()])
+
+    def exact(some: np.ndarray) -> list:
+        state = StreamingPass(verifier, some, top=0)
+        state.update_kept(keys)
+        return state.finish()
+
+    alone = seconds(lambda: exact(asked[:1]), 3)
+    short = seconds(lambda: shortlist.verify(asked[:20]), 3) / 20
+    true, found = exact(asked), shortlist.verify(asked)
+    error = np.array([abs(a.probability - b.probability) for a, b in zip(true, found, strict=True)])
+    covered = [
+        low <= a.probability <= high for a, (low, high) in zip(true, (b.probability_bounds for b in found), strict=True)
+    ]
+    return {
+        "shortlist_gain": alone / short,
+        "shortlist_error_p99": float(np.quantile(error, 0.99)),
+        "shortlist_within_001": float((error <= 0.01).mean()),
+        "shortlist_bound_holds": float(np.mean(covered)),
+        "shortlist_rows": rows,
+    }
