@@ -4,5 +4,13 @@ from miv.backbones import compact_cnn, features, hf, hog, hog_cnn, pixels, sente
 from miv.backbones.backbone_base import BACKBONES, Backbone
 from miv.backbones.backbone_names import create_backbone, register_backbone
 from miv.backbones.module_backbone import ModuleBackbone
+from miv.backbones.two_kinds_set import exemplars_of_two_kinds
 
-__all__ = ["BACKBONES", "Backbone", "ModuleBackbone", "create_backbone", "register_backbone"]
+__all__ = [
+    "BACKBONES",
+    "Backbone",
+    "ModuleBackbone",
+    "create_backbone",
+    "exemplars_of_two_kinds",
+    "register_backbone",
+]

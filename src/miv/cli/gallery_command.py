@@ -133,7 +133,7 @@ def search(
     from miv.inference.named_instances import named_query
 
     gallery = Gallery.open(folder)
-    kind = gallery.verifier.backbone.kind
+    kind = gallery.verifier.query_kind
     hits = gallery.search(
         [named_query(one, kind) for one in query], top, prefilter=prefilter, witnesses=witnesses, resize=resize
     )

@@ -146,7 +146,7 @@ def verify(
         _verify_stream(verifier, query or [], names, top, resize, json)
         return
     members = named_bag(names, kind)
-    references = [named_query(one, kind) for one in query or []]
+    references = [named_query(one, verifier.query_kind) for one in query or []]
     asked = references[0] if len(references) == 1 else references
     verdict = verifier.verify(asked, [member.instance for member in members], resize=resize, witnesses=witnesses)
     if kind == "text":

@@ -124,13 +124,16 @@ class PartitionReader:
     """Reads the rows of partitions; a set is opened once.
 
     Args:
-        kind: kind of the instances.
+        kind: kind of the instances of bags.
+        query_kind: kind of the queries.
         known: instances by id, if queries and bags contain ids.
         kept: columns to copy.
     """
 
-    def __init__(self, kind: InstanceKind, known: dict[str, Named] | None, kept: list[str]) -> None:
-        self._kind, self._known, self._kept = kind, known, kept
+    def __init__(
+        self, kind: InstanceKind, query_kind: InstanceKind, known: dict[str, Named] | None, kept: list[str]
+    ) -> None:
+        self._kind, self._query_kind, self._known, self._kept = kind, query_kind, known, kept
         self._sets: dict[str, ExemplarSet] = {}
 
     def rows(self, partition: Partition) -> Iterator[ExemplarRow]:
@@ -139,7 +142,8 @@ class PartitionReader:
         if is_set(path):
             yield from self._rows_of_set(partition)
             return
-        yield from exemplar_rows(_checked(partition), path.parent, self._known, self._kind, self._kept)
+        kinds = self._kind, self._query_kind
+        yield from exemplar_rows(_checked(partition), path.parent, self._known, *kinds, self._kept)
 
     def _rows_of_set(self, partition: Partition) -> Iterator[ExemplarRow]:
         folder = Path(partition.source)

@@ -88,7 +88,7 @@ class PartitionScorer:
             if sha256_of(Path(settings.instances)) != settings.instances_digest:
                 raise MIVError(f"{settings.instances} is another file on {platform.node()}. Copy it there again.")
             known = instances_by_id(Path(settings.instances), verifier.backbone.kind)
-        self._reader = PartitionReader(verifier.backbone.kind, known, settings.kept)
+        self._reader = PartitionReader(verifier.backbone.kind, verifier.query_kind, known, settings.kept)
 
     def score(self, partition: Partition, advance: Advance = lambda units: None) -> dict[str, Any]:
         """Write the file of a partition, whole or not at all, and return its counts and the time it took."""

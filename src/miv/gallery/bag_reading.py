@@ -23,6 +23,7 @@ from miv.inference.given_instances import (
     with_folders,
 )
 from miv.inference.given_references import single_instances
+from miv.inference.two_towers import bag_vectors, query_vectors
 from miv.inference.verifying import vector_length
 from miv.io.image_files import Fit
 from miv.io.instance_files import InstanceKind
@@ -89,7 +90,11 @@ def read_bags(verifier: "Verifier", bags: list[GivenBag], resize: Fit | None) ->
     names = [_member_names(bag, backbone.kind) for bag in bags]
     if backbone.kind == "features":
         length = vector_length(backbone, bags[0].instances)
-        read = [_vectors(bag.instances, length, f"The bag {bag.name!r}") for bag in bags]
+        places = [f"The bag {bag.name!r}" for bag in bags]
+        given = [bag.instances for bag in bags]
+        if verifier.query_backbone is not None:
+            given = [bag_vectors(verifier, bag, place) for bag, place in zip(given, places, strict=True)]
+        read = [_vectors(bag, length, place) for bag, place in zip(given, places, strict=True)]
         members = np.split(np.arange(sum(map(len, read))), np.cumsum([len(one) for one in read])[:-1])
         return _read(verifier, bags, InstancePool("features", np.concatenate(read)), members, names)
     distinct = DistinctInstances(backbone.kind, verifier.instances, resize)
@@ -126,7 +131,9 @@ def query_features(verifier: "Verifier", given: Any, resize: Fit | None) -> Rows
     """Features ``(R, C)`` of a query, or of several references: as ``Verifier.verify`` takes them."""
     backbone = verifier.backbone
     distinct = DistinctInstances(backbone.kind, verifier.instances, resize)
-    references, _, places = single_instances([given], backbone.kind, ALONE)
+    references, _, places = single_instances([given], verifier.query_kind, ALONE)
+    if verifier.query_backbone is not None:
+        references = query_vectors(verifier, references, places, resize)
     if backbone.kind == "features":
         length = vector_length(backbone, references)
         vectors = np.stack([as_vector(one, length, places.query(row)) for row, one in enumerate(references)])

@@ -54,7 +54,12 @@ class Survey:
 
 
 def exemplar_rows(
-    records: Iterable[Record], folder: Path, known: dict[str, Named] | None, kind: InstanceKind, kept: list[str]
+    records: Iterable[Record],
+    folder: Path,
+    known: dict[str, Named] | None,
+    kind: InstanceKind,
+    query_kind: InstanceKind,
+    kept: list[str],
 ) -> Iterator[ExemplarRow]:
     """Look up the instances of rows.
 
@@ -62,16 +67,18 @@ def exemplar_rows(
         records: the rows, as ``read_records`` gives them.
         folder: paths are relative to it.
         known: instances by id, if queries and bags contain ids.
-        kind: kind of the instances.
+        kind: kind of the instances of bags.
+        query_kind: kind of the queries; those of another kind are not ids.
         kept: columns to copy.
     """
+    asked = known if query_kind == kind else None
     for place, record in records:
         members = _members(record, place)
         if known is None:
             _check_separated(members, folder, kind, place)
         references = reference_cells(record, "query", "references", place)
-        found = [_looked_up(cell, known, folder, kind, place) for cell in (*references, *members)]
-        query, bag = found[: len(references)], found[len(references) :]
+        query = [_looked_up(cell, asked, folder, query_kind, place) for cell in references]
+        bag = [_looked_up(cell, known, folder, kind, place) for cell in members]
         texts = {name: None if record.get(name) is None else str(record[name]) for name in kept}
         yield ExemplarRow(place, query, bag, texts)
 

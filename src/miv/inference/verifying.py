@@ -24,6 +24,7 @@ from miv.inference.given_instances import (
     with_folders,
 )
 from miv.inference.given_references import single_instances
+from miv.inference.two_towers import bag_vectors, query_vectors
 from miv.inference.verdict import Asked, Shown, Verdicts
 from miv.io.image_files import Fit
 from miv.runtime.progress import Progress
@@ -67,7 +68,7 @@ class Verifying:
     ) -> None:
         self.verifier = verifier
         self.by = witnesses_by(verifier, witnesses)
-        self._progress = progress
+        self._progress, self._resize = progress, resize
         self._distinct = DistinctInstances(verifier.backbone.kind, verifier.instances, resize)
         self._features = _GrowingRows(verifier.backbone.channels)
 
@@ -84,7 +85,10 @@ class Verifying:
         bags = with_folders(bags, backbone.kind)
         check_bags(queries, bags, backbone.kind, places)
         ptr, shown = csr.borders([len(bag) for bag in bags]), None
-        asked, reference_ptr, asked_places = single_instances(queries, backbone.kind, places)
+        asked, reference_ptr, asked_places = single_instances(queries, self.verifier.query_kind, places)
+        if self.verifier.query_backbone is not None:
+            asked = query_vectors(self.verifier, asked, asked_places, self._resize, self._progress)
+            bags = [bag_vectors(self.verifier, bag, places.bag(number)) for number, bag in enumerate(bags)]
         if backbone.kind == "features":
             lookup = _vectors(vector_length(backbone, asked), asked, bags, asked_places, reference_ptr)
             lookup = lookup if backbone.is_identity else _through(backbone, lookup)

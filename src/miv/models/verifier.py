@@ -21,6 +21,7 @@ from miv.inference.verdict import Asked, Verdict, Verdicts
 from miv.inference.verifying import verify_many
 from miv.io.files_together import files_together
 from miv.io.image_files import Fit
+from miv.io.instance_files import InstanceKind
 from miv.io.model_files import (
     CONFIG_NAME,
     FORMAT,
@@ -43,7 +44,9 @@ from miv.models.verifier_parts import (
     check_can_be_saved,
     describe_backbone,
     describe_pooling,
+    describe_query_backbone,
     pooling_of,
+    query_backbone_of,
 )
 from miv.poolings import Pooling
 from miv.poolings.pooling_base import Start
@@ -88,6 +91,11 @@ class Verifier(
             a pooling given as a module keeps its own start.
         references: how to combine several references of a query, such as ``{"sharpness": 0.25, "mean_share": 0.25}``;
             see ``ReferenceRule``. Training on exemplars with references fits it.
+        query_backbone: a second backbone, for queries of another kind than the bags: texts or images, while the bags
+            hold vectors and ``backbone`` is ``features``. It is not trained. Its features come before the channels of
+            the bags (see ``miv.data.query_side``), so ``channels`` is the sum of both, and the align stage of training
+            learns one linear map for each.
+        query_backbone_options: options of the query backbone.
 
     >>> verifier = Verifier("cap_dba_l2", channels=8)
     >>> bags = Bags.from_list([torch.randn(5, 8), torch.randn(2, 8)])
@@ -106,9 +114,12 @@ class Verifier(
         instances: dict[str, Any] | None = None,
         start: Start | None = None,
         references: dict[str, Any] | None = None,
+        query_backbone: str | nn.Module | None = None,
+        query_backbone_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.backbone = backbone_of(backbone, channels, backbone_options)
+        self.query_backbone = query_backbone_of(query_backbone, query_backbone_options, self.backbone)
         self.pooling, start = pooling_of(pooling, self.backbone.channels, start, pooling_options)
         self.instances = None if instances is None else InstanceForm.checked(instances)
         self.operating_point = OperatingPoint.default()
@@ -123,6 +134,7 @@ class Verifier(
             "channels": channels,
             "pooling_options": pooling_options or {},
             **describe_backbone(self.backbone),
+            **describe_query_backbone(self.query_backbone),
             **({} if isinstance(pooling, str) else describe_pooling(self.pooling)),
             **({} if self.instances is None else {"instances": self.instances.document()}),
         }
@@ -139,6 +151,11 @@ class Verifier(
     def configuration(self) -> dict[str, Any]:
         """The content of ``config.json``: names and options of pooling and backbone."""
         return dict(self._hub_mixin_config)  # type: ignore[arg-type]  # always a dict here
+
+    @property
+    def query_kind(self) -> InstanceKind:
+        """The kind of a query: that of the bags, unless there is a query backbone."""
+        return self.backbone.kind if self.query_backbone is None else self.query_backbone.kind
 
     @property
     def device(self) -> torch.device:
@@ -310,7 +327,7 @@ class Verifier(
         folder = Path(save_directory)
         if folder.exists() and not folder.is_dir():
             raise MIVError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
-        check_can_be_saved(self.backbone, self.pooling, self.configuration)
+        check_can_be_saved(self.backbone, self.pooling, self.configuration, self.query_backbone)
         if options.get("push_to_hub"):
             options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
         # An existing operating point and limit belong to the previous verifier.
@@ -322,7 +339,9 @@ class Verifier(
         weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
         save_file(weights, save_directory / WEIGHTS_NAME, metadata={"format": "pt"})
         make_ordinary(save_directory / WEIGHTS_NAME)
-        self.backbone.save_files(save_directory)
+        for backbone in (self.backbone, self.query_backbone):
+            if backbone is not None:
+                backbone.save_files(save_directory)
         if not self.operating_point.is_default:
             self.operating_point.save(save_directory)
         if self.unlike is not None:
@@ -361,9 +380,13 @@ class Verifier(
             verifier = cls(**config)
         verifier.load_state_dict(weights, assign=True)
         verifier.backbone.unfreeze()  # assigned tensors lose requires_grad
-        if not is_local and verifier.backbone.files:
-            download(name, verifier.backbone.files, **options)
-        verifier.backbone.load_files(folder)
+        for backbone in (verifier.backbone, verifier.query_backbone):
+            if backbone is not None:
+                if not is_local and backbone.files:
+                    download(name, backbone.files, **options)
+                backbone.load_files(folder)
+        if verifier.query_backbone is not None:
+            verifier.query_backbone.freeze()
         if not is_local:
             download_if_there(name, OPERATING_POINT_NAME, **options)
             download_if_there(name, UNLIKE_NAME, **options)

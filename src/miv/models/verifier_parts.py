@@ -31,6 +31,36 @@ def backbone_of(given: str | nn.Module, channels: int | None, options: dict[str,
     return as_backbone(made, channels)
 
 
+def query_backbone_of(
+    given: str | nn.Module | None, options: dict[str, Any] | None, backbone: Backbone
+) -> Backbone | None:
+    """Return the frozen backbone for queries, given by name or as a module; its channels are the first of all."""
+    if given is None:
+        if options:
+            raise MIVError(f"query_backbone_options is {options}, but there is no query_backbone. Omit the options.")
+        return None
+    made = backbone_of(given, None, options)
+    if backbone.kind != "features" or made.kind == "features":
+        raise MIVError(
+            f"The query backbone takes {made.kind}, the backbone {backbone.kind}. Expected queries of texts or images, "
+            "and bags of vectors: the backbone 'features'."
+        )
+    if made.channels >= backbone.channels:
+        raise MIVError(
+            f"channels is {backbone.channels}, and the query backbone alone has {made.channels}. Expected the sum of "
+            "its channels and of the length of the vectors in a bag."
+        )
+    return made.freeze()
+
+
+def describe_query_backbone(backbone: Backbone | None) -> dict[str, Any]:
+    """The ``config.json`` entries of the backbone for queries; none without one, as in older verifiers."""
+    if backbone is None:
+        return {}
+    told = describe_backbone(backbone)
+    return {"query_backbone": told["backbone"], "query_backbone_options": told["backbone_options"]}
+
+
 def pooling_of(
     given: str | Pooling, channels: int, start: Start | None, options: dict[str, Any] | None
 ) -> tuple[Pooling, Start]:
@@ -85,18 +115,20 @@ def describe_pooling(pooling: Pooling) -> dict[str, Any]:
     return {"pooling": POOLINGS.name_of(type(pooling)) or type(pooling).__name__, "pooling_options": options}
 
 
-def check_can_be_saved(backbone: Backbone, pooling: Pooling, config: dict[str, Any]) -> None:
+def check_can_be_saved(
+    backbone: Backbone, pooling: Pooling, config: dict[str, Any], query_backbone: Backbone | None = None
+) -> None:
     """Raise an error for parts that could not be loaded again: no registered name, or options that are not JSON."""
-    made = backbone.module if isinstance(backbone, ModuleBackbone) else backbone
-    for what, part, name in (
-        ("backbone", made, name_of(backbone)),
-        ("pooling", pooling, POOLINGS.name_of(type(pooling))),
-    ):
+    backbones = {"backbone": backbone} | ({} if query_backbone is None else {"query_backbone": query_backbone})
+    parts: list[tuple[str, nn.Module, str | None]] = [
+        (what, one.module if isinstance(one, ModuleBackbone) else one, name_of(one)) for what, one in backbones.items()
+    ]
+    for what, part, name in (*parts, ("pooling", pooling, POOLINGS.name_of(type(pooling)))):
         called = type(part).__name__
         if name is None:
             raise MIVError(
                 f"The {what} is a {called}, which has no name, so a saved verifier could not be loaded. Register the "
-                f'class: write @miv.register_{what}("my_{what}") above it, and create the {what} again.'
+                f'class: write @miv.register_{what.removeprefix("query_")}("my_{what}") above it, and create it again.'
             )
         if options_of(part) is None:
             raise MIVError(

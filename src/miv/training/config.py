@@ -28,6 +28,8 @@ class TrainingConfig:
         heads: number of attention heads, unless pooling_options sets it.
         backbone: compact_cnn, hog, features, hf:<name or folder> or timm:<name>; default: chosen for the instances.
         backbone_options: options of the backbone, such as size=large.
+        query_backbone: a backbone for queries of another kind, which the set holds as its features beside vectors;
+            see miv.backbones.exemplars_of_two_kinds. It is not trained, but saved with the verifier.
         batch_size: number of exemplars per step, over all processes.
         grouping: number of exemplars with shared instances to draw together; 1 draws each separately.
         optimiser: rmsprop (as in Keras), or adamw.
@@ -73,6 +75,7 @@ class TrainingConfig:
     heads: int = 2
     backbone: str | None = None
     backbone_options: dict[str, Any] = field(default_factory=dict)
+    query_backbone: str | None = None
     batch_size: int = 256
     grouping: int = 1
     optimiser: Literal["rmsprop", "adamw"] = "rmsprop"

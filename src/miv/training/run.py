@@ -282,7 +282,14 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     form = InstanceForm.of(pool)
     instances = None if form is None else form.document()
     verifier = Verifier(
-        config.pooling, backbone, channels, pooling_options, config.backbone_options, instances, config.start
+        config.pooling,
+        backbone,
+        channels,
+        pooling_options,
+        config.backbone_options,
+        instances,
+        config.start,
+        query_backbone=config.query_backbone,
     )
     start_tokens(verifier)
     return verifier
