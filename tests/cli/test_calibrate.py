@@ -1,4 +1,5 @@
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from miv.calibration.point_card import BEGIN
 from miv.cli.app import app
 from miv.data import load_split, save_splits
 from miv.decisions.operating_point import OPERATING_POINT_NAME
-from miv.errors import MIVError
+from miv.errors import MIVError, MIVWarning
 from miv.evaluation import Predictions
 from miv.inference.prediction import predict
 from miv.io.run_names import VERIFIER_NAME
@@ -216,3 +217,18 @@ def test_without_attention_the_rule_is_for_the_shares_that_verify_uses(folder: P
     assert again["witness_rule"]["by"] == "shapley"
     with pytest.raises(MIVError, match="no attention"):
         run("without", "data", "--witnesses", "attention")
+
+
+def test_verifying_far_from_what_was_calibrated_on_prints_a_warning(folder: Path) -> None:
+    data = json.loads(run("model", "data", "--goal", "frr=0.3", "--json"))["measured"]["data"]
+    least, most = data["bag_sizes"]
+    assert data["references"] == [1, 1]
+    verifier = Verifier.from_pretrained("model")
+    vector = np.ones(verifier.backbone.channels, np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MIVWarning)
+        verifier.verify(vector, [vector] * most)
+    with pytest.warns(MIVWarning, match=rf"bags of {2 * most + 1} \(calibrated on {least}"):
+        verifier.verify(vector, [vector] * (2 * most + 1))
+    with pytest.warns(MIVWarning, match=r"queries with 2 references \(calibrated on 1\)"):
+        verifier.verify([vector, vector], [vector] * most)

@@ -6,7 +6,14 @@ from typing import Annotated, Literal
 import typer
 
 from miv.cli.app import CacheOption, JsonOption, app, print_json
-from miv.cli.calibration_inputs import goal_text, kept_answers, point_in_words, refuse_calibrated, refuse_split
+from miv.cli.calibration_inputs import (
+    goal_text,
+    kept_answers,
+    point_in_words,
+    refuse_calibrated,
+    refuse_split,
+    sizes_of,
+)
 from miv.errors import MIVError
 from miv.io.whole_files import refuse_existing_in
 
@@ -123,7 +130,7 @@ def calibrate(
     if needs_shares:
         shares = witness_shares(verifier, exemplars, answers.logit, by, progress, features)
     found = choose(answers, wanted, scaling, epsilon, shares=shares, witnesses_by=by, cluster_by=cluster_by)
-    about = {"name": name, "path": str(data), "fingerprint": exemplars.fingerprint}
+    about = {"name": name, "path": str(data), "fingerprint": exemplars.fingerprint, **sizes_of(exemplars)}
     measured = {"data": about, **found.point.measured}
     found = found.with_measured(measured)
     if plots is not None:

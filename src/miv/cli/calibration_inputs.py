@@ -78,3 +78,10 @@ def kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None":
                 kept = Predictions.load(run.predictions(split))
                 return Predictions.of(exemplars, kept.logit, kept.attention)  # older files do not name the queries
     return None
+
+
+def sizes_of(exemplars: "ExemplarSet") -> dict[str, list[int]]:
+    """The least and greatest bag, and number of references of a query: rates hold for exemplars like these."""
+    borders = exemplars.all_references[0]
+    counts = {"bag_sizes": exemplars.bag_sizes, "references": borders[1:] - borders[:-1]}
+    return {name: [int(some.min()), int(some.max())] for name, some in counts.items()}

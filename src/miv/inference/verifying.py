@@ -11,6 +11,7 @@ from miv.backbones.feature_cache import embed_instances
 from miv.backbones.features import Features
 from miv.data import csr
 from miv.data.instance_pool import InstancePool
+from miv.inference.calibrated_sizes import warn_of_other_sizes
 from miv.inference.deciding import decide, witnesses_by
 from miv.inference.distinct_instances import DistinctInstances
 from miv.inference.engine import EmbeddedExemplars, FeatureLookup
@@ -68,7 +69,7 @@ class Verifying:
     ) -> None:
         self.verifier = verifier
         self.by = witnesses_by(verifier, witnesses)
-        self._progress, self._resize = progress, resize
+        self._progress, self._resize, self._is_warned = progress, resize, False
         self._distinct = DistinctInstances(verifier.backbone.kind, verifier.instances, resize)
         self._features = _GrowingRows(verifier.backbone.channels)
 
@@ -101,6 +102,8 @@ class Verifying:
                 self._features.add(embed_instances(backbone, pool, everything, self._progress))
                 shown = Shown(pool, query, bag, *_names(backbone.kind, asked, bags), reference_ptr) if show else None
             exemplars = EmbeddedExemplars.among(self._features.values, query, bag, ptr, reference_ptr)
+        if not self._is_warned:  # once for all parts
+            self._is_warned = warn_of_other_sizes(self.verifier.operating_point, ptr, reference_ptr)
         return decide(self.verifier, exemplars, self.by, self._progress, shown, places)
 
     def _rows(self, queries: Any, bags: Any, places: GivenPlaces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
