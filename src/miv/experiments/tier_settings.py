@@ -60,7 +60,7 @@ FROZEN: dict[str, Any] = {
 }
 
 # What the tier `finetuned` changes in `cpu`: after its stage comes the paper's second one, which also trains the last
-# layers of the encoder. Their number, the rates and the one epoch are what two cores allow, chosen on validation.
+# layers of the encoder. Two layers and one epoch are what two cores allow. The rates are usual ones, not tuned.
 FINE_TUNED: dict[str, dict[str, Any]] = {
     "fever-dev": {
         "full_stage": True,
