@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 
-class ImageForm(BaseModel):
+class ServedImageForm(BaseModel):
     """Size and mode of a model's images; other images are converted to it."""
 
     height: int
@@ -26,7 +26,7 @@ class ServedModel(BaseModel):
 
     name: str = Field(examples=["miv/digits"])
     kind: Literal["image", "text", "features"]
-    image: ImageForm | None
+    image: ServedImageForm | None
     channels: int | None = Field(description="Length of a vector.")
     pooling: str
     heads: int | None = Field(description="Number of attention heads.")
