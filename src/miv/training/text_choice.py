@@ -51,7 +51,7 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> Tex
     return TextChoice(
         with_tokens(),
         f"texts with the frozen encoder {BACKBONE}: CAP on one vector per text, and the best match of each token, "
-        "because both together find more than either",
+        "because tokens find witnesses that vectors miss",
     )
 
 
