@@ -60,10 +60,9 @@ def _centres(rows: Rows, root: NDArray[np.float32], count: int, random: np.rando
     centres = some[random.choice(len(some), count, replace=False)].copy()
     for _ in range(_ROUNDS):
         label = _nearest(some, None, centres)
-        found = np.unique(label)
-        sums = np.zeros_like(centres)
-        np.add.at(sums, label, some)
-        centres[found] = sums[found] / np.bincount(label, minlength=count)[found, None]
+        order = np.argsort(label, kind="stable")
+        found, first, counts = np.unique(label[order], return_index=True, return_counts=True)
+        centres[found] = np.add.reduceat(some[order], first, axis=0) / counts[:, None]
     return centres
 
 
