@@ -38,6 +38,7 @@ def assert_whole(verifier: Verifier, bag: Path, workers: int) -> None:
     assert [one.size for one in found] == [TARGETS] * QUERIES
     for mine, theirs in zip(found, expected, strict=True):
         assert mine.probability == pytest.approx(theirs.probability, rel=1e-5)
+        assert theirs.attention is not None
         named = 1 if theirs.attention.max() == 1 else 4  # the baseline attends to one target
         leading = np.argsort(-theirs.attention, kind="stable")[:named]
         assert [one.index for one in mine.leading][:named] == leading.tolist()

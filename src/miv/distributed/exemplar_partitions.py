@@ -64,7 +64,8 @@ def plan_partitions(source: Path, rows: int, progress: Progress) -> ScorePlan:
     """
     if is_set(source):
         return _plan_of_set(source, rows)
-    survey, partitions = Survey(), []
+    survey = Survey()
+    partitions: list[Partition] = []
     with progress.step("Reading exemplars") as advance:
         for table in _tables(source):
             for partition in _divided(table, rows, survey, len(partitions)):
@@ -159,7 +160,7 @@ class PartitionReader:
             return Named(name or (str(pool.values[row]) if pool.kind == "text" else str(row)), pool.values[row])
 
         for number in range(partition.before, partition.before + partition.count):
-            kept = {name: str(getattr(exemplars, name)[number]) for name in self._kept}
+            kept: dict[str, str | None] = {name: str(getattr(exemplars, name)[number]) for name in self._kept}
             asked, bag = exemplars.references(number), exemplars.bag(number)
             place = f"{folder}, exemplar {number}"
             yield ExemplarRow(place, [named(int(row)) for row in asked], [named(int(row)) for row in bag], kept)

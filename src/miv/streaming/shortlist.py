@@ -24,7 +24,7 @@ from miv.kept.cross_attention import CrossAttentionForm
 from miv.kept.cross_attention_queries import CrossAttentionQueries
 from miv.kept.similarity_of_query import Rows
 from miv.runtime.evaluation_mode import evaluating
-from miv.streaming.cells import Cells, find_cells
+from miv.streaming.key_cells import Cells, find_cells
 from miv.streaming.partial_pooling import PooledBag
 from miv.streaming.projected_bag import ProjectedBag
 from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts
