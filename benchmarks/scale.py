@@ -8,15 +8,18 @@ Each figure is a function of a file ``scale_*.py`` beside this one, which says h
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from scale_digits import quantised_auroc_loss
-from scale_growth import growth
-from scale_memory import stream_memory_mb
-from scale_shortlist import shortlist_gain
-from scale_streaming import stream_efficiency
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script
+
+from benchmarks.scale_digits import quantised_auroc_loss
+from benchmarks.scale_growth import growth
+from benchmarks.scale_memory import stream_memory_mb
+from benchmarks.scale_shortlist import shortlist_gain
+from benchmarks.scale_streaming import stream_efficiency
 
 FIGURES: dict[str, Callable[[Path, Path], dict[str, object]]] = {
     "stream_efficiency": lambda folder, data: stream_efficiency(folder),

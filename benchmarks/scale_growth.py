@@ -8,7 +8,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from scale_memory import measured, write_bag
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script
+
+from benchmarks.scale_memory import measured, write_bag
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 EXEMPLARS = (1_000, 10_000, 100_000, 1_000_000)

@@ -1,13 +1,15 @@
 """Gain and error of a shortlist on real features, repeated with noise."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
-from scale_digits import digits_and_features
-from scale_streaming import seconds
+from benchmarks.scale_digits import digits_and_features
+from benchmarks.scale_streaming import seconds
+from numpy.typing import NDArray
 
-from miv.streaming import Shortlist, StreamingPass
+from miv.streaming import Shortlist, StreamedVerdict, StreamingPass
 
 NOISE = 0.3  # of the deviation of each channel
 
@@ -24,7 +26,7 @@ def shortlist_gain(folder: Path, data: Path, rows: int = 1_000_000, queries: int
     asked, base = features[:queries], features[queries:]
     noise = NOISE * base.std(axis=0)
 
-    def chunks() -> "object":
+    def chunks() -> Iterator[NDArray[np.float32]]:
         for start in range(0, rows, 50_000):
             some = base[np.arange(start, min(rows, start + 50_000)) % len(base)]
             yield (some + noise * random.normal(size=some.shape)).astype(np.float32)
@@ -33,7 +35,7 @@ def shortlist_gain(folder: Path, data: Path, rows: int = 1_000_000, queries: int
     shortlist = Shortlist(verifier, kept)
     keys = np.concatenate([chunk.copy() for chunk in kept.rows()])
 
-    def exact(some: np.ndarray) -> list:
+    def exact(some: NDArray[np.float32]) -> list[StreamedVerdict]:
         state = StreamingPass(verifier, some, top=0)
         state.update_kept(keys)
         return state.finish()

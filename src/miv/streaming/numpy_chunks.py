@@ -39,7 +39,7 @@ class NumpyFile:
         bytes_of_row = int(np.prod(row)) * self.dtype.itemsize
         together = max(1, CHUNK_BYTES // bytes_of_row)
         buffer = np.empty((together, *row), self.dtype)
-        raw = memoryview(buffer).cast("B")
+        raw = memoryview(buffer.data).cast("B")
         at, last = first, self.shape[0] if last is None else last
         with self.path.open("rb", buffering=0) as file:
             file.seek(self._offset + first * bytes_of_row)
