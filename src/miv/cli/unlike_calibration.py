@@ -60,7 +60,8 @@ def unlike_limit(
             found = embed_pool(verifier.backbone, exemplars.pool.take(own), cache, progress)
         else:
             found = features[own]
-        return fit_unlike(known, found, wanted, clusters)
+        vector = verifier.backbone.vector_channels  # of each instance; its tokens may follow
+        return fit_unlike(known[:, :vector], found[:, :vector], wanted, clusters)
     except MIVError as error:
         if rate is not None:
             raise

@@ -36,7 +36,10 @@ class UnlikeInstances:
         limit = verifier.unlike
         if limit is None:
             return None
-        found = [[limit.unlike(rows) for rows in exemplars.lookup(*batch)] for batch in exemplars.batches()]
+        found = [
+            [limit.unlike(rows[:, : limit.channels]) for rows in exemplars.lookup(*batch)]
+            for batch in exemplars.batches()
+        ]
         query, bag = (np.concatenate(parts) for parts in zip(*found, strict=True))
         if exemplars.reference_ptr is not None:
             query = ~csr.bag_any(~query, exemplars.reference_ptr)

@@ -68,8 +68,8 @@ class Verifier(
         pooling: a name from ``miv.list_poolings()``, or a ``miv.Pooling``.
         backbone: ``features`` if the instances are already vectors, ``compact_cnn`` for small grey images, ``hog_cnn``
             for few images, ``hog`` and ``pixels`` for images without learning, ``hf:<name or folder>`` for
-            texts and images, ``tokens:minilm`` for texts with the pooling ``maxsim``, ``timm:<name>`` for images, or a
-            name that you registered; or any ``torch.nn.Module`` that maps instances to features ``(N, C)``; see
+            texts and images, ``tokens:minilm`` for texts with the pooling ``maxsim``, ``sentence_tokens:minilm`` with
+            ``cap_tokens``, ``timm:<name>`` for images, or a name that you registered; or any ``torch.nn.Module`` that maps instances to features ``(N, C)``; see
             ``miv.Backbone``.
         channels: length of the vectors, for the backbone ``features`` and for your own module if it has no attribute
             ``channels``.
@@ -312,5 +312,5 @@ class Verifier(
             download_if_there(name, OPERATING_POINT_NAME, **options)
             download_if_there(name, UNLIKE_NAME, **options)
         verifier.operating_point = OperatingPoint.load(folder)
-        verifier.unlike = UnlikeLimit.load(folder, verifier.backbone.channels)
+        verifier.unlike = UnlikeLimit.load(folder, verifier.backbone.vector_channels)
         return verifier.to(wanted).eval()

@@ -12,6 +12,7 @@ from miv.poolings.cap_dba import DistancePooling, EuclideanPooling, ManhattanPoo
 from miv.poolings.cap_ma import MultiplicativePooling  # isort: skip
 from miv.poolings.nearest import NearestPooling  # isort: skip
 from miv.poolings.maxsim import MaxSimPooling, TokenSimilarity  # isort: skip
+from miv.poolings.cap_tokens import CapTokensPooling, MatchedProduct  # isort: skip
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.pooling_base import (
     POOLINGS,
@@ -29,12 +30,14 @@ __all__ = [
     "AlignedNorm",
     "BaselinePooling",
     "BidirectionalLSTMPooling",
+    "CapTokensPooling",
     "CrossAttentionPooling",
     "DistancePooling",
     "EuclideanPooling",
     "GatedAttentionPooling",
     "MINetPooling",
     "ManhattanPooling",
+    "MatchedProduct",
     "MaxSimPooling",
     "MultiheadAttentionPooling",
     "MultiplicativePooling",

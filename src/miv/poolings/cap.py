@@ -89,10 +89,15 @@ class CrossAttentionPooling(Pooling):
         """
 
     def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
+        return self.attend(query, bags)[0]
+
+    def attend(self, query: Tensor, bags: Bags, more: Tensor | None = None) -> tuple[PoolingOutput, Tensor]:
+        """Pool, with ``more`` ``(T, 1)`` added to the scores; also return the scores ``(T, h)`` before sharpness and softmax."""
         projected_query = self.project(query)  # (B, C)
         keys = bags.with_values(self.project(bags.values))  # (T, C)
-        scores = self._placed_scores(projected_query, keys, bags)  # (T, h)
-        attention = bags.softmax(scores).to(keys.values.dtype)  # (T, h)
+        scores = self._placed_scores(projected_query, keys, bags, more)  # (T, h)
+        sharp = scores if self.sharpness is None else scores * self.sharpness
+        attention = bags.softmax(sharp).to(keys.values.dtype)  # (T, h)
 
         gate = None
         query_value = projected_query
@@ -101,15 +106,16 @@ class CrossAttentionPooling(Pooling):
             query_value = projected_query * gate  # (B, C)
 
         if self.pre_norm is not None:
-            return PoolingOutput(self.pre_norm(query_value), self.pre_norm.pool(attention, keys, gate), attention)
+            bag_value = self.pre_norm.pool(attention, keys, gate)  # (B, C)
+            return PoolingOutput(self.pre_norm(query_value), bag_value, attention), scores
         bag_value = keys.weighted_sum(attention, keys.values)  # (B, C)
         if gate is not None:
             bag_value = bag_value * gate  # a factor of every term of the sum
         if self.post_norm is not None:
-            return PoolingOutput(self.post_norm(query_value), self.post_norm(bag_value), attention)
-        return PoolingOutput(query_value, bag_value, attention)
+            return PoolingOutput(self.post_norm(query_value), self.post_norm(bag_value), attention), scores
+        return PoolingOutput(query_value, bag_value, attention), scores
 
-    def _placed_scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
+    def _placed_scores(self, query: Tensor, keys: Bags, targets: Bags, more: Tensor | None) -> Tensor:
         """Score the instances, with the code of their positions if ``order`` is ``position``."""
         if self.position is None:
             scores = self.scores(query, keys, targets)  # (T, h)
@@ -117,4 +123,4 @@ class CrossAttentionPooling(Pooling):
             on_key, on_score = self.position(targets)  # (T, C), (T, h)
             placed = keys.with_values(keys.values + on_key)  # the values that are summed stay without it
             scores = self.scores(query, placed, targets) + on_score  # (T, h)
-        return scores if self.sharpness is None else scores * self.sharpness
+        return scores if more is None else scores + more

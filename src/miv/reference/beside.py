@@ -70,6 +70,8 @@ def _plain_command(best: str, run: RunFolder) -> str:
     words = [*run.command(), "--pooling", "nearest"]
     if best in DESCRIPTORS:
         words += ["--backbone", best]
+    elif str(settings.get("backbone")).startswith("sentence_tokens:"):
+        pass  # a cosine needs one vector per text, which `auto` chooses for this pooling
     elif settings.get("pooling_options"):  # options of another pooling, so the settings file would be invalid
         words += ["--backbone", str(settings.get("backbone"))]
     else:

@@ -100,7 +100,7 @@ def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> 
 
 
 def _fit(exemplars: ExemplarSet, backbone: Backbone, cache: Path, progress: Progress | None) -> Logistic | None:
-    features = embed_pool(backbone, exemplars.pool, cache, progress)
+    features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
     return fit_logistic(exemplars, logistic_inputs(exemplars, features, cosines(exemplars, features)))
 
 
@@ -112,7 +112,7 @@ def _by_features(
     cache: Path,
     progress: Progress | None,
 ) -> dict[str, Figures]:
-    features = embed_pool(backbone, exemplars.pool, cache, progress)
+    features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
     near = cosines(exemplars, features)
     rows = {
         "nearest": _measure(exemplars, near.nearest, near.each),

@@ -49,8 +49,8 @@ class AlignModule(ContrastModule):
     @torch.no_grad()
     def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
         known = cast(SplitFeatures, self.features)["validation"]  # the backbone is frozen, so there are features
-        found = np.zeros(known.shape, np.float32)
+        found = np.zeros((len(known), self.norm.channels), np.float32)
         for rows in np.array_split(exemplars.used, -(-len(exemplars.used) // _TOGETHER)):
-            features = torch.from_numpy(np.array(known[rows])).to(self.norm.map)
+            features = torch.from_numpy(np.array(known[rows, : self.norm.channels])).to(self.norm.map)
             found[rows] = self.norm.direction(features).float().cpu().numpy()
         return found

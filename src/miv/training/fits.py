@@ -1,10 +1,11 @@
-"""What is fitted to the train bags before a stage trains: a map of the features, then the start, then the head."""
+"""What is fitted to the train bags before a stage trains: a map, the share of the tokens, the start and the head."""
 
 from miv.data import ExemplarSet
 from miv.models.verifier import Verifier
 from miv.training.head_fit import fit_head
 from miv.training.similar_start import fit_start
 from miv.training.stage_module import SplitFeatures
+from miv.training.token_share import fit_share
 from miv.training.whitening import fit_whitening
 
 
@@ -16,8 +17,8 @@ def fit_all(
     *,
     only_scale: bool,
     with_head: bool,
-) -> None:
-    """Fit the parts in their order; each needs those before it.
+) -> float | None:
+    """Fit the parts in their order, each of which needs those before it; return the share of tokens, if any.
 
     Args:
         verifier: changed in place.
@@ -33,6 +34,7 @@ def fit_all(
     power = None
     if not only_scale:
         power = fit_whitening(verifier, train, known, seed, validation=validation, validation_features=unseen)
+    share = None if only_scale else fit_share(verifier, train, known, seed)
     fit_start(
         verifier,
         train,
@@ -45,3 +47,4 @@ def fit_all(
     )
     if with_head:
         fit_head(verifier, train, known, seed)
+    return share

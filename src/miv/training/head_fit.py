@@ -1,6 +1,7 @@
 """Fits the weights of the similarity to the train bags in closed form, before any other weight learns."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -114,7 +115,8 @@ def _inputs_and_logits(
     """``(E, 2 C)`` products and distances of query and bag vector, and ``(E,)`` logits."""
     pooling, count = verifier.pooling, len(exemplars)
     lookup = embedded(features, verifier.dtype)
-    rows = np.zeros((0 if only_logits else count, 2 * pooling.channels), np.float32)
+    channels = cast(ScaledProduct, pooling.similarity).channels  # of the vectors; what tokens say does not change
+    rows = np.zeros((0 if only_logits else count, 2 * channels), np.float32)
     logits = np.zeros(count)
     with evaluating(verifier), torch.no_grad():
         for first in range(0, count, _TOGETHER):
@@ -122,9 +124,10 @@ def _inputs_and_logits(
             batch = make_batch(exemplars, np.arange(part.start, part.stop), lookup).to(verifier.device)
             pooled = pooling(*batch.single_queries_and_bags())
             query, bag = pooled.query_vector, pooled.bag_vector
-            if not only_logits:
-                rows[part] = torch.cat([query * bag, (query - bag).abs()], dim=1).float().cpu().numpy()
             logits[part] = pooling.similarity(query, bag).double().cpu().numpy()
+            if not only_logits:
+                query, bag = query[:, :channels], bag[:, :channels]
+                rows[part] = torch.cat([query * bag, (query - bag).abs()], dim=1).float().cpu().numpy()
     return rows, logits
 
 
@@ -178,6 +181,4 @@ def _apply(similarity: ScaledProduct, change: Floats, intercept: float) -> None:
         similarity.intercept.add_(intercept)
         size = similarity.weight.abs().mean()
         if size > 1:
-            similarity.scale.mul_(size)
-            similarity.weight.div_(size)
-            similarity.distance.div_(size)
+            similarity.divide(size)

@@ -39,6 +39,9 @@ from miv.training.run_lock import locked, refuse_if_locked
 from miv.training.stage_module import SplitFeatures
 from miv.training.stage_state import START, StageState
 from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, run_stage
+from miv.training.text_choice import check_pooling
+from miv.training.token_share import told_share
+from miv.training.token_start import start_tokens
 from miv.training.warnings_of_runs import warn_of_run
 
 __all__ = ["Machine", "StoppedByUser", "complete", "create_verifier", "is_first_process", "set_threads", "train"]
@@ -174,7 +177,9 @@ def _run_stages(
         if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
             only_scale = _only_scale(verifier, states)
-            fit_all(verifier, sets, fitted, config.seed, only_scale=only_scale, with_head=stage.name in _HEADS)
+            share = fit_all(verifier, sets, fitted, config.seed, only_scale=only_scale, with_head=stage.name in _HEADS)
+            if share is not None and is_first_process() and not machine.quiet and not run.is_pilot:
+                print(told_share(share), file=sys.stderr, flush=True)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)
@@ -265,6 +270,7 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
     """Create the verifier to train, with weights initialised from the seed."""
     torch.manual_seed(config.seed)
     backbone = _backbone(config, pool)
+    check_pooling(backbone, config.pooling)
     has_heads = "heads" in POOLINGS[config.pooling].options
     pooling_options = {**({"heads": config.heads} if has_heads else {}), **config.pooling_options}
     channels = None
@@ -273,9 +279,11 @@ def create_verifier(config: TrainingConfig, pool: InstancePool) -> Verifier:
         channels = int(pool.values.shape[1])
     form = InstanceForm.of(pool)
     instances = None if form is None else form.document()
-    return Verifier(
+    verifier = Verifier(
         config.pooling, backbone, channels, pooling_options, config.backbone_options, instances, config.start
     )
+    start_tokens(verifier)
+    return verifier
 
 
 def _backbone(config: TrainingConfig, pool: InstancePool) -> str:

@@ -14,6 +14,7 @@ from miv.evaluation.weighted_auroc import weighted_auroc
 from miv.models.verifier import Verifier
 from miv.poolings import Pooling
 from miv.poolings.cap import CrossAttentionPooling
+from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime.evaluation_mode import evaluating
 from miv.training.pilot import ENOUGH
@@ -97,8 +98,9 @@ def fit_start(
     if some is None:
         return None
     own, own_sharpness = pooling.norm.centre.clone(), _sharpness(pooling)
-    centres = (own,) if keep_centre else (torch.zeros_like(own), _mean_direction(train, features).to(own))
-    grid = SHARPNESS if pooling.channels >= _CHANNELS else SHARPNESS + SHARPER
+    vectors = features[:, : len(own)]  # tokens may follow
+    centres = (own,) if keep_centre else (torch.zeros_like(own), _mean_direction(train, vectors).to(own))
+    grid = SHARPNESS if len(own) >= _CHANNELS else SHARPNESS + SHARPER
     sharps = [None] if own_sharpness is None else [torch.full_like(own_sharpness, sharp) for sharp in grid]
     with evaluating(verifier), torch.no_grad():
         rivals = [] if only_scale else [_fits(pooling, some, features, centre, sharps) for centre in centres]
@@ -116,17 +118,24 @@ def fit_start(
     return best
 
 
+def _attending(pooling: Pooling) -> Pooling:
+    """The part of the pooling that attends."""
+    return pooling.cap if isinstance(pooling, CapTokensPooling) else pooling
+
+
 def _sharpness(pooling: Pooling) -> Tensor | None:
-    if not isinstance(pooling, CrossAttentionPooling) or pooling.sharpness is None:
+    part = _attending(pooling)
+    if not isinstance(part, CrossAttentionPooling) or part.sharpness is None:
         return None
-    return pooling.sharpness.detach().clone()
+    return part.sharpness.detach().clone()
 
 
 def _set(pooling: Pooling, centre: Tensor, sharpness: Tensor | None) -> None:
     if isinstance(pooling.norm, AlignedNorm):
         pooling.norm.centre.copy_(centre)
-    if isinstance(pooling, CrossAttentionPooling) and pooling.sharpness is not None and sharpness is not None:
-        pooling.sharpness.copy_(sharpness)
+    part = _attending(pooling)
+    if isinstance(part, CrossAttentionPooling) and part.sharpness is not None and sharpness is not None:
+        part.sharpness.copy_(sharpness)
 
 
 def _some(exemplars: ExemplarSet, seed: int) -> ExemplarSet | None:
@@ -236,6 +245,6 @@ def _products(
         for part, sharp in zip(parts, sharps, strict=True):
             _set(pooling, centre, sharp)
             pooled = pooling.forward(query, bags)  # after the norm
-            product = (pooled.query_vector * pooled.bag_vector) @ weight / pooling.channels  # (B,)
+            product = pooling.similarity.product(pooled.query_vector, pooled.bag_vector)  # (B,)
             part.append(product.double().cpu().numpy())
     return [np.concatenate(part) for part in parts]

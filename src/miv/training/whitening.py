@@ -108,6 +108,9 @@ def fit_whitening(
     if not torch.equal(norm.map, torch.eye(norm.channels).to(norm.map)):
         return None
     random = np.random.default_rng([seed, 19])
+    features = features[:, : norm.channels]  # tokens may follow
+    if validation_features is not None:
+        validation_features = validation_features[:, : norm.channels]
     spectrum = _spectrum(features, train.used, random)
     assumed = getattr(verifier.backbone, "whitening", 0.0)  # a backbone may be any module
     powers = sorted({*POWERS, assumed})

