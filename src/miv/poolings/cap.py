@@ -92,7 +92,13 @@ class CrossAttentionPooling(Pooling):
         return self.attend(query, bags)[0]
 
     def attend(self, query: Tensor, bags: Bags, more: Tensor | None = None) -> tuple[PoolingOutput, Tensor]:
-        """Pool, with ``more`` ``(T, 1)`` added to the scores; also return the scores ``(T, h)`` before sharpness and softmax."""
+        """Pool, and return the scores ``(T, h)`` too, before sharpness and softmax.
+
+        Args:
+            query: ``(B, C)``.
+            bags: values ``(T, C)``.
+            more: ``(T, 1)``, added to the scores of every head.
+        """
         projected_query = self.project(query)  # (B, C)
         keys = bags.with_values(self.project(bags.values))  # (T, C)
         scores = self._placed_scores(projected_query, keys, bags, more)  # (T, h)

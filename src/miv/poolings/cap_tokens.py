@@ -24,7 +24,7 @@ class VectorNorm(AlignedNorm):
     """
 
     def __init__(self, channels: int, given: int) -> None:
-        super().__init__(channels)
+        super().__init__(channels, learned=False)  # so that no gradient runs through tokens that are fixed
         self.given = given
 
     def direction(self, x: Tensor) -> Tensor:
@@ -99,6 +99,8 @@ class CapTokensPooling(Pooling):
         self.cap.norm = self.cap.similarity = nn.Identity()  # type: ignore[assignment]  # those of this pooling count
         self.tokens = TokenSimilarity(self.width)
         self.share = nn.Parameter(torch.tensor(SHARE))  # r of the attention
+        self.gain = nn.Parameter(torch.ones(self.vector))  # γ of the norm
+        self.bias = nn.Parameter(torch.zeros(self.vector))  # b of the norm
         self.start_similar()
 
     def start_similar(self) -> None:
@@ -107,15 +109,17 @@ class CapTokensPooling(Pooling):
         self.similarity = MatchedProduct(self.vector)
 
     def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
-        vectors = bags.with_values(bags.values[:, : self.vector])  # (T, C)
+        asked, told = (one[:, : self.vector] * self.gain + self.bias for one in (query, bags.values))  # (B, C), (T, C)
         match = self.match(query[:, self.vector :], bags.with_values(bags.values[:, self.vector :]))  # (T, 1)
         spread = math.sqrt(self.cap.head_channels / 2)
         more = match * (self.share * spread)  # (T, 1)
-        pooled, score = self.cap.attend(query[:, : self.vector], vectors, more)
-        asked = torch.cat([pooled.query_vector, torch.ones_like(pooled.query_vector[:, :1])], dim=1)  # (B, C + 1)
-        told = torch.cat([pooled.bag_vector, bags.max(match)], dim=1)  # (B, C + 1)
-        attention = bags.softmax(score.mean(dim=1, keepdim=True) * (SHARPNESS / spread)).to(told.dtype)  # (T, 1)
-        return PoolingOutput(asked, told, attention)
+        pooled, score = self.cap.attend(asked, bags.with_values(told), more)
+        query_vector = torch.cat(
+            [pooled.query_vector, torch.ones_like(pooled.query_vector[:, :1])], dim=1
+        )  # (B, C + 1)
+        bag_vector = torch.cat([pooled.bag_vector, bags.max(match)], dim=1)  # (B, C + 1)
+        attention = bags.softmax(score.mean(dim=1, keepdim=True) * (SHARPNESS / spread))  # (T, 1)
+        return PoolingOutput(query_vector, bag_vector, attention.to(bag_vector.dtype))
 
     def match(self, query: Tensor, bags: Bags) -> Tensor:
         """The similarity ``(T, 1)`` of the tokens of each target to those of its query."""
@@ -123,7 +127,11 @@ class CapTokensPooling(Pooling):
             return self.tokens(bags.expand(query), bags.values)[:, None]
         owner = bags.expand(torch.arange(len(bags), device=query.device)[:, None])[:, 0]  # (T,)
         # Most texts are much shorter than the longest, and padding costs as much as tokens.
-        used = [one.unflatten(1, (-1, self.width)).any(dim=2).sum(dim=1) for one in (query, bags.values)]
-        order = (used[0][owner] * 4096 + used[1]).argsort()  # (T,)
-        found = [self.tokens(query[owner[rows]], bags.values[rows]) for rows in order.split(_TOGETHER)]
+        used = [(one.unflatten(1, (-1, self.width)).norm(dim=2) > 0).sum(dim=1) for one in (query, bags.values)]
+        used = [used[0][owner], used[1]]  # (T,) each
+        order = (used[0] * 4096 + used[1]).argsort()  # (T,)
+        found = []
+        for rows in order.split(_TOGETHER):
+            asked, told = (self.width * max(1, int(one[rows].max())) for one in used)
+            found.append(self.tokens(query[:, :asked][owner[rows]], bags.values[:, :told][rows]))
         return torch.cat(found)[order.argsort()][:, None]

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from miv.data import ExemplarSet, csr
-from miv.data.batches import embedded, make_batch
+from miv.data.batches import embedded, make_batch, rows_together
 from miv.data.connected_exemplars import kept_together
 from miv.io.checked_values import Floats
 from miv.models.verifier import Verifier
@@ -23,7 +23,6 @@ _MOST_EXEMPLARS = 20_000  # for the fit
 _MOST_NUMBERS = 1 << 25  # of inputs in memory: 128 MB
 _FEWEST_EXEMPLARS = 2_000  # however many channels there are
 _MOST_FOR_CHOOSING = 4_000  # exemplars: more would not help to choose between two strengths
-_TOGETHER = 512  # exemplars
 _STEPS = 100
 _SMALLEST_SPREAD = 0.1  # of the median: a channel that hardly varies in train would get an enormous weight
 
@@ -119,8 +118,9 @@ def _inputs_and_logits(
     rows = np.zeros((0 if only_logits else count, 2 * channels), np.float32)
     logits = np.zeros(count)
     with evaluating(verifier), torch.no_grad():
-        for first in range(0, count, _TOGETHER):
-            part = slice(first, min(first + _TOGETHER, count))
+        together = rows_together(pooling.channels)
+        for first in range(0, count, together):
+            part = slice(first, min(first + together, count))
             batch = make_batch(exemplars, np.arange(part.start, part.stop), lookup).to(verifier.device)
             pooled = pooling(*batch.single_queries_and_bags())
             query, bag = pooled.query_vector, pooled.bag_vector

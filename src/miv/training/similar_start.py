@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from miv.data import ExemplarSet
-from miv.data.batches import embedded, make_batch
+from miv.data.batches import embedded, make_batch, rows_together
 from miv.evaluation.weighted_auroc import weighted_auroc
 from miv.models.verifier import Verifier
 from miv.poolings import Pooling
@@ -23,7 +23,6 @@ SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
 SHARPER = (64.0, 256.0, 1024.0)  # for fewer channels than this, whose scores lie close together
 _CHANNELS = 128
 MOST_EXEMPLARS = 1_500  # enough to fit three numbers; some poolings are slow
-_TOGETHER = 512  # exemplars
 _ROUNDING = 1e-6  # smaller differences between products are rounding errors
 
 
@@ -237,8 +236,9 @@ def _products(
     weight = pooling.similarity.weight
     lookup = embedded(features, weight.dtype)
     parts: list[list[NDArray[np.float64]]] = [[] for _ in sharps]
-    for first in range(0, len(exemplars), _TOGETHER):
-        rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
+    together = rows_together(pooling.channels)
+    for first in range(0, len(exemplars), together):
+        rows = np.arange(first, min(first + together, len(exemplars)))
         query, bags = make_batch(exemplars, rows, lookup).to(weight.device).single_queries_and_bags()
         _set(pooling, centre, None)
         query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # the same for every sharpness

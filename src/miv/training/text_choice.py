@@ -48,9 +48,8 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> Tex
         )
     if why is not None:
         return TextChoice({"backbone": vectors}, f"texts with the frozen sentence encoder {vectors}, {why}")
-    settings = with_tokens()
     return TextChoice(
-        settings,
+        with_tokens(),
         f"texts with the frozen encoder {BACKBONE}: CAP on one vector per text, and the best match of each token, "
         "because both together find more than either",
     )
@@ -60,8 +59,8 @@ def check_pooling(backbone: str, pooling: str) -> None:
     """Raise an error for a pooling that would take all tokens of a text for one long vector."""
     if backbone.startswith("sentence_tokens:") and pooling != POOLING:
         raise MIVError(
-            f"The pooling is {pooling} and the backbone {backbone}, whose tokens only {POOLING} compares. For one vector "
-            f"per text, use --backbone hf:{MINILM}."
+            f"The pooling is {pooling} and the backbone {backbone}, whose tokens only {POOLING} compares. For one "
+            f"vector per text, use --backbone hf:{MINILM}."
         )
 
 

