@@ -1,5 +1,7 @@
 """Bad and oversized requests are refused with a status and words, and never fail the service."""
 
+import json
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +18,12 @@ VECTOR = [0.5] * CHANNELS
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with ready_client(vectors_folder(tmp_path_factory.mktemp("models")), limits=LIMITS) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with ready_client(vectors_folder(tmp_path_factory.mktemp("models"))) as client:
         yield client
 
 
@@ -75,6 +83,36 @@ def test_odd_json_is_refused(client: TestClient, content: bytes) -> None:
     response = client.post("/v1/verify", content=content, headers={"Content-Type": "application/json"})
     assert response.status_code in {400, 422}
     assert response.json()["error"]["message"]
+
+
+def repeated(part: bytes, count: int) -> bytes:
+    return b'{"exemplars":[{"query":[1],"bag":[' + part * count + b"[1]]}]}"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        repeated(b"[1],", 1_000_000),
+        repeated(b'"a",', 1_500_000),
+        b'{"exemplars":[{"query":[1],"bag":[[' + b"1," * 5_000_000 + b"1]]}]}",
+        b'{"exemplars":[' + b"{}," * 1_000_000 + b"{}]}",
+    ],
+    ids=["vectors", "texts", "numbers", "exemplars"],
+)
+def test_json_of_very_many_parts_is_refused_before_it_is_parsed(roomy: TestClient, content: bytes) -> None:
+    tracemalloc.start()
+    response = roomy.post("/v1/verify", content=content, headers={"Content-Type": "application/json"})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert response.status_code == 413
+    assert peak < 6 * len(content)
+
+
+def test_signs_in_texts_are_no_parts(roomy: TestClient) -> None:
+    texts = ["[,{" * 30_000 + '\\"' * 1_000, '"' * 90_000, "\\" * 90_001] * 20 + ["," * 90_000] * 50
+    content = json.dumps(one(bag=texts))
+    response = roomy.post("/v1/verify", content=content, headers={"Content-Type": "application/json"})
+    assert (response.status_code, "is a text" in response.text) == (422, True)
 
 
 def test_a_body_is_counted_while_it_arrives(client: TestClient) -> None:

@@ -8,7 +8,10 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
+from miv.service.json_size import check_json_size
 from miv.service.refusals import RefusedRequest, first_problem
+from miv.service.running_service import service_of
+from miv.service.service_settings import Limits
 
 Body = TypeVar("Body", bound=BaseModel)
 Found = TypeVar("Found")
@@ -35,14 +38,15 @@ async def read_json(request: Request, body: type[Body]) -> Body:
     """Read the body of a request as JSON; anything else is refused with a message."""
     if media_type(request) != "application/json":
         raise RefusedRequest(415, "The content type is not application/json. Send JSON with that content type.")
-    content = await request.body()
+    content, limits = await request.body(), service_of(request).limits
     if not is_small(request):
-        return await in_thread(parse_json, content, body)
-    return parse_json(content, body)
+        return await in_thread(parse_json, content, body, limits)
+    return parse_json(content, body, limits)
 
 
-def parse_json(content: bytes, body: type[Body]) -> Body:
+def parse_json(content: bytes, body: type[Body], limits: Limits) -> Body:
     """Parse JSON. NaN, half letters and deep nesting are errors."""
+    check_json_size(content, limits)
     try:
         return body.model_validate_json(content)
     except ValidationError as error:

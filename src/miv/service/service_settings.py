@@ -21,6 +21,7 @@ class Limits:
         instances_in_all: instances per request.
         characters: characters per text.
         numbers: numbers per vector.
+        numbers_in_all: numbers per request.
         pixels: pixels per image.
         pixels_in_all: pixels of all images of a request.
         seconds: time per request, waiting included.
@@ -40,6 +41,7 @@ class Limits:
     instances_in_all: int = 5_000
     characters: int = 100_000
     numbers: int = 65_536
+    numbers_in_all: int = 4_000_000
     pixels: int = 25_000_000
     pixels_in_all: int = 250_000_000
     seconds: float = 30.0
