@@ -9,6 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from miv import Verifier
+from miv.service import Limits
+from miv.service.exemplar_reading import read_exemplars
 from tests.service.serving import ready_client
 
 
@@ -51,6 +53,20 @@ def test_a_kept_bag_gets_the_same_verdict(client: TestClient) -> None:
     given, kept = verify(client, query, bag), verify(client, query, {"kept": keep(client, bag)})
     assert kept.status_code == 200
     assert kept.json() == given.json()
+
+
+def test_a_kept_bag_counts_towards_the_limits_as_often_as_it_is_asked(models: list[str], kept: Path) -> None:
+    with ready_client(models[0], keep=kept, limits=Limits(instances_in_all=20)) as client:
+        bag = {"kept": keep(client, vectors(6, 1))}
+        for count, status in ((2, 200), (3, 413)):
+            exemplars = [{"query": query, "bag": bag} for query in vectors(count, 2)]
+            assert client.post("/v1/verify", json={"exemplars": exemplars}).status_code == status
+
+
+def test_a_bag_that_exemplars_share_is_held_once() -> None:
+    verifier, bag = Verifier("cap_vema", channels=4), np.zeros((50, 4), np.float32)
+    request = read_exemplars(verifier, Limits(), [(query, bag) for query in vectors(10, 2)])
+    assert request.bytes == bag.nbytes + 10 * 4 * 4
 
 
 def test_images_are_not_kept_but_their_features_are(tmp_path: Path) -> None:

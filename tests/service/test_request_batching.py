@@ -29,7 +29,8 @@ def asked(number: int, size: int = 1) -> ReadRequest:
 class Recorded:
     """Verifies by returning the number of each request, once it may; a negative number is an error."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, error: type[Exception] = MIVError, **options: Any) -> None:
+        self.error = error
         self.may_run, self.batches = threading.Event(), list[list[int]]()
         limits = {"waiting_requests": 100, "waiting_bytes": 1_000, "together": 100, **options}
         self.batcher = RequestBatcher(self.verify, "test", **limits)
@@ -41,7 +42,7 @@ class Recorded:
             advance(1)
         self.batches.append(numbers)
         if min(numbers) < 0:
-            raise MIVError("A number is negative.")
+            raise self.error("A number is negative.")
         return numbers
 
     async def start(self, *works: Any, size: int = 1) -> list["asyncio.Task[Any]"]:
@@ -79,14 +80,15 @@ def test_batches_are_bounded_and_functions_run_alone_in_order() -> None:
     asyncio.run(story())
 
 
-def test_only_the_request_at_fault_fails() -> None:
+@pytest.mark.parametrize("error", [MIVError, RuntimeError])
+def test_only_the_request_at_fault_fails(error: type[Exception]) -> None:
     async def story() -> None:
-        recorded = Recorded()
+        recorded = Recorded(error)
         tasks = await recorded.start(asked(0), asked(1), asked(-1), asked(2))
         recorded.may_run.set()
         first, second, bad, third = await asyncio.gather(*tasks, return_exceptions=True)
         assert (first, second, third) == (0, 1, 2)
-        assert isinstance(bad, MIVError)
+        assert isinstance(bad, error)
         recorded.batcher.stop()
 
     asyncio.run(story())
@@ -110,6 +112,17 @@ def test_a_full_queue_refuses_and_then_recovers() -> None:
         recorded.batcher.stop()
         with pytest.raises(RefusedRequest, match="stopping"):
             await recorded.batcher.run(asked(7))
+
+    asyncio.run(story())
+
+
+def test_a_request_that_never_fits_is_refused_even_if_none_waits() -> None:
+    async def story() -> None:
+        recorded = Recorded(waiting_bytes=100)
+        with pytest.raises(RefusedRequest, match="101 bytes") as refused:
+            await recorded.batcher.run(asked(0), size=101)
+        assert refused.value.status == 413
+        recorded.batcher.stop()
 
     asyncio.run(story())
 

@@ -54,14 +54,18 @@ class InstanceReader:
         """Read instances; return their rows in the pool. ``place`` names them in errors."""
         if len(given) > most:
             raise RefusedRequest(413, f"{place} has {len(given):,} instances. Expected at most {most:,}.")
-        self._count += len(given)
-        if self._count > self._limits.instances_in_all:
-            most = self._limits.instances_in_all
-            raise RefusedRequest(413, f"The request has more than {most:,} instances. Divide it.")
+        self.count(len(given))
         if self.kind == "features":
             return self._vector_rows(given, place)
         name = "{place}" if len(given) == 1 else "{place}, instance {number}"
         return np.array([self._row(one, name.format(place=place, number=n)) for n, one in enumerate(given)])
+
+    def count(self, instances: int) -> None:
+        """Count instances towards the limit of the request, also those of a kept bag."""
+        self._count += instances
+        if self._count > self._limits.instances_in_all:
+            most = self._limits.instances_in_all
+            raise RefusedRequest(413, f"The request has more than {most:,} instances. Divide it.")
 
     def pool(self) -> InstancePool:
         """The distinct instances of the request."""
@@ -138,8 +142,12 @@ def read_exemplars(
         of = "" if len(exemplars) == 1 else f"Exemplar {number}: "
         several = is_several(query)
         asked = reader.rows(query if several else [query], f"{of}the query".capitalize(), limits.references)
-        rows = bag if isinstance(bag, np.ndarray) else reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
-        found.append(ReadExemplar(asked, several, rows))
+        if isinstance(bag, np.ndarray):
+            reader.count(len(bag))
+            found.append(ReadExemplar(asked, several, bag))
+        else:
+            rows = reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
+            found.append(ReadExemplar(asked, several, rows))
     pooled = sum(pooled_instances(by, one) for one in found)
     if pooled > limits.pooled:
         raise RefusedRequest(

@@ -1,6 +1,7 @@
 """One thread per model: requests that wait while it works are taken together and verified in one go.
 
-LitServe batches too, but it brings its own server, processes and routes; it cannot batch inside this app.
+LitServe batches by the number of requests and a timeout, not by their instances, in processes of its own that a queue
+feeds with pickled requests.
 """
 
 import asyncio
@@ -11,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from miv.errors import MIVError
 from miv.runtime.progress import Advance, Progress
 from miv.service.refusals import RefusedRequest
 from miv.service.verifying_together import ReadRequest
@@ -77,7 +77,11 @@ class RequestBatcher:
         with self._changed:
             if self._stopped:
                 raise RefusedRequest(503, "The service is stopping. Try again later.")
-            if len(self._jobs) >= self._most or (self._jobs and self._bytes + size > self._most_bytes):
+            if size > self._most_bytes:
+                raise RefusedRequest(
+                    413, f"The request needs {size:,} bytes of memory. Expected at most {self._most_bytes:,}: divide it."
+                )
+            if len(self._jobs) >= self._most or self._bytes + size > self._most_bytes:
                 raise RefusedRequest(503, f"The service is busy: {len(self._jobs)} requests wait. Try again later.")
             self._jobs.append(job)
             self._bytes += size
@@ -133,7 +137,7 @@ class RequestBatcher:
         except _NobodyWaits:
             return
         except Exception as error:
-            if len(batch) > 1 and isinstance(error, MIVError):
+            if len(batch) > 1:
                 for job in batch:  # one of them is at fault: only that one shall fail
                     self._answer([job])
                 return

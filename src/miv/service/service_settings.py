@@ -26,7 +26,8 @@ class Limits:
         pixels_in_all: pixels of all images of a request.
         seconds: time per request, waiting included.
         waiting_requests: requests per model that wait for their turn.
-        waiting_bytes: bytes of the requests per model that wait for their turn.
+        waiting_bytes: bytes in memory of the requests per model that wait for their turn; by default, a bag of 2,000
+            images of 224 × 224 pixels fits.
         pooled: instances that are pooled for one request; leave-one-out and shapley pool a bag many times.
         together: instances that are verified together.
         citations: citations per sentence of a check.
@@ -46,7 +47,7 @@ class Limits:
     pixels_in_all: int = 250_000_000
     seconds: float = 30.0
     waiting_requests: int = 128
-    waiting_bytes: int = 128_000_000
+    waiting_bytes: int = 400_000_000
     pooled: int = 2_000_000
     together: int = 4_096
     citations: int = 20

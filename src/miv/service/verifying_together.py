@@ -66,9 +66,14 @@ class ReadRequest:
 
     @property
     def bytes(self) -> int:
-        """Size in memory, nearly."""
-        texts = sum(map(len, self.pool.values)) if self.pool.kind == "text" else self.pool.values.nbytes
-        return int(texts + sum(one.bag.nbytes for one in self.exemplars))
+        """Size in memory, nearly; a bag that several exemplars share counts once."""
+        bags = {id(one.bag): one.bag.nbytes for one in self.exemplars}
+        return bytes_of(self.pool) + sum(bags.values())
+
+
+def bytes_of(pool: InstancePool) -> int:
+    """Size of a pool in memory, nearly."""
+    return int(sum(map(len, pool.values)) if pool.kind == "text" else pool.values.nbytes)
 
 
 def embedded(verifier: "Verifier", pools: Sequence[InstancePool], progress: Progress | None = None) -> list[Features]:

@@ -1,5 +1,6 @@
 """``POST /v1/verify``: exemplars as JSON, or one exemplar of image files as a form."""
 
+from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -48,8 +49,10 @@ def _asks_kept(asked: VerifyRequest | VerifyForm) -> bool:
 
 
 def _read(asked: VerifyRequest | VerifyForm, model: LoadedModel, service: RunningService) -> ReadRequest:
+    kept = cache(lambda bag: service.kept_features(bag, model))  # a bag that is named again is read once
+
     def bag_of(bag: Any) -> Any:
-        return service.kept_features(bag.kept, model) if isinstance(bag, KeptBag) else bag
+        return kept(bag.kept) if isinstance(bag, KeptBag) else bag
 
     if isinstance(asked, VerifyForm):
         exemplars: list[Any] = [(asked.query[0] if len(asked.query) == 1 else asked.query, asked.bag)]
