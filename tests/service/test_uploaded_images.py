@@ -59,6 +59,16 @@ def test_usual_formats_are_read(client: TestClient, kind: str) -> None:
     assert status_of(client, drawn(kind)) == (200, "")
 
 
+def test_moving_images_and_large_photos_are_read(client: TestClient) -> None:
+    frames = [Image.open(io.BytesIO(drawn(seed=seed))).convert("P") for seed in range(3)]
+    file = io.BytesIO()
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], comment=b"three", loop=0)
+    assert status_of(client, file.getvalue()) == (200, "")
+    file = io.BytesIO()
+    Image.open(io.BytesIO(drawn())).convert("RGB").save(file, "JPEG", progressive=True, comment=b"\xff\xd9" * 999)
+    assert status_of(client, file.getvalue() + b"what a camera adds") == (200, "")
+
+
 def zipped() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -83,6 +93,9 @@ def zipped() -> bytes:
         drawn("BMP") + b"more than the picture",
         drawn("WEBP") + b"more than the picture",
         drawn("JPEG") + b"<html><script>alert(1)</script>",
+        drawn("JPEG") + b" " * 2_000 + b"<html><script>alert(1)</script>\xff\xd9",
+        drawn("GIF") + b" " * 2_000 + b"<html><script>alert(1)</script>\x00;",
+        drawn("GIF")[:-1] + b" " * 2_000 + b"<html><script>alert(1)</script>\x00;",
         b"GIF89a/*" + b"\x00" * 60 + b"*/=1;alert(1)",
     ],
 )
@@ -127,6 +140,14 @@ def test_forms_with_anything_unexpected_are_refused(client: TestClient) -> None:
     for kind in ("multipart/form-data", "multipart/form-data; boundary=x", "multipart/form-data; boundary="):
         response = client.post("/v1/verify", content=b"--y\r\n\r\n", headers={"Content-Type": kind})
         assert response.status_code in {400, 422}
+
+
+@pytest.mark.parametrize("charset", ["undefined", "punycode", "utf-16", "none"])
+def test_a_form_in_another_charset_is_refused(client: TestClient, charset: str) -> None:
+    content = b'--y\r\nContent-Disposition: form-data; name="model"\r\n\r\n1\r\n--y--\r\n'
+    kind = f"multipart/form-data; boundary=y; charset={charset}"
+    response = client.post("/v1/verify", content=content, headers={"Content-Type": kind})
+    assert (response.status_code, "charset" in response.text) == (400, True)
 
 
 def test_large_uploads_leave_no_file(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

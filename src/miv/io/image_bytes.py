@@ -1,6 +1,7 @@
 """Open an uploaded image: one of a few raster formats by its content, checked before anything is decoded."""
 
 import io
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ FORMATS = {
 """Formats by the bytes that a file begins with. Each is opened by its own decoder only."""
 
 _HEAD, _TAIL = 1024, 66_000  # where other programs look for a PDF or a page, and for the index of a ZIP archive
+_MARK = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")  # of a JPEG segment; those left out have no length
+_END_OF_JPEG, _END_OF_GIF, _IMAGE_OF_GIF, _EXTENSION_OF_GIF = 0xD9, 0x3B, 0x2C, 0x21
 _OTHERS = (b"%pdf-", b"<svg", b"<html", b"<script", b"<?php", b"<!doctype")
 
 
@@ -73,9 +76,9 @@ def _end(content: bytes, kind: str) -> int:
     if kind == "PNG":
         return _end_of_png(content)
     if kind == "JPEG":
-        return content.rfind(b"\xff\xd9") + 2 or len(content)
+        return _end_of_jpeg(content)
     if kind == "GIF":
-        return content.rfind(b"\x00\x3b") + 2 or len(content)  # the end of the last block, and the trailer
+        return _end_of_gif(content)
     if kind in {"WEBP", "BMP"} and len(content) >= 8:
         offset, extra = (4, 8) if kind == "WEBP" else (2, 0)
         size = struct.unpack_from("<I", content, offset)[0] + extra
@@ -91,3 +94,38 @@ def _end_of_png(content: bytes) -> int:
         if name == b"IEND":
             break
     return place
+
+
+def _end_of_jpeg(content: bytes) -> int:
+    """Walk the segments: a mark and a length, except for the pixels, which reach up to the next mark."""
+    place = 2
+    while (found := _MARK.search(content, place)) is not None:
+        mark, place = content[found.end() - 1], found.end()
+        if mark == _END_OF_JPEG:
+            return place
+        if place + 2 <= len(content):
+            place += struct.unpack_from(">H", content, place)[0]
+    return len(content)
+
+
+def _end_of_gif(content: bytes) -> int:
+    """Walk the blocks: images and extensions are followed by parts with a length byte, up to an empty part."""
+    try:
+        place = 13 + _palette(content[10])
+        while (block := content[place]) != _END_OF_GIF:
+            if block == 0:  # some programs fill up with zeros
+                place += 1
+                continue
+            if block not in (_IMAGE_OF_GIF, _EXTENSION_OF_GIF):
+                return place
+            place += 11 + _palette(content[place + 9]) if block == _IMAGE_OF_GIF else 2
+            while (length := content[place]) > 0:
+                place += 1 + length
+            place += 1
+    except IndexError:  # truncated, which the decoder finds
+        return len(content)
+    return place + 1
+
+
+def _palette(flags: int) -> int:
+    return 3 * 2 ** (flags % 8 + 1) if flags & 0x80 else 0

@@ -4,17 +4,19 @@ from collections.abc import Iterable
 from typing import get_args
 
 from fastapi import Request
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from miv.inference.verdict import Asked
 from miv.io.image_files import Fit
 from miv.service.refusals import RefusedRequest
 from miv.service.request_bodies import VerifyForm
 from miv.service.service_settings import Limits
 
 _FIELDS = ("model", "witnesses", "heads", "resize")
+_WITNESSES = [name for part in get_args(Asked) for name in get_args(part)]
 _TRUE, _FALSE = ("true", "1", "on", "yes"), ("false", "0", "off", "no", "")
-_WITNESSES = ("attention", "alone", "leave_one_out", "shapley", "rollout", "none")
 
 
 class _InMemory(MultiPartParser):
@@ -23,6 +25,9 @@ class _InMemory(MultiPartParser):
 
 async def read_form(request: Request, limits: Limits) -> VerifyForm:
     """Read ``query`` and ``bag`` files and a few short fields; anything else is refused with a message."""
+    charset = parse_options_header(request.headers["content-type"])[1].get(b"charset", b"utf-8")
+    if charset.lower() not in {b"utf-8", b"utf8"}:  # others decode slowly, or raise errors of their own
+        raise RefusedRequest(400, "The form has another charset than utf-8. Leave the charset out.")
     most = limits.references + limits.instances
     parser = _InMemory(
         request.headers, request.stream(), max_files=most, max_fields=2 * len(_FIELDS), max_part_size=1_000

@@ -1,6 +1,6 @@
 """The JSON bodies of requests. Everything is strict: no number from a text, no unknown field, no NaN."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,25 +13,27 @@ Vector = Annotated[list[Number], Field(fail_fast=True, min_length=1, description
 Text = Annotated[str, Field(strict=True, min_length=1, description="A text.")]
 
 
-class _Strict(BaseModel):
+class StrictBody(BaseModel):
+    """A body without unknown fields."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ImageInstance(_Strict):
+class ImageInstance(StrictBody):
     """An image, as the base64 of a PNG, JPEG, WebP, BMP, GIF or TIFF file."""
 
     image: str = Field(strict=True, min_length=1, description="Base64 of an image file.")
     name: str | None = Field(None, max_length=300, description="A label to show; never opened as a file.")
 
 
-class TextInstance(_Strict):
+class TextInstance(StrictBody):
     """A text with a name."""
 
     text: Text
     name: str | None = Field(None, max_length=300, description="A label to show.")
 
 
-class KeptBag(_Strict):
+class KeptBag(StrictBody):
     """A bag that the service keeps."""
 
     kept: str = Field(strict=True, min_length=1, max_length=100, description="The id from POST /v1/bags.")
@@ -43,14 +45,14 @@ Query = Annotated[Instance | Instances, Field(union_mode="left_to_right")]
 ModelName = Annotated[str | None, Field(description="A name from /v1/models; not needed if there is one model.")]
 
 
-class AskedExemplar(_Strict):
+class AskedExemplar(StrictBody):
     """A query, or several references, and a bag."""
 
     query: Query = Field(description="One instance, or a list of references: known instances of one class.")
     bag: Annotated[Instances | KeptBag, Field(union_mode="left_to_right", description="The instances of the bag.")]
 
 
-class VerifyRequest(_Strict):
+class VerifyRequest(StrictBody):
     """Exemplars to verify."""
 
     exemplars: Annotated[list[AskedExemplar], Field(fail_fast=True, min_length=1)]
@@ -60,14 +62,14 @@ class VerifyRequest(_Strict):
     resize: Fit | None = Field(None, description="How to fit images of another size.")
 
 
-class GivenSource(_Strict):
+class GivenSource(StrictBody):
     """A document to check against."""
 
     name: str = Field(strict=True, min_length=1, max_length=300)
     text: Text
 
 
-class CheckRequest(_Strict):
+class CheckRequest(StrictBody):
     """An answer and the sources to check it against."""
 
     answer: Text
@@ -76,13 +78,13 @@ class CheckRequest(_Strict):
     model: ModelName = None
 
 
-class VerifyForm(_Strict):
+class VerifyForm(StrictBody):
     """One exemplar of image files, as multipart/form-data."""
 
     query: list[bytes] = Field(description="The image file of the query, or several references.")
     bag: list[bytes] = Field(description="The image files of the bag.")
     model: ModelName = None
-    witnesses: Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None = None
+    witnesses: Asked | None = None
     heads: bool = False
     resize: Fit | None = None
 

@@ -6,14 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from miv.inference.verdict import Asked
 from miv.io.image_files import Fit
-from miv.service.request_bodies import Instances, ModelName, Query
+from miv.service.request_bodies import Instances, ModelName, Query, StrictBody
 
 
-class _StrictBody(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class KeepRequest(_StrictBody):
+class KeepRequest(StrictBody):
     """A bag to keep."""
 
     bag: Instances
@@ -31,21 +27,21 @@ class KeptBagAnswer(BaseModel):
     expires: str
 
 
-class NewGalleryRequest(_StrictBody):
+class NewGalleryRequest(StrictBody):
     """A gallery to create."""
 
     name: str = Field(strict=True, min_length=1, max_length=100)
     model: ModelName = None
 
 
-class PutBagRequest(_StrictBody):
+class PutBagRequest(StrictBody):
     """The instances of a bag."""
 
     bag: Instances
     resize: Fit | None = Field(None, description="How to fit images of another size.")
 
 
-class SearchRequest(_StrictBody):
+class SearchRequest(StrictBody):
     """A query to search a gallery with."""
 
     query: Query = Field(description="One instance, or a list of references: known instances of one class.")
