@@ -10,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from miv import Gallery, Verifier
+from miv.service.gallery_room import bytes_below
 from tests.service.serving import ready_client
 
 
@@ -152,7 +153,7 @@ def test_a_busy_gallery_is_503_with_retry_after(client: TestClient, shelf: Path)
 
 
 def test_full_galleries_take_no_more_until_bags_are_removed(model: Path, tmp_path: Path) -> None:
-    with ready_client(str(model), galleries=tmp_path, gallery_bytes=20_000) as client:
+    with ready_client(str(model), galleries=tmp_path, gallery_bytes=30_000) as client:
         create(client, "small")
         number = 0
         while (response := put(client, "small", str(number), vectors(20, number))).status_code == 200:
@@ -161,7 +162,25 @@ def test_full_galleries_take_no_more_until_bags_are_removed(model: Path, tmp_pat
         assert response.status_code == 413
         assert "--gallery-bytes" in message(response)
         assert client.post("/v1/galleries", json={"name": "more"}).status_code == 413
-        assert search(client, "small", vectors(1, 9)[0]).json()["bags"] == number
+        assert search(client, "small", vectors(1, 9)[0]).json()["bags"] == number > 3
+        assert bytes_below(tmp_path) < 1.1 * 30_000  # also the verifier's copy and the manifest
+        assert client.delete("/v1/galleries/small/bags/0").status_code == 204
+        assert client.delete("/v1/galleries/small/bags/1").status_code == 204
+        assert put(client, "small", "new", vectors(20, 99)).json()["bags"] == number - 1
+
+
+def test_a_folder_of_galleries_may_be_relative(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with ready_client(str(model), galleries=Path()) as client:
+        create(client, "here")
+        refused = put(client, "here", "a. secret" * 1_000, vectors(2, 1))
+        assert (refused.status_code, "characters" in message(refused)) == (422, True)
+        (tmp_path / "here" / "gallery.json").write_text("{")
+        assert client.get("/v1/galleries/here").status_code == 409
+    assert "secret" not in caplog.text
+    assert "damaged" in caplog.text
 
 
 def test_removed_bags_free_their_space(client: TestClient, shelf: Path) -> None:

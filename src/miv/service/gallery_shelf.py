@@ -1,9 +1,10 @@
 """The galleries of one folder, for requests: names that are never paths, a size limit, and models that fit."""
 
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from miv.gallery.store.gallery_manifest import MANIFEST_NAME, GalleryManifest
 from miv.gallery.store.gallery_writer import GalleryBusy
 from miv.io.whole_files import said_plainly
 from miv.service.disk_trouble import refusing_on_disk_trouble
+from miv.service.gallery_room import GalleryRoom, bytes_of_bag
 from miv.service.loaded_models import LoadedModel
 from miv.service.refusals import RefusedRequest
 
@@ -42,9 +44,10 @@ class GalleryShelf:
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
         require_arrow()
-        self.folder, self.most_bytes = folder, most_bytes
+        self.folder = folder.resolve()  # errors that hold this path are about its files
         with said_plainly(folder):
             folder.mkdir(parents=True, exist_ok=True)
+        self._room = GalleryRoom(lambda: [self.folder / name for name in self.names()], most_bytes)
         self._open: dict[tuple[str, str], Gallery] = {}  # by name and fingerprint
 
     def names(self) -> list[str]:
@@ -91,13 +94,13 @@ class GalleryShelf:
                 raise RefusedRequest(409, f"There is a gallery or file {name} already. Choose another name.")
             if len(self.names()) >= _MOST_GALLERIES:
                 raise RefusedRequest(413, f"There are {_MOST_GALLERIES:,} galleries, and no more are allowed.")
-            self._check_room()
+            self._room.check(4 * sum(weights.numel() for weights in model.verifier.parameters()))
             Gallery.create(self.folder / name, model.verifier)
 
     def put(self, name: str, bag: str, instances: Sequence[Any], names: Sequence[str], model: LoadedModel) -> int:
         """Add or replace a bag; return the number of bags."""
         with self._writing(name, model) as gallery:
-            self._check_room()
+            self._room.check(bytes_of_bag(instances, names, model.verifier.backbone.channels))
             gallery.put(bag, instances, instance_names=names)
             return self._after_change(name, gallery)
 
@@ -138,7 +141,7 @@ class GalleryShelf:
             try:
                 yield
             except MIVError as error:
-                if isinstance(error.__cause__, OSError) or str(self.folder) not in str(error):
+                if isinstance(error.__cause__, OSError) or f"{self.folder}{os.sep}" not in str(error):
                     raise
                 raise self._damaged(name, error) from error
 
@@ -156,7 +159,8 @@ class GalleryShelf:
         manifest = self._manifest(name)
         live = _live(manifest)
         if manifest.removed is not None and manifest.removed.bags > max(live, _FEW_REMOVED):
-            gallery.compact()
+            with suppress(GalleryBusy):  # the change is made; a later one compacts
+                gallery.compact()
         return live
 
     def _manifest(self, name: str) -> GalleryManifest:
@@ -169,22 +173,9 @@ class GalleryShelf:
         """Whether a path is the folder of a gallery; a link could lead anywhere."""
         return bool(_NAME.fullmatch(path.name)) and not path.is_symlink() and (path / MANIFEST_NAME).is_file()
 
-    def _check_room(self) -> None:
-        total = 0
-        for name in self.names():
-            try:
-                total += _bytes(self._manifest(name))
-            except MIVError:  # a damaged or removed one takes part in nothing
-                continue
-        if total >= self.most_bytes:
-            raise RefusedRequest(
-                413,
-                f"The galleries have {total:,} bytes, and {self.most_bytes:,} are allowed. Remove bags, or start the "
-                "server with a larger --gallery-bytes.",
-            )
-
     def _damaged(self, name: str, error: MIVError) -> RefusedRequest:
-        logger.error("The gallery %s is damaged: %s", name, error)
+        # Only its type: its words may hold the name of a bag.
+        logger.error("The gallery %s is damaged: %s", name, type(error.__cause__ or error).__name__)
         return RefusedRequest(409, f"The gallery {name} is damaged. Restore it from a copy, or create it again.")
 
     def _other_verifier(self, name: str) -> str:
