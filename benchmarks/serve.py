@@ -36,14 +36,9 @@ from miv import Verifier
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.serve_load import (
-    RawClient,
-    Service,
-    processor_seconds,
-    put_under_load,
-    request_bytes,
-    serving,
-)
+from benchmarks.serve_load import put_under_load
+from benchmarks.serve_process import Service, processor_seconds, serving
+from benchmarks.serve_requests import RawClient, request_bytes
 
 CHANNELS, SIZE = 512, 50
 

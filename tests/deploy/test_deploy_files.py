@@ -8,7 +8,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from benchmarks.serve_load import RawClient, request_bytes, serving
+from benchmarks.serve_process import serving
+from benchmarks.serve_requests import RawClient, request_bytes
 from typer.testing import CliRunner
 
 from miv.cli.app import app

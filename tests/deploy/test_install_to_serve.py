@@ -7,7 +7,8 @@ import venv
 from pathlib import Path
 
 import pytest
-from benchmarks.serve_load import RawClient, request_bytes, serving
+from benchmarks.serve_process import serving
+from benchmarks.serve_requests import RawClient, request_bytes
 
 from tests.cli.packing import ROOT, copy_of_source, run
 

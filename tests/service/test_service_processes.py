@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.serve_load import Load, RawClient, Service, put_under_load, request_bytes, serving
+from benchmarks.serve_load import Load, put_under_load
+from benchmarks.serve_process import Service, serving
+from benchmarks.serve_requests import RawClient, request_bytes
 
 from miv import Verifier
 
