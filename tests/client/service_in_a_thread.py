@@ -41,6 +41,6 @@ def running(app: Any) -> Iterator[str]:
 def served(*models: str, **settings: Any) -> Iterator[str]:
     """The address of a service whose models are loaded."""
     with running(create_app(ServiceSettings(models, threads=1, **settings))) as url:
-        with Client(url) as client:
+        with Client(url, patience=180) as client:
             client.models()  # waits until they are loaded
         yield url

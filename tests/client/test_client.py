@@ -11,7 +11,7 @@ from PIL import Image
 from miv import MIVError, Verifier
 from miv.client import Client, ServiceError
 from miv.inference.verdict import Verdict
-from tests.client.running import free_port, served
+from tests.client.service_in_a_thread import free_port, served
 
 TOKEN = "a-token-for-tests"
 
@@ -130,6 +130,18 @@ def test_a_gallery_is_filled_and_searched(client: Client, images: Any) -> None:
         client.gallery("digit")
 
 
+def test_an_answer_is_checked_against_its_sources(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    with served("miv/evidence", keep=tmp_path) as url, Client(url) as client:
+        sample = client.request("GET", "/v1/samples/answer?model=miv/evidence")
+        sources = {one["name"]: one["text"] for one in sample["sources"]}
+        checked = client.check(sample["answer"], sources, citations=1)
+    outcomes = [one["outcome"] for one in checked["sentences"]]
+    assert outcomes == ["supported", "supported", "unsure", "unsupported"]
+    assert {len(one["citations"]) for one in checked["sentences"]} == {1}
+    assert {one["source"] for one in checked["citations"]} <= set(sources)
+
+
 def test_errors_say_what_to_do(client: Client, tmp_path: Path) -> None:
     with pytest.raises(MIVError, match=r"The service has 2 models. Expected model=, one of miv/digits, vectors"):
         client.verify([1.0], [[1.0]])
@@ -156,7 +168,17 @@ def test_a_service_that_does_not_run_is_an_error() -> None:
         Client(f"http://127.0.0.1:{free_port()}").models()
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://localhost", "http://", "http://localhost/?a=1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:8000",
+        "ftp://localhost",
+        "http://",
+        "http://localhost/?a=1",
+        "http://localhost:99999",
+        "http://[::1",
+    ],
+)
 def test_an_address_is_checked(url: str) -> None:
     with pytest.raises(MIVError, match="Expected one such as http://localhost:8000"):
         Client(url)
@@ -164,7 +186,7 @@ def test_an_address_is_checked(url: str) -> None:
 
 def test_the_token_is_sent(folder: Path, tmp_path: Path) -> None:
     from miv.service import ServiceSettings, create_app
-    from tests.client.running import running
+    from tests.client.service_in_a_thread import running
 
     with running(create_app(ServiceSettings((str(folder),), token=TOKEN, keep=tmp_path))) as url:
         with Client(url, TOKEN) as client:

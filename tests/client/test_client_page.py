@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cli.packing import ROOT
-from tests.client.running import served
+from tests.client.service_in_a_thread import served
 from tests.docs.page_blocks import read_blocks
 
 

@@ -11,14 +11,19 @@ from typing import Any
 import pytest
 
 from miv import MIVError
-from miv.client import Client, ServiceError
+from miv.client import Client, RemoteBag, ServiceError
 
 Answer = tuple[int, dict[str, str], bytes] | None  # None closes the connection
 
 
 @contextmanager
-def answering(*answers: Answer) -> Iterator[tuple[str, list[str]]]:
-    """A server that gives these answers in order; yields its address and the requests it got."""
+def answering(*answers: Answer, peers: set[Any] | None = None) -> Iterator[tuple[str, list[str]]]:
+    """A server that gives these answers in order; yields its address and the requests it got.
+
+    Args:
+        answers: in the order of the requests.
+        peers: gets the other ends of the connections.
+    """
     left, got = list(answers), []
 
     class Handler(BaseHTTPRequestHandler):
@@ -26,6 +31,8 @@ def answering(*answers: Answer) -> Iterator[tuple[str, list[str]]]:
 
         def do_GET(self) -> None:
             got.append(f"{self.command} {self.path}")
+            if peers is not None:
+                peers.add(self.client_address)
             length = int(self.headers.get("Content-Length", 0))
             self.rfile.read(length)
             answer = left.pop(0)
@@ -93,6 +100,35 @@ def test_what_may_not_be_done_twice_is_sent_once() -> None:
     with answering(models, None) as (url, got), Client(url) as client, pytest.raises(MIVError, match="Could not reach"):
         client.keep([[1.0]])
     assert got == ["GET /v1/models", "POST /v1/bags"]
+
+
+def test_a_gallery_that_a_busy_service_may_have_created_is_not_created_again() -> None:
+    models = (200, {}, b'{"models": [{"name": "m", "kind": "features"}]}')
+    with answering(models, busy("0")) as (url, got), Client(url) as client, pytest.raises(ServiceError) as caught:
+        client.create_gallery("archive")
+    assert caught.value.status == 503
+    assert got == ["GET /v1/models", "POST /v1/galleries"]
+
+
+def test_what_a_busy_service_has_deleted_after_all_is_no_error() -> None:
+    gone = (404, {}, b'{"error": {"status": 404, "message": "There is no such bag."}}')
+    bag = RemoteBag("5f0c", "m", 1, "", "")
+    with answering(busy("0"), gone, gone) as (url, got), Client(url) as client:
+        client.forget(bag)
+        with pytest.raises(ServiceError, match="There is no such bag"):
+            client.forget(bag)
+    assert got == ["DELETE /v1/bags/5f0c"] * 3
+
+
+def test_threads_that_have_ended_leave_no_connections() -> None:
+    peers: set[Any] = set()
+    with answering(*[MODELS] * 5, peers=peers) as (url, got), Client(url) as client:
+        for _ in range(5):
+            thread = threading.Thread(target=client.models)
+            thread.start()
+            thread.join()
+    assert len(got) == 5
+    assert len(peers) == 1
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"", b"[1]", b'{"detail": "x"}', b"\xff" * 10])

@@ -1,7 +1,6 @@
-"""Requests to a service over connections that stay open, one per thread; waits when the service asks to."""
+"""Requests to a service over connections that stay open, for several threads; waits when the service asks to."""
 
 import json
-import threading
 import time
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
@@ -37,21 +36,27 @@ class ServiceConnection:
     """
 
     def __init__(self, url: str, token: str | None, timeout: float, patience: float) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise MIVError(f"The address of the service is {url!r}. Expected one such as http://localhost:8000.")
+        wrong = f"The address of the service is {url!r}. Expected one such as http://localhost:8000."
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:  # an unclosed bracket, or a port that is no port
+            raise MIVError(wrong) from error
+        if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+            raise MIVError(wrong)
         self.url, self._timeout, self._patience = url.rstrip("/"), timeout, patience
-        self._address, self._base = (parts.hostname, parts.port), parts.path.rstrip("/")
+        self._address, self._base = (host, port), parts.path.rstrip("/")
         self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._headers = {"Accept": "application/json"}
         if token is not None:
             if not token.isascii() or not token.isprintable():
                 raise MIVError("The token has odd characters. Expected printable ASCII ones.")
             self._headers["Authorization"] = f"Bearer {token}"
-        self._of_thread = threading.local()
-        self._all: list[HTTPConnection] = []
+        self._idle: list[HTTPConnection] = []  # as many as requests have run at once
 
-    def request(self, method: str, path: str, body: Any = None, *, repeatable: bool = True) -> Any:
+    def request(
+        self, method: str, path: str, body: Any = None, *, repeatable: bool = True, again_when_busy: bool = True
+    ) -> Any:
         """Send a request and return the document of the answer, ``None`` if it is empty.
 
         Args:
@@ -59,33 +64,40 @@ class ServiceConnection:
             path: with a leading slash.
             body: plain values, sent as JSON.
             repeatable: whether sending it twice does no harm, so that it is sent again if the connection is lost.
+            again_when_busy: whether it is sent again after HTTP 503. A service that is too slow answers so, and may
+                still carry the request out.
         """
         content, headers = None, self._headers
         if body is not None:
             content, headers = _as_json(body), {**headers, "Content-Type": "application/json"}
-        until = time.monotonic() + self._patience
+        until, is_first = time.monotonic() + self._patience, True
+        busy = (429, 503) if again_when_busy else (429,)
         while True:
             status, answer, pause = self._sent(method, path, content, headers, repeatable)
-            if status not in (429, 503) or time.monotonic() + pause > until:
+            if method == "DELETE" and status == 404 and not is_first:
+                return None  # the earlier request was carried out after all
+            if status not in busy or time.monotonic() + pause > until:
                 return _document(status, answer, self.url)
             time.sleep(pause)
+            is_first = False
 
     def close(self) -> None:
-        """Close the connections of all threads."""
-        while self._all:
-            self._all.pop().close()
+        """Close the connections; the next request opens one again."""
+        while self._idle:
+            self._idle.pop().close()
 
     def _sent(
         self, method: str, path: str, content: bytes | None, headers: dict[str, str], repeatable: bool
     ) -> tuple[int, bytes, float]:
         for attempt in range(_LOST + 1):
-            connection, is_new = self._connection()
+            connection = self._free_connection()
+            is_new = connection.sock is None
             try:
                 connection.request(method, f"{self._base}{path}", content, headers)
                 response = connection.getresponse()
                 answer = response.read()
             except (OSError, HTTPException) as error:
-                connection.close()  # opened again by the next request
+                connection.close()
                 # A service closes connections that were idle; nothing was done then.
                 if (
                     attempt == _LOST
@@ -94,16 +106,15 @@ class ServiceConnection:
                 ):
                     raise self._unreachable(error) from error
                 continue
+            self._idle.append(connection)
             return response.status, answer, _pause(response)
         raise AssertionError  # the last attempt returns or raises
 
-    def _connection(self) -> tuple[HTTPConnection, bool]:
-        connection: HTTPConnection | None = getattr(self._of_thread, "connection", None)
-        if connection is None:
-            connection = self._kind(*self._address, timeout=self._timeout)
-            self._of_thread.connection = connection
-            self._all.append(connection)
-        return connection, connection.sock is None
+    def _free_connection(self) -> HTTPConnection:
+        try:
+            return self._idle.pop()  # one step, so that two threads never get the same one
+        except IndexError:
+            return self._kind(*self._address, timeout=self._timeout)
 
     def _unreachable(self, error: Exception) -> MIVError:
         if isinstance(error, TimeoutError):

@@ -154,7 +154,8 @@ class Client:
     def create_gallery(self, name: str, *, model: str | None = None) -> RemoteGallery:
         """Create an empty gallery for a model."""
         name_of_model, kind = self._model(model)
-        self._connection.request("POST", "/v1/galleries", _body(name_of_model, name=name), repeatable=False)
+        body = _body(name_of_model, name=name)
+        self._connection.request("POST", "/v1/galleries", body, repeatable=False, again_when_busy=False)
         return RemoteGallery(self._connection, name, kind)
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
