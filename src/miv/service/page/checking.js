@@ -35,6 +35,7 @@ export class Checking {
     this.inputs.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.check(); });
     this.inputs.addEventListener("input", () => this.ready());
     this.element = make("div", { class: "workspace" }, this.inputs, this.result);
+    this.running = null;
     this.last = null;
     this.add("", "");
   }
@@ -60,7 +61,9 @@ export class Checking {
       }));
     suggest(this.samples(), (id) => this.sample(id));
     this.ready();
+    const other = this.running !== null || (this.last && this.last.model !== this.model);
     if (!this.last) this.empty();
+    if (other) this.check();
     if (state.sample && !this.last && this.samples().some((one) => one.id === state.sample)) this.sample(state.sample);
   }
 
@@ -113,35 +116,51 @@ export class Checking {
     } catch (error) { this.trouble.textContent = error.message; this.trouble.hidden = false; }
   }
 
+  /* What runs for an earlier question is stopped: its answer must not replace a newer one. */
+  begin() {
+    this.running?.abort();
+    this.result.setAttribute("aria-busy", "true");
+    if (!this.last) this.result.replaceChildren(waiting("Reading the sources…"));
+    return this.running = new AbortController();
+  }
+
   async sample(id) {
+    const running = this.begin();
     try {
-      const found = await request("/v1/samples/" + encodeURIComponent(id) + "?model=" + encodeURIComponent(this.model.name));
+      const found = await request("/v1/samples/" + encodeURIComponent(id) + "?model=" + encodeURIComponent(this.model.name), { signal: running.signal });
+      if (running !== this.running) return;
       this.answer.value = found.answer;
       this.sources.replaceChildren();
       for (const { name, text } of found.sources) this.add(name, text);
       this.shared.change({ sample: id });
       this.ready();
       await this.check();
-    } catch (error) { this.failed(error, () => this.sample(id)); }
+    } catch (error) {
+      if (running === this.running) this.failed(error, () => this.sample(id));
+    }
   }
 
   async check() {
     if (!this.ready()) return;
-    this.result.setAttribute("aria-busy", "true");
-    if (!this.last) this.result.replaceChildren(waiting("Reading the sources…"));
-    const given = this.read();
+    const running = this.begin();
+    const given = this.read(), { model } = this;
     try {
-      const checked = await post("/v1/check", { ...given, citations: Number(this.shared.state.citations ?? 3), model: this.model.name });
-      this.last = { checked, given };
+      const asked = { ...given, citations: Number(this.shared.state.citations ?? 3), model: model.name };
+      const checked = await post("/v1/check", asked, running.signal);
+      if (running !== this.running) return;
+      this.running = null;
+      this.last = { checked, given, model };
       this.draw();
       bringIntoView(this.result);
       say(spoken(checked));
-    } catch (error) { this.failed(error, () => this.check()); }
+    } catch (error) {
+      if (running === this.running) this.failed(error, () => this.check());
+    }
   }
 
   failed(error, again) {
     this.result.removeAttribute("aria-busy");
-    this.last = null;
+    this.running = this.last = null;
     this.result.replaceChildren(new ServerTrouble(error, again).element);
   }
 

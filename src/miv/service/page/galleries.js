@@ -20,6 +20,7 @@ export class Galleries {
     this.result = make("div", { class: "result" });
     this.element = make("div", { class: "workspace" }, this.inputs, this.result);
     this.galleries = null;
+    this.running = null;
   }
 
   get gallery() { return this.galleries.find((one) => one.name === this.shared.state.gallery) ?? this.galleries.find((one) => !one.problem) ?? this.galleries[0]; }
@@ -31,13 +32,30 @@ export class Galleries {
       return this.none("Galleries are not served here", "A gallery is a folder of many bags, made by miv gallery add. "
         + "Start the server with --galleries FOLDER to search those in it.");
     }
+    const running = this.begin();
     this.result.replaceChildren(waiting("Reading the galleries…"));
     try {
-      this.galleries = (await request("/v1/galleries")).galleries;
-    } catch (error) { return this.element.replaceChildren(new ServerTrouble(error, () => this.show()).element); }
+      const { galleries } = await request("/v1/galleries", { signal: running.signal });
+      if (running !== this.running) return null;
+      this.galleries = galleries;
+    } catch (error) { return running === this.running ? this.element.replaceChildren(new ServerTrouble(error, () => this.show()).element) : null; }
     if (!this.galleries.length) return this.none("There is no gallery yet", "Make one with miv gallery add, or with PUT /v1/galleries/NAME/bags/BAG.");
     this.element.replaceChildren(this.inputs, this.result);
     return this.chosen();
+  }
+
+  /* What runs for an earlier question is stopped: its answer must not replace a newer one. */
+  begin() {
+    this.running?.abort();
+    this.result.setAttribute("aria-busy", "true");
+    return this.running = new AbortController();
+  }
+
+  done(...shown) {
+    this.running?.abort();
+    this.running = null;
+    this.result.removeAttribute("aria-busy");
+    this.result.replaceChildren(...shown);
   }
 
   none(heading, words) {
@@ -54,14 +72,14 @@ export class Galleries {
     if (!usable) {
       this.go.disabled = true;
       const words = gallery.problem ?? "No served model made this gallery.";
-      this.result.replaceChildren(make("div", { class: "card trouble", role: "alert" }, make("h3", { text: "This gallery cannot be searched" }), make("p", { text: words })));
+      this.done(make("div", { class: "card trouble", role: "alert" }, make("h3", { text: "This gallery cannot be searched" }), make("p", { text: words })));
       return;
     }
     this.query.show(this.model.kind);
     const sample = (this.model.samples ?? []).find((one) => one.use === "verify");
     suggest(sample ? [sample] : [], (id) => this.sample(id));
     this.ready();
-    this.result.replaceChildren(emptyCard([
+    this.done(emptyCard([
       [make("b", { class: "query-word", text: "Query" }), ": what you look for, as for one bag."],
       [make("b", { text: plural(gallery.bags, "bag") }), " of the gallery are compared with it."],
       [make("b", { class: "witness-word", text: "Hits" }), ": the best bags first, each with its witnesses."]]));
@@ -73,26 +91,31 @@ export class Galleries {
   }
 
   async sample(id) {
+    const running = this.begin();
     try {
-      const found = await request("/v1/samples/" + encodeURIComponent(id) + "?model=" + encodeURIComponent(this.model.name));
-      this.query.set(queryOf(found));
-    } catch (error) { this.result.replaceChildren(new ServerTrouble(error, () => this.sample(id)).element); }
+      const found = await request("/v1/samples/" + encodeURIComponent(id) + "?model=" + encodeURIComponent(this.model.name), { signal: running.signal });
+      if (running === this.running) this.query.set(queryOf(found));
+    } catch (error) {
+      if (running === this.running) this.done(new ServerTrouble(error, () => this.sample(id)).element);
+    }
   }
 
   async search() {
     if (!this.ready()) return;
-    this.result.setAttribute("aria-busy", "true");
+    const running = this.begin();
     if (!this.result.querySelector(".hits")) this.result.replaceChildren(waiting("Searching…"));
     const query = this.query.items.map((item) => item.instance);
     try {
       const asked = { query: query.length === 1 ? query[0] : query, top: 10, ...fitOf(this.model, this.shared) };
-      const found = await post("/v1/galleries/" + encodeURIComponent(this.gallery.name) + "/search", asked);
+      const found = await post("/v1/galleries/" + encodeURIComponent(this.gallery.name) + "/search", asked, running.signal);
+      if (running !== this.running) return;
       this.draw(found);
       bringIntoView(this.result);
       const yes = found.hits.filter((hit) => hit.decision === "yes").length;
       say(plural(found.hits.length, "hit") + ", " + yes + " yes. Best: " + (found.hits[0]?.name ?? "none") + ".");
-    } catch (error) { this.result.replaceChildren(new ServerTrouble(error, () => this.search()).element); }
-    this.result.removeAttribute("aria-busy");
+    } catch (error) {
+      if (running === this.running) this.done(new ServerTrouble(error, () => this.search()).element);
+    }
   }
 
   draw(found) {
@@ -113,7 +136,7 @@ export class Galleries {
       draw(value);
     });
     draw(tried);
-    this.result.replaceChildren(
+    this.done(
       make("div", { class: "card" }, make("h3", { text: "The best of " + plural(found.bags, "bag") }), slider, summary),
       list, ...found.notes.map((text) => make("p", { class: "note", text })),
       make("div", { class: "row after" }, button("Download JSON", () => saveJson(found, "hits.json"))));

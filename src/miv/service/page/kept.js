@@ -57,7 +57,7 @@ export class KeptBags {
   redraw() { if (this.current && this.history.length) this.show(); }
 
   tried(result) {
-    if (!this.current) return;
+    if (!this.current || result.bag !== this.items) return; // it was asked before this bag was in use
     if (this.history.at(-1)?.query !== result.query) this.history.push({ query: result.query, verdict: result.answers[0].verdict });
     this.show();
   }
@@ -67,18 +67,22 @@ export class KeptBags {
   }
 
   async keep() {
-    const { model, bag } = this.mode;
+    const { model, bag } = this.mode, { items } = bag; // the bag may change before the answer comes
     try {
-      const kept = await post("/v1/bags", { model: model.name, bag: bag.items.map((item) => item.instance), ...fitOf(model, this.shared) });
+      const kept = await post("/v1/bags", { model: model.name, bag: items.map((item) => item.instance), ...fitOf(model, this.shared) });
       remember([...remembered(), { id: kept.id, model: model.name, size: kept.size, expires: kept.expires }]);
-      this.use({ ...kept, model: model.name }, bag.items);
-      if (this.mode.last) this.tried(this.mode.last);
-      this.mode.draw();
+      if (this.current || bag.items !== items || this.mode.model !== model) return this.show(); // it is offered, not put in the place of the new one
+      this.use({ ...kept, model: model.name }, items);
+      if (this.mode.last) {
+        this.tried(this.mode.last);
+        this.mode.draw();
+      }
       say("The bag of " + kept.size + " is kept. Change the query to try another one.");
       this.mode.query.element.querySelector("button, textarea").focus();
     } catch (error) {
       this.mode.result.append(new ServerTrouble(error, null).element);
     }
+    return null;
   }
 
   use(kept, items) {

@@ -8,10 +8,10 @@ export function pictureOf(base64) {
   return "data:image/png;base64," + base64; // a browser looks at the bytes, not at the name of the format
 }
 
-function base64Of(file) {
+function dataAddressOf(file) {
   return new Promise((done, failed) => {
     const reader = new FileReader();
-    reader.onload = () => done(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onload = () => done(reader.result);
     reader.onerror = () => failed(new Unreadable("“" + file.name + "” could not be read. Choose it again."));
     reader.readAsDataURL(file);
   });
@@ -21,8 +21,8 @@ export async function imagesOf(files) {
   const other = [...files].find((file) => !IMAGES.test(file.type));
   if (other) throw new Unreadable("“" + other.name + "” is not a picture this page takes. Give PNG, JPEG, GIF, BMP, TIFF or WebP files.");
   return Promise.all([...files].map(async (file) => {
-    const image = await base64Of(file);
-    return { instance: { image, name: file.name }, name: file.name, picture: URL.createObjectURL(file) };
+    const picture = await dataAddressOf(file); // unlike an object URL, it goes with the last item that shows it
+    return { instance: { image: picture.slice(picture.indexOf(",") + 1), name: file.name }, name: file.name, picture };
   }));
 }
 

@@ -35,7 +35,7 @@ const shared = {
 };
 const kinds = { verify: Verifying, check: Checking, gallery: Galleries };
 const modes = {};
-const mode = () => (shared.state.mode in kinds ? shared.state.mode : "verify");
+const mode = () => (Object.hasOwn(kinds, shared.state.mode ?? "") ? shared.state.mode : "verify");
 
 function open(focus) {
   const now = mode();

@@ -34,9 +34,8 @@ export const waiting = (words) => make("div", { class: "card waiting" }, make("s
 const HEADINGS = { 0: "No connection", 401: "The token is missing", 429: "The server is busy", 503: "The server is busy" };
 
 export class ServerTrouble {
-  constructor(error, again) {
+  constructor(error, again, heading = HEADINGS[error.status] ?? "This did not work") {
     const later = error.wait ? " Try again in " + error.wait + " s." : "";
-    const heading = HEADINGS[error.status] ?? "This did not work";
     if (error.status === undefined) console.error(error);
     this.element = make("div", { class: "card trouble", role: "alert" },
       make("h3", { text: heading }), make("p", { text: (error.message || "Something went wrong.") + later }),

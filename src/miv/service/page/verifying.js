@@ -36,6 +36,8 @@ export class Verifying {
   /* Called when the mode is opened, and when the model changes. */
   show() {
     const { state, models } = this.shared;
+    const stopped = this.running !== null; // it was asked with another model, perhaps
+    this.stop();
     const alike = models.filter((one) => one.kind === this.model.kind && one.name !== this.model.name);
     this.choices.replaceChildren(
       choice("Model", models.map((one) => [one.name, one.name + " (" + kindWords(one) + ")"]), this.model.name, (name) => this.shared.choose(name)),
@@ -51,8 +53,8 @@ export class Verifying {
     this.ready();
     if (this.last && this.last.kind !== this.model.kind) this.last = null;
     const other = this.last && this.last.answers[0].model !== this.model;
-    if (other) this.verify();
-    else if (!this.last) this.empty();
+    if (!this.last) this.empty();
+    if (other || stopped) this.verify();
     if (state.sample && !this.last && this.samples().some((one) => one.id === state.sample)) this.sample(state.sample);
   }
 
@@ -80,7 +82,7 @@ export class Verifying {
     if (this.ready() && !typing) this.verify();
   }
 
-  drawn(id) { return request("/v1/samples/" + encodeURIComponent(id) + "?model=" + encodeURIComponent(this.model.name)); }
+  drawn(id, signal) { return request("/v1/samples/" + encodeURIComponent(id) + "?model=" + encodeURIComponent(this.model.name), { signal }); }
 
   /* What the example looks like, until there is something to see. */
   async preview(id) {
@@ -91,17 +93,33 @@ export class Verifying {
     if (empty && model === this.model && !this.last) empty.append(unanswered(queryOf(found), itemsOf(found.bag), model.kind));
   }
 
-  async sample(id) {
+  /* What runs for an earlier question is stopped: its answer must not replace a newer one. */
+  begin() {
+    this.stop();
     this.wait();
+    return this.running = new AbortController();
+  }
+
+  stop() {
+    this.running?.abort();
+    this.running = null;
+    this.result.removeAttribute("aria-busy");
+  }
+
+  async sample(id) {
+    const running = this.begin();
     try {
-      const found = await this.drawn(id);
+      const found = await this.drawn(id, running.signal);
+      if (running !== this.running) return;
       this.kept.leave();
       this.query.set(queryOf(found), true);
       this.bag.set(itemsOf(found.bag), true);
       this.shared.change({ sample: id });
       this.ready();
       await this.verify();
-    } catch (error) { this.failed(error, () => this.sample(id)); }
+    } catch (error) {
+      if (running === this.running) this.failed(error, () => this.sample(id));
+    }
   }
 
   wait() {
@@ -111,44 +129,49 @@ export class Verifying {
 
   async verify() {
     if (!this.ready()) return;
-    this.running?.abort();
-    const running = this.running = new AbortController();
-    this.wait();
+    const running = this.begin();
     const asked = [this.model, this.compared].filter(Boolean);
+    // What is given may change before the answer comes, which is about this.
+    const given = { kind: this.model.kind, query: this.query.items, bag: this.kept.items ?? this.bag.items, kept: this.kept.current };
     try {
-      const answers = await Promise.all(asked.map(async (model, place) => {
-        const { verdicts } = await post("/v1/verify", this.content(model, place), running.signal);
+      const [own, compared] = asked.map(async (model, place) => {
+        const { verdicts } = await post("/v1/verify", this.content(model, place, given), running.signal);
         return { model, verdict: verdicts[0] };
-      }));
+      });
+      // That the other model refuses must not hide what the first one says.
+      const [first, other] = await Promise.all([own, compared?.catch((error) => ({ model: asked[1], error }))]);
+      const answers = [first, ...(other?.verdict ? [other] : [])];
       if (running !== this.running) return;
+      this.running = null;
       const before = this.last;
-      this.last = { answers, kind: this.model.kind, query: this.query.items, bag: this.kept.items ?? this.bag.items, at: new Date() };
+      this.last = { answers, refused: other?.error ? other : null, ...given, at: new Date() };
       if (!before || before.bag !== this.last.bag) this.all = false;
       this.kept.tried(this.last);
       this.draw();
       bringIntoView(this.result);
       say(answers.map(({ model, verdict }) => (answers.length > 1 ? model.name + ": " : "") + sentence(verdict)).join(" "));
     } catch (error) {
-      if (error.name !== "AbortError") this.failed(error, () => this.verify());
+      if (running === this.running) this.failed(error, () => this.verify());
     }
   }
 
-  content(model, place) {
-    const query = this.query.items.map((item) => item.instance);
-    const kept = this.kept.current?.model === model.name ? { kept: this.kept.current.id } : null;
+  content(model, place, { query, bag, kept }) {
+    const asked = query.map((item) => item.instance);
+    // Another model may take other features: it gets the instances, unless only the server still has the bag.
+    const stored = kept && (kept.model === model.name || bag[0].instance === undefined);
     const heads = this.shared.state.heads === letters[place] && model.heads > 1;
-    const exemplar = { query: query.length === 1 ? query[0] : query, bag: kept ?? this.bag.items.map((item) => item.instance) };
+    const exemplar = { query: asked.length === 1 ? asked[0] : asked, bag: stored ? { kept: kept.id } : bag.map((item) => item.instance) };
     return { model: model.name, exemplars: [exemplar], ...(heads ? { heads: true } : {}), ...fitOf(model, this.shared) };
   }
 
   failed(error, again) {
-    this.result.removeAttribute("aria-busy");
+    this.stop();
     this.last = null;
     this.result.replaceChildren(new ServerTrouble(error, again).element);
   }
 
   draw() {
-    const { answers } = this.last;
+    const { answers, refused } = this.last;
     const { state } = this.shared;
     const cards = answers.map(({ model, verdict }, place) => {
       const key = place ? "threshold_b" : "threshold";
@@ -157,6 +180,7 @@ export class Verifying {
         this.kept.redraw();
       });
     });
+    if (refused) cards.push(new ServerTrouble(refused.error, () => this.verify(), "No verdict of " + refused.model.name).element);
     this.bagPlace = make("div", {});
     this.result.removeAttribute("aria-busy");
     this.result.replaceChildren(make("div", { class: "verdicts" }, ...cards), ...agreement(answers), this.bagPlace,
