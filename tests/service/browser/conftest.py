@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.service.browser.sample_gallery import fill_gallery
-from tests.service.browser.started_service import cautious_digits, started_service, vectors_verifier
+from tests.service.browser.second_model import cautious_digits
+from tests.service.serving import serving, vectors_folder
 
 CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -33,11 +34,11 @@ def service(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("service")
     (folder / "galleries").mkdir()
     models = ["miv/digits", "miv/evidence", str(cautious_digits(folder / "cautious"))]
-    models.append(str(vectors_verifier(folder / "vectors")))
+    models.append(str(vectors_folder(folder)))
     kept = ["--galleries", str(folder / "galleries"), "--keep", str(folder / "kept"), "--threads", "1"]
-    with started_service(folder / "log", *models, *kept) as address:
-        fill_gallery(address)
-        yield address
+    with serving(folder, *models, *kept, MIV_CACHE_DIR=str(folder / "cache")) as served:
+        fill_gallery(served.address)
+        yield served.address
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,14 @@ from tests.service.browser.accessibility import serious_findings
 from tests.service.browser.watched_page import expect_count, picture, too_wide, watched_page
 
 
-def test_an_example_is_verified_compared_kept_and_downloaded(browser: Any, service: str, screenshots: Path) -> None:
+def test_the_stories(browser: Any, service: str, screenshots: Path) -> None:
+    """One test, because tests in parallel processes would each start a browser and a service, which takes longest."""
+    _an_example_is_verified_compared_kept_and_downloaded(browser, service, screenshots)
+    _an_answer_is_checked_and_its_citations_light_up(browser, service, screenshots)
+    _a_gallery_is_searched_on_a_narrow_screen(browser, service, screenshots)
+
+
+def _an_example_is_verified_compared_kept_and_downloaded(browser: Any, service: str, screenshots: Path) -> None:
     with watched_page(browser, service) as page:
         page.goto("/")
         page.get_by_role("button", name="Try an example").click()
@@ -100,7 +107,7 @@ def _keep_the_bag(page: Any) -> None:
     expect_count(page, ".tried-queries tbody tr", 2)
 
 
-def test_an_answer_is_checked_and_its_citations_light_up(browser: Any, service: str, screenshots: Path) -> None:
+def _an_answer_is_checked_and_its_citations_light_up(browser: Any, service: str, screenshots: Path) -> None:
     with watched_page(browser, service, width=1920, scheme="dark") as page:
         page.goto("/")
         page.get_by_role("link", name="Check an answer").click()
@@ -108,6 +115,7 @@ def test_an_answer_is_checked_and_its_citations_light_up(browser: Any, service: 
         page.wait_for_selector(".counts")
         assert page.locator(".said.supported").count() > 0
         assert page.locator(".mark.unsupported").count() > 0
+        assert page.locator(".nearest .cite").count() > 0  # where to look first
         cite = page.locator(".cite").first
         mark = page.locator("#" + cite.get_attribute("href").removeprefix("#"))
         assert "lit" not in (mark.get_attribute("class") or "")
@@ -130,7 +138,7 @@ def test_an_answer_is_checked_and_its_citations_light_up(browser: Any, service: 
         assert json.loads(Path(made.value.path()).read_text())["counts"]["unsupported"] > 0
 
 
-def test_a_gallery_is_searched_on_a_narrow_screen(browser: Any, service: str, screenshots: Path) -> None:
+def _a_gallery_is_searched_on_a_narrow_screen(browser: Any, service: str, screenshots: Path) -> None:
     with watched_page(browser, service, width=360) as page:
         page.goto("/?mode=gallery&gallery=writers")
         page.get_by_role("button", name="Try an example").click()

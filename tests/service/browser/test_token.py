@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from tests.service.browser.accessibility import serious_findings
-from tests.service.browser.started_service import started_service
 from tests.service.browser.watched_page import picture, watched_page
+from tests.service.serving import serving
 
 pytestmark = pytest.mark.slow
 
 
 def test_the_page_asks_for_the_token(browser: Any, tmp_path: Path, screenshots: Path) -> None:
-    started = started_service(tmp_path / "log", "miv/digits", token="right-horse-battery")
-    with started as address, watched_page(browser, address, refused=3) as page:
+    started = serving(tmp_path, "miv/digits", MIV_TOKEN="right-horse-battery")
+    with started as served, watched_page(browser, served.address, refused=3) as page:
         page.goto("/")
         field = page.get_by_label("Token of the server")
         field.wait_for()

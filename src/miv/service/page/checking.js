@@ -1,6 +1,6 @@
 /* The mode "Check an answer": an answer and its sources, each sentence with citations that light up. */
 import { button, choice, make, percent, plural, say } from "/page/elements.js";
-import { Highlights } from "/page/highlights.js";
+import { Highlights, numbersOf } from "/page/highlights.js";
 import { saveJson, savePicture } from "/page/downloads.js";
 import { drawChecked } from "/page/drawing_checked.js";
 import { wordsOf } from "/page/reading.js";
@@ -193,7 +193,7 @@ function paragraphs(checked, highlights) {
 function said(one, highlights) {
   if (one.probability === null) return make("span", { class: "not-checked", text: one.text });
   const words = make("span", { class: "said " + one.outcome, text: one.text, title: one.outcome + ", probability " + percent(one.probability) });
-  const links = one.citations.map((number, place) => highlights.link(number, words, one.probabilities[place]));
+  const links = numbersOf(one).map((number, place) => highlights.link(number, words, one.probabilities[place]));
   if (!WORDS[one.outcome]) return make("span", {}, words, ...links);
   return make("span", {}, words, " ", make("span", { class: "mark " + one.outcome, text: WORDS[one.outcome] }),
     links.length ? make("span", { class: "nearest" }, " nearest: ", ...links) : null);

@@ -31,9 +31,13 @@ function spans(text, citations) {
   return found.sort((a, b) => a.from - b.from);
 }
 
+/* The server separates what supports a sentence from what is only nearest to it; both have numbers of one sequence. */
+export const numbersOf = (sentence) => [...sentence.citations, ...sentence.nearest];
+export const allCited = (checked) => [...checked.citations, ...checked.nearest].sort((a, b) => a.number - b.number);
+
 export class Highlights {
   constructor(checked, sources) {
-    this.citations = checked.citations;
+    this.citations = allCited(checked);
     this.sources = sources.map(({ name, text }) => ({ name, text: text.replace(LINK, "$1") }));
     this.marks = new Map(); // number of the citation → its <mark>
     this.links = new Map(); // number of the citation → [[link, sentence of the answer]]

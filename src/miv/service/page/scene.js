@@ -136,7 +136,7 @@ function tools(answers, options, onoption) {
   const headed = answers.map(({ model }, number) => [letters[number], model]).filter(([, model]) => model.heads > 1);
   if (headed.length) {
     const names = headed.map(([letter, model]) => [letter, answers.length > 1 ? "each head of " + letter : "each of " + plural(model.heads, "head")]);
-    found.push(choice("Attention", [["", "all heads together"], ...names], options.heads, (value) => onoption("heads", value)));
+    found.push(choice("Attention", [["", "all heads"], ...names], options.heads, (value) => onoption("heads", value)));
   }
   return found;
 }
