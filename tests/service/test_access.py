@@ -55,6 +55,23 @@ def test_only_known_hosts_are_answered(client: TestClient, host: str, status: in
     assert client.get("/v1/models", headers={"Host": host}).status_code == status
 
 
+def test_a_service_on_all_addresses_answers_to_each_but_not_to_other_names(tmp_path: Path) -> None:
+    hosts = {"192.0.2.2:8000": 200, "[2001:db8::1]:80": 200, "evil.example.org": 400, "192.0.2.2.evil.org": 400}
+    with ready_client(vectors_folder(tmp_path), host="0.0.0.0", token=TOKEN) as client:
+        assert {host: client.get("/", headers={"Host": host}).status_code for host in hosts} == hosts
+
+
+def test_a_browser_at_an_unknown_name_reads_what_to_do(client: TestClient) -> None:
+    other = {"Host": "Miv.Other.org:8000", "Accept": "text/html,*/*"}
+    page = client.get("/", headers=other)
+    assert (page.status_code, page.headers["content-type"]) == (400, "text/html; charset=utf-8")
+    assert "Miv.Other.org:8000" in page.text
+    assert "--allowed-host miv.other.org" in page.text
+    assert "<b>" not in client.get("/", headers={**other, "Host": "<b>evil</b>"}).text
+    assert "--allowed-host" in client.get("/v1/models", headers=other).json()["error"]["message"]
+    assert "192.0.2.2" in client.get("/", headers={"Host": "192.0.2.2"}).json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -94,8 +111,10 @@ def test_other_addresses_need_a_token() -> None:
     with pytest.raises(MIVError, match="--token-file"):
         ServiceSettings(("miv/digits",), host="0.0.0.0")
     ServiceSettings(("miv/digits",), host="0.0.0.0", token=TOKEN)
-    with pytest.raises(MIVError, match="16"):
+    with pytest.raises(MIVError, match=r"has 5 characters.*16.*openssl rand -hex 24"):
         ServiceSettings(("miv/digits",), token="short")
+    with pytest.raises(MIVError, match="line breaks"):
+        ServiceSettings(("miv/digits",), token="two lines, which no\nheader can carry")
 
 
 def test_models_are_named_without_their_path(client: TestClient, tmp_path: Path) -> None:

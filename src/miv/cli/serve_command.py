@@ -17,7 +17,9 @@ def serve(
     models: Annotated[
         list[str], typer.Argument(help="Verifiers: runs, verifier folders, or names such as miv/digits.")
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on; others than 127.0.0.1 need a token.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 is all of them. Others than 127.0.0.1 need a token.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free one.")] = 8000,
     token_file: Annotated[
         Path | None,
@@ -25,7 +27,10 @@ def serve(
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(help="A name under which the service is reached (header Host); repeatable.", show_default=False),
+        typer.Option(
+            help="A name by which the service is reached, as in http://NAME:8000; addresses need none. Repeatable.",
+            show_default=False,
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(help="Number of processes; each loads the models.")] = 1,
     threads: Annotated[

@@ -1,10 +1,11 @@
 """Errors of the service: a status and a message in one form, ``{"error": {"status", "message"}}``."""
 
+from html import escape
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -51,6 +52,16 @@ def error_response(status: int, message: str) -> JSONResponse:
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse({"error": {"status": status, "message": text}}, status, headers)
+
+
+def error_page(status: int, message: str) -> HTMLResponse:
+    """The answer to a person who opens the page in a browser, and is refused."""
+    words = escape(message[:_LONGEST])
+    return HTMLResponse(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>miv: not answered</title>'
+        f"<h1>miv cannot answer here</h1><p>{words}</p></html>",
+        status,
+    )
 
 
 _MEANINGS = {

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from miv.service.access_rules import AccessRules
 from miv.service.arriving_body import ArrivingBody, ClientGone
-from miv.service.refusals import RefusedRequest, error_response
+from miv.service.refusals import RefusedRequest, error_page, error_response
 from miv.service.request_log import log_request
 from miv.service.running_service import RunningService
 
@@ -115,7 +115,9 @@ class _Answer:
         if self._started:
             self.status = status  # for the log; the connection is cut
             return
-        response = error_response(status, message)
+        is_page = scope["method"] == "GET" and scope["path"] == "/"
+        wants_page = is_page and "text/html" in Headers(scope=scope).get("accept", "")
+        response = error_page(status, message) if wants_page else error_response(status, message)
         if status != 401 and scope["method"] not in {"GET", "HEAD"}:
             response.headers["Connection"] = "close"  # the rest of the body is not read
         await response(scope, _no_more, self.send)

@@ -6,6 +6,8 @@ from pathlib import Path
 from miv.errors import MIVError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+_SHORTEST_TOKEN = 16
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,8 @@ class ServiceSettings:
                 f"workers is {self.workers}, threads {self.threads} and port {self.port}. Expected 1 to 256 workers, "
                 "up to 1024 threads, and a port up to 65535."
             )
-        if self.token is not None and (
-            len(self.token) < 16 or not self.token.isascii() or not self.token.isprintable()
-        ):
-            raise MIVError("The token is too short, or has odd characters. Expected at least 16 printable ASCII ones.")
+        if self.token is not None:
+            _check_token(self.token)
         if self.token is None and self.host not in LOOPBACK:
             raise MIVError(
                 f"The address {self.host} can be reached from other machines, and there is no token. Give "
@@ -124,5 +124,24 @@ class ServiceSettings:
     @property
     def hosts(self) -> frozenset[str]:
         """The names that the header Host may have, without port, in lower case."""
-        own = () if self.host in ("0.0.0.0", "::", "") else (self.host,)  # noqa: S104 - compared, not bound
+        own = () if self.listens_everywhere else (self.host,)
         return frozenset(name.lower() for name in (*LOOPBACK, *own, *self.allowed_hosts))
+
+    @property
+    def listens_everywhere(self) -> bool:
+        """Whether the service is reached by every address of this machine."""
+        return self.host in _WILDCARDS
+
+
+def _check_token(token: str) -> None:
+    """Refuse a token that is easily guessed, or that no header can carry; never show it."""
+    if not token.isascii() or not token.isprintable():
+        problem = "has line breaks, or characters that are not ASCII"
+    elif len(token) < _SHORTEST_TOKEN:
+        problem = f"has {len(token)} characters"
+    else:
+        return
+    raise MIVError(
+        f"The token {problem}. Expected one line of at least {_SHORTEST_TOKEN} printable ASCII characters, such as "
+        "`openssl rand -hex 24` makes."
+    )
