@@ -1,9 +1,20 @@
-"""Sections of a model card, README.md, that are written anew without touching the rest."""
+"""The model card, README.md: its sentence on what the verifier decides, and sections that are written anew."""
 
+from itertools import takewhile
 from pathlib import Path
 
 from miv.errors import MIVError
 from miv.io.whole_files import whole_file
+
+
+def card_about(folder: Path) -> str | None:
+    """What a verifier decides, in a sentence: the line ``about:`` in the front matter of its card, if there is one."""
+    lines = _read(folder / "README.md").splitlines()
+    if lines[:1] != ["---"]:
+        return None
+    front = takewhile(lambda line: line != "---", lines[1:])
+    found = [line.removeprefix("about:").strip().strip("'\"") for line in front if line.startswith("about:")]
+    return found[0] or None if found else None
 
 
 def check_section(folder: Path, begin: str, end: str) -> None:
@@ -32,13 +43,7 @@ def write_section(folder: Path, begin: str, end: str, text: str) -> None:
 
 def _around(path: Path, begin: str, end: str) -> tuple[str, bool, str]:
     """The text before the section, whether there is one, and the text after it."""
-    try:
-        card = path.read_text(encoding="utf-8") if path.is_file() else ""
-    except OSError as error:
-        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise MIVError(f"{path} is not UTF-8: {error}. Save it as UTF-8, or move it away.") from error
-    before, found, rest = card.partition(begin)
+    before, found, rest = _read(path).partition(begin)
     _, closed, after = rest.partition(end)
     if found and not closed:
         raise MIVError(
@@ -46,3 +51,13 @@ def _around(path: Path, begin: str, end: str) -> tuple[str, bool, str]:
             "that line after the section, or delete the first one."
         )
     return before, bool(found), after
+
+
+def _read(path: Path) -> str:
+    """The card; empty if there is none."""
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except OSError as error:
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise MIVError(f"{path} is not UTF-8: {error}. Save it as UTF-8, or move it away.") from error

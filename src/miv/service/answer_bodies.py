@@ -25,6 +25,7 @@ class ServedModel(BaseModel):
     """A model."""
 
     name: str = Field(examples=["miv/digits"])
+    about: str | None = Field(description="What it decides, in a sentence of its model card.")
     kind: Literal["image", "text", "features"]
     image: ServedImageForm | None
     channels: int | None = Field(description="Length of a vector.")

@@ -14,6 +14,10 @@ from miv.data import InstancePool
 from miv.errors import MIVError, unknown_name
 from miv.gallery.verifier_identity import backbone_fingerprint, verifier_fingerprint
 from miv.inference.deciding import witnesses_by
+from miv.io.card_sections import card_about
+from miv.io.model_files import find_verifier
+from miv.models.hub import is_folder
+from miv.models.shipped import shipped_folder
 from miv.models.verifier import Verifier
 from miv.runtime.cores import available_cores
 from miv.service.refusals import RefusedRequest
@@ -32,10 +36,18 @@ class LoadedModel:
         verifier: the verifier.
         settings: settings of the service.
         metrics: counters of the service.
+        about: what it decides, in a sentence of its model card.
     """
 
-    def __init__(self, name: str, verifier: Verifier, settings: ServiceSettings, metrics: ServiceMetrics) -> None:
-        self.name, self.verifier, self.limits = name, verifier, settings.limits
+    def __init__(
+        self,
+        name: str,
+        verifier: Verifier,
+        settings: ServiceSettings,
+        metrics: ServiceMetrics,
+        about: str | None = None,
+    ) -> None:
+        self.name, self.verifier, self.limits, self.about = name, verifier, settings.limits, about
         self.kind = verifier.backbone.kind
         self.can_check = self.kind == "text" and find_spec("sentencex") is not None
         threads = settings.threads or max(1, available_cores() // settings.workers)
@@ -96,6 +108,12 @@ def served_name(model: str) -> str:
     return folder.resolve().name if folder.is_dir() else model
 
 
+def _about(model: str) -> str | None:
+    """What a model decides, if it is in a folder with a card that says so."""
+    folder = Path(model) if is_folder(model) else shipped_folder(model)
+    return None if folder is None else card_about(find_verifier(folder))
+
+
 class ServedModels:
     """All models by name; requests are refused with 503 until they are loaded."""
 
@@ -134,7 +152,8 @@ class ServedModels:
         """Load and warm up all models."""
         for name, model in zip(self.names, self.settings.models, strict=True):
             refuse_unfinished(Path(model))
-            loaded = LoadedModel(name, Verifier.from_pretrained(model), self.settings, self.metrics)
+            verifier = Verifier.from_pretrained(model)
+            loaded = LoadedModel(name, verifier, self.settings, self.metrics, _about(model))
             loaded.warm_up()
             self._loaded[name] = loaded
             self.metrics.ready.set(len(self._loaded))

@@ -5,7 +5,7 @@ import { saveJson, savePicture } from "/page/downloads.js";
 import { drawChecked } from "/page/drawing_checked.js";
 import { wordsOf } from "/page/reading.js";
 import { post, request } from "/page/server.js";
-import { ServerTrouble, bringIntoView, emptyCard, suggest, waiting } from "/page/states.js";
+import { ServerTrouble, aboutModel, bringIntoView, emptyCard, suggest, waiting } from "/page/states.js";
 
 const WORDS = { unsure: "unsure", unsupported: "not supported" };
 
@@ -58,7 +58,8 @@ export class Checking {
       choice("Citations per sentence", ["1", "2", "3", "5", "10"].map((one) => [one, "at most " + one]), state.citations ?? "3", (value) => {
         this.shared.change({ citations: value === "3" ? "" : value });
         if (this.last) this.check();
-      }));
+      }),
+      aboutModel(this.model));
     suggest(this.samples(), (id) => this.sample(id));
     this.ready();
     const other = this.running !== null || (this.last && this.last.model !== this.model);

@@ -5,7 +5,7 @@ import { Giving } from "/page/giving.js";
 import { queryOf } from "/page/reading.js";
 import { scale, whatIf } from "/page/scale.js";
 import { post, request } from "/page/server.js";
-import { ServerTrouble, bringIntoView, emptyCard, fitOf, suggest, waiting } from "/page/states.js";
+import { ServerTrouble, aboutModel, bringIntoView, emptyCard, fitOf, suggest, waiting } from "/page/states.js";
 
 const WITNESSES = 6; // shown per bag
 
@@ -66,7 +66,7 @@ export class Galleries {
     const { gallery } = this;
     const named = (one) => one.name + " (" + plural(one.bags, "bag") + (one.model ? ", " + one.model : "") + ")";
     this.choices.replaceChildren(choice("Gallery", this.galleries.map((one) => [one.name, named(one)]), gallery.name,
-      (name) => { this.shared.change({ gallery: name, threshold: "" }); this.chosen(); }));
+      (name) => { this.shared.change({ gallery: name, threshold: "" }); this.chosen(); }), aboutModel(this.model));
     const usable = this.model && !gallery.problem;
     this.query.element.hidden = !usable;
     if (!usable) {

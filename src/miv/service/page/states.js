@@ -29,6 +29,9 @@ export function fitChoice(model, shared, onchange) {
 }
 export const fitOf = (model, shared) => (model.kind === "image" ? { resize: shared.state.resize || "stretch" } : {});
 
+/* What a model decides, in the words of its card. */
+export const aboutModel = (model) => (model?.about ? make("p", { class: "note about", text: model.about }) : "");
+
 export const waiting = (words) => make("div", { class: "card waiting" }, make("span", { class: "moving", "aria-hidden": "true" }), make("p", { text: words }));
 
 const HEADINGS = { 0: "No connection", 401: "The token is missing", 429: "The server is busy", 503: "The server is busy" };

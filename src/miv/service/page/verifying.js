@@ -6,7 +6,7 @@ import { KeptBags } from "/page/kept.js";
 import { itemsOf, queryOf } from "/page/reading.js";
 import { scene, unanswered } from "/page/scene.js";
 import { post, request } from "/page/server.js";
-import { ServerTrouble, bringIntoView, emptyCard, fitChoice, fitOf, suggest, waiting } from "/page/states.js";
+import { ServerTrouble, aboutModel, bringIntoView, emptyCard, fitChoice, fitOf, suggest, waiting } from "/page/states.js";
 import { sentence, verdictCard } from "/page/verdict.js";
 
 export class Verifying {
@@ -45,7 +45,8 @@ export class Verifying {
         this.shared.change({ compare: name, threshold_b: "" });
         if (this.last) this.verify();
       }) : "",
-      fitChoice(this.model, this.shared, () => { if (this.last) this.verify(); }));
+      fitChoice(this.model, this.shared, () => { if (this.last) this.verify(); }),
+      aboutModel(this.model));
     suggest(this.samples(), (id) => this.sample(id));
     this.query.show(this.model.kind);
     this.bag.show(this.model.kind);

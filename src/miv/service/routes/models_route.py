@@ -35,6 +35,7 @@ def _described(model: LoadedModel) -> dict[str, Any]:
     pooling = configuration["pooling"]
     return {
         "name": model.name,
+        "about": model.about,
         "kind": model.kind,
         "image": None if form is None else {"height": form.height, "width": form.width, "mode": form.mode},
         "channels": verifier.backbone.channels if model.kind == "features" else None,
