@@ -132,3 +132,16 @@ def test_a_wrong_bag_is_refused(client: TestClient, kept: Path, body: Any, statu
 def test_a_name_with_a_path_is_not_found(client: TestClient) -> None:
     for name in ("../one", "..%2fone", "%2e%2e", "0" * 32, "x" * 5000):
         assert client.get(f"/v1/bags/{name}").status_code == 404
+
+
+def test_a_kept_bag_implies_its_model(client: TestClient) -> None:
+    query, bag = vectors(1, 2)[0], vectors(3, 1)
+    two, one = keep(client, bag, "two"), keep(client, bag, "one")
+    asked = [{"query": query, "bag": {"kept": two}}]
+    assert client.post("/v1/verify", json={"exemplars": asked}).json()["model"] == "two"
+    both = [*asked, {"query": query, "bag": {"kept": one}}]
+    response = client.post("/v1/verify", json={"exemplars": both})
+    assert (response.status_code, "model is missing" in response.text) == (422, True)
+    assert client.post("/v1/verify", json={"exemplars": both, "model": "one"}).status_code == 200
+    gone = [{"query": query, "bag": {"kept": "0" * 32}}]
+    assert client.post("/v1/verify", json={"exemplars": gone}).status_code == 404

@@ -54,7 +54,6 @@ def test_texts_are_verified_and_never_opened(client: TestClient, tmp_path: Path)
     ("changed", "status"),
     [
         ({"model": "vectors"}, 422),
-        ({"model": None}, 422),
         ({"model": "none"}, 404),
         ({"citations": 0}, 422),
         ({"citations": 1_000}, 422),
@@ -72,3 +71,10 @@ def test_what_cannot_be_checked_is_refused(client: TestClient, changed: dict[str
     body = {"model": "miv/evidence", "answer": "The harbour is old.", "sources": [{"name": "a", "text": text}]}
     response = client.post("/v1/check", json={**body, **changed})
     assert response.status_code == status, response.text
+
+
+def test_the_only_model_that_can_check_need_not_be_named(client: TestClient) -> None:
+    given = {"answer": "The pier is 90 m long.", "sources": [{"name": "a", "text": "The pier is 90 metres long."}]}
+    assert client.post("/v1/check", json=given).json()["verifier"] == "miv/evidence"
+    refused = client.post("/v1/check", json={**given, "model": "vectors"}).json()["error"]["message"]
+    assert refused == "The model vectors cannot check answers. Expected one of miv/evidence."

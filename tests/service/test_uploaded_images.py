@@ -156,4 +156,6 @@ def test_large_uploads_leave_no_file(client: TestClient, tmp_path: Path, monkeyp
     files = [("query", ("a", content)), *[("bag", (f"{n}", content)) for n in range(2)]] * 1
     padded = [("query", ("a", b"\x00" * 3_000_000)), ("bag", ("b", content))]
     assert client.post("/v1/verify", files=files, data={"resize": "stretch"}).status_code == 200
+    refused = client.post("/v1/verify", files=files).json()["error"]["message"]
+    assert refused.endswith("send the field `resize`: `stretch`, `crop` or `pad`.")
     assert client.post("/v1/verify", files=padded).status_code == 422

@@ -73,7 +73,7 @@ class Client:
             query: as ``Verifier.verify`` takes it: an image file, a Pillow image, an array, a text or a vector; a list
                 of them is several references.
             bag: as ``Verifier.verify`` takes it, or a ``RemoteBag``.
-            model: name of a model; not needed if the service has one.
+            model: name of a model; not needed if the service has one, or for a ``RemoteBag``.
             resize: as for ``Verifier.verify``.
             witnesses: as for ``Verifier.verify``.
         """
@@ -91,7 +91,8 @@ class Client:
         """Verify many exemplars with one request; ``queries`` and ``bags`` have the same length."""
         if len(queries) != len(bags):
             raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query per bag.")
-        name, kind = self._model(model)
+        kept_for = {bag.model for bag in bags if isinstance(bag, RemoteBag)}
+        name, kind = self._model(kept_for.pop() if model is None and len(kept_for) == 1 else model)
         exemplars = []
         for number, (query, bag) in enumerate(zip(queries, bags, strict=True)):
             places = ALONE if len(bags) == 1 else GivenPlaces([f"Exemplar {number}"])
@@ -109,7 +110,7 @@ class Client:
         Args:
             answer: the text to check.
             sources: texts by name.
-            model: name of a model of texts; not needed if the service has one.
+            model: name of a model that can check; not needed if the service has one of them.
             citations: maximum number of citations per sentence.
         """
         given = [{"name": name, "text": text} for name, text in sources.items()]

@@ -20,6 +20,9 @@ from miv.io.instance_files import InstanceKind, refuse_masked
 
 logger = logging.getLogger(__name__)
 
+USE_RESIZE = "use resize='stretch', 'crop' or 'pad' (--resize)"
+"""What to do with images of another size; a service says it in the words of its requests."""
+
 
 class DistinctInstances:
     """Collects images or texts: keeps each distinct one once and reads each file once.
@@ -127,8 +130,7 @@ class DistinctInstances:
         form = self._form
         wanted = "" if form is None else f"{form.height} × {form.width} {'colour' if form.mode == 'RGB' else 'grey'}"
         return MIVError(
-            f"{place}: {_size(pixels.shape)}. The verifier was trained on {wanted} pixels. Convert it, or "
-            "use resize='stretch', 'crop' or 'pad' (--resize)."
+            f"{place}: {_size(pixels.shape)}. The verifier was trained on {wanted} pixels. Convert it, or {USE_RESIZE}."
         )
 
 

@@ -1,7 +1,7 @@
 """The models of the service: loaded and warmed up in the background, each with its own thread."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -108,6 +108,13 @@ def served_name(model: str) -> str:
     return folder.resolve().name if folder.is_dir() else model
 
 
+def _only(names: Sequence[str]) -> str:
+    """The one model that a request can mean that names none."""
+    if len(names) != 1:
+        raise RefusedRequest(422, f"model is missing. Expected one of {', '.join(names)}.")
+    return names[0]
+
+
 def _about(model: str) -> str | None:
     """What a model decides, if it is in a folder with a card that says so."""
     folder = Path(model) if is_folder(model) else shipped_folder(model)
@@ -137,9 +144,7 @@ class ServedModels:
     def named(self, name: str | None) -> LoadedModel:
         """The model of a request; it may be left out if there is only one."""
         if name is None:
-            if len(self.names) != 1:
-                raise RefusedRequest(422, f"model is missing. Expected one of {', '.join(self.names)}.")
-            name = self.names[0]
+            name = _only(self.names)
         if name not in self.names:
             raise RefusedRequest(404, str(unknown_name("model", name, self.names)))
         if name not in self._loaded and self._failure is not None:
@@ -147,6 +152,16 @@ class ServedModels:
         if name not in self._loaded:
             raise RefusedRequest(503, f"The model {name} is being loaded. Try again in a second.")
         return self._loaded[name]
+
+    def checking(self, name: str | None) -> LoadedModel:
+        """The model of a check; it may be left out if only one can check."""
+        able = [one.name for one in self if one.can_check]
+        if not able:
+            raise RefusedRequest(422, "No model here can check answers. Serve one of texts, such as miv/evidence.")
+        model = self.named(_only(able) if name is None else name)
+        if not model.can_check:
+            raise RefusedRequest(422, f"The model {name} cannot check answers. Expected one of {', '.join(able)}.")
+        return model
 
     def load(self) -> None:
         """Load and warm up all models."""

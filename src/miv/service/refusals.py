@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from miv.errors import MIVError
+from miv.inference.distinct_instances import USE_RESIZE
 
 RETRY_SECONDS = 1
 _LONGEST = 600  # characters of a message
@@ -89,7 +90,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(MIVError)
     def refused(request: Request, error: MIVError) -> JSONResponse:
-        return error_response(error.status if isinstance(error, RefusedRequest) else 422, str(error))
+        message = str(error).replace(USE_RESIZE, "send the field `resize`: `stretch`, `crop` or `pad`")
+        return error_response(error.status if isinstance(error, RefusedRequest) else 422, message)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -42,7 +42,7 @@ class KeptBag(StrictBody):
 Instance = Annotated[Vector | Text | ImageInstance | TextInstance, Field(union_mode="left_to_right")]
 Instances = Annotated[list[Instance], Field(fail_fast=True, min_length=1)]
 Query = Annotated[Instance | Instances, Field(union_mode="left_to_right")]
-ModelName = Annotated[str | None, Field(description="A name from /v1/models; not needed if there is one model.")]
+ModelName = Annotated[str | None, Field(description="A name from /v1/models; not needed if only one fits.")]
 
 
 class AskedExemplar(StrictBody):

@@ -1,6 +1,6 @@
 """What all routes share: settings, models, and what other files of the service add."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fastapi import Request
 
@@ -36,6 +36,13 @@ class RunningService:
         """The features ``(N, C)`` of a bag that the service keeps, given its id and the model that asks."""
         return self.kept_bags.features(bag, model.backbone_fingerprint)
 
+    def model_of_kept(self, bags: Iterable[str]) -> str | None:
+        """The model that kept bags, given by their ids, were kept for, if it is one and is served."""
+        if len(self.models.names) == 1:
+            return None  # it need not be named, and the files need not be read
+        found = {self.kept_bags.find(bag).model for bag in bags}.intersection(self.models.names)
+        return found.pop() if len(found) == 1 else None
+
 
 def service_of(request: Request) -> RunningService:
     """The service that a request was sent to."""
@@ -43,8 +50,9 @@ def service_of(request: Request) -> RunningService:
     return service
 
 
-def model_of(request: Request, name: str | None) -> LoadedModel:
+def model_of(request: Request, name: str | None, *, to_check: bool = False) -> LoadedModel:
     """The model that a request names; the log shows it."""
-    model = service_of(request).models.named(name)
+    models = service_of(request).models
+    model = models.checking(name) if to_check else models.named(name)
     request.state.model = model.name
     return model

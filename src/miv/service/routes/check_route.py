@@ -9,7 +9,6 @@ from miv.checking import check
 from miv.checking.sources import read_answer, read_sources
 from miv.service.answer_bodies import CheckAnswer
 from miv.service.api_document import json_body
-from miv.service.loaded_models import LoadedModel
 from miv.service.refusals import RefusedRequest, refusals
 from miv.service.request_bodies import CHECK_EXAMPLE, CheckRequest
 from miv.service.request_reading import in_thread, read_json
@@ -28,8 +27,8 @@ router = APIRouter(prefix="/v1/check", tags=["check"])
 async def check_answer(request: Request) -> JSONResponse:
     """Is each sentence of an answer backed by the sources, and by which of their sentences?"""
     asked = await read_json(request, CheckRequest)
-    model = model_of(request, asked.model)
-    sources = await in_thread(_checked, asked, model, service_of(request).limits)
+    model = model_of(request, asked.model, to_check=True)
+    sources = await in_thread(_checked, asked, service_of(request).limits)
 
     def checked() -> dict[str, Any]:
         found = check(asked.answer, sources, verifier=model.verifier, citations=asked.citations)
@@ -38,10 +37,8 @@ async def check_answer(request: Request) -> JSONResponse:
     return JSONResponse(await model.run(checked, len(asked.answer)))
 
 
-def _checked(asked: CheckRequest, model: LoadedModel, limits: Limits) -> dict[str, str]:
+def _checked(asked: CheckRequest, limits: Limits) -> dict[str, str]:
     """The sources by name, if they and the answer are within the limits; the texts are never names of files."""
-    if not model.can_check:
-        raise RefusedRequest(422, f"The model {model.name} cannot check answers. Choose one with can_check.")
     if asked.citations > limits.citations:
         raise RefusedRequest(422, f"citations is {asked.citations}. Expected at most {limits.citations}.")
     sources = {one.name: one.text for one in asked.sources}

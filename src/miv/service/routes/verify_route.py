@@ -34,8 +34,11 @@ async def verify(request: Request) -> JSONResponse:
         asked = await read_form(request, service.limits)
     else:
         asked = await read_json(request, VerifyRequest)
-    model = model_of(request, asked.model)
-    if model.kind == "features" and is_small(request) and not _asks_kept(asked):
+    kept, name = _kept(asked), asked.model
+    if kept and name is None:
+        name = await in_thread(service.model_of_kept, kept)
+    model = model_of(request, name)
+    if model.kind == "features" and is_small(request) and not kept:
         read = _read(asked, model, service)
     else:  # decoding images and reading kept bags takes a while, in which other requests go on
         read = await in_thread(_read, asked, model, service)
@@ -44,8 +47,10 @@ async def verify(request: Request) -> JSONResponse:
     return JSONResponse({"model": model.name, "verdicts": verdicts})
 
 
-def _asks_kept(asked: VerifyRequest | VerifyForm) -> bool:
-    return isinstance(asked, VerifyRequest) and any(isinstance(one.bag, KeptBag) for one in asked.exemplars)
+def _kept(asked: VerifyRequest | VerifyForm) -> list[str]:
+    """The ids of the kept bags that are asked."""
+    exemplars = asked.exemplars if isinstance(asked, VerifyRequest) else []
+    return [one.bag.kept for one in exemplars if isinstance(one.bag, KeptBag)]
 
 
 def _read(asked: VerifyRequest | VerifyForm, model: LoadedModel, service: RunningService) -> ReadRequest:
