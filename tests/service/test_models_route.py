@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
+from miv.errors import MIVError
+from miv.service import ServiceSettings, create_app
 from tests.service.serving import ready_client, vectors_folder
 
 
@@ -13,3 +17,11 @@ def test_a_model_says_what_it_decides_if_its_card_does(tmp_path: Path) -> None:
         about = {one["name"]: one["about"] for one in client.get("/v1/models").json()["models"]}
     assert (about["letters"], about["plain"]) == ("Is a letter by Anna?", None)
     assert "writer of the query" in about["miv/digits"]
+
+
+def test_wrong_names_are_errors_before_anything_is_loaded(tmp_path: Path) -> None:
+    with pytest.raises(MIVError, match="Did you mean 'miv/digits'"):
+        create_app(ServiceSettings(("miv/digitz",)))
+    one, two = vectors_folder(tmp_path / "a"), vectors_folder(tmp_path / "b")
+    with pytest.raises(MIVError, match=f"name vectors: {one} and {two}"):
+        create_app(ServiceSettings((str(one), str(two))))

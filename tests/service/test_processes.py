@@ -44,6 +44,10 @@ def test_a_service_logs_no_content_and_stops_cleanly(tmp_path: Path) -> None:
     assert requests[0].keys() >= {"time", "request", "method", "ms", "received", "sent", "model"}
     assert requests[0]["model"] == "vectors"
     assert list(temporary.iterdir()) == []
+    listening, ready = (next(line for line in lines if line["event"] == event) for event in ("listening", "ready"))
+    assert lines.index(listening) < lines.index(ready)
+    assert (ready["address"], ready["models"]) == (served.address, [str(folder)])
+    assert ready["seconds"] > 0
 
 
 @pytest.mark.slow

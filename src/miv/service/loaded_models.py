@@ -1,6 +1,7 @@
 """The models of the service: loaded and warmed up in the background, each with its own thread."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -11,15 +12,12 @@ import numpy as np
 import torch
 
 from miv.data import InstancePool
-from miv.errors import MIVError, unknown_name
+from miv.errors import unknown_name
 from miv.gallery.verifier_identity import backbone_fingerprint, verifier_fingerprint
 from miv.inference.deciding import witnesses_by
-from miv.io.card_sections import card_about
-from miv.io.model_files import find_verifier
-from miv.models.hub import is_folder
-from miv.models.shipped import shipped_folder
 from miv.models.verifier import Verifier
 from miv.runtime.cores import available_cores
+from miv.service.model_names import about_model, served_names
 from miv.service.refusals import RefusedRequest
 from miv.service.request_batching import RequestBatcher, Work
 from miv.service.service_metrics import ServiceMetrics
@@ -98,16 +96,6 @@ class LoadedModel:
         verify_together(self.verifier, [ReadRequest(InstancePool(self.kind, values), [one], by)])
 
 
-def served_name(model: str) -> str:
-    """The name of a model in requests: never the path of a folder.
-
-    >>> served_name("miv/digits"), served_name("/usr/")
-    ('miv/digits', 'usr')
-    """
-    folder = Path(model)
-    return folder.resolve().name if folder.is_dir() else model
-
-
 def _only(names: Sequence[str]) -> str:
     """The one model that a request can mean that names none."""
     if len(names) != 1:
@@ -115,20 +103,12 @@ def _only(names: Sequence[str]) -> str:
     return names[0]
 
 
-def _about(model: str) -> str | None:
-    """What a model decides, if it is in a folder with a card that says so."""
-    folder = Path(model) if is_folder(model) else shipped_folder(model)
-    return None if folder is None else card_about(find_verifier(folder))
-
-
 class ServedModels:
     """All models by name; requests are refused with 503 until they are loaded."""
 
     def __init__(self, settings: ServiceSettings, metrics: ServiceMetrics) -> None:
         self.settings, self.metrics = settings, metrics
-        self.names = [served_name(model) for model in settings.models]
-        if len(set(self.names)) != len(self.names):
-            raise MIVError(f"Two models have one name: {', '.join(self.names)}. Rename a folder.")
+        self.names = served_names(settings.models)
         self._loaded: dict[str, LoadedModel] = {}
         self._failure: Exception | None = None
         self._loading: threading.Thread | None = None
@@ -168,19 +148,25 @@ class ServedModels:
         for name, model in zip(self.names, self.settings.models, strict=True):
             refuse_unfinished(Path(model))
             verifier = Verifier.from_pretrained(model)
-            loaded = LoadedModel(name, verifier, self.settings, self.metrics, _about(model))
+            loaded = LoadedModel(name, verifier, self.settings, self.metrics, about_model(model))
             loaded.warm_up()
             self._loaded[name] = loaded
             self.metrics.ready.set(len(self._loaded))
 
-    def load_in_background(self, failed: Callable[[Exception], None]) -> None:
-        """Load all models in a thread; call ``failed`` if one cannot be loaded."""
+    def load_in_background(
+        self, failed: Callable[[Exception], None], ready: Callable[[float], None] | None = None
+    ) -> None:
+        """Load all models in a thread; call ``ready`` with the seconds it took, or ``failed`` with the error."""
 
         def load() -> None:
+            start = time.perf_counter()
             try:
                 self.load()
             except Exception as error:
                 failed(error)
+                return
+            if ready is not None:
+                ready(time.perf_counter() - start)
 
         self._loading = threading.Thread(target=load, name="loading", daemon=True)
         self._loading.start()

@@ -6,6 +6,7 @@ import shutil
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -18,9 +19,11 @@ from uvicorn.supervisors import Multiprocess
 
 from miv.errors import MIVError
 from miv.runtime.stopping import Terminated
+from miv.service.model_names import served_names
 from miv.service.request_log import configure_logs
 from miv.service.service_metrics import SHARED_FOLDER
 from miv.service.service_settings import ServiceSettings
+from miv.service.startup_words import say_loading, say_ready, web_address
 from miv.service.web_app import create_app
 
 logger = logging.getLogger(__name__)
@@ -29,41 +32,39 @@ _STARTING_SECONDS = 60  # a worker that does not answer its supervisor for so lo
 
 def run_service(settings: ServiceSettings) -> None:
     """Serve until SIGTERM or Ctrl-C, then finish what is running; a model that cannot be loaded is an error."""
+    served_names(settings.models)  # a wrong one is an error before anything is opened
     configure_logs()
     listening = _listen(settings.host, settings.port)
     with listening:
-        host, port = listening.getsockname()[:2]
-        named = f"[{host}]" if ":" in host else host
-        address = f"http://{named}:{port}"
-        logger.info("listening", extra={"fields": {"address": address, "models": settings.models}})
-        if sys.stderr.isatty():
-            print(f"Open {address} in a browser; Ctrl-C stops the service.", file=sys.stderr)
+        address = web_address(listening, everywhere=settings.listens_everywhere)
+        say_loading(settings, address)
+        ready = partial(say_ready, settings, address)
         if settings.workers == 1:
-            _run_alone(settings, listening)
+            _run_alone(settings, listening, ready)
         else:
-            _run_workers(settings, listening)
+            _run_workers(settings, listening, ready)
     logger.info("stopped")
 
 
-def _run_alone(settings: ServiceSettings, listening: socket.socket) -> None:
+def _run_alone(settings: ServiceSettings, listening: socket.socket, ready: Callable[[float], None]) -> None:
     problems: list[Exception] = []
 
     def failed(error: Exception) -> None:
         problems.append(error)
         server.should_exit = True
 
-    server = uvicorn.Server(_config(settings, create_app(settings, failed)))
+    server = uvicorn.Server(_config(settings, create_app(settings, failed, ready)))
     with suppress(Terminated, KeyboardInterrupt):  # raised by uvicorn after everything has been finished
         server.run(sockets=[listening])
     if problems:
         raise problems[0]
 
 
-def _run_workers(settings: ServiceSettings, listening: socket.socket) -> None:
+def _run_workers(settings: ServiceSettings, listening: socket.socket, ready: Callable[[float], None]) -> None:
     folder = tempfile.mkdtemp(prefix="miv-metrics-")  # only for this user
     os.environ[SHARED_FOLDER] = folder
     try:
-        config = _config(settings, partial(_worker_app, settings), factory=True, workers=settings.workers)
+        config = _config(settings, partial(_worker_app, settings, ready), factory=True, workers=settings.workers)
         supervisor = _Supervisor(config, [listening])
         supervisor.run()
         if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
@@ -83,14 +84,14 @@ class _Supervisor(Multiprocess):
             mark_process_dead(pid)
 
 
-def _worker_app(settings: ServiceSettings) -> FastAPI:
+def _worker_app(settings: ServiceSettings, ready: Callable[[float], None]) -> FastAPI:
     configure_logs()
 
     def failed(error: Exception) -> None:
         print(f"Error: {error}", file=sys.stderr, flush=True)
         os._exit(STARTUP_FAILURE)  # tells the supervisor not to try again
 
-    return create_app(settings, failed)
+    return create_app(settings, failed, ready)
 
 
 def _config(settings: ServiceSettings, app: Any, **options: Any) -> uvicorn.Config:

@@ -15,13 +15,18 @@ from miv.service.running_service import RunningService
 from miv.service.service_settings import ServiceSettings
 
 
-def create_app(settings: ServiceSettings, failed: Callable[[Exception], None] | None = None) -> FastAPI:
+def create_app(
+    settings: ServiceSettings,
+    failed: Callable[[Exception], None] | None = None,
+    ready: Callable[[float], None] | None = None,
+) -> FastAPI:
     """Make the app. Its models are loaded in the background once it runs; ``/readyz`` says when they are ready.
 
     Args:
         settings: settings of the service.
         failed: called with the error if a model cannot be loaded; by default the error is kept, and every request
             that needs the model is refused.
+        ready: called with the seconds that loading took, once all models are loaded.
     """
     service = RunningService(settings)
 
@@ -30,7 +35,7 @@ def create_app(settings: ServiceSettings, failed: Callable[[Exception], None] | 
         # Few threads: each may hold a large image while it decodes it.
         threads = ThreadPoolExecutor(4, thread_name_prefix="reading")
         asyncio.get_running_loop().set_default_executor(threads)
-        service.models.load_in_background(failed or service.models.keep_failure)
+        service.models.load_in_background(failed or service.models.keep_failure, ready)
         yield
         for stop in reversed(service.at_stop):
             stop()
