@@ -83,6 +83,17 @@ def test_what_other_processes_add_is_found_without_a_restart(client: TestClient,
     assert search(client, "shared", vectors(1, 9)[0]).json()["bags"] == 2
 
 
+def test_the_list_counts_the_instances_that_bags_use_now(client: TestClient) -> None:
+    create(client, "counted")
+    put(client, "counted", "one", vectors(3, 1))
+    put(client, "counted", "two", vectors(2, 2))
+    put(client, "counted", "one", vectors(1, 3))
+    listed = {one["name"]: one for one in client.get("/v1/galleries").json()["galleries"]}["counted"]
+    described = client.get("/v1/galleries/counted").json()
+    assert listed["instances"] == described["instances"] == 3
+    assert described["unused_instances"] == 3
+
+
 def test_the_list_names_the_model_or_the_problem(client: TestClient, shelf: Path) -> None:
     create(client, "listed")
     Gallery.create(shelf / "foreign", Verifier("cap_vema", channels=8))

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from miv.gallery.store.gallery_manifest import INDEX
 from miv.gallery.store.snapshot import Snapshot
@@ -13,16 +14,15 @@ from miv.models.verifier import Verifier
 def counts_of(snapshot: Snapshot, folder: Path, verifier: Verifier) -> dict[str, Any]:
     """Counts and sizes, as plain values."""
     manifest = snapshot.manifest
-    live = np.repeat(snapshot.is_live, np.diff(snapshot.ptr))
-    used = np.unique(snapshot.members[live])
+    live, used = _live_members(snapshot), used_instances(snapshot)
     indexed = sum(entry.bags for entry in manifest.segments if INDEX in entry.bytes)
     return {
         "folder": str(folder),
         "bags": int(snapshot.is_live.sum()),
-        "instances": len(used),
+        "instances": used,
         "members": int(live.sum()),
         "removed_bags": len(snapshot.removed),
-        "unused_instances": manifest.instances - len(used),
+        "unused_instances": manifest.instances - used,
         "segments": len(manifest.segments),
         "bytes": sum(sum(entry.bytes.values()) for entry in manifest.segments),
         "indexed_bags": indexed,
@@ -31,3 +31,12 @@ def counts_of(snapshot: Snapshot, folder: Path, verifier: Verifier) -> dict[str,
         "calibrated": not verifier.operating_point.is_default,
         "fingerprint": manifest.fingerprint,
     }
+
+
+def used_instances(snapshot: Snapshot) -> int:
+    """Number of distinct instances in bags that are not removed."""
+    return len(np.unique(snapshot.members[_live_members(snapshot)]))
+
+
+def _live_members(snapshot: Snapshot) -> NDArray[np.bool_]:
+    return np.repeat(snapshot.is_live, np.diff(snapshot.ptr))

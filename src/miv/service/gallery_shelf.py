@@ -12,9 +12,11 @@ from filelock import FileLock, Timeout
 
 from miv.errors import MIVError
 from miv.gallery import Gallery
+from miv.gallery.gallery_counts import used_instances
 from miv.gallery.store.arrow_files import require_arrow
 from miv.gallery.store.gallery_manifest import MANIFEST_NAME, GalleryManifest
 from miv.gallery.store.gallery_writer import GalleryBusy
+from miv.gallery.store.snapshot import Snapshot
 from miv.io.whole_files import said_plainly
 from miv.service.disk_trouble import refusing_on_disk_trouble
 from miv.service.gallery_room import GalleryRoom, bytes_of_bag
@@ -60,6 +62,9 @@ class GalleryShelf:
         try:
             with self._guarded(name, "read"):
                 manifest = self._manifest(name)
+                instances = manifest.instances
+                if manifest.removed is not None:  # instances of removed bags are stored until they are compacted
+                    instances = used_instances(Snapshot.open(self.folder / name, None))
         except RefusedRequest as error:
             return {"name": name, "model": None, "bags": 0, "instances": 0, "bytes": 0, "problem": str(error)}
         model = models.get(manifest.fingerprint)
@@ -67,7 +72,7 @@ class GalleryShelf:
             "name": name,
             "model": None if model is None else model.name,
             "bags": _live(manifest),
-            "instances": manifest.instances,
+            "instances": instances,
             "bytes": _bytes(manifest),
             "problem": None if model is not None else self._other_verifier(name),
         }

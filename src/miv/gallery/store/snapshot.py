@@ -1,5 +1,6 @@
 """A gallery at one moment: the bags and instances that its manifest lists."""
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -48,11 +49,17 @@ class Snapshot:
         self.is_live[self.removed] = False
 
     @classmethod
-    def open(cls, folder: Path, per: str, known: dict[str, Segment] | None = None) -> "Snapshot":
-        """Open what the manifest lists now; if a writer has just replaced files, read the manifest again."""
+    def open(cls, folder: Path, per: str | None, known: dict[str, Segment] | None = None) -> "Snapshot":
+        """Open what the manifest lists now; if a writer has just replaced files, read the manifest again.
+
+        If ``per`` is ``None``, kept rows are not opened, so the verifier need not be known.
+        """
         for _ in range(_TRIES):
             try:
-                return cls(folder, GalleryManifest.load(folder), per, known)
+                manifest = GalleryManifest.load(folder)
+                if per is None:
+                    return cls(folder, replace(manifest, width=0), "instance")
+                return cls(folder, manifest, per, known)
             except FileNotFoundError as error:
                 missing = error
         raise arrow.missing_file(missing) from missing

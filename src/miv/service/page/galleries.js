@@ -138,10 +138,13 @@ export class Galleries {
     draw(tried);
     this.done(
       make("div", { class: "card" }, make("h3", { text: "The best of " + plural(found.bags, "bag") }), slider, summary),
-      list, ...found.notes.map((text) => make("p", { class: "note", text })),
+      list, ...found.notes.map((note) => make("p", { class: "note", text: forPeople(note) })),
       make("div", { class: "row after" }, button("Download JSON", () => saveJson(found, "hits.json"))));
   }
 }
+
+/* A visitor has no terminal for the command that a note names. */
+const forPeople = (note) => note.replace(/(Run|Calibrate again with) `miv calibrate`/, "Ask whoever runs this server to calibrate it");
 
 const decisionOf = (hit, found, tried) => (tried === null ? hit.decision : decide(hit.probability, tried, found.lower_threshold));
 
