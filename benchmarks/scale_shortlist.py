@@ -1,5 +1,6 @@
 """Gain and error of a shortlist on real features, repeated with noise."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,9 +32,11 @@ def shortlist_gain(folder: Path, data: Path, rows: int = 1_000_000, queries: int
             some = base[np.arange(start, min(rows, start + 50_000)) % len(base)]
             yield (some + noise * random.normal(size=some.shape)).astype(np.float32)
 
+    shutil.rmtree(folder / "kept", ignore_errors=True)  # of a run that was stopped
     kept = verifier.keep_bag(chunks(), folder / "kept", rows="float32")
     shortlist = Shortlist(verifier, kept)
     keys = np.concatenate([chunk.copy() for chunk in kept.rows()])
+    shutil.rmtree(folder / "kept")
 
     def exact(some: NDArray[np.float32]) -> list[StreamedVerdict]:
         state = StreamingPass(verifier, some, top=0)
@@ -52,5 +55,7 @@ def shortlist_gain(folder: Path, data: Path, rows: int = 1_000_000, queries: int
         "shortlist_error_p99": float(np.quantile(error, 0.99)),
         "shortlist_within_001": float((error <= 0.01).mean()),
         "shortlist_bound_holds": float(np.mean(covered)),
+        "shortlist_compared": float(np.mean([one.compared / one.size for one in found])),
+        "shortlist_exact": float(np.mean([one.is_exact for one in found])),
         "shortlist_rows": rows,
     }

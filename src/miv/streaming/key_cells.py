@@ -16,19 +16,17 @@ _TOGETHER = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Rows in cells of cells.
+    """Rows in cells.
 
     Args:
         order: ``(N,)``, numbers of the rows, cell by cell.
         ptr: ``(n + 1,)``, borders between the ``n`` cells in ``order``; none is empty.
         centres: ``(n, K)``, the mean row of each cell.
-        groups: ``(m + 1,)``, borders between groups of alike cells.
     """
 
     order: Integers
     ptr: Integers
     centres: Rows
-    groups: Integers
 
 
 def find_cells(rows: Rows, weight: NDArray[np.float32], groups: int, cells: int, seed: int = 0) -> Cells:
@@ -36,7 +34,7 @@ def find_cells(rows: Rows, weight: NDArray[np.float32], groups: int, cells: int,
     random = np.random.default_rng(seed)
     root = np.sqrt(weight)
     outer = _nearest(rows, root, _centres(rows, root, groups, random))
-    order, sizes, group_sizes = [], [], []
+    order, sizes = [], []
     for group in range(groups):
         members = random.permutation(np.flatnonzero(outer == group))
         if not len(members):
@@ -46,12 +44,11 @@ def find_cells(rows: Rows, weight: NDArray[np.float32], groups: int, cells: int,
         counts = np.bincount(inner)
         order.append(members[np.argsort(inner, kind="stable")])  # a random order within each cell
         sizes.append(counts[counts > 0])
-        group_sizes.append(int((counts > 0).sum()))
     joined, ptr = np.concatenate(order), np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
     centres = np.concatenate([
         rows[joined[first:last]].mean(axis=0, keepdims=True) for first, last in pairwise(ptr)
     ])  # fmt: skip
-    return Cells(joined, ptr, centres.astype(np.float32), np.concatenate([[0], np.cumsum(group_sizes)]))
+    return Cells(joined, ptr, centres.astype(np.float32))
 
 
 def _centres(rows: Rows, root: NDArray[np.float32], count: int, random: np.random.Generator) -> Rows:

@@ -19,12 +19,14 @@ class PooledBag:
         places: for each query, places ``(k,)`` of the targets with the largest shares, largest first.
         shares: for each query, the shares ``(k,)`` of these targets.
         error: ``(R,)``, bound of the error of each logit; ``None`` if all targets were compared.
+        compared: number of targets that were compared; ``None``: all.
     """
 
     logit: Floats
     places: list[Integers]
     shares: list[Floats]
     error: Floats | None = None
+    compared: int | None = None
 
 
 class PartialPooling(ABC):

@@ -31,8 +31,9 @@ class StreamedVerdict:
         size: ``N``.
         lower_threshold: as in ``Verdict``.
         reason: why no answer is given, if the query or the whole bag is unlike the training data.
-        probability_bounds: least and greatest probability of the exact pass, with a confidence of 99.9 % if only some
-            targets were compared (``Shortlist``); both are ``probability`` if this is the exact pass.
+        probability_bounds: least and greatest probability that the exact pass is expected to give if only some targets
+            were compared, see ``Shortlist``; both are ``probability`` if this is the exact pass.
+        compared: number of targets that were compared with the query.
     """
 
     verdict: bool
@@ -45,6 +46,7 @@ class StreamedVerdict:
     lower_threshold: float | None
     reason: str | None
     probability_bounds: tuple[float, float]
+    compared: int
 
     @property
     def decision(self) -> Decision:
@@ -54,7 +56,7 @@ class StreamedVerdict:
     @property
     def is_exact(self) -> bool:
         """Whether all targets were compared."""
-        return self.probability_bounds[0] == self.probability_bounds[1]
+        return self.compared == self.size
 
     def __bool__(self) -> bool:
         return self.verdict
@@ -84,6 +86,7 @@ class StreamedVerdict:
             "lower_threshold": self.lower_threshold,
             "logit": self.logit,
             "size": self.size,
+            "compared": self.compared,
             "leading": [asdict(one) for one in self.leading],
             "witnesses": [asdict(one) for one in self.witnesses],
             "reason": self.reason,
@@ -128,6 +131,7 @@ def streamed_verdicts(
                 point.lower_threshold,
                 reason,
                 (float(low[query]), float(high[query])),
+                size if pooled.compared is None else pooled.compared,
             )
         )
     return verdicts

@@ -47,7 +47,7 @@ def verify_stream(
         for chunk in _checked(bag, progress, "Reading the bag"):
             state.update(chunk)
 
-    return _in_one_pass_or_two(verifier, features, top, variance, read, bag.once)
+    return in_one_pass_or_two(verifier, features, top, variance, read, bag.once)
 
 
 def keep_bag(
@@ -88,10 +88,10 @@ def _over_kept(
                 state.update_kept(rows, all_unlike=bag.all_unlike)
                 advance(len(rows))
 
-    return _in_one_pass_or_two(verifier, features, top, bag.variance, read, once=False)
+    return in_one_pass_or_two(verifier, features, top, bag.variance, read, once=False)
 
 
-def _in_one_pass_or_two(
+def in_one_pass_or_two(
     verifier: "Verifier",
     features: Rows,
     top: int,
@@ -99,6 +99,7 @@ def _in_one_pass_or_two(
     read: Callable[[StreamingPass], None],
     once: bool,
 ) -> list[StreamedVerdict]:
+    """Let ``read`` fill a pass, and a second one if only that can name the leading targets."""
     state = StreamingPass(verifier, features, top, variance)
     read(state)
     if state.needs_second_pass and not once:
