@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
 from miv.cli.app import app
+from miv.decisions.operating_point import OperatingPoint
+from miv.errors import MIVWarning
 from miv.streaming import leading_targets, numpy_chunks
 from tests.kept.test_kept_forms import CHANNELS, verifier_of
 from tests.streaming.test_streaming_pass import bag_and_queries, check_equal
@@ -39,6 +41,9 @@ def test_files_arrays_and_iterators_give_one_answer(
     values = pa.FixedSizeListArray.from_arrays(pa.array(bag.reshape(-1)), CHANNELS)
     pq.write_table(pa.table({"id": np.arange(len(bag)), "vector": values}), tmp_path / "bag.parquet")
     mapped = np.load(tmp_path / "bag.npy", mmap_mode="r")
+    np.save(tmp_path / "backwards.npy", bag[::-1])
+    np.save(tmp_path / "mirrored.npy", np.ascontiguousarray(bag[:, ::-1]))
+    backwards, mirrored = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("backwards", "mirrored"))
     floats = bag.astype(np.float32)
     sources: list[Any] = [
         tmp_path / "bag.npy",
@@ -46,6 +51,8 @@ def test_files_arrays_and_iterators_give_one_answer(
         bag,
         mapped,
         mapped[:],
+        backwards[::-1],
+        mirrored[:, ::-1],
         torch.from_numpy(floats),
         [floats[:7], floats[7:]],
         iter([floats[:7], floats[7:]]),
@@ -56,6 +63,7 @@ def test_files_arrays_and_iterators_give_one_answer(
         found = verifier.verify_stream(queries, source, top=3)
         np.testing.assert_allclose(logits(found), expected.logit, rtol=1e-5, atol=1e-5)
         assert [one.size for one in found] == [len(bag)] * 3
+        assert [one.leading[0].index for one in found] == [int(np.argmax(one.attention)) for one in expected]
 
 
 def test_images_and_texts_go_through_the_backbone(tmp_path: Path) -> None:
@@ -97,6 +105,8 @@ def test_wrong_bags_and_queries_are_refused(verifier: Verifier, tmp_path: Path) 
     content = (tmp_path / "short.npy").read_bytes()
     (tmp_path / "short.npy").write_bytes(content[:-100])
     pq.write_table(pa.table({"id": [1], "name": ["a"]}), tmp_path / "none.parquet")
+    ragged = [[0.0] * (CHANNELS - 4), [0.0] * (CHANNELS + 4)]
+    pq.write_table(pa.table({"vector": ragged}), tmp_path / "ragged.parquet")
     (tmp_path / "text.parquet").write_text("no table")
     cases: list[tuple[Any, str]] = [
         (bag, "Instance 70 of the bag contains NaN"),
@@ -104,6 +114,8 @@ def test_wrong_bags_and_queries_are_refused(verifier: Verifier, tmp_path: Path) 
         (tmp_path / "column.npy", "column-major"),
         (tmp_path / "short.npy", "damaged"),
         (tmp_path / "none.parquet", "exactly one with vectors"),
+        (tmp_path / "ragged.parquet", "different lengths, from 8 to 16"),
+        ([bag[:60], queries[0]], "mixes chunks"),
         (tmp_path / "text.parquet", "not a Parquet file"),
         (tmp_path / "absent.npy", "not a NumPy file"),
         (tmp_path / "absent", "There is no bag"),
@@ -119,6 +131,23 @@ def test_wrong_bags_and_queries_are_refused(verifier: Verifier, tmp_path: Path) 
         verifier.verify_stream(queries[0], bag)
     with pytest.raises(MIVError, match="list of references"):
         verifier.verify_stream([[queries[0], queries[1]]], bag)
+
+
+@pytest.mark.parametrize("pooling", ["cap_vema", "cap_dba_l2"])
+def test_bags_of_another_width_are_refused(pooling: str, tmp_path: Path) -> None:
+    bag, queries = bag_and_queries()
+    with pytest.raises(MIVError, match=r"A chunk of the bag is \(120, 5\)"):
+        verifier_of(pooling, {}, "similar").verify_stream(queries, bag[:, :5])
+    with pytest.raises(MIVError, match=r"A chunk of the bag is \(120, 5\)"):
+        verifier_of(pooling, {}, "similar").keep_bag(bag[:, :5], tmp_path / "kept")
+
+
+def test_bags_far_from_the_calibrated_sizes_are_told(tmp_path: Path) -> None:
+    verifier = verifier_of("cap_dba_l2", {}, "similar")
+    bag, queries = bag_and_queries()
+    verifier.operating_point = OperatingPoint(goal="accuracy", measured={"data": {"bag_sizes": [5, 12]}})
+    with pytest.warns(MIVWarning, match=r"bags of 120 \(calibrated on 5 to 12\)"):
+        verifier.verify_stream(queries, bag)
 
 
 def test_the_command_reads_a_file_in_chunks(verifier: Verifier, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def with_needles(size: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("size", [150, 300, 500, 20_000])
 @pytest.mark.parametrize("sharpness", [None, 16])
-def test_a_target_that_the_sample_misses_is_within_the_bounds(
+def test_a_target_that_no_sample_holds_is_within_the_bounds(
     size: int, sharpness: float | None, tmp_path: Path
 ) -> None:
     verifier = Verifier("cap_dba_l2", channels=32, start="similar").eval()

@@ -172,3 +172,14 @@ def test_witnesses_and_the_limit_for_unlike_instances_are_those_of_verify() -> N
         (found,) = in_chunks(verifier, queries[:1], bag, [50], top=len(bag))
         assert (found.reason, found.decision) == (expected.reason, expected.decision)
         assert [one.index for one in found.witnesses] == [one.index for one in expected.witnesses]
+
+
+@pytest.mark.parametrize("pooling", STREAMED)
+def test_parts_that_name_no_targets_are_merged(pooling: str) -> None:
+    verifier = verifier_of(pooling, {}, "similar")
+    bag, queries = bag_and_queries()
+    found = in_chunks(verifier, queries, bag, [50], top=0, parts=2)
+    np.testing.assert_allclose(
+        [one.logit for one in found], verifier.verify_many(queries, [bag] * 3).logit, rtol=1e-5, atol=1e-5
+    )
+    assert all(one.leading == () for one in found)

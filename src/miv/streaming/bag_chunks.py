@@ -14,7 +14,7 @@ from miv.backbones.feature_cache import embed_instances
 from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError, needs_extra
 from miv.inference.distinct_instances import DistinctInstances
-from miv.inference.given_instances import with_folders
+from miv.inference.given_instances import is_finite, with_folders
 from miv.io.image_files import Fit
 from miv.io.instance_files import is_folder, is_text_file
 from miv.kept.similarity_of_query import Rows
@@ -100,6 +100,7 @@ class ChunkReader:
 
     def _parquet(self, path: Path) -> BagChunks:
         with needs_extra("gallery", "A bag in a Parquet file", "pyarrow"):
+            import pyarrow.compute as pc
             import pyarrow.parquet as pq
         try:
             table = pq.ParquetFile(path)
@@ -115,9 +116,13 @@ class ChunkReader:
                 if values.type == "string" or values.type == "large_string":
                     yield self.features(values.to_pylist(), str(path))
                 else:
+                    lengths = np.unique(pc.list_value_length(values).to_numpy(zero_copy_only=False))
+                    if len(lengths) > 1:
+                        raise MIVError(
+                            f"{path}: the vectors in {column} have different lengths, from {lengths[0]} to "
+                            f"{lengths[-1]}. Expected one length."
+                        )
                     flat = values.flatten().to_numpy(zero_copy_only=False)
-                    if flat.size % len(values):
-                        raise MIVError(f"{path}: the vectors in {column} have different lengths. Expected one length.")
                     yield from self._of_arrays(iter([flat.reshape(len(values), -1)]))
 
         return BagChunks(read, table.metadata.num_rows)
@@ -126,12 +131,15 @@ class ChunkReader:
         """Chunks, or single instances that are gathered to chunks."""
         done = 0
         waiting: list[Any] = []
+        kinds = set()
         for item in items:
             if isinstance(item, Tensor):
                 item = item.detach().cpu().numpy()
-            if isinstance(item, np.ndarray) and item.ndim == 2 and item.dtype.kind == "f":
-                if waiting:
-                    raise MIVError("The bag mixes chunks of features and single instances. Expected one of them.")
+            is_chunk = isinstance(item, np.ndarray) and item.ndim == 2 and item.dtype.kind == "f"
+            kinds.add(is_chunk)
+            if len(kinds) > 1:
+                raise MIVError("The bag mixes chunks of features and single instances. Expected one of them.")
+            if is_chunk:
                 yield from self._of_arrays(iter([item]))
                 continue
             waiting.append(item)
@@ -167,6 +175,17 @@ def query_features(reader: ChunkReader, queries: Any) -> Rows:
     if any(isinstance(one, list | tuple) and not _is_numbers(one) for one in queries):
         raise MIVError("A query is a list of references. A bag in chunks takes one instance per query.")
     return reader.features(list(queries), "The queries")
+
+
+def check_chunk(features: Rows, channels: int, place: int) -> None:
+    """Raise an error unless a chunk is finite numbers ``(N, channels)``; ``place`` is that of its first row."""
+    if features.ndim != 2 or features.shape[1] != channels:
+        raise MIVError(
+            f"A chunk of the bag is {features.shape}. Expected (N, {channels}): one row of features per target."
+        )
+    if not is_finite(features):
+        row = place + int((~np.isfinite(features)).any(axis=1).argmax())
+        raise MIVError(f"Instance {row:,} of the bag contains NaN or infinity. Expected finite numbers.")
 
 
 def _is_numbers(given: Any) -> bool:

@@ -57,7 +57,7 @@ class CellBounds:
         return np.asarray(peak - np.square(np.maximum(distance - self.radii, 0)))
 
     def greatest_values(self, query: CrossAttentionQueries) -> Floats:
-        """A number ``(h,)`` that no value exceeds in size; a normed key of ``D`` channels is at most as long as the root of ``D``."""
+        """A number ``(h,)`` that no value exceeds in size; a normed key of ``D`` channels is at most as long as √D."""
         heads, pre_norm = len(self.radii), query.pooling.pre_norm
         if pre_norm is None:
             directions = query.value_directions[0].astype(np.float64).reshape(heads, -1)

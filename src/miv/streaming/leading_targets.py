@@ -50,6 +50,8 @@ class LeadingTargets:
 
     def merge(self, other: "LeadingTargets") -> None:
         """Add the leading targets of another part of the bag."""
+        if not self.top:
+            return
         self.add(other.scores, other.places)
         self._drop()
         self.is_lost |= other.is_lost

@@ -72,4 +72,13 @@ def as_file(values: NDArray[Any]) -> NumpyFile | None:
         return None
     file = NumpyFile(path)
     whole = file.shape == values.shape and file.dtype == values.dtype and file._offset == values.offset
-    return file if whole else None
+    # A view may have the same shape but other rows, or the same rows in another order.
+    return file if whole and values.flags.c_contiguous and _starts_its_mapping(values) else None
+
+
+def _starts_its_mapping(values: NDArray[Any]) -> bool:
+    """Whether the first number of a mapped array is the first one of its file."""
+    mapping: Any = values
+    while isinstance(mapping.base, np.ndarray):
+        mapping = mapping.base
+    return bool(mapping.ctypes.data == values.ctypes.data)

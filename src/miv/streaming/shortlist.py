@@ -12,8 +12,8 @@ section 8.2).
 
 A sample says nothing about a few targets with large shares that it misses. What they can do is bounded for certain: the
 radius of a cell bounds the scores in it (``CellBounds``), and so :math:`|u_n| \le \hat u` of every target that is not
-read. More than :math:`k \ln 1000` such targets are all missed in less than 0.1 % of samples, and fewer move the logit by
-less than :math:`\hat u k \ln 1000`, by which the bounds are widened. Every cell for which that is more than 0.05 is
+read. More than :math:`k \ln 1000` such targets are all missed in less than 0.1 % of samples, and fewer move the logit
+by less than :math:`\hat u k \ln 1000`, by which the bounds are widened. Every cell for which that is more than 0.05 is
 read. Where this is more than half of the bag, or too few sampled targets are left, the answer is the exact pass.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from miv.errors import MIVError
-from miv.io.checked_values import Floats, Integers, Mask
+from miv.io.checked_values import Integers, Mask
 from miv.kept import form_of
 from miv.kept.cross_attention import CrossAttentionForm
 from miv.kept.cross_attention_queries import CrossAttentionQueries
@@ -131,8 +131,8 @@ class Shortlist:
             return None
         ptr = self.cells.ptr
         read = np.concatenate([self.cells.order[ptr[cell] : ptr[cell + 1]] for cell in np.flatnonzero(near)])
-        scores, values, _, _ = query.products(np.concatenate([self._rows[read], self._sample_rows[kept]]))
-        scores, values = (part[:, 0].astype(np.float64) for part in (scores, values))  # (h, n)
+        products = query.products(np.concatenate([self._rows[read], self._sample_rows[kept]]))
+        scores, values = (part[:, 0].astype(np.float64) for part in products[:2])  # (h, n)
         each = unread / sampled  # targets that a sampled one stands for
         count = np.where(np.arange(scores.shape[1]) < len(read), 1.0, each)
         shares = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -7,6 +7,7 @@ import numpy as np
 
 from miv.decisions.answers import Decision, decision_of, threshold_words
 from miv.errors import MIVError
+from miv.inference.calibrated_sizes import warn_of_other_sizes
 from miv.inference.deciding import witnesses_by
 from miv.inference.unlike_instances import UNLIKE
 from miv.inference.verdict import Witness
@@ -104,6 +105,7 @@ def streamed_verdicts(
             "verifier's weights are damaged."
         )
     point = verifier.operating_point
+    warn_of_other_sizes(point, np.array([0, size]), None)
     if len(pooled.places[0]) and (by := witnesses_by(verifier, None)) != "attention":
         raise MIVError(
             f"The verifier's witness rule was calibrated on {by}, but a bag in chunks has only attention. Use top=0, "

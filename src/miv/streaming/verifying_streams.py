@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miv.errors import MIVError
-from miv.inference.given_instances import is_finite
 from miv.io.checked_values import Floats
 from miv.io.image_files import Fit
 from miv.io.whole_files import whole_folder
 from miv.kept.similarity_of_query import Rows
 from miv.kept.stored_rows import RowType
 from miv.runtime.progress import Progress, SilentProgress
-from miv.streaming.bag_chunks import BagChunks, ChunkReader, query_features
+from miv.streaming.bag_chunks import BagChunks, ChunkReader, check_chunk, query_features
 from miv.streaming.bag_variance import BagVariance, needs_variance
 from miv.streaming.projected_bag import BagWriter, ProjectedBag, check_keepable, is_projected_bag, write_manifest
 from miv.streaming.streamed_verdict import StreamedVerdict
@@ -44,7 +43,7 @@ def verify_stream(
     variance = _variance(verifier, bag, progress)
 
     def read(state: StreamingPass) -> None:
-        for chunk in _checked(bag, progress, "Reading the bag"):
+        for chunk in _checked(verifier, bag, progress, "Reading the bag"):
             state.update(chunk)
 
     return in_one_pass_or_two(verifier, features, top, variance, read, bag.once)
@@ -68,7 +67,7 @@ def keep_bag(
     all_unlike = verifier.unlike is not None
     with whole_folder(folder) as temporary:
         writer = BagWriter(temporary, verifier.pooling.channels, rows)
-        for chunk in _checked(bag, progress, "Keeping the bag"):
+        for chunk in _checked(verifier, bag, progress, "Keeping the bag"):
             if all_unlike and verifier.unlike is not None:
                 all_unlike = bool(verifier.unlike.unlike(chunk).all())
             writer.add(maker.rows(chunk))
@@ -118,19 +117,17 @@ def _variance(verifier: "Verifier", bag: BagChunks, progress: Progress) -> Float
             "an array, a list of chunks, or a function that returns a new iterator."
         )
     variance = BagVariance(verifier)
-    for chunk in _checked(bag, progress, "Reading the variance of the bag"):
+    for chunk in _checked(verifier, bag, progress, "Reading the variance of the bag"):
         variance.update(chunk)
     return variance.finish()
 
 
-def _checked(bag: BagChunks, progress: Progress, text: str) -> Iterator[Rows]:
-    """The chunks, as long as all numbers are finite."""
+def _checked(verifier: "Verifier", bag: BagChunks, progress: Progress, text: str) -> Iterator[Rows]:
+    """The chunks, as long as they have the verifier's channels and all numbers are finite."""
     place = 0
     with progress.step(text, total=bag.size) as advance:
         for chunk in bag.open():
-            if not is_finite(chunk):
-                row = place + int((~np.isfinite(chunk)).any(axis=1).argmax())
-                raise MIVError(f"Instance {row:,} of the bag contains NaN or infinity. Expected finite numbers.")
+            check_chunk(chunk, verifier.pooling.channels, place)
             yield chunk
             place += len(chunk)
             advance(len(chunk))
