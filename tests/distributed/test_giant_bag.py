@@ -8,6 +8,7 @@ import torch
 
 from miv import Bags, MIVError, Verifier
 from miv.distributed import pool_giant
+from miv.streaming import leading_targets
 
 QUERIES, TARGETS, CHANNELS = 3, 500, 8
 
@@ -47,6 +48,22 @@ def assert_whole(verifier: Verifier, bag: Path, workers: int) -> None:
 @pytest.mark.parametrize("pooling", ["cap_dba_l2", "cap_vema", "gabmil", "baseline"])
 def test_parts_are_the_whole(bag: Path, pooling: str) -> None:
     assert_whole(verifier_of(pooling), bag, workers=1)
+
+
+def test_numbers_that_are_not_finite_are_named(bag: Path) -> None:
+    rows = np.load(bag / "b.npy")
+    rows[7, 2] = np.nan
+    np.save(bag / "b.npy", rows)
+    for pooling in ("cap_vema", "cap_dba_l2"):
+        with pytest.raises(MIVError, match="Instance 307 of the bag contains NaN"):
+            pool_giant(verifier_of(pooling), queries(), bag, rows=70)
+
+
+def test_many_heads_are_named_in_a_second_pass(bag: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leading_targets, "_MOST", 20)
+    monkeypatch.setattr(leading_targets, "_PENDING", 8)
+    torch.manual_seed(0)
+    assert_whole(Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 8}).eval(), bag, workers=1)
 
 
 @pytest.mark.slow

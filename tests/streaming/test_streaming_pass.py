@@ -175,6 +175,29 @@ def test_witnesses_and_the_limit_for_unlike_instances_are_those_of_verify() -> N
 
 
 @pytest.mark.parametrize("pooling", STREAMED)
+def test_a_pickled_part_is_small_and_goes_on_in_another(pooling: str) -> None:
+    verifier = verifier_of(pooling, {}, "similar")
+    bag, queries = bag_and_queries()
+    variance = None
+    if needs_variance(verifier):
+        whole = BagVariance(verifier)
+        whole.update(bag)
+        assert len(pickle.dumps(whole)) < 2000
+        variance = whole.finish()
+    parts = [StreamingPass(verifier, queries, 5, variance) for _ in range(3)]
+    for number, part in enumerate(parts[:2]):
+        part.update(bag[number * 60 : number * 60 + 60], number * 60)
+    sent = pickle.dumps(parts[0])
+    assert len(sent) < 6000  # the verifier is larger
+    first, second = pickle.loads(sent), pickle.loads(pickle.dumps(parts[1]))
+    first.merge(second)
+    with pytest.raises(MIVError, match="has its verifier"):
+        first.finish()
+    first.merge(parts[2])
+    check_equal(verifier, queries, bag, first.finish())
+
+
+@pytest.mark.parametrize("pooling", STREAMED)
 def test_parts_that_name_no_targets_are_merged(pooling: str) -> None:
     verifier = verifier_of(pooling, {}, "similar")
     bag, queries = bag_and_queries()

@@ -18,10 +18,11 @@ from miv.errors import MIVError
 from miv.io.checked_values import Floats
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress, SilentProgress
-from miv.streaming import BagVariance, StreamedVerdict, StreamingPass, needs_variance
+from miv.streaming import BagVariance, ChunkReader, StreamedVerdict, StreamingPass, needs_variance
+from miv.streaming.bag_chunks import check_chunk
+from miv.streaming.numpy_chunks import NumpyFile
 
 ROWS = 250_000  # targets per part: 400 MB of 384 float32 numbers
-_TOGETHER = 16_384  # targets read at once
 
 Partial = TypeVar("Partial", BagVariance, StreamingPass)
 
@@ -37,10 +38,12 @@ class BagPart:
 
     def chunks(self, verifier: Verifier) -> Iterator[tuple[NDArray[np.float32], int]]:
         """Features of a few targets at a time, and the place of the first of them in the bag."""
-        rows = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        for first in range(self.first, self.last, _TOGETHER):
-            last = min(first + _TOGETHER, self.last)
-            yield _features(verifier, rows[first:last]), self.place + first - self.first
+        place = self.place
+        for rows in NumpyFile(Path(self.path)).chunks(self.first, self.last):
+            features = ChunkReader(verifier).embedded(rows)
+            check_chunk(features, verifier.pooling.channels, place)
+            yield features, place
+            place += len(features)
 
 
 def pool_giant(
@@ -78,7 +81,7 @@ def pool_giant(
         verifier = Verifier.from_pretrained(verifier)
     parts = _parts(bag, verifier.pooling.channels, rows)
     verifier = _without_encoder(verifier)
-    asked = _features(verifier, np.atleast_2d(np.asarray(queries, np.float32)))
+    asked = ChunkReader(verifier).embedded(np.atleast_2d(np.asarray(queries, np.float32)))
     progress = progress or SilentProgress()
     if workers == 1 and address is None:
         return _pooled(verifier, asked, parts, top, progress, lambda work, some: map(work, some))
@@ -106,22 +109,27 @@ def _pooled(
     progress: Progress,
     spread: Callable[..., Any],
 ) -> list[StreamedVerdict]:
-    """Pool in one pass, or in two if the pooling needs the variance of the bag first."""
+    """Pool in one pass, after one for the variance if the pooling needs it, and before one that names targets."""
     variance: Floats | None = None
     if needs_variance(verifier):
-        variance = _merged(spread(partial(_variance_of, verifier), parts), parts, progress, "Measuring").finish()
-    passes = spread(partial(_pass_over, verifier, queries, top, variance), parts)
-    return _merged(passes, parts, progress, "Pooling").finish()
+        found = spread(partial(_variance_of, verifier), parts)
+        variance = _merged(BagVariance(verifier), found, parts, progress, "Measuring").finish()
+
+    def pool(log_sums: Floats | None, text: str) -> StreamingPass:
+        state = StreamingPass(verifier, queries, top, variance, log_sums)
+        passes = spread(partial(_pass_over, verifier, queries, top, variance, log_sums), parts)
+        return _merged(state, passes, parts, progress, text)
+
+    whole = pool(None, "Pooling")
+    if whole.needs_second_pass:
+        whole = pool(whole.log_sums, "Naming targets")
+    return whole.finish()
 
 
-def _merged(found: Any, parts: list[BagPart], progress: Progress, text: str) -> Any:
-    whole = None
+def _merged(whole: Partial, found: Any, parts: list[BagPart], progress: Progress, text: str) -> Partial:
     with progress.step(text, total=sum(part.last - part.first for part in parts)) as advance:
         for part, one in zip(parts, found, strict=True):
-            if whole is None:
-                whole = one
-            else:
-                whole.merge(one)
+            whole.merge(one)
             advance(part.last - part.first)
     return whole
 
@@ -139,9 +147,14 @@ def _variance_of(verifier: Verifier, part: BagPart) -> BagVariance:
 
 
 def _pass_over(
-    verifier: Verifier, queries: NDArray[np.float32], top: int, variance: Floats | None, part: BagPart
+    verifier: Verifier,
+    queries: NDArray[np.float32],
+    top: int,
+    variance: Floats | None,
+    log_sums: Floats | None,
+    part: BagPart,
 ) -> StreamingPass:
-    found = StreamingPass(verifier, queries, top, variance)
+    found = StreamingPass(verifier, queries, top, variance, log_sums)
     for features, place in part.chunks(verifier):
         found.update(features, place)
     return found
@@ -155,15 +168,6 @@ def _without_encoder(verifier: Verifier) -> Verifier:
     light._modules = dict(verifier._modules)
     light.backbone = Features(verifier.backbone.channels)
     return light
-
-
-def _features(verifier: Verifier, rows: NDArray[Any]) -> NDArray[np.float32]:
-    """What the pooling takes: the given features, standardised if the verifier does that."""
-    features = np.array(rows, np.float32)
-    if verifier.backbone.is_identity:
-        return features
-    with torch.inference_mode():
-        return verifier.backbone(torch.from_numpy(features)).numpy()
 
 
 def _parts(bag: str | PathLike[str] | Sequence[str | PathLike[str]], channels: int, rows: int) -> list[BagPart]:

@@ -74,12 +74,17 @@ class KeptForm(ABC):
 
     def tensor(self, features: Rows) -> Tensor:
         """Features in the verifier's dtype and on its device."""
-        writable = np.require(features, np.float32, requirements=["C", "W"])
-        return torch.from_numpy(writable).to(self.verifier.device, self.verifier.dtype)
+        return as_tensor(self.verifier, features)
 
     def bags(self, features: Rows, ptr: Borders) -> Bags:
         """Features as bags, on the verifier's device."""
         return Bags(self.tensor(features), torch.from_numpy(ptr).to(self.verifier.device))
+
+
+def as_tensor(verifier: "Verifier", features: Rows) -> Tensor:
+    """Features in the verifier's dtype and on its device."""
+    writable = np.require(features, np.float32, requirements=["C", "W"])
+    return torch.from_numpy(writable).to(verifier.device, verifier.dtype)
 
 
 def block_rows(width: int) -> int:

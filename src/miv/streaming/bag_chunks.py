@@ -79,7 +79,7 @@ class ChunkReader:
     def features(self, instances: list[Any], place: str = "The bag", first: int = 0) -> Rows:
         """Features ``(n, C)`` of instances that users give, each distinct one embedded once."""
         if self.backbone.kind == "features":
-            return self._embedded(_stacked(instances, place))
+            return self.embedded(_stacked(instances, place))
         distinct = DistinctInstances(self.backbone.kind, self.verifier.instances, self.resize)
         rows = [distinct.add(one, f"{place}, instance {first + number}") for number, one in enumerate(instances)]
         pool = distinct.take_new()
@@ -153,12 +153,13 @@ class ChunkReader:
         """Features as they are; images and the vectors that a backbone takes go through it."""
         for array in arrays:
             if array.ndim == 2 and (array.dtype.kind == "f" or self.backbone.kind == "features"):
-                yield self._embedded(array) if self.backbone.kind == "features" else np.asarray(array, np.float32)
+                yield self.embedded(array) if self.backbone.kind == "features" else np.asarray(array, np.float32)
             else:
                 for rows in (array[start : start + _INSTANCES] for start in range(0, len(array), _INSTANCES)):
                     yield self.features(list(rows))
 
-    def _embedded(self, vectors: NDArray[Any]) -> Rows:
+    def embedded(self, vectors: NDArray[Any]) -> Rows:
+        """What the pooling takes of vectors ``(N, C)``: themselves, or standardised if the verifier does that."""
         rows = np.asarray(vectors, np.float32)
         if self.backbone.is_identity:
             return rows

@@ -1,12 +1,13 @@
 """The variance of a bag in one pass, which cap_vema needs before its second."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from miv.io.checked_values import Floats
+from miv.kept.kept_form import as_tensor
 from miv.kept.similarity_of_query import Rows
 from miv.poolings import VarianceExcitedPooling
 from miv.runtime.evaluation_mode import evaluating
@@ -41,9 +42,8 @@ class BagVariance:
         """Add the features ``(N, C)`` of targets."""
         if not len(features):
             return
-        rows = torch.from_numpy(np.require(features, np.float32, requirements=["C", "W"]))
         with torch.inference_mode(), evaluating(self.verifier):
-            normed = self.verifier.pooling.norm(rows.to(self.verifier.device, self.verifier.dtype)).double()
+            normed = self.verifier.pooling.norm(as_tensor(self.verifier, features)).double()
             mean = normed.mean(dim=0)
             deviations = (normed - mean).square().sum(dim=0)
         self._join(len(features), mean.cpu().numpy(), deviations.cpu().numpy())
@@ -51,6 +51,10 @@ class BagVariance:
     def merge(self, other: "BagVariance") -> None:
         """Add another part of the bag."""
         self._join(other.count, other.mean, other._deviations)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A part that is sent to be merged needs no verifier."""
+        return {**self.__dict__, "verifier": None}
 
     def finish(self) -> Floats:
         """The population variance ``(C,)``."""

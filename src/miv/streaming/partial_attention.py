@@ -24,6 +24,8 @@ class PartialAttention(PartialPooling):
         log_sums: ``(h, R)``, of the whole bag, if this is a second pass that names targets.
     """
 
+    of_verifier = ("form", "queries")
+
     def __init__(
         self,
         form: CrossAttentionForm,
@@ -72,8 +74,8 @@ class PartialAttention(PartialPooling):
         assert isinstance(other, PartialAttention)  # noqa: S101 - of one pass
         here, there = self.sums.merge(other.sums)
         self.values = self.values * here + other.values * there
-        if self.queries.sums_vectors:
-            size = self.queries.size
+        if self.vectors.size:
+            size = self.vectors.shape[1] // len(here)
             by_channel = [np.repeat(factor, size, axis=0).T for factor in (here, there)]  # (R, C)
             self.vectors = self.vectors * by_channel[0] + other.vectors * by_channel[1]
         self.merge_leading(other)

@@ -27,6 +27,8 @@ class PartialBest(PartialPooling):
         top: number of targets to name per query.
     """
 
+    of_verifier = ("form", "similarity", "directions")
+
     def __init__(self, form: BestTargetForm, queries: Rows, top: int) -> None:
         super().__init__(len(queries), 1, top)
         self.form, count = form, len(queries)

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from miv.io.checked_values import Floats
+from miv.kept.kept_form import as_tensor
 from miv.kept.similarity_of_query import QuerySimilarity, Rows, as_rows
 from miv.poolings import GatedAttentionPooling
 from miv.streaming.partial_pooling import PartialPooling, PooledBag
@@ -28,22 +28,24 @@ class PartialGated(PartialPooling):
         top: number of targets to name.
     """
 
+    of_verifier = ("verifier", "query")
+
     def __init__(self, verifier: "Verifier", queries: Rows, top: int) -> None:
         super().__init__(1, 1, top)
         self.verifier, self.count = verifier, len(queries)
-        self.query = verifier.pooling.norm(_tensor(verifier, queries))
+        self.query = verifier.pooling.norm(as_tensor(verifier, queries))
         self.sums = RunningSums((1, 1))
         self.vector: Floats = np.zeros(verifier.pooling.channels)
 
     def rows(self, features: Rows) -> Rows:
-        return as_rows(self.verifier.pooling.norm(_tensor(self.verifier, features)))
+        return as_rows(self.verifier.pooling.norm(as_tensor(self.verifier, features)))
 
     def update(self, rows: Rows, first: int) -> None:
         pooling = self.verifier.pooling
         assert isinstance(pooling, GatedAttentionPooling)  # noqa: S101 - for the type checker
         for start in range(0, len(rows), _ROWS):
             part = rows[start : start + _ROWS]
-            targets = _tensor(self.verifier, part)
+            targets = as_tensor(self.verifier, part)
             hidden = pooling.content(targets).tanh() * pooling.gate(targets).sigmoid()  # (N, H)
             scores = as_rows(pooling.score(hidden)).reshape(1, 1, -1)  # (1, 1, N)
             self.lead(scores, first + start)
@@ -73,10 +75,12 @@ class PartialTokens(PartialPooling):
         top: number of targets to name per query.
     """
 
+    of_verifier = ("verifier", "query")
+
     def __init__(self, verifier: "Verifier", queries: Rows, top: int) -> None:
         super().__init__(len(queries), 1, top)
         self.verifier = verifier
-        self.query = _tensor(verifier, queries)
+        self.query = as_tensor(verifier, queries)
         self.sums = RunningSums((1, len(queries)))
 
     def rows(self, features: Rows) -> Rows:
@@ -85,7 +89,7 @@ class PartialTokens(PartialPooling):
     def update(self, rows: Rows, first: int) -> None:
         step = max(16, _NUMBERS // (4 * rows.shape[1]))
         for start in range(0, len(rows), step):
-            targets = _tensor(self.verifier, rows[start : start + step])
+            targets = as_tensor(self.verifier, rows[start : start + step])
             similarity = self.verifier.pooling.similarity
             found = [similarity(one.expand(len(targets), -1), targets) for one in self.query]
             scores = as_rows(torch.stack(found))[None]  # (1, R, N)
@@ -100,8 +104,3 @@ class PartialTokens(PartialPooling):
     def finish(self) -> PooledBag:
         found = [leading.shares(self.sums.log_sums[:, query]) for query, leading in enumerate(self.leading)]
         return PooledBag(self.sums.maximum[0].copy(), [places for places, _ in found], [shares for _, shares in found])
-
-
-def _tensor(verifier: "Verifier", rows: Rows) -> Tensor:
-    writable = np.require(rows, np.float32, requirements=["C", "W"])
-    return torch.from_numpy(writable).to(verifier.device, verifier.dtype)

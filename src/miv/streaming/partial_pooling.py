@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +41,18 @@ class PartialPooling(ABC):
 
     def __init__(self, queries: int, heads: int, top: int) -> None:
         self.leading = [LeadingTargets(top, heads) for _ in range(queries)]
+
+    of_verifier: ClassVar[tuple[str, ...]] = ()
+    """Attributes that come from the verifier and the queries, which a part that is sent to be merged leaves behind."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, **dict.fromkeys(self.of_verifier)}
+
+    def adopt(self, other: "PartialPooling") -> None:
+        """Take over what this part left behind when it was sent, if the other part has it."""
+        for name in self.of_verifier:
+            if getattr(self, name) is None:
+                setattr(self, name, getattr(other, name))
 
     @abstractmethod
     def rows(self, features: Rows) -> Rows:

@@ -1,6 +1,6 @@
 """One pass over a bag of any size, for several queries at once."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -101,8 +101,15 @@ class StreamingPass:
         with torch.inference_mode(), evaluating(self.verifier):
             return self.pooled.rows(np.asarray(features, np.float32))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Sums and leading targets only: what is sent can be merged into a pass, but has no verifier to go on with."""
+        return {**self.__dict__, "verifier": None}
+
     def merge(self, other: "StreamingPass") -> None:
         """Add another part of the same bag, pooled for the same queries."""
+        if self.verifier is None:
+            self.verifier = other.verifier
+            self.pooled.adopt(other.pooled)
         if other.size:
             self.pooled.merge(other.pooled)
             self.size += other.size
@@ -122,6 +129,11 @@ class StreamingPass:
 
     def finish(self) -> list[StreamedVerdict]:
         """The verdicts for all queries."""
+        if self.verifier is None:
+            raise MIVError(
+                "This pass was unpickled, and its verifier stays where it was. Merge it into a pass with the same queries "
+                "that has its verifier, such as a new one."
+            )
         if self.needs_second_pass:
             raise MIVError(
                 "With this many heads, too many targets could be among the leading ones to name them in one pass. Use "
