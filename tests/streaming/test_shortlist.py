@@ -36,7 +36,7 @@ def test_the_bound_holds_and_the_nearest_targets_are_named(pooling: str, tmp_pat
     queries = (kinds[:30] + 0.1 * random.normal(size=(30, CHANNELS))).astype(np.float32)
     kept = verifier.keep_bag(bag, tmp_path / "kept", rows="float32")
     exact = verifier.verify_stream(queries, kept, top=1)
-    found = Shortlist(verifier, kept, sampled=0.1, nearest=0.1).verify(queries, top=1)
+    found = Shortlist(verifier, kept, sampled=0.1, nearest=0.1, hidden=0.05).verify(queries, top=1)
     inside = [low <= one.probability <= high for one, (low, high) in zip(exact, _bounds(found), strict=True)]
     assert sum(inside) >= 29  # each with 99.9 %
     widths = [high - low for low, high in _bounds(found)]
@@ -66,9 +66,7 @@ def with_needles(size: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("size", [150, 300, 500, 20_000])
 @pytest.mark.parametrize("sharpness", [None, 16])
-def test_a_target_that_no_sample_holds_is_within_the_bounds(
-    size: int, sharpness: float | None, tmp_path: Path
-) -> None:
+def test_a_target_that_no_sample_holds_is_within_the_bounds(size: int, sharpness: float | None, tmp_path: Path) -> None:
     verifier = Verifier("cap_dba_l2", channels=32, start="similar").eval()
     if sharpness is not None:
         with torch.no_grad():

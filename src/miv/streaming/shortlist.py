@@ -10,11 +10,11 @@ alike targets stand together. With the attention :math:`a_{nj}`, what a target a
 and the standard error of the sampled logit follows from the differences of neighbours in the list (Wolter 2007,
 section 8.2).
 
-A sample says nothing about a few targets with large shares that it misses. What they can do is bounded for certain: the
-radius of a cell bounds the scores in it (``CellBounds``), and so :math:`|u_n| \le \hat u` of every target that is not
-read. More than :math:`k \ln 1000` such targets are all missed in less than 0.1 % of samples, and fewer move the logit
-by less than :math:`\hat u k \ln 1000`, by which the bounds are widened. Every cell for which that is more than 0.05 is
-read. Where this is more than half of the bag, or too few sampled targets are left, the answer is the exact pass.
+A sample says nothing about a few targets with large shares that it misses. What they can do is bounded: the radius of a
+cell bounds the scores in it (``CellBounds``), and so :math:`|u_n| \le \hat u` of every target that is not read. More than
+:math:`k \ln 1000` such targets are all missed in less than 0.1 % of samples, and fewer move the logit by less than
+:math:`\hat u k \ln 1000`, by which the bounds are widened. Every cell for which that is more than ``hidden`` is read. Where
+this is more than half of the bag, or too few sampled targets are left, the answer is the exact pass.
 """
 
 import math
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from miv.errors import MIVError
-from miv.io.checked_values import Integers, Mask
+from miv.io.checked_values import Floats, Integers, Mask
 from miv.kept import form_of
 from miv.kept.cross_attention import CrossAttentionForm
 from miv.kept.cross_attention_queries import CrossAttentionQueries
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 _DEVIATIONS = 3.29  # a normal error is smaller in 99.9 % of cases
 _MISSED = math.log(1000)  # so many times the step, targets are all missed by the sample in 0.1 % of cases
-_HIDDEN = 0.05  # of the logit, that targets may hide which are neither read nor sampled
 _FEWEST = 30  # sampled targets, for a standard error
 
 
@@ -56,6 +55,7 @@ class Shortlist:
         sampled: share of the targets that are sampled.
         nearest: share of the targets that are compared because they are nearest.
         most: share of the targets that are compared before the exact pass is used instead.
+        hidden: how far targets that the sample misses may move the logit; more cells are read to keep this.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Shortlist:
         nearest: float = 0.003,
         seed: int = 0,
         most: float = 0.5,
+        hidden: float = 0.2,
     ) -> None:
         form = form_of(verifier)
         if not isinstance(form, CrossAttentionForm):
@@ -91,7 +92,7 @@ class Shortlist:
         groups = int(np.clip(round((self.size / 64) ** 0.5), 1, 128))
         self.cells: Cells = find_cells(self._rows, weight, groups, groups, seed)
         self._bounds = CellBounds(self._rows, self.cells, queries.heads, queries.square_weight)
-        self._sizes, self._most = np.diff(self.cells.ptr), most * self.size
+        self._sizes, self._most, self._hidden = np.diff(self.cells.ptr), most * self.size, hidden
         self._step = max(1, round(1 / sampled))
         places = np.arange(np.random.default_rng(seed).integers(self._step), self.size, self._step)  # in the list
         self._sample_cells = np.searchsorted(self.cells.ptr, places, side="right") - 1
@@ -124,7 +125,7 @@ class Shortlist:
 
     def _answer(self, query: CrossAttentionQueries, top: int) -> PooledBag | None:
         """The answer from a part of the bag; ``None`` if too much of it would have to be read."""
-        near, hidden = self._cells_to_read(query)
+        near, possible = self._cells_to_read(query)
         kept = ~near[self._sample_cells]
         sampled, unread = int(kept.sum()), int(self._sizes[~near].sum())
         if sampled < _FEWEST or self.size - unread + sampled > self._most:
@@ -143,20 +144,26 @@ class Shortlist:
         mean_share = shares.mean(axis=0)
         places = np.concatenate([read, self._sample[kept]])
         best = np.lexsort((places, -mean_share))[:top]
-        error = _DEVIATIONS * float(np.sqrt(max(variance, 0.0))) + hidden
+        hidden = self._moved(query, possible[:, ~near], means).max()
+        error = _DEVIATIONS * float(np.sqrt(max(variance, 0.0))) + float(hidden)
         logit = float(means.sum() + query.constant[0])
         return PooledBag(np.array([logit]), [places[best]], [mean_share[best]], np.array([error]), len(places))
 
-    def _cells_to_read(self, query: CrossAttentionQueries) -> tuple[Mask, float]:
-        """The nearest cells and those that could hide too much, and what all others could hide together."""
-        centres = query.products(self.cells.centres)[0][:, 0].astype(np.float64)  # (h, n)
-        ranked = np.argsort(-np.exp(centres - centres.max(axis=1, keepdims=True)).mean(axis=0), kind="stable")
-        enough = int(np.searchsorted(np.cumsum(self._sizes[ranked]), self.wanted)) + 1
+    def _cells_to_read(self, query: CrossAttentionQueries) -> tuple[Mask, Floats]:
+        """The nearest cells and those that could hide too much, and the possible share ``(h, n)`` of one target."""
+        scores, values = (part[:, 0].astype(np.float64) for part in query.products(self.cells.centres)[:2])  # (h, n)
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        enough = np.searchsorted(np.cumsum(self._sizes[ranked := np.argsort(-weights.mean(axis=0))]), self.wanted)
         near = np.zeros(len(self._sizes), bool)
-        near[ranked[:enough]] = True
-        least = self._bounds.least_log_sums(centres)[:, None]
-        shares = np.exp(np.minimum(self._bounds.best(query, centres) - least, 0))  # at most, of one target
-        moved = 2 * (shares * self._bounds.greatest_values(query)[:, None]).sum(axis=0)  # |v - V| is at most 2 max |v|
-        hidden = _MISSED * self._step * moved  # (n,)
-        near |= hidden > _HIDDEN
-        return near, float(hidden[~near].max(initial=0))
+        near[ranked[: int(enough) + 1]] = True
+        least = self._bounds.least_log_sums(scores)[:, None]
+        possible = np.exp(np.minimum(self._bounds.best(query, scores) - least, 0))
+        weights *= self._sizes
+        means = (weights * values).sum(axis=1, keepdims=True) / weights.sum(axis=1, keepdims=True)  # nearly V
+        near |= self._moved(query, possible, means) > self._hidden
+        return near, possible
+
+    def _moved(self, query: CrossAttentionQueries, shares: Floats, means: Floats) -> Floats:
+        """How far targets with at most these shares ``(h, n)`` may move the logit, if the sample misses them."""
+        furthest = self._bounds.greatest_values(query)[:, None] + np.abs(means)  # of v from V
+        return np.asarray(_MISSED * self._step * (shares * furthest).sum(axis=0))
