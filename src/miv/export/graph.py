@@ -58,7 +58,8 @@ class UnlikeDistance(nn.Module):
         self.rest = limit.rest
 
     def forward(self, features: Tensor) -> Tensor:
-        centred = features.double() - self.mean  # (1 + N, C)
+        vectors = features[:, : self.mean.shape[0]]  # without the tokens that may follow, as in ``UnlikeInstances``
+        centred = vectors.double() - self.mean  # (1 + N, C)
         along = (centred @ self.directions.T).square()  # (1 + N, K)
         rest = (centred.square().sum(dim=1) - along.sum(dim=1)).clamp_min(0)
         return (along / self.variance).sum(dim=1) + rest / self.rest
