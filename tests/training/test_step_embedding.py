@@ -116,6 +116,13 @@ def test_the_memory_of_the_graph_is_measured(tmp_path: Path) -> None:
     assert graph.recomputed == 10  # three of 4,400 bytes fit beside one that is computed again
 
 
+def test_weights_are_no_part_of_the_graph() -> None:
+    graph, layer = GraphMemory(most_bytes=PLENTY), torch.nn.Linear(10, 100)
+    rows = torch.rand(10, 10, requires_grad=True)  # as behind another layer: the gradient of the rows needs the weight
+    graph.run(lambda rows: layer(rows).exp(), rows, 10)
+    assert graph.per_unit == 440.0
+
+
 def test_chunks_hold_every_row_once() -> None:
     lengths = torch.randint(1, 60, (200,), generator=torch.Generator().manual_seed(0))
     chunks = chunks_by_length(lengths, most=256)

@@ -73,7 +73,8 @@ def _measured(embed: Callable[[Tensor], Tensor], chunk: Tensor) -> tuple[Tensor,
     storages: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        if not isinstance(tensor, nn.Parameter):
+        base = tensor if tensor._base is None else tensor._base  # a layer saves the transpose of its weight
+        if not isinstance(base, nn.Parameter):
             storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
