@@ -112,6 +112,24 @@ def test_only_what_is_missing_damaged_or_changed_is_scored_again(folder: Path) -
     assert_alike(scored("out"), verified("pairs.jsonl"))
 
 
+@pytest.mark.parametrize("by_id", [False, True])
+def test_the_same_table_beside_other_files_is_other_data(folder: Path, by_id: bool) -> None:
+    for name, value in (("a", 1.0), ("b", -1.0)):
+        Path(name).mkdir()
+        np.save(f"{name}/q.npy", np.array([1, 2, 3, 4], np.float32))
+        np.save(f"{name}/t.npy", value * np.array([1, 2, 3, 4], np.float32))
+        row = {"query": "q", "bag": ["t"]} if by_id else {"query": "q.npy", "bag": ["t.npy"]}
+        Path(f"{name}/pairs.jsonl").write_text(json.dumps(row) + "\n")
+        Path(f"{name}/ids.csv").write_text("id,path\nq,q.npy\nt,t.npy\n")
+    ids = {name: f"{name}/ids.csv" if by_id else None for name in ("a", "b")}
+    score("verifier", "a/pairs.jsonl", "out", instances=ids["a"])
+    assert score("verifier", "a/pairs.jsonl", "out", instances=ids["a"]).reused == 1
+    with pytest.raises(MIVError, match="was scored with another files_below"):
+        score("verifier", "b/pairs.jsonl", "out", instances=ids["b"])
+    with pytest.raises(MIVError, match="was scored with another files_below"):
+        score("verifier", "a/pairs.jsonl" if by_id else "b/pairs.jsonl", "out", instances=ids["b"])
+
+
 def test_an_error_in_a_later_partition_keeps_the_earlier_ones(folder: Path) -> None:
     lines = Path("pairs.jsonl").read_text().splitlines()
     wrong = {"query": [1.0, 2.0], "bag": [[1.0, 2.0, 3.0, 4.0]]}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from miv.distributed.exemplar_partitions import Partition, plan_partitions
+from miv.distributed.exemplar_partitions import Partition, is_set, plan_partitions
 from miv.distributed.partition_scoring import PartitionScorer, ScoreSettings, fingerprint_of
 from miv.distributed.ray_connection import Say
 from miv.distributed.ray_scoring import score_on_ray
@@ -102,6 +102,7 @@ def score(
         witnesses=witnesses,
         instances=None if table is None else str(table),
         instances_digest=None if table is None else sha256_of(table),
+        files_below=_files_below(Path(source).absolute(), table, verifier),
         cores=cores,
         gpus=gpus,
     )
@@ -138,6 +139,14 @@ def score(
         scored = _sum(list(tallies.values())).scored(verifier, witnesses_by(verifier, witnesses), plan.odd_label)
         folder.finish(settings, plan, rows, scored)
     return ScoreRun(scored, len(plan.partitions), reused, max(1, len(nodes)))
+
+
+def _files_below(source: Path, instances: Path | None, verifier: Verifier) -> str | None:
+    """The folders that relative paths in cells begin at; two tables with equal cells then name different files."""
+    folders = [] if instances is None else [instances.parent]
+    if not is_set(source) and {verifier.backbone.kind, verifier.query_kind} != {"text"}:
+        folders.insert(0, source if source.is_dir() else source.parent)
+    return ", ".join(map(str, folders)) or None
 
 
 def _score_here(
