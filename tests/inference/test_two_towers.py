@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from miv import Gallery, MIVError, Verifier, register_backbone
 from miv.backbones import create_backbone, exemplars_of_two_kinds
 from miv.data import bag_side, query_side
+from miv.distributed import score
+from miv.kept.fingerprints import verifier_fingerprint
 from tests.cli.running import run_command
 
 WORDS, PICTURE = 8, 6
@@ -110,6 +112,48 @@ def test_the_commands_and_a_gallery_take_such_queries(
     gallery.add_many({"a": pictures(3), "b": pictures(3, seed=1)})
     assert gallery.search("a red star", top=2)[0].probability >= expected - 1e-6
     assert run_command("gallery", "search", "gallery", "--query", "a red star")
+
+
+def test_a_bag_in_chunks_and_a_kept_bag_take_such_queries(
+    verifier: Verifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["a red star", "a star"]
+    expected = [verifier.verify(one, pictures(5)).probability for one in asked]
+    kept = verifier.keep_bag(pictures(5), "kept", rows="float32")
+    for bag in (pictures(5), iter([pictures(5)[:2], pictures(5)[2:]]), list(pictures(5)), kept):
+        found = [one.probability for one in verifier.verify_stream(asked, bag)]
+        assert found == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(MIVError, match=rf"\(number of vectors, {PICTURE}\)"):
+        verifier.verify_stream(asked, pictures(5)[:, :2])
+    with pytest.raises(MIVError, match="Expected a text"):
+        verifier.verify_stream([pictures(1)[0]], pictures(5))
+    verifier.save_pretrained("v")
+    np.save("bag.npy", pictures(5))
+    flags = ("--query", "a star", "--bag", "bag.npy", "--stream", "--json")
+    said = json.loads(run_command("verify", "v", *flags))
+    assert said["verdicts"][0]["probability"] == pytest.approx(expected[1], abs=1e-5)
+
+
+def test_another_query_backbone_is_another_verifier(verifier: Verifier) -> None:
+    before = verifier_fingerprint(verifier)
+    assert verifier_fingerprint(verifier) == before
+    assert verifier.query_backbone is not None
+    next(verifier.query_backbone.parameters()).data += 1
+    assert verifier_fingerprint(verifier) != before
+
+
+def test_a_set_of_embedded_queries_is_not_scored_again(
+    verifier: Verifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    verifier.save_pretrained("v")
+    made = exemplars_of_two_kinds(["a star"], [pictures(3)], [1], "test_words")
+    made.save("set", builder="test", options={}, seed=0)
+    with pytest.raises(MIVError, match="whose queries are embedded already"):
+        score("v", "set", "out")
+    Path("pairs.jsonl").write_text(json.dumps({"query": "a star", "bag": pictures(3).tolist()}) + "\n")
+    assert score("v", "pairs.jsonl", "out").scored.exemplars == 1
 
 
 def test_a_set_of_two_kinds_holds_what_verify_would_see() -> None:

@@ -73,7 +73,10 @@ def verify(
             "--query is then a query of its own.",
         ),
     ] = False,
-    top: Annotated[int, typer.Option(min=0, help="With --stream: number of instances to name per query.")] = 10,
+    top: Annotated[
+        int | None,
+        typer.Option(min=0, help="With --stream: number of instances to name per query. Default: 10.", show_default=False),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Decide whether a bag contains something of the query's class, and which instances show it.
@@ -90,6 +93,8 @@ def verify(
         raise MIVError("--out, --overwrite, --instances and --by-instance need --bags, a table of queries and bags.")
     if stream and (bags is not None or len(names) != 1 or witnesses is not None):
         raise MIVError("--stream reads one bag. Give --query and a single --bag, and neither --bags nor --witnesses.")
+    if top is not None and not stream:
+        raise MIVError("--top needs --stream, which names the leading instances of one bag that is read in chunks.")
 
     from miv.decisions.answers import threshold_words
     from miv.inference.named_instances import named_bag, named_query
@@ -143,7 +148,7 @@ def verify(
         return
     kind = verifier.backbone.kind
     if stream:
-        _verify_stream(verifier, query or [], names, top, resize, json)
+        _verify_stream(verifier, query or [], names, 10 if top is None else top, resize, json)
         return
     members = named_bag(names, kind)
     references = [named_query(one, verifier.query_kind) for one in query or []]
@@ -170,7 +175,7 @@ def _verify_stream(
     from miv.inference.named_instances import named_query
     from miv.runtime.progress import RichProgress
 
-    asked = [named_query(one, verifier.backbone.kind) for one in queries]
+    asked = [named_query(one, verifier.query_kind) for one in queries]
     verdicts = verifier.verify_stream(asked, names[0], top=top, resize=resize, progress=RichProgress())
     if json:
         found = [{"query": one, **verdict.document()} for one, verdict in zip(queries, verdicts, strict=True)]

@@ -41,8 +41,8 @@ class ScoreSettings:
         witnesses: as for ``Verifier.verify``.
         instances: table of instances by id, if queries and bags contain ids.
         instances_digest: SHA-256 of that table.
-        files_below: the folders that paths in the table, and in that of instances, are relative to; ``None`` if no
-            cell can be a path, as in a table of texts or an exemplar set.
+        files_below: the folders that paths in the table, and in that of instances, are relative to; ``None`` for an
+            exemplar set.
         cores: threads of a worker; ``None`` leaves them as they are.
         gpus: share of a GPU of a worker; 0 computes on the processor.
     """

@@ -90,6 +90,11 @@ def score(
     folder.check(overwrite=overwrite)
     name = str(Path(model).absolute()) if Path(model).exists() else str(model)
     verifier = Verifier.from_pretrained(name, device="cuda" if gpus and address is None and workers == 1 else None)
+    if verifier.query_backbone is not None and is_set(Path(source)):
+        raise MIVError(
+            f"{source} is a set, whose queries are embedded already, and the verifier embeds queries itself. Expected "
+            "a table of queries and bags; `miv evaluate --predictions` scores the set."
+        )
     plan = plan_partitions(Path(source).absolute(), rows, progress)
     table = None if instances is None else Path(instances).absolute()
     settings = ScoreSettings(
@@ -102,7 +107,7 @@ def score(
         witnesses=witnesses,
         instances=None if table is None else str(table),
         instances_digest=None if table is None else sha256_of(table),
-        files_below=_files_below(Path(source).absolute(), table, verifier),
+        files_below=_files_below(Path(source).absolute(), table),
         cores=cores,
         gpus=gpus,
     )
@@ -141,10 +146,10 @@ def score(
     return ScoreRun(scored, len(plan.partitions), reused, max(1, len(nodes)))
 
 
-def _files_below(source: Path, instances: Path | None, verifier: Verifier) -> str | None:
+def _files_below(source: Path, instances: Path | None) -> str | None:
     """The folders that relative paths in cells begin at; two tables with equal cells then name different files."""
     folders = [] if instances is None else [instances.parent]
-    if not is_set(source) and {verifier.backbone.kind, verifier.query_kind} != {"text"}:
+    if not is_set(source):
         folders.insert(0, source if source.is_dir() else source.parent)
     return ", ".join(map(str, folders)) or None
 

@@ -21,8 +21,9 @@ def backbone_fingerprint(verifier: "Verifier") -> str:
 
 def verifier_fingerprint(verifier: "Verifier") -> str:
     """Equal if equal exemplars get equal logits. The operating point does not count: it changes no feature."""
-    pooling = verifier.pooling
+    pooling, asking = verifier.pooling, verifier.query_backbone
     made_of = [_KEPT_SINCE, backbone_fingerprint(verifier), type(pooling).__qualname__, options_of(pooling)]
+    made_of += [] if asking is None else [asking.fingerprint()]
     digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode())
     add_weights(digest, pooling.state_dict())
     return digest.hexdigest()

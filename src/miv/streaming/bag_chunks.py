@@ -14,7 +14,8 @@ from miv.backbones.feature_cache import embed_instances
 from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError, needs_extra
 from miv.inference.distinct_instances import DistinctInstances
-from miv.inference.given_instances import is_finite, with_folders
+from miv.inference.given_instances import GivenPlaces, is_finite, with_folders
+from miv.inference.two_towers import bag_vectors, query_vectors
 from miv.io.image_files import Fit
 from miv.io.instance_files import is_folder, is_text_file
 from miv.kept.similarity_of_query import Rows
@@ -160,6 +161,10 @@ class ChunkReader:
 
     def embedded(self, vectors: NDArray[Any]) -> Rows:
         """What the pooling takes of vectors ``(N, C)``: themselves, or standardised if the verifier does that."""
+        return self.through(bag_vectors(self.verifier, vectors, "The bag") if self.verifier.query_backbone else vectors)
+
+    def through(self, vectors: NDArray[Any]) -> Rows:
+        """Features of vectors of all channels of the backbone."""
         rows = np.asarray(vectors, np.float32)
         if self.backbone.is_identity:
             return rows
@@ -175,6 +180,8 @@ def query_features(reader: ChunkReader, queries: Any) -> Rows:
         raise MIVError("Got one query. Expected a list of queries, each one instance.")
     if any(isinstance(one, list | tuple) and not _is_numbers(one) for one in queries):
         raise MIVError("A query is a list of references. A bag in chunks takes one instance per query.")
+    if reader.verifier.query_backbone is not None:
+        return reader.through(query_vectors(reader.verifier, list(queries), GivenPlaces(), reader.resize))
     return reader.features(list(queries), "The queries")
 
 
