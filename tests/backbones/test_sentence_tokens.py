@@ -64,5 +64,6 @@ def test_tokens_of_another_width_keep_their_own_start() -> None:
         backbone_options={"width": 8},
     )
     before = made.backbone.state_dict()["projection"].clone()
-    start_tokens(made)
+    with pytest.warns(UserWarning, match="a width of 8, .* one of 128, so they start with a random projection"):
+        start_tokens(made)
     assert torch.equal(made.backbone.state_dict()["projection"], before)

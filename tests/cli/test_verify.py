@@ -260,6 +260,7 @@ def test_instances_by_id(folder: Path) -> None:
         (["images", "--query", "query.png"], "either --query and --bag, or --bags"),
         (["images", "--query", "query.png", "--bag", "refs", "--bags", "t.csv"], "either --query and --bag"),
         (["images", "--query", "query.png", "--bag", "refs", "--out", "o.csv"], "need --bags"),
+        (["images", "--query", "query.png", "--bag", "refs", "--top", "3"], "--top needs --stream"),
         (["images", "--bags", "t.csv"], "--out is missing"),
         (["images", "--bags", "t.csv", "--out", "o.xlsx"], "Expected .parquet or .csv"),
         (["images", "--bags", "t.csv", "--out", "taken.csv"], "already exists.*--overwrite"),

@@ -156,6 +156,18 @@ def test_a_set_of_embedded_queries_is_not_scored_again(
     assert score("v", "pairs.jsonl", "out").scored.exemplars == 1
 
 
+def test_the_service_refuses_such_a_verifier(verifier: Verifier, tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    pytest.importorskip("prometheus_client")
+    from miv.service import ServiceSettings
+    from miv.service.loaded_models import ServedModels
+    from miv.service.service_metrics import ServiceMetrics
+
+    verifier.save_pretrained(tmp_path / "v")
+    with pytest.raises(MIVError, match="v takes queries of another kind than its bags, which the service cannot"):
+        ServedModels(ServiceSettings((str(tmp_path / "v"),)), ServiceMetrics()).load()
+
+
 def test_a_set_of_two_kinds_holds_what_verify_would_see() -> None:
     bags = [pictures(3), pictures(2, seed=1)]
     made = exemplars_of_two_kinds(["a star", "a star"], bags, [1, 0], "test_words")

@@ -17,7 +17,7 @@ from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.outcomes import Failure, Say, report_done, report_failure, split_jobs
 from miv.experiments.results import find_result
 from miv.experiments.worker import BUSY, DONE, command
-from miv.runtime.cores import available_cores
+from miv.runtime.cores import threads_of_each
 from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated, raising_on_terminate
 
 _LOOK_SECONDS = 0.2  # between looks at the processes
@@ -42,7 +42,7 @@ def run_jobs(jobs: Sequence[Job], places: JobFolders, parallel: int, say: Say) -
         return []
     clock = Clock.of(waiting, done, parallel)
     say(f"{len(done)} of {len(jobs)} cells are done; computing {len(waiting)}{clock.estimate()}.")
-    threads = max(1, available_cores() // parallel)
+    threads = threads_of_each(parallel)
     running: dict[Job, _Running] = {}
     failures: list[Failure] = []
     looked: dict[str, float] = {}  # when a busy cell was last looked at
