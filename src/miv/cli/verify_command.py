@@ -75,7 +75,9 @@ def verify(
     ] = False,
     top: Annotated[
         int | None,
-        typer.Option(min=0, help="With --stream: number of instances to name per query. Default: 10.", show_default=False),
+        typer.Option(
+            min=0, help="With --stream: number of instances to name per query. Default: 10.", show_default=False
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:

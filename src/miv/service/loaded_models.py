@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from miv.data import InstancePool
-from miv.errors import unknown_name
+from miv.errors import MIVError, unknown_name
 from miv.gallery.verifier_identity import backbone_fingerprint, verifier_fingerprint
 from miv.inference.deciding import witnesses_by
 from miv.models.verifier import Verifier

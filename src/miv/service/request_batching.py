@@ -79,7 +79,8 @@ class RequestBatcher:
                 raise RefusedRequest(503, "The service is stopping. Try again later.")
             if size > self._most_bytes:
                 raise RefusedRequest(
-                    413, f"The request needs {size:,} bytes of memory. Expected at most {self._most_bytes:,}: divide it."
+                    413,
+                    f"The request needs {size:,} bytes of memory. Expected at most {self._most_bytes:,}: divide it.",
                 )
             if len(self._jobs) >= self._most or self._bytes + size > self._most_bytes:
                 raise RefusedRequest(503, f"The service is busy: {len(self._jobs)} requests wait. Try again later.")
