@@ -59,7 +59,7 @@ def bytes_below(folder: Path) -> int:
     for place, _, files in os.walk(folder):
         for name in files:
             with suppress(OSError):
-                total += os.lstat(os.path.join(place, name)).st_size
+                total += (Path(place) / name).lstat().st_size
     return total
 
 

@@ -1,4 +1,4 @@
-"""One service and one browser for all tests of the page."""
+"""One service for all tests of the page, and one browser for those of a file."""
 
 import os
 import shutil
@@ -16,10 +16,16 @@ CHROMIUM = os.environ.get("MIV_CHROMIUM") or shutil.which("chromium") or shutil.
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+def playwright() -> Any:
+    found = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     if CHROMIUM is None:
         pytest.skip("needs Chromium: run `make browser`, or set MIV_CHROMIUM to its path")
+    return found
+
+
+# Not for the whole session: while Playwright runs, no other test of this process can run an event loop.
+@pytest.fixture(scope="module")
+def browser(playwright: Any) -> Iterator[Any]:
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root otherwise
     camera = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
     with playwright.sync_playwright() as started:
@@ -29,7 +35,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def service(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def service(playwright: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service with two models for images, one for texts, and a gallery; only if there is a browser."""
     folder = tmp_path_factory.mktemp("service")
     (folder / "galleries").mkdir()
