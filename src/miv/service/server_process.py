@@ -2,10 +2,8 @@
 
 import logging
 import os
-import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -24,6 +22,7 @@ from miv.service.request_log import configure_logs
 from miv.service.service_metrics import SHARED_FOLDER
 from miv.service.service_settings import ServiceSettings
 from miv.service.startup_words import say_loading, say_ready, web_address
+from miv.service.supervisor_death import end_with_supervisor, metrics_folder
 from miv.service.web_app import create_app
 
 logger = logging.getLogger(__name__)
@@ -61,16 +60,13 @@ def _run_alone(settings: ServiceSettings, listening: socket.socket, ready: Calla
 
 
 def _run_workers(settings: ServiceSettings, listening: socket.socket, ready: Callable[[float], None]) -> None:
-    folder = tempfile.mkdtemp(prefix="miv-metrics-")  # only for this user
-    os.environ[SHARED_FOLDER] = folder
-    try:
-        config = _config(settings, partial(_worker_app, settings, ready), factory=True, workers=settings.workers)
-        supervisor = _Supervisor(config, [listening])
+    with metrics_folder() as folder:
+        os.environ[SHARED_FOLDER] = str(folder)
+        app = partial(_worker_app, settings, ready, os.getpid())
+        supervisor = _Supervisor(_config(settings, app, factory=True, workers=settings.workers), [listening])
         supervisor.run()
         if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
             raise MIVError("A worker could not start. Its message is above.")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Supervisor(Multiprocess):
@@ -84,8 +80,9 @@ class _Supervisor(Multiprocess):
             mark_process_dead(pid)
 
 
-def _worker_app(settings: ServiceSettings, ready: Callable[[float], None]) -> FastAPI:
+def _worker_app(settings: ServiceSettings, ready: Callable[[float], None], supervisor: int) -> FastAPI:
     configure_logs()
+    end_with_supervisor(supervisor)
 
     def failed(error: Exception) -> None:
         print(f"Error: {error}", file=sys.stderr, flush=True)
