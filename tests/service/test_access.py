@@ -36,6 +36,12 @@ def test_the_page_and_health_need_no_token(client: TestClient) -> None:
         assert client.get(path, headers={"Authorization": ""}).status_code == 200
 
 
+def test_pages_of_other_sites_read_nothing(client: TestClient) -> None:
+    for path, status in (("/v1/models", 403), ("/v1/galleries", 403), ("/", 200)):
+        assert client.get(path, headers={"Sec-Fetch-Site": "cross-site"}).status_code == status
+    assert client.get("/v1/models", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [

@@ -70,6 +70,13 @@ def test_bags_are_added_replaced_found_and_removed(client: TestClient, shelf: Pa
     assert gallery.names == ["one"]
 
 
+def test_a_name_with_a_line_break_is_refused(client: TestClient) -> None:
+    create(client, "lines")
+    for name in ("a%0Ab", "a%0A", "%7Fa"):
+        refused = put(client, "lines", name, vectors(1, 1))
+        assert (refused.status_code, "line breaks" in message(refused)) == (422, True), name
+
+
 def test_several_references_are_one_query(client: TestClient) -> None:
     create(client, "references")
     put(client, "references", "one", vectors(3, 1))

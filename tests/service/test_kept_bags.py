@@ -165,6 +165,8 @@ def test_the_default_folder_is_in_the_cache(tmp_path: Path, monkeypatch: pytest.
 def test_limits_are_above_zero(tmp_path: Path) -> None:
     with pytest.raises(MIVError, match="Expected numbers above 0"):
         KeptBags(tmp_path, days=0)
+    with pytest.raises(MIVError, match="36,500 days"):
+        KeptBags(tmp_path, days=1e9)
 
 
 def test_trouble_with_the_disk_is_503_and_does_not_name_the_folder(tmp_path: Path) -> None:

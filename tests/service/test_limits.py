@@ -141,5 +141,8 @@ def test_a_slow_request_ends(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = vectors_folder(tmp_path_factory.mktemp("models"))
     with ready_client(folder, limits=Limits(seconds=1e-6)) as client:
         response = client.post("/v1/verify", json={"exemplars": vector_exemplars(1)})
+        changing = client.put("/v1/galleries/a/bags/b", json={"bag": [VECTOR]})
+    assert (changing.status_code, "may be changed" in changing.text) == (503, True)
+    assert "may be changed" not in response.text
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
     assert "seconds" in response.json()["error"]["message"]

@@ -40,7 +40,8 @@ class AccessRules:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_known(host_name(hosts[0])):
             raise UnknownHost(hosts)
-        if method not in _SAFE and not _is_same_site(headers, hosts[0]):
+        is_read_by_others = path.startswith("/v1/") and headers.get("sec-fetch-site") == "cross-site"
+        if is_read_by_others or (method not in _SAFE and not _is_same_site(headers, hosts[0])):
             raise RefusedRequest(403, "The request comes from a page of another site, which is not allowed.")
         if self._token is None or path in _NO_TOKEN or path.startswith("/page/"):
             return

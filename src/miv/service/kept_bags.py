@@ -26,6 +26,7 @@ from miv.service.disk_trouble import refusing_on_disk_trouble
 from miv.service.kept_bag_file import DamagedKeptBag, KeptContent, Rows, packed, read_kept
 from miv.service.refusals import RefusedRequest
 
+_MOST_DAYS = 36_500  # later dates cannot be written
 _DAY = 86_400
 _MOST_BAGS = 10_000  # every new bag looks at all files: some hundredths of a second for this many
 _WAIT = 10.0  # seconds for the lock; a holder needs milliseconds
@@ -84,8 +85,11 @@ class KeptBags:
         most_bytes: int = 1_000_000_000,
         most_bags: int = _MOST_BAGS,
     ) -> None:
-        if not days > 0 or most_bytes < 1 or most_bags < 1:
-            raise MIVError(f"Got {days} days, {most_bytes} bytes and {most_bags} bags. Expected numbers above 0.")
+        if not 0 < days <= _MOST_DAYS or most_bytes < 1 or most_bags < 1:
+            raise MIVError(
+                f"Got {days} days, {most_bytes} bytes and {most_bags} bags. Expected numbers above 0, and at most "
+                f"{_MOST_DAYS:,} days."
+            )
         self.folder = cache_folder() / "kept-bags" if folder is None else Path(folder)
         self.days, self.most_bytes, self.most_bags = days, most_bytes, most_bags
         if folder is not None:  # so that a wrong one is an error at the start

@@ -22,7 +22,7 @@ from miv.service.refusals import RefusedRequest
 from miv.service.request_batching import RequestBatcher, Work
 from miv.service.service_metrics import ServiceMetrics
 from miv.service.service_settings import ServiceSettings
-from miv.service.verifying_together import Features, ReadExemplar, ReadRequest, embedded, verify_together
+from miv.service.verifying_together import Features, ReadExemplar, ReadRequest, bytes_of, embedded, verify_together
 from miv.training.run_folder import refuse_unfinished
 
 
@@ -71,7 +71,7 @@ class LoadedModel:
 
     async def embed(self, pool: InstancePool) -> Features:
         """The features ``(P, C)`` of instances, as ``InstanceReader.pool`` returns them."""
-        return await self.run(lambda: embedded(self.verifier, [pool])[0])
+        return await self.run(lambda: embedded(self.verifier, [pool])[0], bytes_of(pool))
 
     @cached_property
     def fingerprint(self) -> str:

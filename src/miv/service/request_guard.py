@@ -16,6 +16,7 @@ from miv.service.running_service import RunningService
 
 logger = logging.getLogger(__name__)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+_CHANGING = frozenset({"/v1/bags", "/v1/galleries"})  # by POST
 _GONE = 499  # in the log: the client left before the answer, as nginx counts it
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -62,6 +63,8 @@ class RequestGuard:
         except TimeoutError:
             seconds = self.service.limits.seconds
             words = f"The request took longer than {seconds:g} seconds. Send less, or try again later."
+            if scope["method"] in {"PUT", "DELETE"} or scope["path"] in _CHANGING:
+                words += " What it asked to change may be changed all the same: look before you ask again."
             await answer.refuse(scope, 503, words)
         except Exception:
             logger.exception("failure", extra={"fields": {"request": answer.id}})

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from unicodedata import category
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from miv.service.api_document import json_body
 from miv.service.exemplar_reading import InstanceReader, is_several
@@ -25,7 +27,16 @@ from miv.service.storage_bodies import (
     SearchAnswer,
     SearchRequest,
 )
+from miv.service.verifying_together import bytes_of
 
+
+class _Anything(PathConvertor):
+    """Slashes and line breaks too; ``path`` would cut off a line break at the end, and so name another bag."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("anything", _Anything())
 router = APIRouter(prefix="/v1/galleries", tags=["galleries"])
 _LONGEST_TEXT = 200  # characters of a text that serve as its name, as in `miv gallery add`
 
@@ -62,7 +73,7 @@ async def describe(request: Request, gallery: str) -> JSONResponse:
 
 
 @router.put(
-    "/{gallery}/bags/{bag:path}",
+    "/{gallery}/bags/{bag:anything}",
     response_model=PutBagAnswer,
     responses=refusals(404, 409, 413, 415, 422, 503),
     openapi_extra=json_body(PutBagRequest, {"bag": [[0.2, 0.8], [0.9, 0.1]]}),
@@ -71,13 +82,15 @@ async def put(request: Request, gallery: str, bag: str) -> JSONResponse:
     """Add a bag, or replace the bag of that name."""
     shelf, model = await _shelf_and_model(request, gallery)
     asked = await read_json(request, PutBagRequest)
-    instances = await in_thread(_read, asked.bag, "The bag", model, request, asked.resize)
+    if any(category(letter) == "Cc" for letter in bag):
+        raise RefusedRequest(422, f"The name of a bag is {bag[:80]!r}. Expected no line breaks or control characters.")
+    instances, size = await in_thread(_read, asked.bag, "The bag", model, request, asked.resize)
     work = partial(shelf.put, gallery, bag, instances, _names(asked.bag), model)
-    bags = await model.run(work, int(request.headers.get("content-length", 0)))
+    bags = await model.run(work, size)
     return JSONResponse({"name": bag, "size": len(instances), "bags": bags})
 
 
-@router.delete("/{gallery}/bags/{bag:path}", status_code=204, responses=refusals(404, 409, 422, 503))
+@router.delete("/{gallery}/bags/{bag:anything}", status_code=204, responses=refusals(404, 409, 422, 503))
 async def remove(request: Request, gallery: str, bag: str) -> Response:
     """Remove a bag."""
     shelf, model = await _shelf_and_model(request, gallery)
@@ -97,10 +110,10 @@ async def search(request: Request, gallery: str) -> JSONResponse:
     asked = await read_json(request, SearchRequest)
     several = is_several(asked.query)
     given = asked.query if several else [asked.query]
-    read = await in_thread(_read, given, "The query", model, request, asked.resize)
+    read, size = await in_thread(_read, given, "The query", model, request, asked.resize)
     options = {"top": asked.top, "witnesses": asked.witnesses, "prefilter": asked.prefilter}
     work = partial(shelf.search, gallery, read if several else read[0], model, **options)
-    return JSONResponse(await model.run(work))
+    return JSONResponse(await model.run(work, size))
 
 
 async def _shelf_and_models(request: Request) -> tuple[GalleryShelf, dict[str, LoadedModel]]:
@@ -118,13 +131,13 @@ async def _shelf_and_model(request: Request, gallery: str) -> tuple[GalleryShelf
     return shelf, model_of(request, made_by.name)
 
 
-def _read(given: Sequence[Any], place: str, model: LoadedModel, request: Request, resize: Any) -> list[Any]:
-    """Instances as a gallery takes them: arrays of images in the model's form, texts, or vectors."""
+def _read(given: Sequence[Any], place: str, model: LoadedModel, request: Request, resize: Any) -> tuple[list[Any], int]:
+    """Instances as a gallery takes them: arrays of images in the model's form, texts, or vectors; and their bytes."""
     limits = service_of(request).limits
     reader = InstanceReader(model.verifier, limits, resize)
     rows = reader.rows(given, place, limits.references if place == "The query" else limits.instances)
-    values = reader.pool().values
-    return [values[row] for row in rows]
+    pool = reader.pool()
+    return [pool.values[row] for row in rows], bytes_of(pool)
 
 
 def _names(bag: Sequence[Any]) -> list[str]:

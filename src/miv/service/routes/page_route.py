@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from miv.service.refusals import RefusedRequest
 
 _FOLDER = Path(__file__).parent.parent / "page"
+_FILES = {one.relative_to(_FOLDER).as_posix(): one for one in _FOLDER.rglob("*") if one.is_file()}
 _TYPES = {".js": "text/javascript", ".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml"}
 
 router = APIRouter(include_in_schema=False)
@@ -22,7 +23,7 @@ def index() -> Response:
 @router.get("/page/{name:path}")
 def page_file(name: str) -> Response:
     """A file of the page; only the files in its folder exist, so no name leads elsewhere."""
-    path = {one.relative_to(_FOLDER).as_posix(): one for one in _FOLDER.rglob("*") if one.is_file()}.get(name)
+    path = _FILES.get(name)
     if path is None:
         raise RefusedRequest(404, "The page has no such file.")
     kind = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
