@@ -8,6 +8,7 @@ Each figure is a function of a file ``scale_*.py`` beside this one, which says h
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,10 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script
 
 from benchmarks.scale_digits import quantised_auroc_loss
+from benchmarks.scale_finetune import finetune_step_overhead
 from benchmarks.scale_growth import growth
 from benchmarks.scale_memory import stream_memory_mb
+from benchmarks.scale_ray import ray_efficiency
 from benchmarks.scale_shortlist import shortlist_gain
 from benchmarks.scale_streaming import stream_efficiency
 
@@ -27,7 +30,22 @@ FIGURES: dict[str, Callable[[Path, Path], dict[str, object]]] = {
     "shortlist_gain": shortlist_gain,
     "stream_memory_mb": lambda folder, data: stream_memory_mb(folder),
     "growth": lambda folder, data: growth(folder),
+    "ray_efficiency": lambda folder, data: _named("ray", ray_efficiency(_emptied(folder / "ray"))),
+    "finetune_step_overhead": lambda folder, data: _named("finetune", finetune_step_overhead()),
 }
+
+
+def _named(subject: str, figures: dict[str, object]) -> dict[str, object]:
+    """Name what several figures have by whose it is."""
+    shared = ("exemplars", "load")
+    return {f"{subject}_{name}" if name in shared else name: value for name, value in figures.items()}
+
+
+def _emptied(folder: Path) -> Path:
+    """An empty folder, because scoring would go on with what it finds."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def main() -> None:

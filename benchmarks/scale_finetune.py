@@ -120,37 +120,47 @@ def overhead(timer: StepTimer) -> float:
     return statistics.median(a / b for a, b in zip(timer.whole[WARM_UP:], timer.alone[WARM_UP:], strict=True))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--exemplars", type=int, default=10_000, help="exemplars of train")
-    parser.add_argument("--batch", type=int, default=32, help="exemplars per step")
-    parser.add_argument("--steps", type=int, default=6, help="steps per measurement")
-    arguments = parser.parse_args()
+def finetune_step_overhead(exemplars: int = 10_000, batch: int = 32, steps: int = 6) -> dict[str, object]:
+    """Time of a training step / of the encoder alone on its texts, and what other ways to train cost.
+
+    Args:
+        exemplars: exemplars of train.
+        batch: exemplars per step.
+        steps: steps per measurement.
+    """
     torch.set_num_threads(1)  # processor time of several threads also counts their waiting
-    task = create_task("claims-twin", pages=arguments.exemplars // 4, held_out_pages=8)
+    task = create_task("claims-twin", pages=exemplars // 4, held_out_pages=8)
     sets = task.build(SilentProgress())
     train = sets["train"]
     print(f"{train}, {len(train.used):,} texts in use", file=sys.stderr)
-    plain = measure(sets, arguments.batch, arguments.steps, 1 << 62, None)
-    twice = measure(sets, arguments.batch, arguments.steps, 0, None)
-    last = measure(sets, arguments.batch, arguments.steps, 1 << 62, 2)
-    steps = -(-len(train) // arguments.batch)
+    plain = measure(sets, batch, steps, 1 << 62, None)
+    twice = measure(sets, batch, steps, 0, None)
+    last = measure(sets, batch, steps, 1 << 62, 2)
+    epoch = -(-len(train) // batch)
     seconds = {name: statistics.median(one.whole[WARM_UP:]) for name, one in (("all", plain), ("last_2", last))}
-    result = {
+    return {
         "finetune_step_overhead": round(overhead(plain), 3),
         "finetune_step_overhead_gradcache": round(overhead(twice), 3),
         "finetune_last_2_gain": round(seconds["all"] / seconds["last_2"], 2),
         "finetune_bfloat16": round(
             statistics.median(a / b for a, b in zip(plain.bfloat16, plain.alone, strict=False)), 2
         ),
-        "finetune_epoch_minutes": round(steps * seconds["all"] / 60, 1),
-        "finetune_epoch_minutes_last_2": round(steps * seconds["last_2"] / 60, 1),
+        "finetune_epoch_minutes": round(epoch * seconds["all"] / 60, 1),
+        "finetune_epoch_minutes_last_2": round(epoch * seconds["last_2"] / 60, 1),
         "finetune_texts_per_step": round(statistics.median(plain.texts)),
         "finetune_tokens_per_second": round(sum(plain.tokens[WARM_UP:]) / sum(plain.whole[WARM_UP:])),
         "exemplars": len(train),
         "load": round(os.getloadavg()[0], 1),
     }
-    print(json.dumps(result))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--exemplars", type=int, default=10_000, help="exemplars of train")
+    parser.add_argument("--batch", type=int, default=32, help="exemplars per step")
+    parser.add_argument("--steps", type=int, default=6, help="steps per measurement")
+    arguments = parser.parse_args()
+    print(json.dumps(finetune_step_overhead(arguments.exemplars, arguments.batch, arguments.steps)))
 
 
 if __name__ == "__main__":

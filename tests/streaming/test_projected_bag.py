@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from miv import MIVError
+from miv.decisions.unlike import UnlikeLimit
 from miv.streaming import numpy_chunks
-from tests.kept.test_kept_forms import verifier_of
+from tests.kept.test_kept_forms import CHANNELS, verifier_of
 from tests.streaming.test_streaming_pass import STREAMED, bag_and_queries
 
 
@@ -32,6 +33,31 @@ def test_a_kept_bag_answers_like_the_bag(
     if rows == "float32":
         exact = verifier.verify_stream(queries, bag, top=3)
         assert [one.leading for one in found] == [one.leading for one in exact]
+
+
+def test_a_limit_calibrated_later_is_not_answered_by_an_older_one(tmp_path: Path) -> None:
+    verifier = verifier_of("cap_dba_l2", {}, "similar")
+    bag, queries = bag_and_queries()
+    covariance = np.zeros(CHANNELS, np.float32), np.eye(2, CHANNELS, dtype=np.float32), np.ones(2)
+    kept = verifier.keep_bag(bag, tmp_path / "before")
+    verifier.unlike = UnlikeLimit(*covariance, 1.0, 1e6, 0.01)
+    for source in (kept, tmp_path / "before"):
+        with pytest.raises(MIVError, match="was calibrated after the bag"):
+            verifier.verify_stream(queries, source)
+    kept = verifier.keep_bag(bag, tmp_path / "after")
+    for limit, all_unlike in ((1e6, False), (0.0, True)):
+        verifier.unlike = UnlikeLimit(*covariance, 1.0, limit, 0.01)
+        for source in (bag, kept, tmp_path / "after"):
+            found = verifier.verify_stream(queries * 0, source)
+            assert [one.reason is not None for one in found] == [all_unlike] * 3
+    verifier.unlike = UnlikeLimit(*covariance, 2.0, 0.0, 0.01)
+    with pytest.raises(MIVError, match="was calibrated after the bag"):
+        verifier.verify_stream(queries, kept)
+    manifest = tmp_path / "after" / "kept_bag.json"
+    about = json.loads(manifest.read_text())
+    del about["unlike"]
+    manifest.write_text(json.dumps({**about, "all_unlike": True}))  # as written before distances were
+    assert "every instance" in str(verifier.verify_stream(queries * 0, tmp_path / "after")[0].reason)
 
 
 def test_wrong_kept_bags_are_refused(tmp_path: Path) -> None:

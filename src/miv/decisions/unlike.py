@@ -1,5 +1,6 @@
 """Which instances are unlike anything that a verifier was trained on, by their features."""
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass, field
@@ -84,6 +85,14 @@ class UnlikeLimit:
     def unlike(self, features: NDArray[np.float32]) -> Mask:
         """Return ``(N,)`` bool: which features ``(N, C)`` are beyond the limit."""
         return np.asarray(self.distance(features) > self.limit)
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal if equal features have equal distances; the limit itself does not count."""
+        digest = hashlib.sha256(repr(float(self.rest)).encode())
+        for name in _SHAPES:
+            digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
+        return digest.hexdigest()
 
     def document(self) -> dict[str, Any]:
         """Return the limit without the covariance as plain values, for JSON."""

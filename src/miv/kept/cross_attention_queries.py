@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.kept.kept_form import Borders, PreparedQueries, block_rows, softmax_in_place
+from miv.kept.kept_form import Borders, PreparedQueries, block_rows, softmax_in_place, weighted_sum
 from miv.kept.similarity_of_query import QuerySimilarity, Rows, as_rows
 from miv.poolings import CrossAttentionPooling, DistancePooling
 
@@ -71,7 +71,7 @@ class CrossAttentionQueries(PreparedQueries):
         keys = rows[:, -self.pooling.channels :]
         found = []
         for query in range(self.count):
-            total = _weighted_sum(np.ascontiguousarray(weights[:, query].T), keys, ptr)
+            total = weighted_sum(np.ascontiguousarray(weights[:, query].T), keys, ptr)
             found.append(self.logits_of_sums(total, None if offsets is None else offsets[:, query].T, query))
         return np.stack(found)
 
@@ -194,15 +194,3 @@ class CrossAttentionQueries(PreparedQueries):
             variance[head, query, row] = np.var(keys[row, part].astype(np.float64) * self.gate[query, part])
         variance += np.float32(eps**2)
         return np.sqrt(variance, out=variance)
-
-
-def _weighted_sum(weights: Rows, keys: Rows, ptr: Borders) -> Rows:
-    """Sum of the keys ``(T, C)`` of each bag by weights ``(T, h)``, ``(B, C)``, in one pass over the keys."""
-    from scipy.sparse import csc_array  # not at the top: the import takes a tenth of a second
-
-    rows, heads = weights.shape
-    bags = len(ptr) - 1
-    # Column t h + j has one number, in the row of the bag of instance t and of head j.
-    owner = (np.repeat(np.arange(bags) * heads, np.diff(ptr))[:, None] + np.arange(heads)).ravel()
-    sparse = csc_array((weights.ravel(), owner, np.arange(rows * heads + 1)), shape=(bags * heads, rows * heads))
-    return np.asarray(sparse @ keys.reshape(rows * heads, -1)).reshape(bags, -1)

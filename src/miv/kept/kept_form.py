@@ -98,3 +98,15 @@ def softmax_in_place(scores: NDArray[np.float32], ptr: Borders) -> None:
     scores -= np.repeat(np.maximum.reduceat(scores, ptr[:-1], axis=-1), sizes, axis=-1)
     np.exp(scores, out=scores)
     scores /= np.repeat(np.add.reduceat(scores, ptr[:-1], axis=-1), sizes, axis=-1)
+
+
+def weighted_sum(weights: Rows, keys: Rows, ptr: Borders) -> Rows:
+    """Sum of the keys ``(T, C)`` of each bag by weights ``(T, h)``, ``(B, C)``, in one pass over the keys."""
+    from scipy.sparse import csc_array  # not at the top: the import takes a tenth of a second
+
+    rows, heads = weights.shape
+    bags = len(ptr) - 1
+    # Column t h + j has one number, in the row of the bag of instance t and of head j.
+    owner = (np.repeat(np.arange(bags) * heads, np.diff(ptr))[:, None] + np.arange(heads)).ravel()
+    sparse = csc_array((weights.ravel(), owner, np.arange(rows * heads + 1)), shape=(bags * heads, rows * heads))
+    return np.asarray(sparse @ keys.reshape(rows * heads, -1)).reshape(bags, -1)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.lib import format as numpy_format
 
 from miv.errors import MIVError
+from miv.inference.unlike_instances import UNLIKE
 from miv.io.checked_values import Floats
 from miv.io.json_files import read_json_object, write_json
 from miv.kept.fingerprints import verifier_fingerprint
@@ -47,11 +48,27 @@ class ProjectedBag:
         variance = about.get("variance")
         self.variance: Floats | None = None if variance is None else np.array(variance, np.float64)
         self.size, self.width = self._file.shape[0], self._file.shape[1]
-        self.all_unlike = bool(about.get("all_unlike"))
+        self._about = about
+        self.all_unlike(verifier)
         self.kind: RowType = about.get("rows", "float32")
         self._scales = NumpyFile(folder / _SCALES) if self.kind == "int8" else None
         if self.size != about.get("size") or self._file.dtype != self.kind or len(self._file.shape) != 2:
             raise MIVError(f"{folder / _ROWS} is not what {MANIFEST} says. {_REMEDY}")
+
+    def all_unlike(self, verifier: "Verifier") -> bool:
+        """Whether all targets are beyond the verifier's limit, which may have been calibrated since."""
+        limit = verifier.unlike
+        if limit is None:
+            return False
+        if "unlike" not in self._about:  # kept before distances were
+            return bool(self._about.get("all_unlike"))
+        known = self._about["unlike"]
+        if known is None or known["fingerprint"] != limit.fingerprint:
+            raise MIVError(
+                f"The limit for instances {UNLIKE} was calibrated after the bag {self.folder} was kept, so it is not "
+                f"known whether all of them are beyond it. {_REMEDY}"
+            )
+        return bool(known["least_distance"] > limit.limit)
 
     def rows(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
         """The kept rows ``(n, K)`` in chunks; each may be overwritten by the next."""
@@ -115,9 +132,10 @@ def check_keepable(folder: Path, kind: str) -> None:
 
 
 def write_manifest(
-    folder: Path, verifier: "Verifier", size: int, kind: RowType, variance: Floats | None, all_unlike: bool
+    folder: Path, verifier: "Verifier", size: int, kind: RowType, variance: Floats | None, least_distance: float
 ) -> None:
-    """Describe a finished bag."""
+    """Describe a finished bag; ``least_distance`` of a target to the training data, if the verifier measures it."""
+    limit = verifier.unlike
     document = {
         "format": _FORMAT,
         "format_version": 1,
@@ -125,6 +143,6 @@ def write_manifest(
         "size": size,
         "rows": kind,
         "variance": None if variance is None else [float(one) for one in variance],
-        "all_unlike": all_unlike,
+        "unlike": None if limit is None else {"fingerprint": limit.fingerprint, "least_distance": least_distance},
     }
     write_json(folder / MANIFEST, document)

@@ -11,10 +11,10 @@ and the standard error of the sampled logit follows from the differences of neig
 section 8.2).
 
 A sample says nothing about a few targets with large shares that it misses. What they can do is bounded: the radius of a
-cell bounds the scores in it (``CellBounds``), and so :math:`|u_n| \le \hat u` of every target that is not read. More than
-:math:`k \ln 1000` such targets are all missed in less than 0.1 % of samples, and fewer move the logit by less than
-:math:`\hat u k \ln 1000`, by which the bounds are widened. Every cell for which that is more than ``hidden`` is read. Where
-this is more than half of the bag, or too few sampled targets are left, the answer is the exact pass.
+cell bounds the scores in it (``CellBounds``), and so :math:`|u_n| \le \hat u` of every target that is not read. More
+than :math:`k \ln 1000` such targets are all missed in less than 0.1 % of samples, and fewer move the logit by less than
+:math:`\hat u k \ln 1000`, by which the bounds are widened. Every cell for which that is more than ``hidden`` is read.
+Where this is more than half of the bag, or too few sampled targets are left, the answer is the exact pass.
 """
 
 import math
@@ -114,12 +114,12 @@ class Shortlist:
                 verdicts += self._exact(query[None], top)
                 continue
             unlike: Mask = np.zeros(1, bool) if limit is None else limit.unlike(query[None])
-            verdicts += streamed_verdicts(self.verifier, pooled, self.size, unlike, self.bag.all_unlike)
+            verdicts += streamed_verdicts(self.verifier, pooled, self.size, unlike, self.bag.all_unlike(self.verifier))
         return verdicts
 
     def _exact(self, queries: Rows, top: int) -> list[StreamedVerdict]:
         def read(state: StreamingPass) -> None:
-            state.update_kept(self._rows, all_unlike=self.bag.all_unlike)
+            state.update_kept(self._rows, all_unlike=self.bag.all_unlike(self.verifier))
 
         return in_one_pass_or_two(self.verifier, queries, top, self.bag.variance, read, once=False)
 

@@ -131,8 +131,8 @@ class StreamingPass:
         """The verdicts for all queries."""
         if self.verifier is None:
             raise MIVError(
-                "This pass was unpickled, and its verifier stays where it was. Merge it into a pass with the same queries "
-                "that has its verifier, such as a new one."
+                "This pass was unpickled, and its verifier stays where it was. Merge it into a pass with the same "
+                "queries that has its verifier, such as a new one."
             )
         if self.needs_second_pass:
             raise MIVError(

@@ -1,5 +1,6 @@
 """From queries and one bag of any size to verdicts."""
 
+import math
 from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
@@ -64,27 +65,29 @@ def keep_bag(
     variance = _variance(verifier, bag, progress)
     some_query = np.zeros((1, verifier.pooling.channels), np.float32)  # rows do not depend on it
     maker = StreamingPass(verifier, some_query, 0, variance)
-    all_unlike = verifier.unlike is not None
+    least_distance = math.inf
     with whole_folder(folder) as temporary:
         writer = BagWriter(temporary, verifier.pooling.channels, rows)
         for chunk in _checked(verifier, bag, progress, "Keeping the bag"):
-            if all_unlike and verifier.unlike is not None:
-                all_unlike = bool(verifier.unlike.unlike(chunk).all())
+            if verifier.unlike is not None and len(chunk):
+                least_distance = min(least_distance, float(verifier.unlike.distance(chunk).min()))
             writer.add(maker.rows(chunk))
         writer.close()
         if not writer.size:
             raise MIVError("The bag is empty. Expected at least one instance.")
-        write_manifest(temporary, verifier, writer.size, rows, variance, all_unlike)
+        write_manifest(temporary, verifier, writer.size, rows, variance, least_distance)
     return ProjectedBag(folder, verifier)
 
 
 def _over_kept(
     verifier: "Verifier", features: Rows, bag: ProjectedBag, top: int, progress: Progress
 ) -> list[StreamedVerdict]:
+    all_unlike = bag.all_unlike(verifier)
+
     def read(state: StreamingPass) -> None:
         with progress.step("Reading the kept bag", total=bag.size) as advance:
             for rows in bag.rows():
-                state.update_kept(rows, all_unlike=bag.all_unlike)
+                state.update_kept(rows, all_unlike=all_unlike)
                 advance(len(rows))
 
     return in_one_pass_or_two(verifier, features, top, bag.variance, read, once=False)
