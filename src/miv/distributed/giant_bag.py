@@ -19,7 +19,7 @@ from miv.io.checked_values import Floats
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress, SilentProgress
 from miv.streaming import BagVariance, ChunkReader, StreamedVerdict, StreamingPass, needs_variance
-from miv.streaming.bag_chunks import check_chunk
+from miv.streaming.chunk_checks import check_chunk
 from miv.streaming.numpy_chunks import NumpyFile
 
 ROWS = 250_000  # targets per part: 400 MB of 384 float32 numbers

@@ -1,6 +1,6 @@
 """Bags of any size as chunks of features: files, arrays, iterators, and instances through the backbone."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -14,7 +14,7 @@ from miv.backbones.feature_cache import embed_instances
 from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError, needs_extra
 from miv.inference.distinct_instances import DistinctInstances
-from miv.inference.given_instances import GivenPlaces, is_finite, with_folders
+from miv.inference.given_instances import GivenPlaces, with_folders
 from miv.inference.two_towers import bag_vectors, query_vectors
 from miv.io.image_files import Fit
 from miv.io.instance_files import is_folder, is_text_file
@@ -74,7 +74,7 @@ class ChunkReader:
             )
         if iter(source) is source:
             return BagChunks(lambda: self._of_any(source), once=True)
-        size = len(source) if hasattr(source, "__len__") else None
+        size = len(source) if isinstance(source, Sized) else None
         return BagChunks(lambda: self._of_any(iter(source)), size)
 
     def features(self, instances: list[Any], place: str = "The bag", first: int = 0) -> Rows:
@@ -183,17 +183,6 @@ def query_features(reader: ChunkReader, queries: Any) -> Rows:
     if reader.verifier.query_backbone is not None:
         return reader.through(query_vectors(reader.verifier, list(queries), GivenPlaces(), reader.resize))
     return reader.features(list(queries), "The queries")
-
-
-def check_chunk(features: Rows, channels: int, place: int) -> None:
-    """Raise an error unless a chunk is finite numbers ``(N, channels)``; ``place`` is that of its first row."""
-    if features.ndim != 2 or features.shape[1] != channels:
-        raise MIVError(
-            f"A chunk of the bag is {features.shape}. Expected (N, {channels}): one row of features per target."
-        )
-    if not is_finite(features):
-        row = place + int((~np.isfinite(features)).any(axis=1).argmax())
-        raise MIVError(f"Instance {row:,} of the bag contains NaN or infinity. Expected finite numbers.")
 
 
 def _is_numbers(given: Any) -> bool:

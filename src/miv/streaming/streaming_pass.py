@@ -13,6 +13,7 @@ from miv.kept.plain_forms import BestTargetForm
 from miv.kept.similarity_of_query import Rows
 from miv.poolings import POOLINGS, GatedAttentionPooling, MaxSimPooling
 from miv.runtime.evaluation_mode import evaluating
+from miv.streaming.chunk_checks import check_width
 from miv.streaming.partial_attention import PartialAttention
 from miv.streaming.partial_best import PartialBest
 from miv.streaming.partial_others import PartialGated, PartialTokens
@@ -76,11 +77,7 @@ class StreamingPass:
             first: place of the first of them in the bag; by default they follow those added before.
         """
         first = self.size if first is None else first
-        if features.ndim != 2 or features.shape[1] != self.verifier.pooling.channels:
-            raise MIVError(
-                f"A chunk of the bag is {features.shape}. Expected (N, {self.verifier.pooling.channels}): one row of "
-                "features per target."
-            )
+        check_width(features, self.verifier.pooling.channels)
         with torch.inference_mode(), evaluating(self.verifier):
             for start in range(0, len(features), _ROWS):
                 part = np.asarray(features[start : start + _ROWS], np.float32)

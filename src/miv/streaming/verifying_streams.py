@@ -15,8 +15,9 @@ from miv.io.whole_files import whole_folder
 from miv.kept.similarity_of_query import Rows
 from miv.kept.stored_rows import RowType
 from miv.runtime.progress import Progress, SilentProgress
-from miv.streaming.bag_chunks import BagChunks, ChunkReader, check_chunk, query_features
+from miv.streaming.bag_chunks import BagChunks, ChunkReader, query_features
 from miv.streaming.bag_variance import BagVariance, needs_variance
+from miv.streaming.chunk_checks import check_chunk
 from miv.streaming.projected_bag import BagWriter, ProjectedBag, check_keepable, is_projected_bag, write_manifest
 from miv.streaming.streamed_verdict import StreamedVerdict
 from miv.streaming.streaming_pass import StreamingPass
