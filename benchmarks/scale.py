@@ -10,7 +10,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +24,7 @@ from benchmarks.scale_ray import ray_efficiency
 from benchmarks.scale_shortlist import shortlist_gain
 from benchmarks.scale_streaming import stream_efficiency
 
-FIGURES: dict[str, Callable[[Path, Path], dict[str, object]]] = {
+FIGURES: dict[str, Callable[[Path, Path], Mapping[str, object]]] = {
     "stream_efficiency": lambda folder, data: stream_efficiency(folder),
     "quantised_auroc_loss": quantised_auroc_loss,
     "shortlist_gain": shortlist_gain,

@@ -10,7 +10,7 @@ from miv import Verifier
 from miv.backbones.feature_cache import embed_instances
 from miv.data import InstancePool
 from miv.evaluation.classification import auroc
-from miv.kept.stored_rows import restore_rows, store_rows
+from miv.kept.stored_rows import RowType, restore_rows, store_rows
 from miv.streaming import StreamingPass
 
 DIGITS, BAG = 10_000, 12
@@ -34,7 +34,7 @@ def quantised_auroc_loss(folder: Path, data: Path, exemplars: int = 2000) -> dic
     """AUROC on bags of 12 test digits (one digit by other writers) with float32 rows, minus that with fewer bytes."""
     verifier, features, labels = digits_and_features(data, folder)
     random = np.random.default_rng(0)
-    logits: dict[str, list[float]] = {"float32": [], "float16": [], "int8": []}
+    logits: dict[RowType, list[float]] = {"float32": [], "float16": [], "int8": []}
     truth: list[int] = []
     while len(truth) < exemplars:
         query = random.integers(DIGITS)

@@ -103,7 +103,7 @@ def test_what_may_not_be_done_twice_is_sent_once() -> None:
 
 
 def test_a_gallery_that_a_busy_service_may_have_created_is_not_created_again() -> None:
-    models = (200, {}, b'{"models": [{"name": "m", "kind": "features"}]}')
+    models: Answer = (200, {}, b'{"models": [{"name": "m", "kind": "features"}]}')
     with answering(models, busy("0")) as (url, got), Client(url) as client, pytest.raises(ServiceError) as caught:
         client.create_gallery("archive")
     assert caught.value.status == 503
@@ -111,7 +111,7 @@ def test_a_gallery_that_a_busy_service_may_have_created_is_not_created_again() -
 
 
 def test_what_a_busy_service_has_deleted_after_all_is_no_error() -> None:
-    gone = (404, {}, b'{"error": {"status": 404, "message": "There is no such bag."}}')
+    gone: Answer = (404, {}, b'{"error": {"status": 404, "message": "There is no such bag."}}')
     bag = RemoteBag("5f0c", "m", 1, "", "")
     with answering(busy("0"), gone, gone) as (url, got), Client(url) as client:
         client.forget(bag)

@@ -47,8 +47,8 @@ def test_a_limit_calibrated_later_is_not_answered_by_an_older_one(tmp_path: Path
     kept = verifier.keep_bag(bag, tmp_path / "after")
     for limit, all_unlike in ((1e6, False), (0.0, True)):
         verifier.unlike = UnlikeLimit(*covariance, 1.0, limit, 0.01)
-        for source in (bag, kept, tmp_path / "after"):
-            found = verifier.verify_stream(queries * 0, source)
+        for given in (bag, kept, tmp_path / "after"):
+            found = verifier.verify_stream(queries * 0, given)
             assert [one.reason is not None for one in found] == [all_unlike] * 3
     verifier.unlike = UnlikeLimit(*covariance, 2.0, 0.0, 0.01)
     with pytest.raises(MIVError, match="was calibrated after the bag"):

@@ -1,10 +1,12 @@
 """A shortlist reads a few per cent of a bag, says how wrong it may be, and is right about that."""
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from miv import MIVError, Verifier
 from miv.kept import form_of
@@ -70,7 +72,7 @@ def test_a_target_that_no_sample_holds_is_within_the_bounds(size: int, sharpness
     verifier = Verifier("cap_dba_l2", channels=32, start="similar").eval()
     if sharpness is not None:
         with torch.no_grad():
-            verifier.pooling.sharpness.fill_(sharpness)
+            cast(Tensor, verifier.pooling.sharpness).fill_(sharpness)
     bag, queries = with_needles(size)
     kept = verifier.keep_bag(bag, tmp_path / "kept", rows="float32")
     exact = verifier.verify_stream(queries, kept, top=1)
@@ -136,7 +138,7 @@ def test_poolings_without_a_sum_over_targets_are_refused(tmp_path: Path) -> None
 def test_negative_weights_are_refused(tmp_path: Path) -> None:
     verifier = trained_like("cap_dba_l2")
     with torch.no_grad():
-        verifier.pooling.distance_weight[3] = -1.0
+        cast(Tensor, verifier.pooling.distance_weight)[3] = -1.0
     bag = np.random.default_rng(1).normal(size=(50, CHANNELS)).astype(np.float32)
     with pytest.raises(MIVError, match="weighs a distance negatively"):
         Shortlist(verifier, verifier.keep_bag(bag, tmp_path / "kept"))
