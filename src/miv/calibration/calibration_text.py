@@ -7,6 +7,8 @@ from miv.decisions.witness_rules import ConformalRule, StatedRule
 from miv.evaluation.clusters import cluster_words
 from miv.runtime.aligned_table import aligned_table
 
+_FEW = 100  # exemplars; with fewer, an interval of a rate spans twenty points or so
+
 
 def calibration_text(point: OperatingPoint) -> str:
     """Return the choice, its errors, how well it is calibrated, and its witness sets."""
@@ -20,7 +22,7 @@ def calibration_text(point: OperatingPoint) -> str:
             f"data       {m['exemplars']:,} exemplars: {m['positives']:,} positive, {m['negatives']:,} negative",
             _clusters(m),
         ],
-        [*_rates(m, sure), *m.get("notes", [])],
+        [*_rates(m, sure), *m.get("notes", []), *_few(m)],
         [_losses(m)],
         [_by_bag_size(m)],
         _witnesses(point),
@@ -60,6 +62,12 @@ def _rates(m: dict[str, Any], sure: str) -> list[str]:
                 f"{counts[0]:,}, {m['positives']:,} positives as {counts[1]:,}."
             )
     return [aligned_table(["", "rate", f"{sure} interval", "at most"], rows), *notes]
+
+
+def _few(m: dict[str, Any]) -> list[str]:
+    if m["exemplars"] >= _FEW:
+        return []
+    return ["Few exemplars: all figures above are rough. Calibrate on some hundreds before you rely on them."]
 
 
 def _clusters(m: dict[str, Any]) -> str:

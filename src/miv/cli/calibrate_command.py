@@ -153,4 +153,4 @@ def calibrate(
     else:
         print(found.text())
         if limit is not None:
-            print(limit_words(limit))
+            print(limit_words(limit, classes=exemplars.pool.classes is not None))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_RATE = 0.01
 _HIGHEST_RATE = 0.05  # a default limit with more false alarms does more harm than good
+_LEAST_TRAIN = 200  # distinct train instances of a default limit; a covariance of fewer calls ordinary inputs unlike
+_LEAST_EXEMPLARS = 100  # and exemplars to calibrate on: instances of one bag are often alike
 
 
 def unlike_limit(
@@ -32,8 +34,9 @@ def unlike_limit(
 ) -> "UnlikeLimit | None":
     """Fit the limit on the train split of the data and on ``exemplars``.
 
-    If no ``rate`` was requested, it is 0.01, or the lowest that the data can promise, if it is not above 0.05; else
-    there is no limit, and a note. A requested rate that is not possible is an error. With 0 there is no limit.
+    If no ``rate`` was requested, it is 0.01, or the lowest that the data can promise. If that is above 0.05, or the
+    data are few, there is no limit, and a note. A requested rate that is not possible is an error. With 0 there is no
+    limit.
     """
     from miv.backbones.feature_cache import embed_pool
     from miv.calibration.unlike_fit import chosen_instances, clusters_of, fit_unlike, lowest_rate
@@ -47,6 +50,12 @@ def unlike_limit(
             raise MIVError(f"{data} is a single set, without the train split that the limit is fitted on.")
         train = load_split(data, "train")
         rows, own = chosen_instances(train), chosen_instances(exemplars)
+        if rate is None and (len(rows) < _LEAST_TRAIN or len(exemplars) < _LEAST_EXEMPLARS):
+            raise MIVError(
+                f"with {len(rows):,} train instances and {len(exemplars):,} exemplars to calibrate on it would be "
+                f"unreliable. Expected at least {_LEAST_TRAIN} and {_LEAST_EXEMPLARS}; to accept this, use --unlike "
+                "with a rate, such as 0.05."
+            )
         clusters = clusters_of(exemplars, own)
         wanted = max(DEFAULT_RATE, lowest_rate(clusters)) if rate is None else rate
         if rate is None and wanted > _HIGHEST_RATE:
@@ -66,6 +75,8 @@ def unlike_limit(
         if rate is not None:
             raise
         typer.echo(f"No limit for inputs unlike the training data: {error}", err=True)
+        if verifier.unlike is not None:
+            typer.echo("The limit from before stays; --unlike 0 removes it.", err=True)
         return None
 
 
@@ -79,9 +90,11 @@ def replace_limit(folder: Path, limit: "UnlikeLimit | None", rate: float | None)
         (folder / UNLIKE_NAME).unlink(missing_ok=True)
 
 
-def limit_words(limit: "UnlikeLimit") -> str:
-    """The limit in a sentence."""
-    return (
-        f"Inputs unlike the training data: unsure, with a false-alarm rate of at most {limit.rate:.3g} for new classes "
-        f"({limit.measured['validation_instances']:,} instances, {limit.measured['clusters']:,} of them independent)."
-    )
+def limit_words(limit: "UnlikeLimit", classes: bool) -> str:
+    """The limit in a sentence; ``classes``: whether the classes of the instances are known."""
+    count, clusters = limit.measured["validation_instances"], limit.measured["clusters"]
+    if classes:
+        promised = f"for new classes ({count:,} instances of {clusters:,} classes)"
+    else:
+        promised = f"for new instances like these ({count:,} instances, each counted as independent)"
+    return f"Inputs unlike the training data: unsure, with a false-alarm rate of at most {limit.rate:.3g} {promised}."
