@@ -52,6 +52,16 @@ def test_the_commands_from_create_to_compact() -> None:
 
 
 @pytest.mark.usefixtures("files")
+def test_no_recall_is_stated_for_an_index_that_does_not_exist() -> None:
+    gallery("create", "archive", "verifier")
+    gallery("add", "archive", "--bags", "files")
+    assert gallery("index", "archive").startswith("No index is needed")
+    said = gallery("search", "archive", "--query", "files/file 1/2.png", "--prefilter")
+    assert "Every bag was compared exactly" in said
+    assert "The index proposed" not in said
+
+
+@pytest.mark.usefixtures("files")
 def test_wrong_use_is_said_plainly() -> None:
     gallery("create", "archive", "verifier")
     for arguments, message in [

@@ -10,8 +10,10 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from miv import ExemplarSet, MIVError, Verifier
+from miv.cli.app import app
 from miv.data import InstancePool
 from miv.distributed import score
 from tests.cli.running import run_command
@@ -128,6 +130,18 @@ def test_the_same_table_beside_other_files_is_other_data(folder: Path, by_id: bo
         score("verifier", "b/pairs.jsonl", "out", instances=ids["b"])
     with pytest.raises(MIVError, match="was scored with another files_below"):
         score("verifier", "a/pairs.jsonl" if by_id else "b/pairs.jsonl", "out", instances=ids["b"])
+
+
+def test_the_last_line_counts_what_was_written_and_what_was_there(folder: Path) -> None:
+    def told() -> str:
+        return CliRunner().invoke(app, ["score", "verifier", "pairs.jsonl", "--out", "out", "--rows", "5"]).stderr
+
+    assert told().endswith("Wrote 5 partitions to out.\n")
+    again = told()
+    assert again.endswith("All 5 partitions were already in out.\n")
+    assert "0/0" not in again
+    Path("out/part-000001.parquet").unlink()
+    assert told().endswith("Wrote 1 partition to out; 4 were already there.\n")
 
 
 def test_an_error_in_a_later_partition_keeps_the_earlier_ones(folder: Path) -> None:

@@ -170,6 +170,8 @@ def test_wrong_references_are_named() -> None:
     verifier = a_verifier()
     with pytest.raises(MIVError, match=r"The query, reference 1 has the shape \(3,\)"):
         verifier.verify([REFERENCES[0], [1.0, 2.0, 3.0]], BAG)
+    with pytest.raises(MIVError, match=r"The query has the shape \(3,\)"):
+        verifier.verify([[1.0, 2.0, 3.0]], BAG)
     with pytest.raises(MIVError, match="Query 1, reference 0: the vector contains NaN"):
         verifier.verify_many([REFERENCES[0], [[np.nan] * 4, REFERENCES[0]]], [BAG, BAG])
 

@@ -108,6 +108,7 @@ def test_the_trial_decides_how_many_epochs_are_taken(tmp_path: Path, capsys: pyt
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "Validation has only 20 exemplars. Choosing the number of epochs in a trial on halves of train."
     assert told[-1].startswith("Epochs chosen by the trial: 0 of align, 0 of frozen.")
+    assert told[-1].endswith("None was better than the start, so the start fitted on all of train is kept.")
     # Nothing changes, so no epoch is better than the start: none is taken.
     assert json.loads((run / "run.json").read_text())["best"] == {"stage": "frozen", "epoch": 0}
     assert {row["epoch"] for row in rows(run)} == {"0"}

@@ -162,8 +162,12 @@ def index(folder: FolderArgument) -> None:
     from miv.gallery import Gallery
     from miv.runtime.progress import RichProgress
 
-    recall = Gallery.open(folder).build_index(progress=RichProgress())
-    print(f"The index finds {recall:.1%} of the ten best bags of an exact search.")
+    gallery = Gallery.open(folder)
+    recall = gallery.build_index(progress=RichProgress())
+    if gallery.info()["indexed_bags"]:
+        print(f"The index finds {recall:.1%} of the ten best bags of an exact search.")
+    else:
+        print("No index is needed: parts of fewer than 10,000 rows are compared exactly, which is faster.")
 
 
 @gallery_app.command("compact")

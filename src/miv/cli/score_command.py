@@ -99,4 +99,8 @@ def score(
     if scored.odd_label is not None:
         typer.echo(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.", err=True)
     nodes = f" on {run.nodes} machines" if run.nodes > 1 else ""
-    typer.echo(f"Wrote {run.partitions:,} partitions to {out}{nodes}; {run.reused:,} were done before.", err=True)
+    if run.reused == run.partitions:
+        typer.echo(f"All {run.partitions:,} partitions were already in {out}.", err=True)
+        return
+    written, before = run.partitions - run.reused, f"; {run.reused:,} were already there" if run.reused else ""
+    typer.echo(f"Wrote {written:,} partition{'s' * (written != 1)} to {out}{nodes}{before}.", err=True)

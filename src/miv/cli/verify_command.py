@@ -93,8 +93,13 @@ def verify(
         raise MIVError("Give either --query and --bag, or --bags with a table of queries and bags.")
     if bags is None and (out is not None or instances is not None or by_instance or overwrite):
         raise MIVError("--out, --overwrite, --instances and --by-instance need --bags, a table of queries and bags.")
-    if stream and (bags is not None or len(names) != 1 or witnesses is not None):
-        raise MIVError("--stream reads one bag. Give --query and a single --bag, and neither --bags nor --witnesses.")
+    if stream and (bags is not None or len(names) != 1):
+        raise MIVError("--stream reads one bag. Give --query and a single --bag, and not --bags.")
+    if stream and witnesses is not None:
+        raise MIVError(
+            f"Got --stream and --witnesses {witnesses}. With --stream, witnesses are always chosen among the leading "
+            "instances: leave out --witnesses, and use --top 0 to name none."
+        )
     if top is not None and not stream:
         raise MIVError("--top needs --stream, which names the leading instances of one bag that is read in chunks.")
 

@@ -116,9 +116,10 @@ def score(
         folder.begin(settings, plan, rows, overwrite=overwrite)
         tallies = folder.done(settings, plan.partitions)
         reused, left = len(tallies), [one for one in plan.partitions if one.number not in tallies]
-        if reused:
+        if reused and left:
             say(f"{reused:,} of {len(plan.partitions):,} partitions are done already.")
-        with progress.step("Scoring", total=sum(one.count for one in left)) as advance:
+        shown = progress if left else SilentProgress()
+        with shown.step("Scoring", total=sum(one.count for one in left)) as advance:
             try:
                 if workers == 1 and address is None:
                     _score_here(left, settings, verifier, advance)

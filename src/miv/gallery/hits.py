@@ -118,7 +118,9 @@ class Hits(Sequence[Hit]):
     def notes(self) -> list[str]:
         """What a reader must know about the hits."""
         notes = [self.chance.words(self.hits[0].probability if self.hits else None, self.bags)]
-        if self.recall is not None:
+        if self.recall is not None and self.compared == self.bags:
+            notes.append("Every bag was compared exactly; the index left none out.")
+        elif self.recall is not None:
             notes.append(
                 f"The index proposed {self.compared:,} of {self.bags:,} bags. In a test with {self.recall.queries} "
                 f"stored instances as queries, it found {self.recall.recall:.1%} of the {self.recall.top} best bags."

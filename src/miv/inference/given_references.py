@@ -35,8 +35,8 @@ def single_instances(
             raise MIVError(f"{places.query(number)} has no references. Expected at least one.")
     ptr = csr.borders([len(references) for references in asked])
     names = [
-        places.query(number) + (f", reference {place}" if many else "")
-        for number, (references, many) in enumerate(zip(asked, several, strict=True))
+        places.query(number) + (f", reference {place}" if len(references) > 1 else "")
+        for number, references in enumerate(asked)
         for place in range(len(references))
     ]
     return [one for references in asked for one in references], ptr, ReferencePlaces(names, places)

@@ -171,6 +171,8 @@ def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
         raise MIVError(
             f"{path}: not a NumPy file of numbers, or damaged ({error}). Save it with numpy.save."
         ) from error
+    if isinstance(array, np.ndarray) and array.ndim == 2 and not len(array):
+        raise MIVError(f"{path} is empty, of shape {array.shape}. Expected at least one vector.")
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim not in {1, 2} or not array.size:
         found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
         raise MIVError(f"{path}: expected numbers of shape (C,) or (N, C), got {found}.")

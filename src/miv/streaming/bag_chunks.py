@@ -89,6 +89,8 @@ class ChunkReader:
         return embed_instances(self.backbone, pool, np.arange(len(pool)))[rows]
 
     def _file(self, path: Path) -> BagChunks:
+        if path.suffix in (".npy", ".parquet") and not path.exists():
+            raise MIVError(f"{path} does not exist. Expected the {path.suffix} file of a bag.")
         if path.suffix == ".npy" and not is_folder(path):
             file = NumpyFile(path)
             return BagChunks(lambda: self._of_arrays(file.chunks()), file.shape[0])

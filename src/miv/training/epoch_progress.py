@@ -34,7 +34,9 @@ class EpochProgress(Callback):
         """Show the bar, starting at the current step of the stage."""
         self._began = time.monotonic()
         if trainer.is_global_zero:
-            print(f"Stage {self.stage}: {STAGES[self.stage]}.", file=sys.stderr, flush=True)
+            marked = self.stage not in BY_NEAREST and not module.state.keeps_last
+            star = " * marks the best so far." if marked else ""
+            print(f"Stage {self.stage}: {STAGES[self.stage]}.{star}", file=sys.stderr, flush=True)
         if self._console.is_terminal and trainer.is_global_zero:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self._bars = Progress(*columns, TextColumn("at most"), TimeRemainingColumn(), console=self._console)

@@ -229,7 +229,10 @@ def _planned(
     planned = [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
     if is_told:
         chosen = ", ".join(f"{stage.take} of {stage.name}" for stage in planned)
-        print(f"Epochs chosen by the trial: {chosen}. Training on all of train.", file=sys.stderr, flush=True)
+        then = "Training on all of train."
+        if not any(stage.take for stage in planned):
+            then = "None was better than the start, so the start fitted on all of train is kept."
+        print(f"Epochs chosen by the trial: {chosen}. {then}", file=sys.stderr, flush=True)
     return planned
 
 

@@ -50,8 +50,8 @@ def choose_for_texts(sets: dict[str, ExemplarSet], given: dict[str, Any]) -> Tex
         return TextChoice({"backbone": vectors}, f"texts with the frozen sentence encoder {vectors}, {why}")
     return TextChoice(
         with_tokens(),
-        f"texts with the frozen encoder {BACKBONE}: CAP on one vector per text, and the best match of each token, "
-        "because tokens find witnesses that vectors miss",
+        f"texts with the frozen encoder {BACKBONE}: CAP on one vector per text and, where they help, the best match "
+        "of each token, because tokens find witnesses that vectors miss",
     )
 
 
