@@ -24,9 +24,9 @@ def store_rows(rows: Rows, kind: RowType) -> tuple[NDArray[Any], NDArray[np.floa
 
     .. math:: z \approx s \cdot round(z / s), \qquad s = \max_i |z_i| / 127
 
-    >>> stored, scales = store_rows(np.array([[1.0, -0.5], [0.0, 0.0]], np.float32), "int8")
-    >>> stored.tolist(), scales.round(4).tolist()
-    ([[127, -64], [0, 0]], [0.0079, 0.0])
+    >>> stored, scales = store_rows(np.array([[254.0, -127.6], [0.0, 0.0]], np.float32), "int8")
+    >>> stored.tolist(), scales.tolist()
+    ([[127, -64], [0, 0]], [2.0, 0.0])
     """
     if kind == "float32":
         return rows, None
