@@ -150,7 +150,7 @@ def batching(seconds: float, folder: Path) -> dict[str, Any]:
 def load(seconds: int, folder: Path) -> dict[str, Any]:
     arguments = ["miv/digits", "--keep", str(folder / "load"), "--galleries", str(folder / "galleries")]
     memory: list[tuple[float, int]] = []
-    with serving(*arguments, "--workers", "2", "--threads", "1", "--keep-bytes", "3000000") as service:
+    with serving(*arguments, "--workers", "2", "--threads", "1", "--keep-bytes", "300000000") as service:
         requests = prepared(service)
         found = put_under_load(
             service,
