@@ -16,6 +16,7 @@ from miv.cli.app import app
 from miv.decisions.operating_point import OperatingPoint
 from miv.errors import MIVWarning
 from miv.streaming import leading_targets, numpy_chunks
+from miv.streaming.bag_chunks import ChunkReader
 from tests.kept.test_kept_forms import CHANNELS, verifier_of
 from tests.streaming.test_streaming_pass import bag_and_queries, check_equal
 
@@ -135,6 +136,19 @@ def test_wrong_bags_and_queries_are_refused(verifier: Verifier, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("pooling", ["cap_vema", "cap_dba_l2"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_queries_that_are_not_finite_are_named_before_the_bag_is_read(pooling: str, number: float) -> None:
+    _, queries = bag_and_queries()
+    queries[1, 3] = number
+
+    def read() -> Any:
+        pytest.fail("the bag was read")
+
+    with pytest.raises(MIVError, match=r"^Query 1 contains NaN or infinity\. Expected finite numbers\.$"):
+        verifier_of(pooling, {}, "similar").verify_stream(queries, read)
+
+
+@pytest.mark.parametrize("pooling", ["cap_vema", "cap_dba_l2"])
 def test_bags_of_another_width_are_refused(pooling: str, tmp_path: Path) -> None:
     bag, queries = bag_and_queries()
     with pytest.raises(MIVError, match=r"A chunk of the bag is \(120, 5\)"):
@@ -182,3 +196,17 @@ def test_many_heads_need_a_second_pass_to_name_targets(monkeypatch: pytest.Monke
         verifier.verify_stream(queries, iter([bag]), top=7)
     (found, *_) = verifier.verify_stream(queries, iter([bag]), top=0)
     assert found.leading == ()
+
+
+def test_a_parquet_file_is_never_held_whole(verifier: Verifier, tmp_path: Path) -> None:
+    path, random = tmp_path / "bag.parquet", np.random.default_rng(0)
+    vectors = pa.list_(pa.float32(), CHANNELS)
+    with pq.ParquetWriter(path, pa.schema([("vector", vectors)])) as writer:
+        for _ in range(40):
+            numbers = pa.array(random.normal(size=4000 * CHANNELS).astype(np.float32))
+            writer.write_table(pa.table({"vector": pa.FixedSizeListArray.from_arrays(numbers, type=vectors)}))
+    before, most = pa.total_allocated_bytes(), 0
+    for chunk in ChunkReader(verifier).read(path).open():
+        assert len(chunk)
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < path.stat().st_size / 4

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from miv import MIVError
 from miv.decisions.unlike import UnlikeLimit
-from miv.streaming import numpy_chunks
+from miv.streaming import Shortlist, numpy_chunks
 from tests.kept.test_kept_forms import CHANNELS, verifier_of
+from tests.streaming.test_shortlist import trained_like
 from tests.streaming.test_streaming_pass import STREAMED, bag_and_queries
 
 
@@ -79,3 +81,27 @@ def test_wrong_kept_bags_are_refused(tmp_path: Path) -> None:
         manifest.write_text(json.dumps({**about, **change}))
         with pytest.raises(MIVError, match=words):
             verifier.verify_stream(queries, tmp_path / "kept")
+
+
+def test_a_kept_bag_of_another_verifier_is_refused_also_once_open(tmp_path: Path) -> None:
+    verifier, other = (trained_like("cap_dba_l2", start) for start in ("similar", "paper"))
+    bag, queries = bag_and_queries()
+    kept = verifier.keep_bag(bag, tmp_path / "kept")
+    for given in (kept, tmp_path / "kept"):
+        with pytest.raises(MIVError, match="kept with another verifier"):
+            other.verify_stream(queries, given)
+        with pytest.raises(MIVError, match="kept with another verifier"):
+            Shortlist(other, given)
+    with torch.no_grad():
+        next(verifier.pooling.parameters()).add_(0.1)  # trained further since
+    with pytest.raises(MIVError, match="kept with another verifier"):
+        verifier.verify_stream(queries, kept)
+
+
+def test_a_kept_bag_is_not_projected_again(tmp_path: Path) -> None:
+    verifier = verifier_of("cap_dba_l2", {}, "similar")
+    kept = verifier.keep_bag(bag_and_queries()[0], tmp_path / "kept")
+    for source in (kept, tmp_path / "kept", str(tmp_path / "kept")):
+        with pytest.raises(MIVError, match="projected already"):
+            verifier.keep_bag(source, tmp_path / "again", rows="int8")
+    assert not (tmp_path / "again").exists()

@@ -1,60 +1,80 @@
-"""A shortlist reads a few per cent of a bag, says how wrong it may be, and is right about that."""
+"""A shortlist reads a small part of a bag, says how wrong it may be, and is right about that."""
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from miv import MIVError, Verifier
-from miv.kept import form_of
-from miv.kept.cross_attention import CrossAttentionForm
+from miv.decisions.operating_point import OperatingPoint
+from miv.errors import MIVWarning
 from miv.poolings import ScaledProduct
-from miv.streaming import Shortlist, StreamingPass
-from miv.streaming.cell_bounds import CellBounds
-from miv.streaming.key_cells import find_cells
+from miv.streaming import Shortlist, StreamedVerdict, StreamingPass
 
 CHANNELS = 12
+POOLINGS = ["cap_dba_l2", "cap_vema", "cap_ma", "cap_dba_l1"]
+ROUNDING = 1e-6  # of a probability, between two exact passes
 
 
-def trained_like(pooling: str) -> Verifier:
+def trained_like(pooling: str, start: str = "paper", **options: Any) -> Verifier:
+    """A verifier in which no weight is as it started; with the start ``similar``, its similarity weighs distances."""
     torch.manual_seed(0)
-    verifier = Verifier(pooling, channels=CHANNELS, start="paper").eval()
+    verifier = Verifier(pooling, channels=CHANNELS, start=start, pooling_options=options).eval()  # type: ignore[arg-type]
     with torch.no_grad():
-        for weight in verifier.parameters():
-            weight.add_(0.2 * torch.randn_like(weight))
+        for name, weight in verifier.pooling.named_parameters():
+            if name != "distance_weight":
+                weight.add_(0.2 * torch.randn_like(weight))
+            else:
+                weight.mul_(torch.rand_like(weight) + 0.5)
+    if start == "similar":
+        assert isinstance(verifier.pooling.similarity, ScaledProduct)
+        assert bool(verifier.pooling.similarity.distance.any())
     return verifier
 
 
-@pytest.mark.parametrize("pooling", ["cap_dba_l2", "cap_vema", "cap_ma"])
-def test_the_bound_holds_and_the_nearest_targets_are_named(pooling: str, tmp_path: Path) -> None:
-    verifier = trained_like(pooling)
+def kinds_and_queries(size: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     random = np.random.default_rng(0)
     kinds = random.normal(size=(200, CHANNELS))
-    size = 60_000  # of fewer, each could have too large a share to be left out
-    bag = (kinds[random.integers(200, size=size)] + 0.2 * random.normal(size=(size, CHANNELS))).astype(np.float32)
-    queries = (kinds[:30] + 0.1 * random.normal(size=(30, CHANNELS))).astype(np.float32)
+    bag = kinds[random.integers(200, size=size)] + 0.2 * random.normal(size=(size, CHANNELS))
+    queries = kinds[:30] + 0.1 * random.normal(size=(30, CHANNELS))
+    return bag.astype(np.float32), queries.astype(np.float32)
+
+
+def holds(one: StreamedVerdict, exact: StreamedVerdict) -> bool:
+    low, high = one.probability_bounds
+    return low - ROUNDING <= exact.probability <= high + ROUNDING
+
+
+@pytest.mark.parametrize("start", ["paper", "similar"])
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_estimates_are_as_near_as_they_say_and_the_bounds_hold(
+    pooling: str, heads: int, start: str, tmp_path: Path
+) -> None:
+    verifier = trained_like(pooling, start, heads=heads)
+    bag, queries = kinds_and_queries(20_000)
     kept = verifier.keep_bag(bag, tmp_path / "kept", rows="float32")
     exact = verifier.verify_stream(queries, kept, top=1)
-    found = Shortlist(verifier, kept, sampled=0.1, nearest=0.1, hidden=0.05).verify(queries, top=1)
-    inside = [low <= one.probability <= high for one, (low, high) in zip(exact, _bounds(found), strict=True)]
-    assert sum(inside) >= 29  # each with 99.9 %
-    widths = [high - low for low, high in _bounds(found)]
-    assert 0 < float(np.median(widths)) < 0.1
+    found = Shortlist(verifier, kept, budget=2000).verify(queries, top=1)
+    assert all(map(holds, found, exact))
+    errors = np.array([one.probability - other.probability for one, other in zip(found, exact, strict=True)])
+    said = np.array([one.standard_error for one in found])
+    assert 0.4 < np.sqrt(np.mean(np.square(errors / said))) < 1.8  # all queries share one sample
+    assert np.abs(errors).max() < 0.03
     assert not any(one.is_exact for one in found)
-    assert all(0.1 * size < one.compared < 0.5 * size for one in found)
-    assert "The exact probability is from" in str(found[0])
+    assert all(1000 < one.compared <= 2000 for one in found)
+    assert "Standard error" in str(found[0])
+    assert "certainly from" in str(found[0])
+    assert found[0].document()["standard_error"] == found[0].standard_error > 0
     same = [one.leading[0].index == other.leading[0].index for one, other in zip(found, exact, strict=True)]
     assert sum(same) >= 20
 
 
-def _bounds(found: list) -> list[tuple[float, float]]:  # type: ignore[type-arg]
-    return [one.probability_bounds for one in found]
-
-
-def with_needles(size: int) -> tuple[np.ndarray, np.ndarray]:
+def with_needles(size: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """A bag of noise and 30 queries, each of which has a cosine of 0.75 to one target."""
     random = np.random.default_rng(0)
     bag, queries = (random.normal(size=(count, 32)) for count in (size, 30))
@@ -68,7 +88,10 @@ def with_needles(size: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("size", [150, 300, 500, 20_000])
 @pytest.mark.parametrize("sharpness", [None, 16])
-def test_a_target_that_no_sample_holds_is_within_the_bounds(size: int, sharpness: float | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("budget", [64, 6000])
+def test_a_target_that_no_sample_holds_is_within_the_bounds(
+    size: int, sharpness: float | None, budget: int, tmp_path: Path
+) -> None:
     verifier = Verifier("cap_dba_l2", channels=32, start="similar").eval()
     if sharpness is not None:
         with torch.no_grad():
@@ -76,69 +99,161 @@ def test_a_target_that_no_sample_holds_is_within_the_bounds(size: int, sharpness
     bag, queries = with_needles(size)
     kept = verifier.keep_bag(bag, tmp_path / "kept", rows="float32")
     exact = verifier.verify_stream(queries, kept, top=1)
-    for one, other in zip(Shortlist(verifier, kept).verify(queries, top=1), exact, strict=True):
-        low, high = one.probability_bounds
-        assert low - 1e-6 <= other.probability <= high + 1e-6
-        assert one.is_exact == (one.compared == size)
+    for one, other in zip(Shortlist(verifier, kept, budget).verify(queries, top=1), exact, strict=True):
+        assert holds(one, other)
+        assert one.is_exact == (budget >= size)
         if one.is_exact:
             assert one.leading[0].index == other.leading[0].index
 
 
-@pytest.mark.parametrize("pooling", ["cap_dba_l2", "cap_vema", "cap_ma"])
-def test_no_target_scores_above_the_bound_of_its_cell(pooling: str) -> None:
-    verifier = trained_like(pooling)
-    random = np.random.default_rng(2)
-    rows = random.normal(size=(2000, CHANNELS)).astype(np.float32)
-    form = form_of(verifier)
-    assert isinstance(form, CrossAttentionForm)
-    for scale in (1, 5):
-        scaled = rows * np.float32(scale)
-        for feature in random.normal(size=(5, 1, CHANNELS)).astype(np.float32):
-            with torch.inference_mode():
-                query = form.prepare_for_bag(feature, np.ones(CHANNELS))
-            weight = np.ones(CHANNELS, np.float32) if query.square_weight is None else query.square_weight
-            cells = find_cells(scaled, weight, 6, 6)
-            bounds = CellBounds(scaled, cells, query.heads, query.square_weight)
-            scores, values = (part[:, 0].astype(np.float64) for part in query.products(scaled)[:2])
-            centres = query.products(cells.centres)[0][:, 0].astype(np.float64)
-            greatest = np.maximum.reduceat(scores[:, cells.order], cells.ptr[:-1], axis=1)
-            best = bounds.best(query, centres)
-            assert (greatest <= best).all()
-            assert np.median(best - greatest) < np.ptp(scores)  # and the bound says something
-            assert (bounds.least_log_sums(centres) <= np.log(np.exp(scores).sum(axis=1))).all()
-            assert (np.abs(values).max(axis=1) <= bounds.greatest_values(query)).all()
-
-
-def test_everything_read_is_exact(tmp_path: Path) -> None:
-    verifier = trained_like("cap_dba_l2")
-    random = np.random.default_rng(1)
-    bag = random.normal(size=(300, CHANNELS)).astype(np.float32)
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("start", ["paper", "similar"])
+def test_everything_read_is_the_exact_pass(start: str, heads: int, tmp_path: Path) -> None:
+    verifier = trained_like("cap_dba_l2", start, heads=heads)
+    bag = np.random.default_rng(1).normal(size=(300, CHANNELS)).astype(np.float32)
     kept = verifier.keep_bag(bag, tmp_path / "kept", rows="float32")
-    found = Shortlist(verifier, kept, sampled=1.0).verify(bag[:2], top=2)
-    exact = StreamingPass(verifier, bag[:2], 2)
+    found = Shortlist(verifier, kept, budget=300).verify(bag[:2], top=20)
+    exact = StreamingPass(verifier, bag[:2], 20)
     exact.update(bag)
     for one, other in zip(found, exact.finish(), strict=True):
         assert one.probability == pytest.approx(other.probability, rel=1e-5)
         assert [a.index for a in one.leading] == [a.index for a in other.leading]
+        assert [a.score for a in one.leading] == pytest.approx([a.score for a in other.leading], rel=1e-4)
         assert one.is_exact
+        assert one.standard_error == 0
+        assert one.probability_bounds == (one.probability, one.probability)
+
+
+def test_a_budget_for_all_targets_takes_only_the_exact_pass(tmp_path: Path) -> None:
+    verifier = trained_like("cap_dba_l2")
+    bag = np.random.default_rng(1).normal(size=(300, CHANNELS)).astype(np.float32)
+    kept = verifier.keep_bag(bag, tmp_path / "kept")
+    verifier.operating_point = OperatingPoint(goal="accuracy", measured={"data": {"bag_sizes": [5, 12]}})
+    with pytest.warns(MIVWarning, match="bags of 300"):
+        exact = verifier.verify_stream(bag[:2], kept)
+    shortlist = Shortlist(verifier, kept, budget=300)
+    with pytest.warns(MIVWarning, match="bags of 300") as warned:
+        found = shortlist.verify(bag[:2])
+    assert found == exact
+    assert len(warned) == 1  # nothing was answered before the exact pass
+
+
+@pytest.mark.parametrize(("budget", "within"), [(50, None), (10, 0.0)])
+def test_rows_that_are_gone_are_told(budget: int, within: float | None, tmp_path: Path) -> None:
+    verifier = trained_like("cap_dba_l2")
+    bag = np.random.default_rng(1).normal(size=(50, CHANNELS)).astype(np.float32)
+    shortlist = Shortlist(verifier, verifier.keep_bag(bag, tmp_path / "kept"), budget)
+    (tmp_path / "kept" / "rows.npy").unlink()
+    with pytest.raises(MIVError, match=r"Could not read .*rows\.npy: No such file or directory\."):
+        shortlist.verify(bag[:1], within=within)
+
+
+def test_a_verifier_that_changed_since_is_refused(tmp_path: Path) -> None:
+    verifier = trained_like("cap_dba_l2")
+    bag = np.random.default_rng(1).normal(size=(50, CHANNELS)).astype(np.float32)
+    shortlist = Shortlist(verifier, verifier.keep_bag(bag, tmp_path / "kept"), budget=10)
+    shortlist.verify(bag[:1])
+    with torch.no_grad():
+        next(verifier.pooling.parameters()).add_(1)
+    with pytest.raises(MIVError, match=r"have changed since the shortlist was made, .* Keep the bag again"):
+        shortlist.verify(bag[:1])
+
+
+def test_equal_targets_leave_nothing_open(tmp_path: Path) -> None:
+    verifier = trained_like("cap_dba_l2", "similar")
+    random = np.random.default_rng(1)
+    bag = np.repeat(random.normal(size=(4, CHANNELS)), 500, axis=0).astype(np.float32)
+    kept = verifier.keep_bag(random.permutation(bag), tmp_path / "kept", rows="float32")
+    (found,) = Shortlist(verifier, kept, budget=256).verify(bag[:1])
+    assert not found.is_exact
+    assert np.ptp(found.probability_bounds) < 1e-3
+    assert found.standard_error < 1e-6
+
+
+def test_blank_targets_leave_nothing_open(tmp_path: Path) -> None:
+    """After the norms, their vector is 0 and has no direction."""
+    verifier = Verifier("cap_dba_l2", channels=CHANNELS, start="paper").eval()
+    rows = np.random.default_rng(1).normal(size=(4, CHANNELS)).astype(np.float32)
+    rows[3] = 0.7
+    kept = verifier.keep_bag(np.repeat(rows, 500, axis=0), tmp_path / "kept", rows="float32")
+    (found,), (exact,) = Shortlist(verifier, kept, budget=256).verify(rows[:1]), verifier.verify_stream(rows[:1], kept)
+    assert not found.is_exact
+    assert holds(found, exact)
+    assert np.ptp(found.probability_bounds) < 1e-3
+
+
+def test_wide_bounds_are_answered_exactly_if_wished(tmp_path: Path) -> None:
+    verifier = trained_like("cap_dba_l2")
+    bag, queries = kinds_and_queries(3000)
+    folder = tmp_path / "kept"
+    verifier.keep_bag(bag, folder, rows="float16")
+    exact = verifier.verify_stream(queries, folder, top=2)
+    shortlist = Shortlist(verifier, str(folder), budget=500)  # a path is a bag too
+    assert not any(one.is_exact for one in shortlist.verify(queries))
+    assert shortlist.verify(queries, top=2, within=0.0) == exact
+    limit = float(np.median([_furthest(one) for one in shortlist.verify(queries)]))
+    some = shortlist.verify(queries, top=2, within=limit)
+    assert {one.is_exact for one in some} == {True, False}
+    assert all(_furthest(one) <= limit for one in some)
+    for one, other in zip(some, exact, strict=True):
+        if one.is_exact:
+            assert one.probability == pytest.approx(other.probability, rel=1e-5)
+            assert one.standard_error == 0
+
+
+def _furthest(one: StreamedVerdict) -> float:
+    return float(np.abs(np.array(one.probability_bounds) - one.probability).max())
+
+
+@pytest.mark.parametrize("rows", ["float16", "int8"])
+def test_bags_in_fewer_bytes_answer_as_their_exact_pass(rows: Any, tmp_path: Path) -> None:
+    verifier = trained_like("cap_vema", "similar")
+    bag, queries = kinds_and_queries(500)
+    kept = verifier.keep_bag(bag, tmp_path / "kept", rows=rows)
+    exact = verifier.verify_stream(queries, kept, top=1)
+    for one, other in zip(Shortlist(verifier, kept).verify(queries, top=1), exact, strict=True):
+        assert one.probability == pytest.approx(other.probability, rel=1e-5)
 
 
 def test_poolings_without_a_sum_over_targets_are_refused(tmp_path: Path) -> None:
     bag = np.random.default_rng(1).normal(size=(50, CHANNELS)).astype(np.float32)
     with pytest.raises(MIVError, match="needs cross-attention pooling"):
         Shortlist(trained_like("nearest"), trained_like("nearest").keep_bag(bag, tmp_path / "a"))
-    verifier = Verifier("cap_dba_l2", channels=CHANNELS).eval()
-    assert isinstance(verifier.pooling.similarity, ScaledProduct)
-    with torch.no_grad():
-        verifier.pooling.similarity.distance.fill_(0.1)
-    with pytest.raises(MIVError, match="without distances"):
+    verifier = trained_like("cap_dba_l2", norm="post")
+    with pytest.raises(MIVError, match="norm after the sum"):
         Shortlist(verifier, verifier.keep_bag(bag, tmp_path / "b"))
 
 
-def test_negative_weights_are_refused(tmp_path: Path) -> None:
-    verifier = trained_like("cap_dba_l2")
+@pytest.mark.parametrize("pooling", ["cap_dba_l2", "cap_dba_l1"])
+def test_negative_weights_are_refused(pooling: str, tmp_path: Path) -> None:
+    verifier = trained_like(pooling)
     with torch.no_grad():
         cast(Tensor, verifier.pooling.distance_weight)[3] = -1.0
     bag = np.random.default_rng(1).normal(size=(50, CHANNELS)).astype(np.float32)
     with pytest.raises(MIVError, match="weighs a distance negatively"):
         Shortlist(verifier, verifier.keep_bag(bag, tmp_path / "kept"))
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    verifier = trained_like("cap_dba_l2")
+    bag = np.random.default_rng(1).normal(size=(50, CHANNELS)).astype(np.float32)
+    kept = verifier.keep_bag(bag, tmp_path / "kept")
+    with pytest.raises(MIVError, match=r"kept_bag\.json"):
+        Shortlist(verifier, tmp_path / "nowhere")
+    np.save(tmp_path / "bag.npy", bag)
+    for given, what in (("bag.npy", "is a file"), (".", "is a folder without"), ("nowhere", "does not exist")):
+        with pytest.raises(MIVError, match=rf"{what}.*\. Expected the folder of a kept bag.* Verifier\.keep_bag makes"):
+            Shortlist(verifier, str(tmp_path / given))
+    with pytest.raises(MIVError, match=r"The bag is a ndarray\. Expected a kept bag or its folder"):
+        Shortlist(verifier, bag)  # type: ignore[arg-type]
+    with pytest.raises(MIVError, match="budget is 1"):
+        Shortlist(verifier, kept, budget=1)
+    shortlist = Shortlist(verifier, kept)
+    with pytest.raises(MIVError, match=r"The queries are \(12,\)"):
+        shortlist.verify(bag[0])
+    with pytest.raises(MIVError, match="Query 1 contains NaN"):
+        shortlist.verify(np.stack([bag[0], bag[0] * np.float32(np.nan)]))
+    with pytest.raises(MIVError, match="top is -1"):
+        shortlist.verify(bag[:1], top=-1)
+    with pytest.raises(MIVError, match="within is 2"):
+        shortlist.verify(bag[:1], within=2)

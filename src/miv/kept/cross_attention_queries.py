@@ -26,7 +26,7 @@ from miv.kept.similarity_of_query import QuerySimilarity, Rows, as_rows
 from miv.poolings import CrossAttentionPooling, DistancePooling
 
 # A variance that is a smaller part of the mean square than this lost too many digits and is computed again.
-_CANCELS = 0.05
+CANCELS = 0.05
 
 
 class CrossAttentionQueries(PreparedQueries):
@@ -188,7 +188,7 @@ class CrossAttentionQueries(PreparedQueries):
     def _deviation(self, keys: Rows, mean: Rows, second: Rows, eps: float) -> Rows:
         variance = np.square(mean)
         np.subtract(second, variance, out=variance)
-        lost = variance < _CANCELS * second
+        lost = variance < CANCELS * second
         for head, query, row in np.argwhere(lost) if lost.any() else ():
             part = self._parts[head]
             variance[head, query, row] = np.var(keys[row, part].astype(np.float64) * self.gate[query, part])

@@ -112,7 +112,8 @@ class ChunkReader:
         column = _column_of(path, table.schema_arrow, self.backbone.kind)
 
         def read() -> Iterator[Rows]:
-            for batch in pq.ParquetFile(path).iter_batches(_PARQUET_ROWS, columns=[column]):
+            file = pq.ParquetFile(path, pre_buffer=False)  # which would hold all row groups at once
+            for batch in file.iter_batches(_PARQUET_ROWS, columns=[column]):
                 values = batch.column(0)
                 if values.null_count:
                     raise MIVError(f"{path}: the column {column} has empty cells. Expected one instance per row.")

@@ -1,7 +1,6 @@
 """Alike rows together: k-means in two levels, cheap enough for millions of rows."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +20,10 @@ class Cells:
     Args:
         order: ``(N,)``, numbers of the rows, cell by cell.
         ptr: ``(n + 1,)``, borders between the ``n`` cells in ``order``; none is empty.
-        centres: ``(n, K)``, the mean row of each cell.
     """
 
     order: Integers
     ptr: Integers
-    centres: Rows
 
 
 def find_cells(rows: Rows, weight: NDArray[np.float32], groups: int, cells: int, seed: int = 0) -> Cells:
@@ -44,11 +41,7 @@ def find_cells(rows: Rows, weight: NDArray[np.float32], groups: int, cells: int,
         counts = np.bincount(inner)
         order.append(members[np.argsort(inner, kind="stable")])  # a random order within each cell
         sizes.append(counts[counts > 0])
-    joined, ptr = np.concatenate(order), np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
-    centres = np.concatenate([
-        rows[joined[first:last]].mean(axis=0, keepdims=True) for first, last in pairwise(ptr)
-    ])  # fmt: skip
-    return Cells(joined, ptr, centres.astype(np.float32))
+    return Cells(np.concatenate(order), np.concatenate([[0], np.cumsum(np.concatenate(sizes))]))
 
 
 def _centres(rows: Rows, root: NDArray[np.float32], count: int, random: np.random.Generator) -> Rows:

@@ -35,6 +35,12 @@ class NumpyFile:
 
     def chunks(self, first: int = 0, last: int | None = None) -> Iterator[NDArray[Any]]:
         """Arrays ``(n, ...)`` of consecutive rows; each is overwritten by the next."""
+        try:
+            yield from self._chunks(first, last)
+        except OSError as error:
+            raise MIVError(f"Could not read {self.path}: {error.strerror or error}.") from error
+
+    def _chunks(self, first: int, last: int | None) -> Iterator[NDArray[Any]]:
         row = self.shape[1:]
         bytes_of_row = int(np.prod(row)) * self.dtype.itemsize
         together = max(1, CHUNK_BYTES // bytes_of_row)

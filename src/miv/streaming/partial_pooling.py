@@ -19,15 +19,17 @@ class PooledBag:
         logit: ``(R,)``.
         places: for each query, places ``(k,)`` of the targets with the largest shares, largest first.
         shares: for each query, the shares ``(k,)`` of these targets.
-        error: ``(R,)``, bound of the error of each logit; ``None`` if all targets were compared.
-        compared: number of targets that were compared; ``None``: all.
+        bounds: ``(2, R)``, the least and the greatest that each exact logit can be; ``None`` if all were compared.
+        standard_error: ``(R,)``, of each logit, estimated; ``None`` if all targets were compared.
+        compared: ``(R,)``, number of targets that were compared; ``None``: all.
     """
 
     logit: Floats
     places: list[Integers]
     shares: list[Floats]
-    error: Floats | None = None
-    compared: int | None = None
+    bounds: Floats | None = None
+    standard_error: Floats | None = None
+    compared: Integers | None = None
 
 
 class PartialPooling(ABC):

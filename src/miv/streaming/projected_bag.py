@@ -1,6 +1,7 @@
 """A bag whose rows are projected once and kept on disk, so that a further query costs one pass over fewer bytes."""
 
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,11 @@ _FORMAT = "miv-kept-bag"
 _REMEDY = "Keep the bag again with Verifier.keep_bag."
 
 
-def is_projected_bag(path: Path) -> bool:
-    """Whether a path is the folder of a kept bag."""
-    return (path / MANIFEST).is_file()
+def is_kept_bag(given: Any) -> bool:
+    """Whether something is a kept bag, or the folder of one."""
+    if isinstance(given, str | PathLike):
+        return (Path(given) / MANIFEST).is_file()
+    return isinstance(given, ProjectedBag)
 
 
 class ProjectedBag:
@@ -39,21 +42,27 @@ class ProjectedBag:
     """
 
     def __init__(self, folder: Path, verifier: "Verifier") -> None:
+        if not is_kept_bag(folder):
+            raise _no_kept_bag(folder)
         about = read_json_object(folder / MANIFEST, _REMEDY)
         if about.get("format") != _FORMAT or about.get("format_version") != 1:
             raise MIVError(f'{folder / MANIFEST} has no "format": "{_FORMAT}" of version 1. {_REMEDY}')
-        if about.get("verifier") != verifier_fingerprint(verifier):
-            raise MIVError(f"The bag {folder} was kept with another verifier, so its rows do not fit. {_REMEDY}")
-        self.folder, self._file = folder, NumpyFile(folder / _ROWS)
+        self.folder, self._about = folder, about
+        self.check_verifier(verifier)
+        self._file = NumpyFile(folder / _ROWS)
         variance = about.get("variance")
         self.variance: Floats | None = None if variance is None else np.array(variance, np.float64)
         self.size, self.width = self._file.shape[0], self._file.shape[1]
-        self._about = about
         self.all_unlike(verifier)
         self.kind: RowType = about.get("rows", "float32")
         self._scales = NumpyFile(folder / _SCALES) if self.kind == "int8" else None
         if self.size != about.get("size") or self._file.dtype != self.kind or len(self._file.shape) != 2:
             raise MIVError(f"{folder / _ROWS} is not what {MANIFEST} says. {_REMEDY}")
+
+    def check_verifier(self, verifier: "Verifier") -> None:
+        """Raise an error unless the rows were made with this verifier."""
+        if self._about.get("verifier") != verifier_fingerprint(verifier):
+            raise MIVError(f"The bag {self.folder} was kept with another verifier, so its rows do not fit. {_REMEDY}")
 
     def all_unlike(self, verifier: "Verifier") -> bool:
         """Whether all targets are beyond the verifier's limit, which may have been calibrated since."""
@@ -81,6 +90,22 @@ class ProjectedBag:
     def _all_scales(self, first: int, last: int | None) -> Any:
         assert self._scales is not None  # noqa: S101 - for the type checker
         return np.concatenate([chunk[:, 0] for chunk in self._scales.chunks(first, last)])
+
+
+def _no_kept_bag(path: Path) -> MIVError:
+    given = f"is a folder without {MANIFEST}" if path.is_dir() else "is a file" if path.exists() else "does not exist"
+    return MIVError(
+        f"{path} {given}. Expected the folder of a kept bag, which has a {MANIFEST}. Verifier.keep_bag makes one of a "
+        "bag, such as a .npy file."
+    )
+
+
+def kept_bag_for(verifier: "Verifier", given: ProjectedBag | str | PathLike[str]) -> ProjectedBag:
+    """A kept bag, or the one in a folder; an error if it was made with another verifier."""
+    if not isinstance(given, ProjectedBag):
+        return ProjectedBag(Path(given), verifier)
+    given.check_verifier(verifier)
+    return given
 
 
 class BagWriter:

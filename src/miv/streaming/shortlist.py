@@ -1,169 +1,188 @@
-r"""Answers from a part of a kept bag, with bounds of the probability, or from all of it where that is not enough.
+r"""Answers from a small part of a kept bag: an estimate, its standard error, and bounds that hold for every bag.
 
-Attention is often spread over a large part of a bag, so the nearest targets alone say little about the logit. Here the
-targets that are nearest to the query are all compared, and the others are sampled evenly: every k-th of a list in which
-alike targets stand together. With the attention :math:`a_{nj}`, what a target adds :math:`v_{nj}`, and their mean
-:math:`V_j` in head :math:`j`, one target moves the logit by
+Each head has cells of alike keys. For a query, the cells with most attention are read in full and a random sample of
+every other one; a target that is read stands for those of its cell that are not. Two numbers say how wrong this may be:
 
-.. math:: u_n = \sum_j a_{nj} (v_{nj} - V_j)
-
-and the standard error of the sampled logit follows from the differences of neighbours in the list (Wolter 2007,
-section 8.2).
-
-A sample says nothing about a few targets with large shares that it misses. What they can do is bounded: the radius of a
-cell bounds the scores in it (``CellBounds``), and so :math:`|u_n| \le \hat u` of every target that is not read. More
-than :math:`k \ln 1000` such targets are all missed in less than 0.1 % of samples, and fewer move the logit by less than
-:math:`\hat u k \ln 1000`, by which the bounds are widened. Every cell for which that is more than ``hidden`` is read.
-Where this is more than half of the bag, or too few sampled targets are left, the answer is the exact pass.
+- the *standard error*, a statistical estimate from the differences within cells. It is no guarantee: a few targets with
+  large shares that the sample misses change neither it nor the estimate;
+- the *bounds*, from the radius of each cell. They hold whatever the cells hold, and are often wide.
 """
 
-import math
+from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from miv.errors import MIVError
-from miv.io.checked_values import Floats, Integers, Mask
+from miv.io.checked_values import Mask, finite_number
 from miv.kept import form_of
 from miv.kept.cross_attention import CrossAttentionForm
 from miv.kept.cross_attention_queries import CrossAttentionQueries
+from miv.kept.fingerprints import weights_of_pooling
 from miv.kept.similarity_of_query import Rows
 from miv.runtime.evaluation_mode import evaluating
+from miv.runtime.progress import SilentProgress
 from miv.streaming.cell_bounds import CellBounds
-from miv.streaming.key_cells import Cells, find_cells
+from miv.streaming.chunk_checks import check_queries
+from miv.streaming.head_cells import HeadCells
+from miv.streaming.head_query import HeadQuery, LogitOfMeans
+from miv.streaming.head_sample import HeadCentres, HeadSample
+from miv.streaming.leading_of_samples import leading_of_samples
 from miv.streaming.partial_pooling import PooledBag
-from miv.streaming.projected_bag import ProjectedBag
+from miv.streaming.projected_bag import ProjectedBag, kept_bag_for
 from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts
-from miv.streaming.streaming_pass import StreamingPass
-from miv.streaming.verifying_streams import in_one_pass_or_two
+from miv.streaming.verifying_streams import over_kept
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
-_DEVIATIONS = 3.29  # a normal error is smaller in 99.9 % of cases
-_MISSED = math.log(1000)  # so many times the step, targets are all missed by the sample in 0.1 % of cases
-_FEWEST = 30  # sampled targets, for a standard error
+_MOST_CELLS = 64  # squared
+_ALIKE = 64  # targets in a cell, at least on average
 
 
 class Shortlist:
-    """An index over a kept bag of ``cap_dba_l2``, ``cap_vema`` or ``cap_ma``.
+    """An index in memory over a kept bag of a cross-attention pooling without a norm after the sum.
 
     Args:
         verifier: the verifier.
-        bag: the kept bag, read into memory.
-        sampled: share of the targets that are sampled.
-        nearest: share of the targets that are compared because they are nearest.
-        most: share of the targets that are compared before the exact pass is used instead.
-        hidden: how far targets that the sample misses may move the logit; more cells are read to keep this.
+        bag: the kept bag, or its folder.
+        budget: number of targets that each head reads per query; the error falls with its square root. If it is at
+            least the size of the bag, the exact pass answers.
+        seed: of the order in which targets are read.
     """
 
     def __init__(
-        self,
-        verifier: "Verifier",
-        bag: ProjectedBag,
-        sampled: float = 0.02,
-        nearest: float = 0.003,
-        seed: int = 0,
-        most: float = 0.5,
-        hidden: float = 0.2,
+        self, verifier: "Verifier", bag: ProjectedBag | str | PathLike[str], budget: int = 6000, seed: int = 0
     ) -> None:
-        form = form_of(verifier)
-        if not isinstance(form, CrossAttentionForm):
-            raise MIVError("A shortlist needs cross-attention pooling, such as cap_dba_l2 or cap_vema.")
-        self.verifier, self.bag, self._form = verifier, bag, form
-        self._rows: Rows = np.concatenate([chunk.copy() for chunk in bag.rows()])
-        weight = np.ones(bag.width, np.float32)
-        with torch.inference_mode(), evaluating(verifier):
-            queries = form.prepare_for_bag(np.zeros((1, form.pooling.channels), np.float32), bag.variance)
-        if queries.sums_vectors or queries.distance is not None:
+        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 2:
+            raise MIVError(f"budget is {budget!r}. Expected the number of targets to read per query, from 2.")
+        if not isinstance(bag, ProjectedBag | str | PathLike):
             raise MIVError(
-                "A shortlist needs a logit that is a sum over targets: no cap_dba_l1, no norm after the sum, and a "
-                "similarity without distances. Use the exact pass of verify_stream."
+                f"The bag is a {type(bag).__name__}. Expected a kept bag or its folder, see Verifier.keep_bag."
             )
-        if queries.square_weight is not None:
-            if (queries.square_weight < 0).any():
-                raise MIVError(
-                    "The verifier weighs a distance negatively, so targets far away may have the largest shares, and a "
-                    "shortlist cannot bound them. Use the exact pass of verify_stream."
-                )
-            weight = np.maximum(queries.square_weight, 1e-6)
-        self.size, self.wanted = len(self._rows), max(1, round(nearest * len(self._rows)))
-        groups = int(np.clip(round((self.size / 64) ** 0.5), 1, 128))
-        self.cells: Cells = find_cells(self._rows, weight, groups, groups, seed)
-        self._bounds = CellBounds(self._rows, self.cells, queries.heads, queries.square_weight)
-        self._sizes, self._most, self._hidden = np.diff(self.cells.ptr), most * self.size, hidden
-        self._step = max(1, round(1 / sampled))
-        places = np.arange(np.random.default_rng(seed).integers(self._step), self.size, self._step)  # in the list
-        self._sample_cells = np.searchsorted(self.cells.ptr, places, side="right") - 1
-        self._sample: Integers = self.cells.order[places]
-        self._sample_rows = np.ascontiguousarray(self._rows[self._sample])
+        bag = kept_bag_for(verifier, bag)
+        self.verifier, self.bag, self.budget, self.size = verifier, bag, budget, bag.size
+        self._form, self._weights = _summed_form(verifier), weights_of_pooling(verifier)
+        some_query = self._prepare(np.zeros((1, self._form.pooling.channels), np.float32))
+        _check_weights(some_query)
+        self._cells: list[HeadCells] = []
+        if budget >= self.size:
+            return
+        groups = int(np.clip(round(min(self.size / _ALIKE, budget / 8) ** 0.5), 1, _MOST_CELLS))
+        kind = np.float16 if bag.kind == "float16" else np.float32  # int8 rows have scales of their own
+        for head in range(some_query.heads):
+            part = slice(head * some_query.size, (head + 1) * some_query.size)
+            keys = np.concatenate([chunk[:, part].astype(kind) for chunk in bag.rows()])
+            self._cells.append(HeadCells(keys, HeadQuery(some_query, 0, head), groups, seed))
 
-    def verify(self, features: Rows, top: int = 10) -> list[StreamedVerdict]:
-        """Verdicts for the features ``(R, C)`` of queries, with bounds of their probabilities.
+    def verify(self, features: Rows, top: int = 10, within: float | None = None) -> list[StreamedVerdict]:
+        """Verdicts for the features ``(R, C)`` of queries, with bounds and standard errors of their probabilities.
 
-        Those whose ``is_exact`` is true come from the exact pass.
+        Args:
+            features: ``(R, C)``.
+            top: number of targets to name per query, of those that are read.
+            within: the exact pass answers queries whose probability may be further off than this by its bounds; by
+                default it answers only those that have read all targets. It reads the kept rows from disk.
         """
-        verdicts = []
+        if weights_of_pooling(self.verifier) != self._weights:
+            raise MIVError(
+                "The weights of the verifier's pooling have changed since the shortlist was made, so its rows do not "
+                "fit. Keep the bag again with Verifier.keep_bag, and make a new Shortlist."
+            )
+        features = np.asarray(features, np.float32)
+        check_queries(features, self.verifier.pooling.channels)
+        if isinstance(top, bool) or not isinstance(top, int) or top < 0:
+            raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
+        if within is not None:
+            within = finite_number("within", within, low=0.0, high=1.0)
+        if self.budget >= self.size:
+            return self._exact(features, top)
+        prepared = self._prepare(features)
+        pooled = [self._answer(prepared, number, top) for number in range(len(features))]
         limit = self.verifier.unlike
-        for query in np.asarray(features, np.float32):
-            with torch.inference_mode(), evaluating(self.verifier):
-                prepared = self._form.prepare_for_bag(query[None], self.bag.variance)
-            pooled = self._answer(prepared, top)
-            if pooled is None:
-                verdicts += self._exact(query[None], top)
-                continue
-            unlike: Mask = np.zeros(1, bool) if limit is None else limit.unlike(query[None])
-            verdicts += streamed_verdicts(self.verifier, pooled, self.size, unlike, self.bag.all_unlike(self.verifier))
+        unlike: Mask = np.zeros(len(features), bool) if limit is None else limit.unlike(features)
+        all_unlike = self.bag.all_unlike(self.verifier)
+        verdicts = streamed_verdicts(self.verifier, _joined(pooled), self.size, unlike, all_unlike)
+        # Two ways to sum all targets round differently, so there is only one.
+        again = [
+            number
+            for number, one in enumerate(verdicts)
+            if one.is_exact or (within is not None and _furthest(one) > within)
+        ]
+        if again:
+            for number, one in zip(again, self._exact(features[again], top), strict=True):
+                verdicts[number] = one
         return verdicts
 
-    def _exact(self, queries: Rows, top: int) -> list[StreamedVerdict]:
-        def read(state: StreamingPass) -> None:
-            state.update_kept(self._rows, all_unlike=self.bag.all_unlike(self.verifier))
+    def _exact(self, features: Rows, top: int) -> list[StreamedVerdict]:
+        return over_kept(self.verifier, features, self.bag, top, SilentProgress())
 
-        return in_one_pass_or_two(self.verifier, queries, top, self.bag.variance, read, once=False)
+    def _prepare(self, queries: Rows) -> CrossAttentionQueries:
+        with torch.inference_mode(), evaluating(self.verifier):
+            return self._form.prepare_for_bag(queries, self.bag.variance)
 
-    def _answer(self, query: CrossAttentionQueries, top: int) -> PooledBag | None:
-        """The answer from a part of the bag; ``None`` if too much of it would have to be read."""
-        near, possible = self._cells_to_read(query)
-        kept = ~near[self._sample_cells]
-        sampled, unread = int(kept.sum()), int(self._sizes[~near].sum())
-        if sampled < _FEWEST or self.size - unread + sampled > self._most:
-            return None
-        ptr = self.cells.ptr
-        read = np.concatenate([self.cells.order[ptr[cell] : ptr[cell + 1]] for cell in np.flatnonzero(near)])
-        products = query.products(np.concatenate([self._rows[read], self._sample_rows[kept]]))
-        scores, values = (part[:, 0].astype(np.float64) for part in products[:2])  # (h, n)
-        each = unread / sampled  # targets that a sampled one stands for
-        count = np.where(np.arange(scores.shape[1]) < len(read), 1.0, each)
-        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-        shares /= (shares * count).sum(axis=1, keepdims=True)  # of single targets
-        means = (shares * count * values).sum(axis=1, keepdims=True)  # (h, 1)
-        moved = (shares * (values - means)).sum(axis=0)[len(read) :]  # u of the sampled ones
-        variance = (1 - 1 / each) * each**2 * len(moved) * float(np.square(np.diff(moved)).mean()) / 2
-        mean_share = shares.mean(axis=0)
-        places = np.concatenate([read, self._sample[kept]])
-        best = np.lexsort((places, -mean_share))[:top]
-        hidden = self._moved(query, possible[:, ~near], means).max()
-        error = _DEVIATIONS * float(np.sqrt(max(variance, 0.0))) + float(hidden)
-        logit = float(means.sum() + query.constant[0])
-        return PooledBag(np.array([logit]), [places[best]], [mean_share[best]], np.array([error]), len(places))
+    def _answer(self, prepared: CrossAttentionQueries, number: int, top: int) -> PooledBag:
+        """The answer for one query."""
+        logit_of = LogitOfMeans(prepared, number)
+        centres = [HeadCentres(cells, HeadQuery(prepared, number, head)) for head, cells in enumerate(self._cells)]
+        slopes = logit_of.slopes(np.stack([one.mean for one in centres]))
+        samples = [
+            HeadSample(one, one.counts(slope, self.budget)) for one, slope in zip(centres, slopes, strict=True)
+        ]  # fmt: skip
+        means = np.stack([one.mean for one in samples])
+        slopes, logit = logit_of.slopes(means), logit_of.logit(means)
+        places, shares = leading_of_samples(samples, top)
+        compared = np.array([sum(len(one.at) for one in samples) // len(samples)])
+        variance = sum(one.variance(slope) for one, slope in zip(samples, slopes, strict=True))
+        bounds = [CellBounds(*both) for both in zip(centres, samples, strict=True)]
+        limits = np.array([one.mean(slope) for one, slope in zip(bounds, slopes, strict=True)])  # (h, 2)
+        below, above = (limits - (slopes * means).sum(axis=1)[:, None]).sum(axis=0)
+        errors = np.array([0.0 if logit_of.is_linear else one.error() for one in bounds])
+        lower, upper = logit_of.bends(means, errors)
+        return PooledBag(
+            np.array([logit]),
+            [places],
+            [shares],
+            np.array([[logit + below - lower], [logit + above + upper]]),
+            np.array([variance**0.5]),
+            compared,
+        )
 
-    def _cells_to_read(self, query: CrossAttentionQueries) -> tuple[Mask, Floats]:
-        """The nearest cells and those that could hide too much, and the possible share ``(h, n)`` of one target."""
-        scores, values = (part[:, 0].astype(np.float64) for part in query.products(self.cells.centres)[:2])  # (h, n)
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        enough = np.searchsorted(np.cumsum(self._sizes[ranked := np.argsort(-weights.mean(axis=0))]), self.wanted)
-        near = np.zeros(len(self._sizes), bool)
-        near[ranked[: int(enough) + 1]] = True
-        least = self._bounds.least_log_sums(scores)[:, None]
-        possible = np.exp(np.minimum(self._bounds.best(query, scores) - least, 0))
-        weights *= self._sizes
-        means = (weights * values).sum(axis=1, keepdims=True) / weights.sum(axis=1, keepdims=True)  # nearly V
-        near |= self._moved(query, possible, means) > self._hidden
-        return near, possible
 
-    def _moved(self, query: CrossAttentionQueries, shares: Floats, means: Floats) -> Floats:
-        """How far targets with at most these shares ``(h, n)`` may move the logit, if the sample misses them."""
-        furthest = self._bounds.greatest_values(query)[:, None] + np.abs(means)  # of v from V
-        return np.asarray(_MISSED * self._step * (shares * furthest).sum(axis=0))
+def _summed_form(verifier: "Verifier") -> CrossAttentionForm:
+    """The kept form of a verifier whose logit follows from sums over targets."""
+    form = form_of(verifier)
+    if not isinstance(form, CrossAttentionForm):
+        raise MIVError(
+            "A shortlist needs cross-attention pooling without positions, such as cap_dba_l2 or cap_vema. Use the "
+            "exact pass of verify_stream."
+        )
+    if form.pooling.post_norm is not None:
+        raise MIVError(
+            "The verifier has a norm after the sum over targets (norm=post), so a shortlist has no bounds. Use the "
+            "exact pass of verify_stream."
+        )
+    return form
+
+
+def _check_weights(query: CrossAttentionQueries) -> None:
+    weights = query.distance if query.square_weight is None else query.square_weight
+    if weights is not None and (weights < 0).any():
+        raise MIVError(
+            "The verifier weighs a distance negatively, so targets far away may have the largest shares, and a "
+            "shortlist cannot bound them. Use the exact pass of verify_stream."
+        )
+
+
+def _furthest(verdict: StreamedVerdict) -> float:
+    low, high = verdict.probability_bounds
+    return max(verdict.probability - low, high - verdict.probability)
+
+
+def _joined(pooled: list[PooledBag]) -> PooledBag:
+    """The answers for single queries as one."""
+    parts = [(one.logit, one.bounds, one.standard_error, one.compared) for one in pooled]
+    logit, bounds, error, compared = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+    places, shares = [one.places[0] for one in pooled], [one.shares[0] for one in pooled]
+    return PooledBag(logit, places, shares, bounds, error, compared)

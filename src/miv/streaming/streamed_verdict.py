@@ -32,9 +32,10 @@ class StreamedVerdict:
         size: ``N``.
         lower_threshold: as in ``Verdict``.
         reason: why no answer is given, if the query or the whole bag is unlike the training data.
-        probability_bounds: least and greatest probability that the exact pass is expected to give if only some targets
-            were compared, see ``Shortlist``; both are ``probability`` if this is the exact pass.
-        compared: number of targets that were compared with the query.
+        probability_bounds: the exact probability is certainly between these two, however far apart they are, if only
+            some targets were compared, see ``Shortlist``; both are ``probability`` if all were.
+        compared: number of targets that were compared with the query; if each head compares others, the mean number.
+        standard_error: estimated standard error of ``probability`` if only some targets were compared. No guarantee.
     """
 
     verdict: bool
@@ -48,6 +49,7 @@ class StreamedVerdict:
     reason: str | None
     probability_bounds: tuple[float, float]
     compared: int
+    standard_error: float = 0.0
 
     @property
     def decision(self) -> Decision:
@@ -68,7 +70,7 @@ class StreamedVerdict:
         lines = [f"{self.decision.capitalize()}{because}: probability {self.probability:.3f}, {words}."]
         if not self.is_exact:
             low, high = self.probability_bounds
-            lines[0] += f" The exact probability is from {low:.4f} to {high:.4f}."
+            lines[0] += f" Standard error {self.standard_error:.4f}; certainly from {low:.4f} to {high:.4f}."
         lines.append(f"Bag of {self.size:,}, {len(self.leading)} leading by attention:" if self.leading else "")
         witnesses = {one.index for one in self.witnesses}
         mark = "witness" if self.verdict else "candidate"
@@ -83,6 +85,7 @@ class StreamedVerdict:
             "decision": self.decision,
             "probability": self.probability,
             "probability_bounds": list(self.probability_bounds),
+            "standard_error": self.standard_error,
             "threshold": self.threshold,
             "lower_threshold": self.lower_threshold,
             "logit": self.logit,
@@ -112,8 +115,10 @@ def streamed_verdicts(
             "or calibrate with --witnesses attention."
         )
     probability = point.probability(pooled.logit)
-    error = np.zeros_like(pooled.logit) if pooled.error is None else pooled.error
-    low, high = point.probability(pooled.logit - error), point.probability(pooled.logit + error)
+    low, high = (probability, probability) if pooled.bounds is None else map(point.probability, pooled.bounds)
+    error = np.zeros_like(pooled.logit) if pooled.standard_error is None else pooled.standard_error
+    error = (point.probability(pooled.logit + error) - point.probability(pooled.logit - error)) / 2
+    compared = np.full(len(pooled.logit), size) if pooled.compared is None else pooled.compared
     verdicts = []
     for query, (places, shares) in enumerate(zip(pooled.places, pooled.shares, strict=True)):
         one = probability[query]
@@ -133,7 +138,8 @@ def streamed_verdicts(
                 point.lower_threshold,
                 reason,
                 (float(low[query]), float(high[query])),
-                size if pooled.compared is None else pooled.compared,
+                int(compared[query]),
+                float(error[query]),
             )
         )
     return verdicts

@@ -13,7 +13,7 @@ from miv.kept.plain_forms import BestTargetForm
 from miv.kept.similarity_of_query import Rows
 from miv.poolings import POOLINGS, GatedAttentionPooling, MaxSimPooling
 from miv.runtime.evaluation_mode import evaluating
-from miv.streaming.chunk_checks import check_width
+from miv.streaming.chunk_checks import check_queries, check_width
 from miv.streaming.partial_attention import PartialAttention
 from miv.streaming.partial_best import PartialBest
 from miv.streaming.partial_others import PartialGated, PartialTokens
@@ -57,9 +57,7 @@ class StreamingPass:
         log_sums: Floats | None = None,
     ) -> None:
         queries = np.asarray(queries, np.float32)
-        channels = verifier.pooling.channels
-        if queries.ndim != 2 or not len(queries) or queries.shape[1] != channels:
-            raise MIVError(f"The queries are {queries.shape}. Expected one or more rows of {channels} features.")
+        check_queries(queries, verifier.pooling.channels)
         if isinstance(top, bool) or not isinstance(top, int) or top < 0:
             raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
         self.verifier, self.size = verifier, 0

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,15 @@ from miv.kept.stored_rows import RowType
 from miv.runtime.progress import Progress, SilentProgress
 from miv.streaming.bag_chunks import BagChunks, ChunkReader, query_features
 from miv.streaming.bag_variance import BagVariance, needs_variance
-from miv.streaming.chunk_checks import check_chunk
-from miv.streaming.projected_bag import BagWriter, ProjectedBag, check_keepable, is_projected_bag, write_manifest
+from miv.streaming.chunk_checks import check_chunk, check_queries
+from miv.streaming.projected_bag import (
+    BagWriter,
+    ProjectedBag,
+    check_keepable,
+    is_kept_bag,
+    kept_bag_for,
+    write_manifest,
+)
 from miv.streaming.streamed_verdict import StreamedVerdict
 from miv.streaming.streaming_pass import StreamingPass
 
@@ -37,10 +43,9 @@ def verify_stream(
     """Verify queries against one bag that is read in chunks; see ``Verifier.verify_stream``."""
     reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
     features = query_features(reader, queries)
-    if isinstance(source, str | PathLike) and is_projected_bag(Path(source)):
-        source = ProjectedBag(Path(source), verifier)
-    if isinstance(source, ProjectedBag):
-        return _over_kept(verifier, features, source, top, progress)
+    check_queries(features, verifier.pooling.channels)  # before a pass for the variance, which may take long
+    if is_kept_bag(source):
+        return over_kept(verifier, features, kept_bag_for(verifier, source), top, progress)
     bag = reader.read(source)
     variance = _variance(verifier, bag, progress)
 
@@ -61,6 +66,8 @@ def keep_bag(
 ) -> ProjectedBag:
     """Project a bag once and keep it on disk; see ``Verifier.keep_bag``."""
     check_keepable(folder, rows)
+    if is_kept_bag(source):
+        raise MIVError("The bag is a kept bag, whose rows are projected already. Expected the bag that it was made of.")
     reader, progress = ChunkReader(verifier, resize), progress or SilentProgress()
     bag = reader.read(source)
     variance = _variance(verifier, bag, progress)
@@ -80,9 +87,10 @@ def keep_bag(
     return ProjectedBag(folder, verifier)
 
 
-def _over_kept(
+def over_kept(
     verifier: "Verifier", features: Rows, bag: ProjectedBag, top: int, progress: Progress
 ) -> list[StreamedVerdict]:
+    """Verify queries with the features ``(R, C)`` against a kept bag, by the exact pass."""
     all_unlike = bag.all_unlike(verifier)
 
     def read(state: StreamingPass) -> None:
