@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from miv import ExemplarSet, MIVError, Verifier
 from miv.cli.app import app
 from miv.data import InstancePool
+from miv.data.split_folders import save_splits
 from miv.distributed import score
 from tests.cli.running import run_command
 
@@ -114,6 +115,33 @@ def test_only_what_is_missing_damaged_or_changed_is_scored_again(folder: Path) -
     assert_alike(scored("out"), verified("pairs.jsonl"))
 
 
+def test_the_verdicts_of_another_table_are_not_replaced(folder: Path) -> None:
+    lines = Path("pairs.jsonl").read_text().splitlines(keepends=True)
+    Path("same.jsonl").write_text("".join(lines))
+    Path("more.jsonl").write_text("".join([*lines[:20], *lines[:3]]))
+    Path("fewer.jsonl").write_text("".join(lines[:20]))  # the first four partitions, and not the fifth
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    before = files("out")
+    for other in ("more", "fewer"):
+        with pytest.raises(MIVError, match=r"verdicts of another table, .*pairs\.jsonl.*--overwrite"):
+            score("verifier", f"{other}.jsonl", "out", rows=5)
+    assert files("out") == before
+    assert score("verifier", "same.jsonl", "out", rows=5).reused == 5  # nothing would be lost
+    score("verifier", "fewer.jsonl", "out", rows=5, overwrite=True)
+    assert_alike(scored("out"), verified("fewer.jsonl"))
+
+
+def test_a_changed_table_says_what_it_replaces(folder: Path) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    lines = Path("pairs.jsonl").read_text().splitlines(keepends=True)
+    Path("pairs.jsonl").write_text("".join([*lines[:5], *lines[6:15]]))  # parts 1 and 2 change, 3 and 4 go
+    said: list[str] = []
+    assert score("verifier", "pairs.jsonl", "out", rows=5, say=said.append).reused == 1
+    assert said[0] == "The table has changed: replacing 4 partitions of other rows."
+    assert score("verifier", "pairs.jsonl", "out", rows=5, say=said.append).reused == 3
+    assert len(said) == 2
+
+
 @pytest.mark.parametrize("by_id", [False, True])
 def test_the_same_table_beside_other_files_is_other_data(folder: Path, by_id: bool) -> None:
     for name, value in (("a", 1.0), ("b", -1.0)):
@@ -126,9 +154,10 @@ def test_the_same_table_beside_other_files_is_other_data(folder: Path, by_id: bo
     ids = {name: f"{name}/ids.csv" if by_id else None for name in ("a", "b")}
     score("verifier", "a/pairs.jsonl", "out", instances=ids["a"])
     assert score("verifier", "a/pairs.jsonl", "out", instances=ids["a"]).reused == 1
-    with pytest.raises(MIVError, match="was scored with another files_below"):
+    moved = r"paths in the tables began at .*/a.* and now begin at .*/b.*\. Choose another --out"
+    with pytest.raises(MIVError, match=moved):
         score("verifier", "b/pairs.jsonl", "out", instances=ids["b"])
-    with pytest.raises(MIVError, match="was scored with another files_below"):
+    with pytest.raises(MIVError, match=moved):
         score("verifier", "a/pairs.jsonl" if by_id else "b/pairs.jsonl", "out", instances=ids["b"])
 
 
@@ -158,16 +187,142 @@ def test_an_error_in_a_later_partition_keeps_the_earlier_ones(folder: Path) -> N
 
 def test_other_settings_and_other_folders_are_refused(folder: Path) -> None:
     score("verifier", "pairs.jsonl", "out", rows=5)
-    with pytest.raises(MIVError, match="was scored with another rows: 5, and now it is 6"):
+    with pytest.raises(MIVError, match=r"of other settings: --rows was 5 and is now 6\. Choose another --out"):
         score("verifier", "pairs.jsonl", "out", rows=6)
+    with pytest.raises(
+        MIVError, match="--by-instance was not given and now is; --witnesses was not given and is now alone"
+    ):
+        score("verifier", "pairs.jsonl", "out", rows=5, by_instance=True, witnesses="alone")
     torch.manual_seed(1)
     Verifier("cap_vema", channels=4).save_pretrained("other")
-    with pytest.raises(MIVError, match="another fingerprint"):
+    with pytest.raises(MIVError, match=r"the verifier was .*/verifier and is now .*/other"):
         score("other", "pairs.jsonl", "out", rows=5)
+    Path("labels.jsonl").write_text('{"query": [1, 2, 3, 4], "bag": [[1, 2, 3, 4]], "label": 1}')
+    with pytest.raises(MIVError, match="the copied columns were query_id and are now label"):
+        score("verifier", "labels.jsonl", "out", rows=5)
+    saved = Path("verifier/model.safetensors").read_bytes()
+    Path("verifier/model.safetensors").write_bytes(Path("other/model.safetensors").read_bytes())
+    with pytest.raises(MIVError, match=r"the verifier .*/verifier has changed since"):
+        score("verifier", "pairs.jsonl", "out", rows=5)
+    Path("verifier/model.safetensors").write_bytes(saved)
     assert score("other", "pairs.jsonl", "out", rows=4, overwrite=True).reused == 0
     assert len(files("out")) == 6
     with pytest.raises(MIVError, match="which is not of `miv score`"):
         score("verifier", "pairs.jsonl", "pairs")
-    with pytest.raises(MIVError, match="rows is 0"):
+    with pytest.raises(MIVError, match=r"^--rows is 0\. Expected 1 or more\."):
         score("verifier", "pairs.jsonl", "new", rows=0)
     assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (None, r"_score\.json has no settings, so it does not say what the verdicts beside it are of\. Choose another"),
+        ({"rows": 5}, r"_score\.json has no fingerprint; _score\.json has no kept; _score\.json has no by_instance"),
+    ],
+)
+def test_a_folder_that_does_not_say_its_settings_is_refused(folder: Path, settings: Any, words: str) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    before, document = files("out"), json.loads(Path("out/_score.json").read_text())
+    Path("out/_score.json").write_text(json.dumps({**document, "settings": settings}))
+    with pytest.raises(MIVError, match=words):
+        score("verifier", "pairs.jsonl", "out", rows=5)
+    assert files("out") == before
+    assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
+
+
+def test_by_instance_is_told_by_what_is_asked_for_now(folder: Path) -> None:
+    score("verifier", "pairs.jsonl", "out", by_instance=True)
+    with pytest.raises(MIVError, match="--by-instance was given and now is not"):
+        score("verifier", "pairs.jsonl", "out")
+
+
+def test_mistakes_are_told_in_the_words_of_the_command_before_anything_is_written(folder: Path) -> None:
+    pool = InstancePool("features", np.ones((3, 5), np.float32))
+    exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], labels=[1])
+    exemplars.save("set", builder="test", options={}, seed=0)
+    save_splits({"train": exemplars, "test": exemplars}, "splits", builder="test", options={}, seed=0)
+    Verifier("baseline", "compact_cnn").save_pretrained("of_images")
+    Path("ids.csv").write_text('id,vector\na,"[1, 2, 3, 4]"\n')
+    Path("a_file").write_text("")
+    save_splits({"train": exemplars}, "mixed", builder="test", options={}, seed=0)
+    Path("mixed/stray.csv").write_text('query,bag\n"[1, 2, 3, 4]","[[1, 2, 3, 4]]"\n')
+    cases: list[tuple[str, str, dict[str, Any], str]] = [
+        ("verifier", "pairs.jsonl", {"instances": "no.csv"}, r"^--instances no\.csv does not exist\. Expected a table"),
+        ("verifier", "pairs.jsonl", {"instances": "pairs"}, r"^--instances pairs is a folder\. Expected a table"),
+        ("verifier", "set", {"instances": "ids.csv"}, r"set is a set, which has its instances\. Leave --instances out"),
+        ("verifier", "set", {}, r"The vectors in .*set have 5 numbers, and the verifier reads vectors of 4\."),
+        ("of_images", "set", {}, r"set is a set of feature vectors, and the verifier reads images\."),
+        (
+            "verifier",
+            "mixed",
+            {},
+            r"mixed has one split of a set\. Expected its folder: .*/train\. To score stray\.csv, name",
+        ),
+        ("verifier", "splits", {}, r"several splits\. Expected one of them: .*splits/test, .*splits/train\."),
+    ]
+    if not torch.cuda.is_available():
+        cases.append(("verifier", "pairs.jsonl", {"gpus": 1}, "^--gpus is 1, but PyTorch finds no GPU"))
+    for model, source, options, words in cases:
+        with pytest.raises(MIVError, match=words):
+            score(model, source, "out", **options)
+    assert not Path("out").exists()
+    with pytest.raises(MIVError, match=r"^--out .*a_file is a file\. Expected a folder"):
+        score("verifier", "pairs.jsonl", "a_file")
+
+
+def test_instances_that_the_verifier_cannot_read_are_told_before_anything_is_written(folder: Path) -> None:
+    form = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
+    Verifier("baseline", "compact_cnn").save_pretrained("grey")
+    Verifier("baseline", "compact_cnn", instances=form).save_pretrained("of_8_by_8")
+    for name, shape in (("colour", (3, 8, 8, 3)), ("large", (3, 9, 9))):
+        pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+        exemplars = ExemplarSet.from_lists(InstancePool("image", pixels), [0], [[1, 2]], labels=[1])
+        exemplars.save(name, builder="test", options={}, seed=0)
+    tables = {
+        "by_id.jsonl": '{"query": "a", "bag": ["a"]}',
+        "texts.jsonl": '{"query": "who", "bag": ["what"]}',
+        "longer.jsonl": '{"query": [1, 2, 3, 4], "bag": [[1, 2, 3, 4, 5]]}',
+        "no_id.csv": 'name,vector\na,"[1, 2, 3, 4]"',
+        "texts.csv": "id,text\na,words",
+        "longer.csv": 'id,vector\na,"[1, 2, 3, 4, 5]"',
+        "empty.csv": "id,vector",
+        "ids.txt": 'id,vector\na,"[1, 2, 3, 4]"',
+    }
+    for name, content in tables.items():
+        Path(name).write_text(f"{content}\n")
+    cases: list[tuple[str, str, dict[str, Any], str]] = [
+        ("verifier", "by_id.jsonl", {"instances": "no_id.csv"}, r"no_id\.csv, line 1: there is no column 'id'"),
+        (
+            "verifier",
+            "by_id.jsonl",
+            {"instances": "texts.csv"},
+            r"texts\.csv, line 2: .* one instance column, 'vector'",
+        ),
+        ("verifier", "by_id.jsonl", {"instances": "longer.csv"}, r"longer\.csv, line 2: .* takes vectors of 4 numbers"),
+        ("verifier", "by_id.jsonl", {"instances": "empty.csv"}, r"empty\.csv: no rows\. Expected one row per instance"),
+        (
+            "verifier",
+            "by_id.jsonl",
+            {"instances": "ids.txt"},
+            r"ids\.txt: unknown table format\. Expected a name ending",
+        ),
+        ("verifier", "texts.jsonl", {}, r"texts\.jsonl, line 1: expected a \.npy file or a JSON list of numbers"),
+        ("verifier", "longer.jsonl", {}, r"longer\.jsonl, line 1: the bag, instance 0 has the shape \(5,\)"),
+        ("verifier", "pairs.jsonl", {"resize": "crop"}, "resize is 'crop', but this verifier reads feature vectors"),
+        ("verifier", "pairs.jsonl", {"witnesses": "rollout"}, "Attention rollout is for the pooling msa only"),
+        ("grey", "colour", {}, r"colour is a set of colour images, and the verifier reads grey images\. Give the"),
+        ("of_8_by_8", "large", {}, r"large, instance 0: 9 × 9 grey pixels\. The verifier was trained on 8 × 8 grey"),
+    ]
+    for model, source, options, words in cases:
+        with pytest.raises(MIVError, match=words):
+            score(model, source, "out", **options)
+        assert not Path("out").exists()
+    assert score("of_8_by_8", "large", "out", resize="crop").scored.exemplars == 1
+
+
+def test_a_wrong_address_is_told_before_the_table_is_read(folder: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'miv[ray]'")
+    with pytest.raises(MIVError, match=r"Cannot reach a Ray cluster at '127\.0\.0\.1:1'.*Connection refused"):
+        score("verifier", "missing.parquet", "out", address="127.0.0.1:1")
+    assert not Path("out").exists()

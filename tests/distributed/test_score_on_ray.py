@@ -26,13 +26,15 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'miv[ray]'"
 
 EXEMPLARS, ROWS = 1500, 10
 PATIENCE = 600.0  # seconds; a busy machine takes minutes to start Ray
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_DISABLE_IMPORT_WARNING": "1"}
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A verifier, a table, and its verdicts from one process."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))  # Ray keeps a token there, and what it does depends on it
+    for name in [name for name in os.environ if name.startswith("RAY_AUTH_")]:
+        monkeypatch.delenv(name)
     torch.manual_seed(0)
     Verifier("cap_dba_l2", channels=8).save_pretrained("verifier")
     random = np.random.default_rng(0)
@@ -49,9 +51,13 @@ def command(*flags: str) -> list[str]:
     return [sys.executable, "-m", "miv", *asked]
 
 
-def run(*flags: str) -> subprocess.CompletedProcess[str]:
+def surroundings(**more: str) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "RAY_DISABLE_IMPORT_WARNING": "1", **more}
+
+
+def run(*flags: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*flags), env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=PATIENCE
+        command(*flags), env=surroundings(**more), capture_output=True, text=True, check=False, timeout=PATIENCE
     )
 
 
@@ -93,7 +99,7 @@ def workers_of(process: int) -> list[int]:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the worker in /proc")
 def test_a_worker_killed_half_way_loses_nothing_and_repeats_nothing(folder: Path) -> None:
     running = subprocess.Popen(
-        command("--workers", "2"), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command("--workers", "2"), env=surroundings(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         until = time.monotonic() + PATIENCE
@@ -116,7 +122,7 @@ def test_a_worker_killed_half_way_loses_nothing_and_repeats_nothing(folder: Path
 
 
 @contextmanager
-def two_nodes() -> Iterator[str]:
+def two_nodes(folder: Path, **environment: str) -> Iterator[str]:
     """The address of a cluster of two nodes on this machine, each with one core."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -127,16 +133,16 @@ def two_nodes() -> Iterator[str]:
     head = ["--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={temporary}"]
     nodes = []
     try:
-        for flags in (head, [f"--address={address}"]):
-            nodes.append(
-                subprocess.Popen([*ray, *flags], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            )
+        for number, flags in enumerate((head, [f"--address={address}"])):
+            said = folder / f"node-{number}.log"
+            with said.open("w") as file:
+                node = subprocess.Popen(
+                    [*ray, *flags], env=surroundings(**environment), stdout=file, stderr=subprocess.STDOUT
+                )
+            nodes.append(node)
             until = time.monotonic() + PATIENCE
-            while True:
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                assert nodes[-1].poll() is None
+            while "Ray runtime started" not in said.read_text():
+                assert node.poll() is None, said.read_text()
                 assert time.monotonic() < until, "Ray did not start"
                 time.sleep(0.2)
         yield address
@@ -144,29 +150,29 @@ def two_nodes() -> Iterator[str]:
         for node in reversed(nodes):
             node.terminate()
         for node in nodes:
-            node.wait(timeout=60)
+            node.wait(timeout=PATIENCE)
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def wait_for_two(address: str) -> None:
-    ray = pytest.importorskip("ray")
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            ray.init(address=address, log_to_driver=False)
-            if sum(node["Alive"] for node in ray.nodes()) == 2:
-                return
-        except (ConnectionError, RuntimeError):  # not ready yet
-            assert time.monotonic() < until, "Ray did not start"
-        finally:
-            ray.shutdown()
-        time.sleep(0.5)
-
-
 def test_two_nodes_share_the_work(folder: Path) -> None:
-    with two_nodes() as address:
-        wait_for_two(address)
+    with two_nodes(folder) as address:
         done = run("--address", address)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["nodes"] == 2
+    assert_same_folder()
+
+
+def test_two_nodes_with_a_token_share_the_work_with_those_who_have_it(folder: Path) -> None:
+    """The nodes are told to ask for the token; for `miv score`, the token is enough."""
+    (folder / "token").write_text(secrets.token_hex(32))
+    token = {"RAY_AUTH_TOKEN_PATH": str(folder / "token")}
+    with two_nodes(folder, RAY_AUTH_MODE="token", **token) as address:
+        refused = run("--address", address)
+        done = run("--address", address, **token)
+    assert refused.returncode == 1
+    last = refused.stderr.strip().splitlines()[-1]
+    assert last.startswith("Error: Cannot connect to a Ray cluster")
+    assert "RAY_AUTH_TOKEN_PATH" in last
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["nodes"] == 2
     assert_same_folder()

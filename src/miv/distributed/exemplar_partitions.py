@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from miv.data import ExemplarSet, InstanceKind
 from miv.data.manifest import NAME as MANIFEST_NAME
 from miv.data.set_folder import TABLE
+from miv.distributed.first_rows import check_first_exemplar, check_first_instance, check_pool
 from miv.errors import MIVError
 from miv.inference.exemplar_rows import REQUIRED, ExemplarRow, Survey, exemplar_rows
 from miv.inference.named_instances import Named
+from miv.inference.verifying import Verifying
 from miv.io.table_records import TABLE_SUFFIXES, Record, RowStart, read_records_from
 from miv.io.whole_files import sha256_of
 from miv.runtime.progress import Progress
@@ -42,8 +46,16 @@ class Partition:
 
 @dataclass(frozen=True)
 class ScorePlan:
-    """All partitions, the columns to copy to the output, and the first label that is neither 0 nor 1."""
+    """What is scored.
 
+    Args:
+        source: the table, the folder of tables, or the folder of an exemplar set.
+        partitions: all partitions.
+        kept: columns to copy to the output.
+        odd_label: the first label that is neither 0 nor 1.
+    """
+
+    source: str
     partitions: list[Partition]
     kept: list[str]
     odd_label: str | None
@@ -54,26 +66,34 @@ class ScorePlan:
         return sum(one.count for one in self.partitions)
 
 
-def plan_partitions(source: Path, rows: int, progress: Progress) -> ScorePlan:
-    """Read everything once, and divide it.
+def plan_partitions(
+    source: Path, rows: int, verifying: Verifying, progress: Progress, *, instances: Path | None = None
+) -> ScorePlan:
+    """Read everything once, and divide it; first see whether the verifier can read the first instances.
 
     Args:
         source: a table as for ``miv verify --bags``, a folder of such tables, or the folder of an exemplar set.
         rows: maximum number of exemplars per partition. A partition never spans two files.
+        verifying: with the verifier that will read them.
         progress: reports the progress of reading.
+        instances: table of instances by id, if queries and bags contain ids.
     """
     if is_set(source):
-        return _plan_of_set(source, rows)
-    survey = Survey()
+        return _plan_of_set(source, rows, verifying)
+    survey, tables = Survey(), _tables(source)
+    if instances is not None:
+        check_first_instance(instances, verifying)
+    else:
+        check_first_exemplar(tables[0], verifying)
     partitions: list[Partition] = []
     with progress.step("Reading exemplars") as advance:
-        for table in _tables(source):
+        for table in tables:
             for partition in _divided(table, rows, survey, len(partitions)):
                 partitions.append(partition)
                 advance(partition.count)
     if not partitions:
         raise MIVError(f"{source}: no rows. Expected one row per exemplar.")
-    return ScorePlan(partitions, survey.kept, survey.odd_label)
+    return ScorePlan(str(source), partitions, survey.kept, survey.odd_label)
 
 
 def is_set(source: Path) -> bool:
@@ -85,6 +105,11 @@ def _tables(source: Path) -> list[Path]:
     if not source.is_dir():
         return [source]
     found = sorted(path for path in source.iterdir() if path.suffix.lower() in TABLE_SUFFIXES)
+    splits = sorted(str(folder) for folder in source.iterdir() if is_set(folder))
+    if splits:
+        what = "several splits. Expected one of them" if len(splits) > 1 else "one split of a set. Expected its folder"
+        tables = f" To score {found[0].name}, name this file." if found else ""
+        raise MIVError(f"{source} has {what}: {', '.join(splits)}.{tables}")
     if not found:
         raise MIVError(
             f"{source} has no tables. Expected a folder of {', '.join(sorted(TABLE_SUFFIXES))} files with one row per "
@@ -111,14 +136,15 @@ def _as_bytes(record: object) -> bytes:
     return repr(record).encode("utf-8", "backslashreplace")
 
 
-def _plan_of_set(folder: Path, rows: int) -> ScorePlan:
+def _plan_of_set(folder: Path, rows: int, verifying: Verifying) -> ScorePlan:
     exemplars, manifest = ExemplarSet.load(folder), sha256_of(folder / MANIFEST_NAME)  # it has the hashes of all files
+    check_pool(folder, exemplars.pool, verifying)
     partitions = [
         Partition(number, str(folder), first, 0, first, min(rows, len(exemplars) - first), f"{manifest} {first}")
         for number, first in enumerate(range(0, len(exemplars), rows))
     ]
     known = {"query_id": exemplars.query_id, "group": exemplars.group, "label": exemplars.label}
-    return ScorePlan(partitions, [name for name, column in known.items() if column is not None], None)
+    return ScorePlan(str(folder), partitions, [name for name, column in known.items() if column is not None], None)
 
 
 class PartitionReader:
@@ -153,17 +179,17 @@ class PartitionReader:
         exemplars = self._sets[partition.source]
         if not partition.digest.startswith(sha256_of(folder / MANIFEST_NAME)):
             raise _changed(partition.source)
-        pool = exemplars.pool
+        pool, values = exemplars.pool, np.asarray(exemplars.pool.values)  # a row of an np.memmap costs far more
 
         def named(row: int) -> Named:
-            name = "" if pool.names is None else str(pool.names[row])
-            return Named(name or (str(pool.values[row]) if pool.kind == "text" else str(row)), pool.values[row])
+            name, value = "" if pool.names is None else str(pool.names[row]), values[row]
+            return Named(name or (str(value) if pool.kind == "text" else str(row)), value)
 
         for number in range(partition.before, partition.before + partition.count):
             kept: dict[str, str | None] = {name: str(getattr(exemplars, name)[number]) for name in self._kept}
             asked, bag = exemplars.references(number), exemplars.bag(number)
             place = f"{folder}, exemplar {number}"
-            yield ExemplarRow(place, [named(int(row)) for row in asked], [named(int(row)) for row in bag], kept)
+            yield ExemplarRow(place, [named(row) for row in asked.tolist()], [named(row) for row in bag.tolist()], kept)
 
 
 def _checked(partition: Partition) -> Iterator[Record]:

@@ -85,7 +85,7 @@ def pool_giant(
     progress = progress or SilentProgress()
     if workers == 1 and address is None:
         return _pooled(verifier, asked, parts, top, progress, lambda work, some: map(work, some))
-    ray = import_ray("Several workers")
+    ray = import_ray("Several workers", address)
     with connected(ray, address or LOCAL, say, workers):
         run = ray.remote(num_cpus=1, max_retries=3)(_run_on_worker)
 
@@ -95,7 +95,10 @@ def pool_giant(
             for number, _ in enumerate(some):  # in order, so that the result does not depend on who was faster
                 while len(sent) < min(len(some), number + most):
                     sent.append(run.remote(shared, some[len(sent)]))
-                yield ray.get(sent[number])
+                found = ray.get(sent[number])
+                if isinstance(found, MIVError):
+                    raise found
+                yield found
                 sent[number] = None
 
         return _pooled(verifier, asked, parts, top, progress, on_ray)
@@ -135,8 +138,12 @@ def _merged(whole: Partial, found: Any, parts: list[BagPart], progress: Progress
 
 
 def _run_on_worker(work: Callable[[BagPart], Any], part: BagPart) -> Any:
+    """What a part of the work gives; its error is returned as well, because Ray puts a traceback into raised ones."""
     torch.set_num_threads(1)
-    return work(part)
+    try:
+        return work(part)
+    except MIVError as error:
+        return MIVError(str(error))
 
 
 def _variance_of(verifier: Verifier, part: BagPart) -> BagVariance:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import platform
 import tempfile
-import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from miv.errors import MIVError
 from miv.inference.exemplar_rows import instances_by_id
 from miv.inference.table_writing import table_writer
 from miv.inference.verdict import Asked
-from miv.inference.verdict_tables import RowScoring
+from miv.inference.verdict_tables import RowScoring, VerdictTally
 from miv.inference.verifying import Verifying
 from miv.io.image_files import Fit
 from miv.io.whole_files import sha256_of
@@ -93,9 +92,9 @@ class PartitionScorer:
             known = instances_by_id(Path(settings.instances), verifier.backbone.kind)
         self._reader = PartitionReader(verifier.backbone.kind, verifier.query_kind, known, settings.kept)
 
-    def score(self, partition: Partition, advance: Advance = lambda units: None) -> dict[str, Any]:
-        """Write the file of a partition, whole or not at all, and return its counts and the time it took."""
-        began, settings = time.monotonic(), self.settings
+    def score(self, partition: Partition, advance: Advance = lambda units: None) -> VerdictTally:
+        """Write the file of a partition, whole or not at all, and return its counts."""
+        settings = self.settings
         verifying = Verifying(self.verifier, settings.resize, settings.witnesses)  # keeps the features of a partition
         scoring = RowScoring(verifying, settings.kept, settings.by_instance)
 
@@ -104,7 +103,7 @@ class PartitionScorer:
 
         with table_writer(settings.file(partition), scoring.schema, notes) as write:
             scoring.score(self._reader.rows(partition), partition.first, write, advance)
-        return {**vars(scoring.tally), "seconds": time.monotonic() - began}
+        return scoring.tally
 
 
 def fingerprint_of(verifier: Verifier) -> str:

@@ -1,44 +1,48 @@
 """Score partitions with Ray Data: a pool of workers, each with a loaded verifier, that Ray restarts if they die."""
 
 import logging
-import os
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
-
 from miv.distributed.exemplar_partitions import Partition
 from miv.distributed.partition_scoring import PartitionScorer, ScoreSettings
 from miv.distributed.ray_connection import LOCAL, Say, connected, import_ray, living_machines
 from miv.errors import MIVError
 
+RAY_PURPOSE = "Scoring with --workers or --address"
 _WAITING = 2  # partitions per worker that are sent ahead; more would only make a restart repeat more
 _MOST_BLOCKS = 10_000  # pieces that Ray keeps an account of
 
 
 class RayScorer:
-    """A worker of the pool: takes partitions as rows, and returns a report on each."""
+    """A worker of the pool: takes a partition as a row, and returns a report on it.
+
+    An error of this package is part of the report. Ray adds notes of its own to an error that a worker raises, and it
+    starts a worker that cannot load its verifier again and again.
+    """
 
     def __init__(self, settings: ScoreSettings) -> None:
-        self._scorer = PartitionScorer(settings)
+        self._scorer: PartitionScorer | None = None
+        self._error = ""
+        try:
+            self._scorer = PartitionScorer(settings)
+        except MIVError as error:
+            self._error = str(error)
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Score a batch of partitions."""
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Score a partition."""
         import ray
 
-        reports = []
-        for row in range(len(batch["number"])):
-            partition = Partition(**{name: column[row] for name, column in _plain(batch).items()})
-            where = {"node": ray.get_runtime_context().get_node_id(), "process": os.getpid()}
-            reports.append({"number": partition.number, **where, **self._scorer.score(partition)})
-        return {name: np.array([report[name] for report in reports]) for name in reports[0]}
-
-
-def _plain(batch: dict[str, Any]) -> dict[str, list[Any]]:
-    return {name: np.asarray(column).tolist() for name, column in batch.items()}
+        exemplars, error = 0, self._error
+        if self._scorer is not None:
+            try:
+                exemplars = self._scorer.score(Partition(**row)).exemplars
+            except MIVError as found:
+                error = str(found)
+        return {"node": ray.get_runtime_context().get_node_id(), "exemplars": exemplars, "error": error}
 
 
 def score_on_ray(
@@ -56,7 +60,7 @@ def score_on_ray(
         settings: what to do with it.
         workers: number of workers; by default as many as the cluster has room for.
         address: of the cluster; ``None`` starts one on this machine.
-        report: receives a report on each finished partition: its number, counts, seconds, node and process.
+        report: receives a report on each finished partition: its node and its number of exemplars.
         say: receives lines on what is going on.
     """
     with redirect_stdout(sys.stderr):  # Ray prints notes, and standard output is for results
@@ -71,7 +75,7 @@ def _score_on_ray(
     report: Callable[[dict[str, Any]], None],
     say: Say,
 ) -> None:
-    ray = import_ray("--workers and --address")
+    ray = import_ray(RAY_PURPOSE, address)
     settings = replace(settings, cores=settings.cores or 1)
     cores = settings.cores or 1
     needed = None if workers is None else workers * cores
@@ -113,25 +117,14 @@ def _run(
     rows = ray.data.from_items(
         [asdict(partition) for partition in partitions], override_num_blocks=min(len(partitions), _MOST_BLOCKS)
     )
-    reports = rows.map_batches(
+    reports = rows.map(
         RayScorer,
         fn_constructor_args=(settings,),
-        batch_size=1,
         compute=ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=_WAITING),
         num_cpus=settings.cores,
         num_gpus=settings.gpus,
     )
-    try:
-        for row in reports.iter_rows():
-            report(row)
-    except Exception as error:  # Ray wraps errors of workers in its own
-        raise _own_error(error) or error from None
-
-
-def _own_error(error: BaseException | None) -> MIVError | None:
-    """The error of this package that a worker raised, if that is what happened."""
-    while error is not None:
-        if isinstance(error, MIVError):
-            return MIVError(str(error.args[-1]) if type(error) is not MIVError and error.args else str(error))
-        error = getattr(error, "cause", None) or error.__cause__
-    return None
+    for row in reports.iter_rows():
+        if row["error"]:
+            raise MIVError(row["error"])
+        report(row)

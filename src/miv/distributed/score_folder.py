@@ -9,6 +9,7 @@ from typing import Any
 
 from miv.distributed.exemplar_partitions import Partition, ScorePlan
 from miv.distributed.partition_scoring import NOTE, ScoreSettings
+from miv.distributed.setting_words import setting_words
 from miv.errors import MIVError, needs_extra
 from miv.inference.verdict_tables import Scored, VerdictTally
 from miv.io.json_files import read_json_object, write_json
@@ -44,25 +45,38 @@ class ScoreFolder:
     def check(self, *, overwrite: bool) -> None:
         """Raise an error before the work if the folder holds something else."""
         if self.path.exists() and not self.path.is_dir():
-            raise MIVError(f"{self.path} is a file. Expected a folder.")
+            raise MIVError(f"--out {self.path} is a file. Expected a folder for the verdicts; choose another --out.")
         if not self.path.is_dir() or (self.path / DOCUMENT).is_file():
             return
         foreign = sorted(one.name for one in self.path.iterdir() if one.name != _LOCK)
         if foreign and not overwrite:
             raise MIVError(f"{self.path} holds {foreign[0]}, which is not of `miv score`. Choose another --out.")
 
-    def begin(self, settings: ScoreSettings, plan: ScorePlan, rows: int, *, overwrite: bool) -> None:
-        """Record what is scored; resuming with different settings is an error unless ``overwrite`` is true."""
+    def begin(self, settings: ScoreSettings, plan: ScorePlan, rows: int, *, overwrite: bool) -> int:
+        """Record what is scored, and return how many finished partitions are of other rows and will be replaced.
+
+        Different settings, and verdicts of another table, are errors unless ``overwrite`` is true.
+        """
         asked = {"rows": rows, **settings.decisive()}
-        path = self.path / DOCUMENT
-        if path.is_file():
-            before = read_json_object(path, "Expected the _score.json of `miv score`.").get("settings")
-            before = before if isinstance(before, dict) else {}
-            other = [name for name, value in asked.items() if before.get(name) != value]
-            if other and not overwrite:
+        path, stale = self.path / DOCUMENT, [] if overwrite else self._stale(settings, plan)
+        if path.is_file() and not overwrite:
+            document = read_json_object(path, "Expected the _score.json of `miv score`.")
+            before = document.get("settings")
+            if not isinstance(before, dict):
                 raise MIVError(
-                    f"{self.path} was scored with another {other[0]}: {before.get(other[0])}, and now it is "
-                    f"{asked[other[0]]}. Choose another --out, or use --overwrite."
+                    f"{path} has no settings, so it does not say what the verdicts beside it are of. Choose another "
+                    "--out, or use --overwrite."
+                )
+            other = setting_words(before, asked, (document.get("model"), settings.model))
+            if other:
+                raise MIVError(
+                    f"The verdicts in {self.path} are of other settings: {'; '.join(other)}. Choose another --out, or "
+                    "use --overwrite."
+                )
+            if stale and document.get("source") not in (None, plan.source):
+                raise MIVError(
+                    f"{self.path} has the verdicts of another table, {document['source']}, and now it is "
+                    f"{plan.source}. Choose another --out, or use --overwrite."
                 )
         remove_unfinished(self.path)  # of workers that were killed
         if overwrite:
@@ -73,6 +87,13 @@ class ScoreFolder:
             if part.name not in known:  # the table had more rows
                 part.unlink()
         self._write(settings, plan, rows, complete=False)
+        return len(stale)
+
+    def _stale(self, settings: ScoreSettings, plan: ScorePlan) -> list[str]:
+        """Names of the files that are whole, and not of the rows that their partitions now have."""
+        keys = {settings.file(partition).name: settings.key(partition) for partition in plan.partitions}
+        notes = ((part.name, _note_of(part)) for part in self.path.glob(_PARTS))
+        return [name for name, note in notes if note is not None and note.get("key") != keys.get(name)]
 
     def finish(self, settings: ScoreSettings, plan: ScorePlan, rows: int, scored: Scored) -> None:
         """Record that everything is done."""
@@ -83,7 +104,15 @@ class ScoreFolder:
         counts = {"partitions": len(plan.partitions), "exemplars": plan.exemplars}
         asked = {"rows": rows, **settings.decisive()}
         write_json(
-            self.path / DOCUMENT, {"format": _FORMAT, "model": settings.model, "settings": asked, **counts, **more}
+            self.path / DOCUMENT,
+            {
+                "format": _FORMAT,
+                "model": settings.model,
+                "source": plan.source,
+                "settings": asked,
+                **counts,
+                **more,
+            },
         )
 
     def done(self, settings: ScoreSettings, partitions: list[Partition]) -> dict[int, VerdictTally]:

@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from miv.distributed.exemplar_partitions import Partition, is_set, plan_partitions
 from miv.distributed.partition_scoring import PartitionScorer, ScoreSettings, fingerprint_of
-from miv.distributed.ray_connection import Say
-from miv.distributed.ray_scoring import score_on_ray
+from miv.distributed.ray_connection import LOCAL, Say, check_address, import_ray
+from miv.distributed.ray_scoring import RAY_PURPOSE, score_on_ray
 from miv.distributed.score_folder import ScoreFolder
 from miv.errors import MIVError, StoppedByUser
-from miv.inference.deciding import witnesses_by
 from miv.inference.verdict import Asked
 from miv.inference.verdict_tables import Scored, VerdictTally
+from miv.inference.verifying import Verifying
 from miv.io.image_files import Fit
 from miv.io.table_records import require_parquet
 from miv.io.whole_files import sha256_of
@@ -85,18 +87,25 @@ def score(
     require_parquet()
     for name, given, least in (("rows", rows, 1), ("workers", workers, 1), ("cores", cores, 1), ("gpus", gpus, 0)):
         if given is not None and given < least:
-            raise MIVError(f"{name} is {given}. Expected {least} or more.")
+            raise MIVError(f"--{name} is {given}. Expected {least} or more.")
     progress, folder = progress or SilentProgress(), ScoreFolder(Path(out).absolute())
     folder.check(overwrite=overwrite)
+    if workers != 1 or address is not None:  # before the table is read, which may take hours
+        import_ray(RAY_PURPOSE, address)
+        check_address(address or LOCAL)
+    table = None if instances is None else _instances_table(Path(instances), Path(source))
+    on_gpu = bool(gpus) and address is None and workers == 1
+    if on_gpu and not torch.cuda.is_available():
+        raise MIVError(f"--gpus is {gpus:g}, but PyTorch finds no GPU on this machine. Leave --gpus out.")
     name = str(Path(model).absolute()) if Path(model).exists() else str(model)
-    verifier = Verifier.from_pretrained(name, device="cuda" if gpus and address is None and workers == 1 else None)
+    verifier = Verifier.from_pretrained(name, device="cuda" if on_gpu else None)
     if verifier.query_backbone is not None and is_set(Path(source)):
         raise MIVError(
             f"{source} is a set, whose queries are embedded already, and the verifier embeds queries itself. Expected "
             "a table of queries and bags; `miv evaluate --predictions` scores the set."
         )
-    plan = plan_partitions(Path(source).absolute(), rows, progress)
-    table = None if instances is None else Path(instances).absolute()
+    verifying = Verifying(verifier, resize, witnesses)
+    plan = plan_partitions(Path(source).absolute(), rows, verifying, progress, instances=table)
     settings = ScoreSettings(
         model=name,
         out=str(folder.path),
@@ -113,7 +122,9 @@ def score(
     )
     nodes: set[str] = set()
     with folder.locked():
-        folder.begin(settings, plan, rows, overwrite=overwrite)
+        stale = folder.begin(settings, plan, rows, overwrite=overwrite)
+        if stale:
+            say(f"The table has changed: replacing {stale:,} partition{'s' * (stale != 1)} of other rows.")
         tallies = folder.done(settings, plan.partitions)
         reused, left = len(tallies), [one for one in plan.partitions if one.number not in tallies]
         if reused and left:
@@ -142,9 +153,18 @@ def score(
                 f"The file of partition {missing} is not in {folder.path}. Expected a folder that all machines of the "
                 "cluster share, under the same name."
             )
-        scored = _sum(list(tallies.values())).scored(verifier, witnesses_by(verifier, witnesses), plan.odd_label)
+        scored = _sum(list(tallies.values())).scored(verifier, verifying.by, plan.odd_label)
         folder.finish(settings, plan, rows, scored)
     return ScoreRun(scored, len(plan.partitions), reused, max(1, len(nodes)))
+
+
+def _instances_table(path: Path, source: Path) -> Path:
+    """The table of instances, after a look at both names."""
+    if is_set(source):
+        raise MIVError(f"--instances is {path}, but {source} is a set, which has its instances. Leave --instances out.")
+    if not path.is_file():
+        raise MIVError(f"--instances {path} {'is a folder' if path.is_dir() else 'does not exist'}. Expected a table.")
+    return path.absolute()
 
 
 def _files_below(source: Path, instances: Path | None) -> str | None:

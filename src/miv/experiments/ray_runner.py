@@ -72,7 +72,7 @@ def run_on_ray(
     places = JobFolders(
         **{name: path and path.absolute() for name, path in vars(places).items()}
     )  # workers run elsewhere
-    ray = import_ray("--ray")
+    ray = import_ray("--ray", address)
     with connected(ray, address, say):
         share = ClusterShare.of(living_machines(ray), parallel)
         clock = Clock.of(waiting, done, share.cells)
