@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import miv
 from miv import Verifier
 from miv.backbones.feature_cache import embed_pool
 from miv.data import ExemplarSet, InstancePool
@@ -53,3 +54,17 @@ def test_a_training_warns_once_of_all_its_texts_also_where_features_are_cached(t
     said = [str(one.message) for one in caught if one.category is MIVWarning]
     about_texts = [text for text in said if " texts have " in text]  # two exemplars are at chance, which is said too
     assert [text.partition(" have")[0] for text in about_texts] == ["3 of 8 texts"]
+
+
+def test_sentences_that_are_not_read_to_their_end_are_counted_by_a_check(tmp_path: Path) -> None:
+    pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
+    verifier = Verifier("nearest", encoder(tmp_path), backbone_options={"max_tokens": 6}).eval()
+    long = "Bees make sweet honey from all the flowers."
+    answer, sources = f"{long} Wasps hunt for meat.", {"a": f"{long} Bees live in hives.", "b": "Hives " * 9}
+    with pytest.warns(MIVWarning) as caught:
+        miv.check(answer, sources, verifier=verifier)
+    [said] = [str(one.message) for one in caught]
+    assert said.startswith("1 of 2 checked sentences of the answer is longer than 6 tokens; ")
+    assert "only the beginning was read" in said
+    assert "max_tokens" not in said
+    assert caught[0].filename == __file__

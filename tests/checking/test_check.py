@@ -1,5 +1,6 @@
 """Check an answer against sources."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,14 @@ from tests.checking.words import word_verifier
 
 ANSWER = "# Bees\n\nBees make sweet honey. Wasps hunt for meat. Cats play the piano. Yes."
 SOURCES = {
-    "bees.md": "Bees live in hives. All bees make sweet honey. Honey keeps.",
-    "wasps.txt": "Most wasps hunt for fresh meat. Wasps sting.",
+    "bees.md": "Bees live in hives. All bees make sweet honey. Honey.",
+    "wasps.txt": "Most wasps hunt for fresh meat. Wasps.",
 }
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
 
 
 @pytest.fixture
@@ -38,7 +44,7 @@ def test_outcomes_and_citations(checked: CheckedAnswer) -> None:
         (2, "wasps.txt", 1, "Most wasps hunt for fresh meat."),
         (3, "bees.md", 1, "Bees live in hives."),  # nothing is near the cats
     ]
-    assert [one.citations for one in checked.sentences] == [(), (1,), (2,), (3,), ()]
+    assert [one.citations for one in checked.sentences] == [(), (1,), (2,), (3, 1, 2), ()]
     assert checked.sentences[3].probability is not None
     assert checked.sentences[3].probability < 0.5
     assert checked.sentences[0].probability is None
@@ -47,20 +53,44 @@ def test_outcomes_and_citations(checked: CheckedAnswer) -> None:
 
 def test_it_prints_the_answer_with_citations(checked: CheckedAnswer) -> None:
     assert str(checked).split("\n") == [
-        "Bees",
+        "Supported means: a source holds evidence about this sentence. Contradictions (another number or",
+        'name, a missing "not") are not detected: read the citations.',
         "",
-        "Bees make sweet honey. [1] Wasps hunt for meat. [2] Cats play the piano. [NOT SUPPORTED] Yes.",
+        "# Bees",
         "",
-        "[1]  bees.md, sentence 2: All bees make sweet honey.",
-        "[2]  wasps.txt, sentence 1: Most wasps hunt for fresh meat.",
-        "[3]  bees.md, sentence 1: Bees live in hives.",
+        "Bees make sweet honey. [1] Wasps hunt for meat. [2] Cats play the piano. [NOT SUPPORTED; nearest",
+        "(a)[1][2]] Yes.",
+        "",
+        "Citations:",
+        "[1]  bees.md, line 1: All bees make sweet honey.",
+        "[2]  wasps.txt, line 1: Most wasps hunt for fresh meat.",
         "",
         "Nearest to what is not supported (look there first):",
-        " -   Cats play the piano. [3]",
+        "(a)  bees.md, line 1: Bees live in hives.",
         "",
-        "2 of 3 sentences supported, 1 unsupported, 2 not checked (Verifier, words in common). "
-        "Supported: evidence on the sentence was found. Whether it agrees was not judged.",
+        "2 of 3 sentences supported, 1 unsupported, 2 not checked (unsaved verifier, nearest, words in",
+        "common).",
     ]
+
+
+def test_lists_and_headings_of_the_answer_keep_their_marks() -> None:
+    answer = "## Bees\n\nBees live in hives.\n\n- Bees make sweet honey.\n  1. Wasps hunt for meat.\n\nYes."
+    found = miv.check(answer, SOURCES, verifier=word_verifier())
+    assert [one.item for one in found.sentences] == ["## ", "", "- ", "  1. ", ""]
+    shown = (
+        "## Bees\n\nBees live in hives. [1]\n\n- Bees make sweet honey. [2]\n  1. Wasps hunt for meat. [3]\n\nYes.\n\n"
+    )
+    assert shown in str(found)
+
+
+@pytest.mark.parametrize(("columns", "widest"), [("60", 60), ("10", 40), ("300", 100)])
+def test_it_is_as_wide_as_the_terminal(
+    checked: CheckedAnswer, monkeypatch: pytest.MonkeyPatch, columns: str, widest: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    lengths = [len(line) for line in str(checked).splitlines()]
+    assert "[NOT SUPPORTED; " in str(checked)  # never on two lines, so that it can be searched
+    assert widest - 12 < max(lengths) <= widest
 
 
 def test_the_document_has_everything(checked: CheckedAnswer) -> None:
@@ -74,10 +104,21 @@ def test_the_document_has_everything(checked: CheckedAnswer) -> None:
         ((), ()),
         ((1,), ()),
         ((2,), ()),
-        ((), (3,)),
+        ((), (3, 1, 2)),
         ((), ()),
     ]
     assert document["sources"] == [{"name": "bees.md", "sentences": 3}, {"name": "wasps.txt", "sentences": 2}]
+
+
+def test_candidates_of_what_is_not_supported_are_as_many_as_citations() -> None:
+    for most in (1, 2, 5):
+        found = miv.check(
+            "Wasps hunt for tasty blue honey all night.", SOURCES, verifier=word_verifier(), citations=most
+        )
+        [one] = found.sentences
+        assert (one.outcome, len(one.citations)) == ("unsupported", min(most, 3))  # two state nothing
+        assert list(one.probabilities) == sorted(one.probabilities, reverse=True)
+        assert found.citations[0].text == "Most wasps hunt for fresh meat."
 
 
 def test_an_answer_whose_sentences_are_all_supported_is_truthy() -> None:
@@ -124,6 +165,50 @@ def test_bad_files(tmp_path: Path, content: bytes, message: str) -> None:
         miv.check(ANSWER, tmp_path / "source.txt", verifier=word_verifier())
 
 
+@pytest.mark.parametrize("name", ["README", "LICENSE", "bees.rst", "bees.log", "bees.x1"])
+def test_a_file_of_any_name_is_read_if_it_is_text(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("Bees make sweet honey.")
+    assert miv.check("Bees make sweet honey.", tmp_path / name, verifier=word_verifier())
+    (tmp_path / name).write_bytes(b"PK\x03\x04\0\0")
+    with pytest.raises(MIVError, match=f"{name}: not a text file"):
+        miv.check("Bees make sweet honey.", tmp_path / name, verifier=word_verifier())
+    (tmp_path / name).write_text("<!DOCTYPE html>\n<html><p>Bees make sweet honey.")
+    with pytest.raises(MIVError, match=r"begins with '<!doctype'.*convert"):
+        miv.check("Bees make sweet honey.", tmp_path / name, verifier=word_verifier())
+
+
+def test_a_pipe_is_read() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"Bees make sweet honey.")
+    os.close(writing)
+    assert miv.check("Bees make sweet honey.", Path(f"/dev/fd/{reading}"), verifier=word_verifier())
+    os.close(reading)
+
+
+def test_marks_of_markdown_in_plain_text_are_text(tmp_path: Path) -> None:
+    text = "# bees *make* sweet honey\n# all day"
+    for name, pieces in (
+        ("a.txt", ["# bees *make* sweet honey # all day"]),
+        ("a.md", ["bees make sweet honey", "all day"]),
+    ):
+        (tmp_path / name).write_text(text)
+        for source in (tmp_path / name, {name: text}):
+            found = miv.check("Bees make sweet honey.", source, verifier=word_verifier())
+            assert [one.text for one in found.sources[0].sentences] == pieces
+    assert len(miv.check(text, text, verifier=word_verifier()).sentences) == 2
+    assert len(miv.check(tmp_path / "a.txt", text, verifier=word_verifier()).sentences) == 1
+
+
+def test_an_empty_source_among_others_is_left_out() -> None:
+    with pytest.warns(MIVWarning, match=r"^Source 2 has no sentence; it was left out\.$"):
+        found = miv.check(ANSWER, [SOURCES["bees.md"], " "], verifier=word_verifier())
+    assert [one.name for one in found.sources] == ["source 1"]
+    with pytest.raises(MIVError, match=r"^Source 1 has no sentence"):
+        miv.check(ANSWER, "", verifier=word_verifier())
+    with pytest.raises(MIVError, match=r"^The 2 sources all have no sentence"):
+        miv.check(ANSWER, ["", "---"], verifier=word_verifier())
+
+
 @pytest.mark.parametrize(
     ("answer", "sources", "message"),
     [
@@ -152,7 +237,11 @@ def test_between_two_thresholds_a_sentence_is_unsure() -> None:
     verifier.operating_point = replace(verifier.operating_point, threshold=0.9, lower_threshold=0.3)
     found = miv.check("Bees make bitter wax. Cats play the piano.", SOURCES, verifier=verifier)
     assert [one.outcome for one in found.sentences] == ["unsure", "unsupported"]
-    assert "Bees make bitter wax. [unsure] Cats" in str(found)
+    printed = str(found)
+    assert "Bees make bitter wax. [unsure; nearest (a)(b)(c)] Cats play the piano. [NOT SUPPORTED; " in printed
+    assert "Nearest to what is unsure (read them to decide):\n(a)  bees.md, line 1: All bees" in printed
+    assert "look there first" not in printed  # what is nearest to the cats is listed already
+    assert (found.document()["supported_from"], found.document()["unsupported_below"]) == (0.9, 0.3)
     assert not found
 
 
@@ -161,6 +250,34 @@ def test_code_of_an_answer_is_counted_as_not_checked() -> None:
         "Bees make sweet honey.\n```\nbees.make(honey)\nNo fence ends this.", SOURCES, verifier=word_verifier()
     )
     assert [one.outcome for one in found.sentences] == ["supported", "not checked", "not checked"]
+
+
+def test_indented_code_of_markdown_files_is_evidence_but_not_checked(tmp_path: Path) -> None:
+    text = "Bees make sweet honey.\n\n    bees eat green cheese\n    all day long\n"
+    for name in ("a.md", "a.txt"):
+        (tmp_path / name).write_text(text)
+        of_file = miv.check(tmp_path / name, tmp_path / name, verifier=word_verifier())
+        of_text = miv.check(text, {name: text}, verifier=word_verifier())
+        is_markdown = name == "a.md"
+        assert [one.outcome for one in of_file.sentences][1:] == (
+            ["not checked", "not checked"] if is_markdown else ["supported"]
+        )
+        assert [len(one.sources[0].sentences) for one in (of_file, of_text)] == [3 if is_markdown else 2] * 2
+
+
+@pytest.mark.parametrize(
+    ("claim", "source"),
+    [
+        ("It has 3 eggs.", "The cake:\n\n- 3 eggs\n- no sugar"),
+        ("Bees make sweet honey.", "# Bees make sweet honey\n\nWasps are unlike them."),
+        ("Type pip install miv now.", "To get it:\n\n```sh\nexport A=1\npip install miv\n```"),
+        ("Type pip install miv now.", "To get it:\n\n    export A=1\n    pip install miv\n"),
+    ],
+)
+def test_headings_short_items_and_lines_of_code_are_evidence(claim: str, source: str) -> None:
+    found = miv.check(claim, {"a.md": source}, verifier=word_verifier())
+    assert [one.outcome for one in found.sentences] == ["supported"]
+    assert found.citations[0].text in ("3 eggs", "Bees make sweet honey", "pip install miv")
 
 
 @pytest.mark.parametrize("answer", ["# Bees make honey", "Yes.", "```\nbees.make(honey)\n```"])
@@ -192,3 +309,61 @@ def test_the_folder_of_a_verifier_may_be_a_path(tmp_path: Path) -> None:
     Verifier("baseline", channels=2).save_pretrained(tmp_path)
     with pytest.raises(MIVError, match=rf"The verifier {tmp_path} reads features.* Expected a verifier of texts"):
         miv.check(ANSWER, SOURCES, verifier=tmp_path)
+
+
+def test_one_threshold_of_your_own_leaves_nothing_unsure() -> None:
+    verifier = word_verifier()
+    verifier.operating_point = replace(verifier.operating_point, threshold=0.9, lower_threshold=0.3)
+    answer = "Bees make bitter wax. Cats play the piano."
+    for threshold, outcomes in (
+        (0.3, ["supported", "unsupported"]),
+        (0.9, ["unsupported"] * 2),
+        (0, ["supported"] * 2),
+    ):
+        found = miv.check(answer, SOURCES, verifier=verifier, threshold=threshold)
+        assert [one.outcome for one in found.sentences] == outcomes
+        document = found.document()
+        assert (document["supported_from"], document["unsupported_below"]) == (threshold, threshold)
+        assert "error rates of the calibration do not apply" in document["goal"]
+        assert "do not apply" in " ".join(str(found).split())
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, float("nan"), "0.5", True])
+def test_a_bad_threshold_is_refused(threshold: Any) -> None:
+    with pytest.raises(MIVError, match=r"threshold is .*Expected a number from 0 to 1"):
+        miv.check(ANSWER, SOURCES, verifier="no/such-verifier", threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sources", "message"),
+    [
+        (3, SOURCES, "The answer is 3, of type int. Expected a text"),
+        (b"Bees make honey.", SOURCES, r"The answer is b'Bees make honey\.', of type bytes.*Decode bytes first"),
+        (ANSWER, None, "The sources are None, of type NoneType. Expected a text"),
+        (ANSWER, 3, "The sources are 3, of type int"),
+        (ANSWER, b"Bees make honey.", "of type bytes.*Decode bytes first"),
+        (ANSWER, ["Bees make honey.", b"Bees"], "Source 2 is b'Bees', of type bytes"),
+        (ANSWER, {"a": None}, "The source a is None, of type NoneType"),
+        (ANSWER, ["Bees make honey. " * 700_000] * 2, "have 23,800,000 bytes in total. Expected at most 20,000,000"),
+    ],
+)
+def test_what_is_no_text_is_refused(answer: Any, sources: Any, message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        miv.check(answer, sources, verifier="no/such-verifier")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_checked"),
+    [("Do bees make honey?", False), ('"Do bees make honey?"', False), ('A boy asked "do bees hum?"', True)],
+)
+def test_questions_are_not_checked(text: str, is_checked: bool) -> None:
+    [one] = miv.check(text, SOURCES, verifier=word_verifier()).sentences
+    assert (one.outcome != "not checked") == is_checked
+
+
+def test_citations_have_the_line_of_the_source() -> None:
+    text = "# Bees\n\nBees live in\nhives. All *bees*\nmake sweet honey.\n\n- Wasps hunt for fresh meat.\n"
+    found = miv.check("Bees make sweet honey. Wasps hunt for meat.", {"a.md": text}, verifier=word_verifier())
+    assert [one.line for one in found.citations] == [4, 7]
+    assert [one["line"] for one in found.document()["citations"]] == [4, 7]
+    assert "[2]  a.md, line 7: Wasps hunt for fresh meat." in str(found)

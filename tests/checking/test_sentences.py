@@ -74,6 +74,15 @@ def test_nothing_to_verify(text: str) -> None:
         '[a](b "' * 30_000,
         "a" + " " * 200_000 + "b",
         "- " * 100_000 + "x",
+        "` " * 100_000 + "x",
+        "` `` ``` " * 30_000 + "x",
+        "x" * 200_000 + "[1]" * 50_000,
+        "<!-- " * 40_000,
+        "<b " * 70_000,
+        "<a@" * 70_000,
+        "(" * 200_000,
+        "|" * 100_000 + "\n" + "|-" * 100_000,
+        "|-" * 100_000 + "\n" + "-|" * 100_000 + " x",
     ],
     ids=lambda text: text[:8].strip() or "spaces",
 )
@@ -92,6 +101,32 @@ def test_the_marks_of_a_hostile_text_are_read_in_one_pass(text: str) -> None:
         ('A [bee](a.b "The title") flies.', "A bee flies."),
         ("A **very *busy* bee** flies __home__.", "A very *busy* bee flies home."),
         ("Bees fly  [1] [23].", "Bees fly."),
+        ("The least of a heap is a[0].", "The least of a heap is a[0]."),
+        (
+            "The next are a[1], my_list[2], f(x)[3] and sys.argv[1].",
+            "The next are a[1], my_list[2], f(x)[3] and sys.argv[1].",
+        ),
+        ("Born in Warsaw[1] in 1867[2], she (Marie)[3] left.[4][5]", "Born in Warsaw in 1867, she (Marie) left."),
+        ("Use `heap[1]` or ``a ` *b*`` or `**kwargs`, **or `c`** [3].", "Use heap[1] or a *b* or **kwargs, or c."),
+        ("A lone ` tick goes.", "A lone tick goes."),
+        (
+            "Call __init__ and x.__foo__ and __foo__.py and __foo__().",
+            "Call __init__ and x.__foo__ and __foo__.py and __foo__().",
+        ),
+        ("It is so,[^1] and it was[^note].", "It is so, and it was."),
+        ("[^1]: The note is here.", "The note is here."),
+        ("- [ ] To do is this", "To do is this"),
+        ("- [x] Done is this", "Done is this"),
+        (
+            "A <b>bold</b> <span class='x'>word</span><br/>here &amp; there <!-- no --> now.",
+            "A bold word here & there now.",
+        ),
+        ("<div>A block is here.</div>", "A block is here."),
+        ("See <https://a.b/c> and a < b > c and <commandname>.", "See https://a.b/c and a < b > c and <commandname>."),
+        ("[![A badge](a.png)](b.c) is here.", "A badge is here."),
+        ("Read [INSTALL][] first.\n\n[INSTALL]: docs/INSTALL", "Read INSTALL first."),
+        ("<!-- A comment. It\n\nends here. -->\nThe text is here.", "The text is here."),
+        ("---\ntitle: Bees. A text.\ntags: [a, b]\n---\nThe text is here.", "The text is here."),
     ],
 )
 def test_marks_at_their_borders(text: str, plain: str) -> None:
@@ -126,3 +161,148 @@ def test_a_line_under_a_whole_sentence_does_not_make_it_a_heading(text: str, is_
     first, second = split_sentences(f"{text}\nNext comes this.")
     assert (first.is_claim, second.is_claim) == (is_claim, True)
     assert second.text == "Next comes this."
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "    bees = fly()\n    hum(bees)",
+        "\tbees = fly()\n\n\thum(bees)",
+        "    # Bees fly\n    - x\n    > y\n        ```",
+    ],
+)
+def test_indented_code_of_a_markdown_file_is_left_out(code: str) -> None:
+    given = f"# Bees\n{code}\n\nBees fly\n    all day.\n\n{code}\nAfter the code."
+    assert texts(given, indented_code=True) == ["Bees", "Bees fly all day.", "After the code."]
+    kept = split_sentences(given, indented_code=True, code=True)
+    assert [one.text for one in kept if one.is_claim] == ["Bees fly all day.", "After the code."]
+    assert len(kept) > 3
+
+
+def test_indented_lines_of_other_texts_are_paragraphs() -> None:
+    assert texts("To whom it concerns:\n\n    Bees fly all\n    day long.") == [
+        "To whom it concerns:",
+        "Bees fly all day long.",
+    ]
+
+
+def test_paragraphs_of_list_items_are_not_code() -> None:
+    given = (
+        "1. The first item.\n\n    Its second paragraph.\n\n        its = code\n\n   - A nested item.\n\n"
+        "     Its own paragraph.\n\nAfter the list.\n\n    code = here"
+    )
+    assert texts(given, indented_code=True) == [
+        "The first item.",
+        "Its second paragraph.",
+        "A nested item.",
+        "Its own paragraph.",
+        "After the list.",
+    ]
+
+
+@pytest.mark.parametrize("markdown", [True, False])
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("She died at the age of\n73. She moved to Leith.", ["She died at the age of 73.", "She moved to Leith."]),
+        ("- She died aged\n  73. She moved.", ["She died aged 73.", "She moved."]),
+        ("The bridge\n– built in 1900 – is long.", ["The bridge – built in 1900 – is long."]),
+        ("The bridge\n— built in 1900 — is long.", ["The bridge — built in 1900 — is long."]),
+        ("It is in class\nB) of the list.", ["It is in class B) of the list."]),
+        ("Two steps:\n1. Mix it well.\n2. Bake it.", ["Two steps:", "Mix it well.", "Bake it."]),
+        ("5) one\n6) two\n\n73. three", ["one", "two", "three"]),
+        ("1. one\n   - inner\n2. two\n\nText from\n3. May on.", ["one", "inner", "two", "Text from 3.", "May on."]),
+        (
+            "Two things:\n- one thing\n* another\n(a) third\n(b) fourth",
+            ["Two things:", "one thing", "another", "third", "fourth"],
+        ),
+    ],
+)
+def test_a_number_at_the_start_of_a_wrapped_line_is_text(text: str, pieces: list[str], markdown: bool) -> None:
+    assert texts(text, markdown=markdown) == pieces
+
+
+def test_each_row_of_a_table_is_a_sentence() -> None:
+    given = (
+        "Two countries:\n| Country | **Capital** |\n|:---|---:|\n| France | Paris. It is old. |\n"
+        "| Peru | `a\\|b` | more |\n| | Oslo |\nAfter the table."
+    )
+    found = split_sentences(given, indented_code=True)
+    assert [one.text for one in found] == [
+        "Two countries:",
+        "Country: France; Capital: Paris. It is old.",
+        "Country: Peru; Capital: a|b; more",
+        "Capital: Oslo",
+        "After the table.",
+    ]
+    assert [one.is_claim for one in found] == [False, True, True, False, True]
+    assert len({one.paragraph for one in found}) == 5
+
+
+def test_what_only_looks_like_a_table() -> None:
+    assert texts("a | b\n--- | ---\n\nThe set {x | x > 0}\nis not empty.") == [
+        "a; b",
+        "The set {x | x > 0} is not empty.",
+    ]
+    assert texts("one | two | three\n--- | ---\nfour") == ["one | two | three --- | --- four"]
+    assert texts("A title\n---\nx | y") == ["A title", "x | y"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It weighs approx. 5 kg, incl. tax, at max. 30 and min. 4 degrees.",
+        "See vol. 3, ch. 4, sec. 5, ed. 2 and vol. IV of it.",
+        "Est. 1900 by them, it has temp. 30, dep. variables and no. of rows.",
+        "The eds. of it, resp. she, cf. Jones, viz. Paris, paid excl. VAT, resp. etc. and so on.",
+        "It lasts approx. (at most) an hour.",
+    ],
+)
+def test_more_abbreviations_do_not_end_a_sentence(text: str) -> None:
+    assert texts(text) == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("They ate eggs etc. The milk was cold.", ["They ate eggs etc.", "The milk was cold."]),
+        ("It takes 50 hrs. 20 riders came.", ["It takes 50 hrs.", "20 riders came."]),
+        ("The limit is the max. Go on.", ["The limit is the max.", "Go on."]),
+        ("(One. Two.) Third.", ["(One.", "Two.)", "Third."]),
+        ("He left. (It rained!) (It blew.) They met.", ["He left.", "(It rained!)", "(It blew.)", "They met."]),
+        ("(Acme Inc. is large) and old.", ["(Acme Inc. is large) and old."]),
+        ("(1 kg approx.) Flour was used.", ["(1 kg approx.) Flour was used."]),
+        ("(See it.) and then (see it.)", ["(See it.) and then (see it.)"]),
+    ],
+)
+def test_where_sentences_end(text: str, pieces: list[str]) -> None:
+    assert texts(text) == pieces
+
+
+def test_many_sentences_in_parentheses_are_read_in_one_pass() -> None:
+    assert len(split_sentences("(One is here.) " * 30_000)) == 30_000
+
+
+def test_only_yaml_between_rules_is_front_matter() -> None:
+    assert texts("---\nThe moon is round.\n---\nIt shines.") == ["The moon is round.", "It shines."]
+    assert texts("---\ntitle: The moon") == ["title: The moon"]
+    assert texts("---\n---\nIt shines.") == ["It shines."]
+
+
+def test_plain_text_keeps_everything_but_citations() -> None:
+    given = "# run: all of it\n<b> *x* `y` __init__ [ ] a[1] [2].\n\n- [x] one\n- two"
+    assert texts(given, markdown=False) == ["# run: all of it <b> *x* `y` __init__ [ ] a[1].", "[x] one", "two"]
+
+
+def test_in_scripts_without_spaces_characters_count() -> None:
+    found = split_sentences(
+        "玛丽·居里出生于华沙。是的。她于1911年获得诺贝尔化学奖！这是真的吗？マリはワルシャワで生まれた。"
+    )
+    assert [one.text for one in found] == [
+        "玛丽·居里出生于华沙。",
+        "是的。",
+        "她于1911年获得诺贝尔化学奖！",
+        "这是真的吗？",
+        "マリはワルシャワで生まれた。",
+    ]
+    assert [one.is_claim for one in found] == [True, False, True, True, True]

@@ -1,6 +1,7 @@
 """The command ``miv check``, with the verifier of the package."""
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 
 from miv import MIVError
 from miv.cli.app import app
+from miv.errors import MIVWarning
 from tests.cli.running import run_command as run
 
 ANSWER = "Marie Curie was born in Warsaw in 1867. Curie spent her last years in Canada. Yes."
@@ -29,8 +31,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_answer_with_citations_and_a_page() -> None:
     printed = " ".join(run("check", "answer.txt", "curie.md", "bees.txt", "--html", "page.html").split())
     assert "Marie Curie was born in Warsaw in 1867. [1]" in printed
-    assert "[1] curie.md, sentence 2: Marie Curie was born on 7 November 1867 in Warsaw." in printed
-    assert "Canada. [NOT SUPPORTED] Yes." in printed
+    assert "[1] curie.md, line 3: Marie Curie was born on 7 November 1867 in Warsaw." in printed
+    assert "Canada. [NOT SUPPORTED; nearest " in printed
     assert "1 of 2 sentences supported, 1 unsupported, 1 not checked (miv/evidence, " in printed
     assert '<mark id="c1">' in Path("page.html").read_text()
     with pytest.raises(MIVError, match="overwrite"):
@@ -38,8 +40,11 @@ def test_the_answer_with_citations_and_a_page() -> None:
 
 
 def test_json_of_standard_input() -> None:
-    done = CliRunner().invoke(app, ["check", "-", "curie.md", "--json", "--citations", "1"], input=ANSWER)
-    document = json.loads(done.stdout)
+    arguments = ["check", "-", "curie.md", "--json", "--citations", "1"]
+    document = json.loads(CliRunner().invoke(app, arguments, input=ANSWER).stdout)
+    assert (round(document["supported_from"], 3), round(document["unsupported_below"], 3)) == (0.749, 0.245)
+    chosen = json.loads(CliRunner().invoke(app, [*arguments, "--threshold", "0.5"], input=ANSWER).stdout)
+    assert (chosen["supported_from"], chosen["unsupported_below"], chosen["counts"]["unsure"]) == (0.5, 0.5, 0)
     assert [one["outcome"] for one in document["sentences"]] == ["supported", "unsupported", "not checked"]
     assert document["citations"][0]["source"] == "curie.md"
 
@@ -52,13 +57,25 @@ def test_a_script_can_ask_for_an_exit_code() -> None:
     assert CliRunner().invoke(app, ["check", "answer.txt", "curie.md"]).exit_code == 0
 
 
+def test_texts_that_are_not_in_latin_letters_are_told_once() -> None:
+    Path("chinese.txt").write_text("玛丽·居里出生于华沙。她于1911年获得诺贝尔化学奖。", encoding="utf-8")
+    Path("french.txt").write_text("Marie Curie est née à Varsovie en 1867.", encoding="utf-8")
+    with pytest.warns(MIVWarning, match=r"letters of the answer and 1 more are not Latin.*English only") as told:
+        run("check", "chinese.txt", "curie.md", "chinese.txt")
+    assert len([one for one in told if "Latin" in str(one.message)]) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MIVWarning)
+        run("check", "french.txt", "curie.md")
+
+
 def test_bad_arguments() -> None:
     for arguments, message in (
         (["nope.txt", "curie.md"], r"^Could not read nope\.txt: there is no such file\.$"),
         (["answer.txt", "pages"], r"^The source pages is a folder\..*pages/\*\.txt"),
-        (["answer.txt", "nope"], "The source nope has no suffix"),
+        (["answer.txt", "nope"], r"^Could not read nope: there is no such file\.$"),
         (["answer.txt", "page.pdf"], r"ends in '\.pdf'"),
         (["answer.txt", "curie.md", "--html", "page.pdf"], r"ends in \.html"),
+        (["answer.txt", "curie.md", "--threshold", "2"], r"threshold is 2\.0\. Expected a number from 0 to 1"),
         (["answer.txt", "curie.md", "--model", "miv/digits"], "Expected a verifier of texts"),
     ):
         with pytest.raises(MIVError, match=message):

@@ -22,6 +22,15 @@ def test_citations_are_links_to_highlighted_sentences() -> None:
     assert '<mark id="c1"><b>[1]</b> All bees make sweet honey.</mark>' in page
     assert "not supported</span>" in page
     assert "Bees live in hives." in page
+    assert 'title="bees &lt;i&gt;.md, line 1; alone' in page
+    assert 'All bees make sweet honey.</mark> <small class="line">line 1</small>' in page
+    assert '<mark id="c2"><b>(a)</b> ' in page
+    assert "Contradictions (another number or name" in page.partition('class="answer-text"')[0]
+
+
+def test_headings_and_list_items_of_the_answer_are_shown() -> None:
+    page = render_check(miv.check("# Bees\n\n- Bees hum.\n2) Bees fly.", SOURCES, verifier=word_verifier()), "Title")
+    assert "<p><b>Bees</b></p><p>- Bees hum.</p><p>2) Bees fly.</p>" in page
 
 
 def test_everything_is_escaped_and_nothing_is_loaded() -> None:
@@ -35,7 +44,7 @@ def test_everything_is_escaped_and_nothing_is_loaded() -> None:
 
 def test_only_cited_paragraphs_of_long_sources_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("miv.report.check_page.MOST_SHOWN", 2)
-    page = render_check(miv.check(ANSWER, SOURCES, verifier=word_verifier()), "Title")
+    page = render_check(miv.check(ANSWER, SOURCES, verifier=word_verifier(), citations=1), "Title")
     assert "All bees make sweet honey." in page
     assert "alert(1)" not in page
 

@@ -78,3 +78,11 @@ def test_the_only_model_that_can_check_need_not_be_named(client: TestClient) -> 
     assert client.post("/v1/check", json=given).json()["verifier"] == "miv/evidence"
     refused = client.post("/v1/check", json={**given, "model": "vectors"}).json()["error"]["message"]
     assert refused == "The model vectors cannot check answers. Expected one of miv/evidence."
+
+
+def test_a_long_source_sentence_counts_as_often_as_it_is_read(client: TestClient) -> None:
+    answer = "Bees make sweet honey. " * 40  # 40 pairs with one source sentence
+    long = {"name": "one", "text": "Bees " + "and bees " * 200 + "make honey."}
+    response = client.post("/v1/check", json={"answer": answer, "sources": [long], "model": "miv/evidence"})
+    assert response.status_code == 422
+    assert "at most 60 pairs" in response.text

@@ -76,6 +76,10 @@ class Backbone(nn.Module):
         """Number of values of an ``InstancePool`` that ``prepare`` truncates because they are too long."""
         return 0
 
+    def windows(self, values: NDArray[Any]) -> list[list[str]]:
+        """Each of ``U`` texts in overlapping parts that ``prepare`` does not truncate; by default the whole text."""
+        return [[str(text)] for text in values]
+
     def check(self, pool: InstancePool) -> None:
         """Raise an error before any work if the instances have the wrong kind or form."""
         check_kind(pool, self.kind)

@@ -1,7 +1,9 @@
 """Warn about texts that are too long for the encoder, once per set of texts."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from miv.backbones import Backbone
 from miv.data import InstancePool
@@ -10,10 +12,22 @@ from miv.errors import MIVWarning
 _MOST_REMEMBERED = 1000
 _seen: set[tuple[str, tuple[int | None, ...]]] = set()  # pools already counted, by content and length
 
+_is_told = ContextVar("is_told", default=False)
+
+
+@contextmanager
+def cut_texts_are_told() -> Iterator[None]:
+    """Embed without this warning, because the caller gives one in its own words."""
+    before = _is_told.set(True)
+    try:
+        yield
+    finally:
+        _is_told.reset(before)
+
 
 def warn_of_cut_texts(backbone: Backbone, pools: Sequence[InstancePool]) -> None:
     """Warn once about texts of these pools that are longer than the encoder reads."""
-    if backbone.kind != "text":
+    if backbone.kind != "text" or _is_told.get():
         return
     new = {(pool.fingerprint, backbone.instance_shape): pool for pool in pools}
     new = {key: pool for key, pool in new.items() if key not in _seen}

@@ -105,6 +105,9 @@ class HuggingFace(Backbone):
     def count_cut(self, values: NDArray[Any]) -> int:
         return self.reader.count_cut(values) if isinstance(self.reader, TextReader) else 0
 
+    def windows(self, values: NDArray[Any]) -> list[list[str]]:
+        return self.reader.windows(values) if isinstance(self.reader, TextReader) else super().windows(values)
+
     def forward(self, instances: Tensor) -> Tensor:
         return self.reader.embed(self.model, instances)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miv.backbones.hf_pooling import TokenPooling
+from miv.backbones.text_windows import text_windows
 from miv.data.array_checks import as_strings
 from miv.errors import MIVError
 from miv.io.instance_files import InstanceKind
@@ -62,9 +63,32 @@ class TextReader:
         parts = (values[start : start + _TOGETHER] for start in range(0, len(values), _TOGETHER))
         return sum(bool(one.overflowing) for part in parts for one in self._encode(part))
 
+    def windows(self, values: NDArray[Any]) -> list[list[str]]:
+        """Each string in overlapping windows of whole words that fit ``max_tokens``; itself if it fits."""
+        found: list[list[str]] = []
+        for start in range(0, len(values), _TOGETHER):
+            part = values[start : start + _TOGETHER]
+            found += [
+                self._windows(str(text)) if one.overflowing else [str(text)]
+                for text, one in zip(part, self._encode(part), strict=True)
+            ]
+        return found
+
+    def _windows(self, text: str) -> list[str]:
+        text = _valid(text)
+        first = self._ready().encode(text)
+        parts = [
+            [
+                span
+                for span, is_special in zip(one.offsets, one.special_tokens_mask, strict=True)
+                if not is_special  # padding is special too
+            ]
+            for one in (first, *first.overflowing)
+        ]
+        return text_windows(text, [span for part in parts for span in part], len(parts[0]))
+
     def _encode(self, values: NDArray[Any]) -> list[Any]:
-        # Python strings may contain a lone surrogate, which a tokenizer cannot handle.
-        texts = [text.encode("utf-8", "replace").decode("utf-8") for text in as_strings("texts", values)]
+        texts = [_valid(text) for text in as_strings("texts", values)]
         encoded: list[Any] = self._ready().encode_batch_fast(texts)
         return encoded
 
@@ -123,6 +147,11 @@ class TextReader:
         tokenizer.enable_truncation(self.max_tokens)
         tokenizer.enable_padding(length=self.max_tokens, pad_id=self.padding)
         return tokenizer
+
+
+def _valid(text: str) -> str:
+    """A text without lone surrogates, which Python strings may contain and a tokenizer cannot handle."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def by_length(instances: Tensor, embed: Callable[[Tensor], Tensor]) -> Tensor:

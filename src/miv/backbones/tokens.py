@@ -116,6 +116,9 @@ class TokenEncoder(Backbone):
     def count_cut(self, values: NDArray[Any]) -> int:
         return self._ready().count_cut(values)
 
+    def windows(self, values: NDArray[Any]) -> list[list[str]]:
+        return self._ready().windows(values)
+
     def _ready(self) -> TextReader:
         if self._reader is None:
             raise MIVError("This backbone was created on the meta device and has no encoder.")

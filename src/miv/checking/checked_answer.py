@@ -1,6 +1,7 @@
 """The result of a check: each sentence of an answer with its outcome and the source sentences it is cited with."""
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from miv.checking.checked_text import as_text
@@ -32,12 +33,19 @@ class Citation:
         source: the name of its document.
         sentence: its number in that document, from 1.
         text: the sentence.
+        line: the line of the document on which it begins, from 1.
     """
 
     number: int
     source: str
     sentence: int
     text: str
+    line: int
+
+    @property
+    def place(self) -> str:
+        """Where to find it, in words."""
+        return f"{self.source}, line {self.line}"
 
 
 @dataclass(frozen=True)
@@ -47,12 +55,14 @@ class CheckedSentence:
     Args:
         text: the sentence.
         paragraph: the number of its paragraph, heading or list item, from 1.
-        outcome: ``supported``, ``unsure`` or ``unsupported``; ``not checked`` for a heading, a line of code or a
-            piece of fewer than three words.
+        outcome: ``supported``, ``unsure`` or ``unsupported``; ``not checked`` for a heading, a line of code, a question
+            or a piece of fewer than three words.
         probability: calibrated probability that the sources contain its evidence; ``None`` if it was not checked.
-        citations: numbers of its citations, best first: witnesses that suffice alone, or else the best source sentence,
-            to look at first. In JSON, those of a sentence that is not supported are called ``nearest``.
+        citations: numbers of its citations, best first: witnesses that suffice alone, or else the best source sentence.
+            If it is not supported, the nearest source sentences, to look at first; in JSON they are called ``nearest``.
         probabilities: for each citation, the probability if it were the only source sentence.
+        words_read: how many words were read, from its first, if it is longer than the verifier reads; else ``None``.
+        item: the mark of the list item or heading that it begins, such as ``"- "`` or ``"## "``; else ``""``.
     """
 
     text: str
@@ -61,6 +71,13 @@ class CheckedSentence:
     probability: float | None
     citations: tuple[int, ...] = ()
     probabilities: tuple[float, ...] = ()
+    words_read: int | None = None
+    item: str = ""
+
+    @property
+    def remark(self) -> str:
+        """What a reader should know about how it was read, if anything."""
+        return "" if self.words_read is None else f"only its first {self.words_read} words were read"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +90,8 @@ class CheckedAnswer:
         sources: the documents.
         verifier: the name of the verifier.
         goal: the goal that its threshold was chosen for, in words.
+        threshold: a sentence is supported if its probability is at least this.
+        lower_threshold: a sentence is unsupported if its probability is below this, and unsure between both.
 
     Printing it shows the answer with numbered citations. ``bool(checked)`` is true if every checked sentence is
     supported, and at least one was checked.
@@ -83,6 +102,8 @@ class CheckedAnswer:
     sources: tuple[Source, ...]
     verifier: str
     goal: str
+    threshold: float
+    lower_threshold: float
 
     def __bool__(self) -> bool:
         return 0 < self.count("supported") == len(self.sentences) - self.count("not checked")
@@ -94,12 +115,23 @@ class CheckedAnswer:
         """Number of sentences with an outcome."""
         return sum(one.outcome == outcome for one in self.sentences)
 
+    def mark(self, number: int) -> str:
+        """The mark of a citation: ``[1]`` if it supports a sentence, ``(a)`` if it is only nearest to one."""
+        most = max(self._cited, default=0)  # those that support something come first
+        return f"[{number}]" if number <= most else f"({_letters(number - most)})"
+
+    @cached_property
+    def _cited(self) -> frozenset[int]:
+        return frozenset(number for one in self.sentences if one.outcome == "supported" for number in one.citations)
+
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON: ``citations`` of supported sentences, ``nearest`` of the others."""
-        cited = {number for one in self.sentences if one.outcome == "supported" for number in one.citations}
+        cited = self._cited
         return {
             "verifier": self.verifier,
             "goal": self.goal,
+            "supported_from": self.threshold,
+            "unsupported_below": self.lower_threshold,
             "counts": {outcome: self.count(outcome) for outcome in OUTCOMES},
             "sentences": [_plain_sentence(one) for one in self.sentences],
             "citations": [asdict(one) for one in self.citations if one.number in cited],
@@ -113,3 +145,12 @@ def _plain_sentence(one: CheckedSentence) -> dict[str, Any]:
     values = asdict(one)
     found, values["citations"] = values["citations"], one.citations if is_supported else ()
     return values | {"nearest": () if is_supported else found}
+
+
+def _letters(number: int) -> str:
+    """Numbers from 1 as letters: a to z, then aa, ab."""
+    letters = ""
+    while number:
+        number, letter = divmod(number - 1, 26)
+        letters = chr(ord("a") + letter) + letters
+    return letters

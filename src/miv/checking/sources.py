@@ -1,5 +1,6 @@
 """Read the answer and the sources of a check: texts, or files of plain text or Markdown."""
 
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
@@ -11,12 +12,20 @@ from miv.checking.sentences import Sentence, split_sentences
 from miv.errors import MIVError, MIVWarning
 from miv.io.instance_files import is_folder, read_long_text, short
 
-SUFFIXES = (".txt", ".md", ".markdown", ".text")
+MARKDOWN = (".md", ".markdown")
+PLAIN = (".txt", ".text", ".rst", ".log")
+NOT_PLAIN = (
+    *(".doc", ".docx", ".epub", ".ipynb", ".odp", ".ods", ".odt", ".pdf", ".ppt", ".pptx", ".rtf", ".xls", ".xlsx"),
+    *(".csv", ".htm", ".html", ".json", ".jsonl", ".parquet", ".svg", ".tsv", ".xhtml", ".xml"),
+)
+"""Suffixes of documents whose files are not the text that a reader sees."""
 MOST_BYTES = 20_000_000
 MOST_SENTENCES = 100_000
 """Maximum number of source sentences."""
 MOST_PAIRS = 100 * MOST_SENTENCES
 """Maximum number of checked sentences of an answer times source sentences."""
+
+_NUMBERED = re.compile(r"source \d+")  # a text without a name
 
 Text = str | PathLike[str]
 Sources = Text | Iterable[Text] | Mapping[str, str]
@@ -25,7 +34,7 @@ Sources = Text | Iterable[Text] | Mapping[str, str]
 def read_answer(given: Text) -> list[Sentence]:
     """Split an answer, a text or a file, into sentences."""
     text = _text(given, "The answer")
-    sentences = split_sentences(text, code=True)  # counted as not checked
+    sentences = _split(text, "" if isinstance(given, str) else str(given), is_file=not isinstance(given, str))
     if not sentences:
         where = "" if isinstance(given, str) else f" {given}"
         raise MIVError(f"The answer{where} has no sentence. Expected a text to check.")
@@ -44,7 +53,7 @@ def read_sources(given: Sources) -> tuple[Source, ...]:
         ]
     if not named:
         raise MIVError("There are no sources. Expected at least one text or file to check against.")
-    found = _without_repeats([_source(name, text) for name, text in named])
+    found = _without_repeats(_without_empty([_source(name, text) for name, text in named]))
     total = sum(len(source.sentences) for source in found)
     if total > MOST_SENTENCES:
         raise MIVError(
@@ -60,13 +69,19 @@ def read_file(path: Path, what: str = "The source") -> str:
         raise MIVError(
             f"{what} {path} is a folder. Expected a text or Markdown file: name its files, as in {path / '*.txt'}."
         )
-    if path.suffix.lower() not in SUFFIXES:
-        ending = f"ends in {path.suffix!r}" if path.suffix else "has no suffix"
+    if path.suffix.lower() in NOT_PLAIN:
         raise MIVError(
-            f"{what} {path} {ending}. Expected plain text or Markdown ({', '.join(SUFFIXES)}); convert "
+            f"{what} {path} ends in {path.suffix!r}. Expected plain text or Markdown ({', '.join(MARKDOWN)}); convert "
             "other documents first."
         )
-    return read_long_text(path, MOST_BYTES)
+    text = read_long_text(path, MOST_BYTES)
+    begins = text[:20].lstrip().lower()
+    if begins.startswith(("%pdf-", "{\\rtf", "<!doctype html", "<html")):
+        raise MIVError(
+            f"{what} {path} begins with {short(begins.split()[0])}. Expected plain text or Markdown; convert other "
+            "documents first."
+        )
+    return text
 
 
 def read_standard_input() -> str:
@@ -81,22 +96,40 @@ def read_standard_input() -> str:
 
 
 def _source(name: str, given: Text) -> Source:
-    if not isinstance(given, str | PathLike):
-        raise MIVError(f"The source {name} is {short(given)}. Expected a text, or a pathlib.Path of a file.")
-    sentences = tuple(split_sentences(_text(given, f"The source {name}" if isinstance(given, str) else "The source")))
-    if not sentences:
-        raise MIVError(f"The source {name} has no sentence. Expected a text; leave it out if it is empty.")
-    return Source(name, sentences)
+    text = _text(given, _called(name) if isinstance(given, str) else "The source")
+    return Source(name, tuple(_split(text, name, is_file=not isinstance(given, str))))
+
+
+def _split(text: str, name: str, *, is_file: bool) -> list[Sentence]:
+    """Split a text by the rules of its name: Markdown for a Markdown file, and for a text without another name."""
+    has_markdown_name = name.lower().endswith(MARKDOWN)
+    is_markdown = has_markdown_name or not (is_file or name.lower().endswith(PLAIN))
+    return split_sentences(text, markdown=is_markdown, code=True, indented_code=has_markdown_name)
+
+
+def _called(name: str) -> str:
+    return name.capitalize() if _NUMBERED.fullmatch(name) else f"The source {name}"
+
+
+def _without_empty(sources: list[Source]) -> list[Source]:
+    """The sources that have a sentence; at least one must."""
+    empty = [source.name for source in sources if not source.sentences]
+    if len(empty) == len(sources):
+        which = f"{_called(empty[0])} has" if len(empty) == 1 else f"The {len(empty):,} sources all have"
+        raise MIVError(f"{which} no sentence. Expected a text with at least one.")
+    for name in empty:
+        warnings.warn(f"{_called(name)} has no sentence; it was left out.", MIVWarning, stacklevel=4)
+    return [source for source in sources if source.sentences]
 
 
 def _without_repeats(sources: list[Source]) -> tuple[Source, ...]:
     """The sources without those that say the same as an earlier one: they are no second evidence."""
-    first: dict[tuple[Sentence, ...], Source] = {}
+    first: dict[tuple[str, ...], Source] = {}
     for source in sources:
-        earlier = first.setdefault(source.sentences, source)
+        earlier = first.setdefault(tuple(one.text for one in source.sentences), source)
         if earlier is not source:
             which = "was given twice" if earlier.name == source.name else f"has the same text as {earlier.name}"
-            warnings.warn(f"The source {source.name} {which}; it is counted once.", MIVWarning, stacklevel=4)
+            warnings.warn(f"{_called(source.name)} {which}; it is counted once.", MIVWarning, stacklevel=4)
     return tuple(first.values())
 
 
@@ -104,9 +137,9 @@ def _text(given: Text, what: str) -> str:
     if not isinstance(given, str):
         return read_file(Path(given), what)
     line = given.strip()
-    if line.lower().endswith(SUFFIXES) and len(line.splitlines()) == 1:
+    if line.lower().endswith((*MARKDOWN, ".txt", ".text")) and len(line.splitlines()) == 1:
         raise MIVError(
             f"{what} is the text {short(line)}, which looks like the name of a file. Expected pathlib.Path(...) around "
             "the name of a file; end a text with a full stop."
         )
-    return given
+    return given.removeprefix("\ufeff")

@@ -17,7 +17,21 @@ def check(
     model: Annotated[
         str, typer.Option(help="A verifier of texts: a run, a verifier folder, or a name on the hub.")
     ] = "miv/evidence",
-    citations: Annotated[int, typer.Option(help="Maximum number of citations per sentence.")] = 3,
+    citations: Annotated[
+        int,
+        typer.Option(
+            help="Maximum number of citations per sentence; also of the nearest source sentences of one that is unsure "
+            "or unsupported."
+        ),
+    ] = 3,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="One threshold from 0 to 1 instead of the calibrated ones: no sentence is unsure, and the stated "
+            "error rates do not apply.",
+            show_default=False,
+        ),
+    ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Also write a page with the citations highlighted.", show_default=False)
     ] = None,
@@ -29,8 +43,9 @@ def check(
 ) -> None:
     """Check whether each sentence of an answer is backed by the sources, and by which of their sentences.
 
-    Prints the answer with numbered citations and marks what nothing supports. It finds evidence; it does not judge
-    whether that evidence confirms or contradicts the sentence.
+    Prints the answer with numbered citations and marks what nothing supports; of what is unsure or unsupported it shows
+    the nearest source sentences. It finds evidence; it does not judge whether that evidence confirms or contradicts the
+    sentence.
 
     Example: miv check answer.txt page1.txt page2.md --html check.html
     """
@@ -45,7 +60,9 @@ def check(
         check_page_name(html)
         refuse_existing(html, overwrite=overwrite)
     given = read_standard_input() if answer == "-" else Path(answer)
-    checked = check_answer(given, sources, verifier=model, citations=citations, progress=RichProgress())
+    checked = check_answer(
+        given, sources, verifier=model, citations=citations, threshold=threshold, progress=RichProgress()
+    )
     if html is not None:
         write_check_page(checked, html, title="Standard input" if answer == "-" else Path(answer).name)
         typer.echo(f"Wrote {html}; open it in a browser.", err=True)

@@ -28,10 +28,13 @@ async def check_answer(request: Request) -> JSONResponse:
     """Is each sentence of an answer backed by the sources, and by which of their sentences?"""
     asked = await read_json(request, CheckRequest)
     model = model_of(request, asked.model, to_check=True)
-    sources = await in_thread(_checked, asked, service_of(request).limits)
+    limits = service_of(request).limits
+    sources = await in_thread(_checked, asked, limits)
 
     def checked() -> dict[str, Any]:
-        found = check(asked.answer, sources, verifier=model.verifier, citations=asked.citations)
+        found = check(
+            asked.answer, sources, verifier=model.verifier, citations=asked.citations, most_pairs=limits.pairs
+        )
         return {**found.document(), "verifier": model.name}
 
     return JSONResponse(await model.run(checked, len(asked.answer)))
@@ -48,7 +51,7 @@ def _checked(asked: CheckRequest, limits: Limits) -> dict[str, str]:
     if longest > limits.characters:
         raise RefusedRequest(413, f"A text has {longest:,} characters. Expected at most {limits.characters:,}.")
     claims = sum(sentence.is_claim for sentence in read_answer(asked.answer))
-    evidence = sum(sentence.is_claim for source in read_sources(sources) for sentence in source.sentences)
+    evidence = sum(sentence.is_evidence for source in read_sources(sources) for sentence in source.sentences)
     if claims * evidence > limits.pairs:
         raise RefusedRequest(
             413,

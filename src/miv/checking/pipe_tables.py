@@ -1,0 +1,46 @@
+"""Tables of Markdown: each row as a text of its own, with the heads of its columns."""
+
+import re
+
+_RULER = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*+\|?\s*$")  # the line under the heads of the columns
+_BAR = re.compile(r"(?<!\\)\|")
+
+
+class PipeTable:
+    """A table that begins with the heads of its columns.
+
+    Args:
+        heads: one per column.
+    """
+
+    def __init__(self, heads: list[str]) -> None:
+        self._heads = [head.rstrip(": ") for head in heads]
+        self.is_empty = True
+
+    @classmethod
+    def begun_by(cls, heads: str, ruler: str) -> "PipeTable | None":
+        """A table if the second of two lines rules off as many columns as the first has; ``None`` otherwise."""
+        if "|" not in ruler or "|" not in heads or not _RULER.match(ruler):
+            return None
+        found = _cells(heads)
+        return cls(found) if len(found) == len(_cells(ruler)) else None
+
+    def heads(self) -> str:
+        """The heads as one text."""
+        return "; ".join(filter(None, self._heads))
+
+    def row(self, line: str) -> str | None:
+        """A row as a text, such as ``Country: France; Capital: Paris``; ``None`` for a line that is no row."""
+        if not _BAR.search(line):
+            return None
+        self.is_empty = False
+        cells = _cells(line)
+        heads = self._heads + [""] * (len(cells) - len(self._heads))
+        pairs = [(head, cell) for head, cell in zip(heads, cells, strict=False) if cell]
+        return "; ".join(f"{head}: {cell}" if head else cell for head, cell in pairs)
+
+
+def _cells(line: str) -> list[str]:
+    line = line.strip().removeprefix("|")
+    line = line[:-1] if line.endswith("|") and not line.endswith("\\|") else line
+    return [cell.strip().replace("\\|", "|") for cell in _BAR.split(line)]
