@@ -1,5 +1,7 @@
 """A gallery through its public interface: add, remove, replace, search, reopen."""
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from miv import Gallery, MIVError, Verifier, list_poolings
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.scalings import Platt
 from miv.gallery import adding
+from miv.gallery.store.gallery_manifest import GalleryManifest
 
 CHANNELS = 8
 
@@ -67,6 +70,18 @@ def test_removed_and_replaced_bags_are_not_found(tmp_path: Path) -> None:
     assert unused > 0
     assert gallery.info()["unused_instances"] == gallery.info()["removed_bags"] == 0
     assert [(hit.name, hit.probability) for hit in reader.search(wanted[0], top=50)] == before
+
+
+def test_a_gallery_that_is_removed_while_bags_are_added_stays_away(tmp_path: Path) -> None:
+    gallery = gallery_of(tmp_path / "gallery")
+
+    def bags() -> Iterator[tuple[str, Any]]:
+        yield "new", vectors(2, CHANNELS, seed=77)
+        shutil.rmtree(tmp_path / "gallery")
+
+    with pytest.raises(MIVError, match=r"gallery\.json is missing"):
+        gallery.add_many(bags())
+    assert not (tmp_path / "gallery").exists()
 
 
 def test_each_distinct_instance_is_stored_once(tmp_path: Path) -> None:
@@ -226,3 +241,12 @@ def test_an_interrupted_copy_leaves_no_gallery(tmp_path: Path, monkeypatch: pyte
         Gallery.create(tmp_path / "new", gallery.verifier, like=tmp_path / "gallery")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gallery"]
     assert Gallery.create(tmp_path / "new", gallery.verifier, like=tmp_path / "gallery").names == gallery.names
+
+
+def test_a_manifest_does_not_bring_back_a_removed_gallery(tmp_path: Path) -> None:
+    gallery_of(tmp_path / "gallery", bags=1)
+    manifest = GalleryManifest.load(tmp_path / "gallery")
+    shutil.rmtree(tmp_path / "gallery")
+    with pytest.raises(MIVError, match="Could not write"):
+        manifest.save(tmp_path / "gallery")
+    assert not (tmp_path / "gallery").exists()

@@ -1,6 +1,8 @@
 """Galleries over HTTP, on the folders of ``miv gallery``."""
 
+import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,69 @@ def test_nothing_outside_the_folder_is_a_gallery(client: TestClient, shelf: Path
     for name in ("link", "..%2fsecret", "%2e%2e", f"{tmp_path}/secret"):
         assert client.get(f"/v1/galleries/{name}").status_code in (404, 405), name
     assert "link" not in client.get("/v1/galleries").text
+
+
+def every_verb(client: TestClient, gallery: str) -> list[Any]:
+    return [
+        client.get(f"/v1/galleries/{gallery}"),
+        put(client, gallery, "one", vectors(3, 1)),
+        client.delete(f"/v1/galleries/{gallery}/bags/one"),
+        search(client, gallery, vectors(1, 9)[0]),
+    ]
+
+
+def test_a_gallery_that_is_not_there_is_404_for_every_verb(client: TestClient, shelf: Path) -> None:
+    for name in ("removed", "replaced"):
+        create(client, name)
+        assert [one.status_code for one in every_verb(client, name)] == [200, 200, 204, 200]
+        shutil.rmtree(shelf / name)
+    (shelf / "replaced").write_text("a file")
+    (shelf / "empty").mkdir()
+    for name in ("never", "removed", "replaced", "empty"):
+        for response in every_verb(client, name):
+            assert (response.status_code, message(response)) == (
+                404, f"There is no gallery '{name}'. GET /v1/galleries lists them."
+            )  # fmt: skip
+
+
+def test_words_of_a_request_do_not_make_a_gallery_damaged(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "v1"
+    with ready_client(str(model), galleries=folder) as client:
+        create(client, "whole")
+        refused = client.delete(f"/v1/galleries/whole/bags/{folder}/whole")
+        assert (refused.status_code, "There is no bag" in message(refused)) == (404, True)
+
+
+def test_a_gallery_that_vanishes_during_requests_is_404_and_stays_away(client: TestClient, shelf: Path) -> None:
+    for number in range(20):
+        name = f"vanishing-{number}"
+        create(client, name)
+        asking = threading.Event()
+
+        def vanish(name: str, after: float, asking: threading.Event) -> None:
+            asking.wait()
+            time.sleep(after)
+            (shelf / name).rename(shelf / f".{name}")
+
+        thread = threading.Thread(target=vanish, args=[name, 0.002 * number, asking])
+        thread.start()
+        asking.set()
+        found = every_verb(client, name)
+        listed = client.get("/v1/galleries").json()["galleries"]
+        thread.join()
+        assert {one.status_code for one in found} <= {200, 204, 404}, [one.text for one in found]
+        assert [one["problem"] for one in listed if one["name"] == name] in ([], [None])
+        assert not (shelf / name / "gallery.json").exists()
+
+
+def test_a_gallery_that_lost_files_is_damaged(model: Path, tmp_path: Path) -> None:
+    with ready_client(str(model), galleries=tmp_path) as client:
+        create(client, "lossy")
+        put(client, "lossy", "one", vectors(3, 1))
+    shutil.rmtree(tmp_path / "lossy" / "segments")
+    with ready_client(str(model), galleries=tmp_path) as client:
+        refused = client.get("/v1/galleries/lossy")
+        assert (refused.status_code, "damaged" in message(refused)) == (409, True)
 
 
 def test_an_existing_name_is_refused(client: TestClient) -> None:

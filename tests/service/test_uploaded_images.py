@@ -107,6 +107,21 @@ def test_anything_else_is_refused(client: TestClient, content: bytes) -> None:
     assert response.status_code == 422
 
 
+def test_errors_name_the_image_that_is_empty_or_broken(client: TestClient) -> None:
+    good, empty = ({"image": base64.b64encode(one).decode(), "name": "a.png"} for one in (drawn(), b""))
+    broken = {"image": base64.b64encode(b"no image").decode(), "name": "dog.png"}
+    for bag, words in (
+        ([good, {**empty, "name": "cat.png"}], "The bag, instance 1 (cat.png) is empty (0 bytes)."),
+        ([good, broken], "The bag, instance 1 (dog.png) is not an image that can be read."),
+        ([{**broken, "name": "x" * 300}], f"The bag ({'x' * 80}…) is not an image"),
+        ([{"image": ""}], "The bag is empty (0 bytes)."),
+    ):
+        refused = client.post("/v1/verify", json={"exemplars": [{"query": good, "bag": bag}]})
+        assert (refused.status_code, refused.json()["error"]["message"][: len(words)]) == (422, words)
+    refused = client.post("/v1/verify", files=[("query", ("q", drawn())), ("bag", ("b", b""))])
+    assert (refused.status_code, "is empty (0 bytes)" in refused.text) == (422, True)
+
+
 def test_a_bomb_is_refused_before_it_is_decoded(client: TestClient) -> None:
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -103,7 +103,10 @@ class CheckedSentenceAnswer(BaseModel):
     outcome: Literal["supported", "unsure", "unsupported", "not checked"]
     probability: float | None
     citations: list[int]
+    nearest: list[int]
     probabilities: list[float]
+    words_read: int | None
+    item: str
 
 
 class CitationAnswer(BaseModel):
@@ -113,6 +116,7 @@ class CitationAnswer(BaseModel):
     source: str
     sentence: int
     text: str
+    line: int
 
 
 class SourceAnswer(BaseModel):
@@ -127,7 +131,10 @@ class CheckAnswer(BaseModel):
 
     verifier: str
     goal: str
+    supported_from: float
+    unsupported_below: float
     counts: dict[str, int]
     sentences: list[CheckedSentenceAnswer]
     citations: list[CitationAnswer]
+    nearest: list[CitationAnswer]
     sources: list[SourceAnswer]

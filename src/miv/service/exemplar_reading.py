@@ -24,6 +24,7 @@ from miv.service.verifying_together import Features, ReadExemplar, ReadRequest, 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
+_LONGEST_NAME = 80  # characters of a name in an error
 _ORDERS = 32  # of the instances, by which shapley adds them one by one
 
 GivenInstance = Instance | bytes
@@ -57,8 +58,7 @@ class InstanceReader:
         self.count(len(given))
         if self.kind == "features":
             return self._vector_rows(given, place)
-        name = "{place}" if len(given) == 1 else "{place}, instance {number}"
-        return np.array([self._row(one, name.format(place=place, number=n)) for n, one in enumerate(given)])
+        return np.array([self._row(one, _named(one, place, n, len(given))) for n, one in enumerate(given)])
 
     def count(self, instances: int) -> None:
         """Count instances towards the limit of the request, also those of a kept bag."""
@@ -98,6 +98,8 @@ class InstanceReader:
             text = one.text if isinstance(one, TextInstance) else one
             if not isinstance(text, str):
                 raise self._other_kind(one, place)
+            if not text:
+                raise MIVError(f"{place} is an empty text. Expected at least one character.")
             if len(text) > self._limits.characters:
                 most = self._limits.characters
                 raise RefusedRequest(413, f"{place} has {len(text):,} characters. Expected at most {most:,}.")
@@ -106,6 +108,8 @@ class InstanceReader:
             one = _decoded(one.image, place)
         if not isinstance(one, bytes):
             raise self._other_kind(one, place)
+        if not one:
+            raise MIVError(f"{place} is empty (0 bytes). Expected the content of an image file.")
         with image_of_bytes(one, place, self._limits.pixels) as image:
             self._pixels += image.width * image.height
             if self._pixels > self._limits.pixels_in_all:
@@ -168,6 +172,15 @@ def pooled_instances(by: Asked, exemplar: ReadExemplar) -> int:
 def is_several(query: Any) -> bool:
     """Whether a query is a list of references, not one instance; a vector is a list of numbers."""
     return isinstance(query, list) and not isinstance(query[0], float | int)
+
+
+def _named(one: GivenInstance, place: str, number: int, count: int) -> str:
+    """How errors name an instance: by its number, and by the name that the sender gave it."""
+    found = place if count == 1 else f"{place}, instance {number}"
+    name = one.name if isinstance(one, ImageInstance | TextInstance) else None
+    if not name:
+        return found
+    return f"{found} ({name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + '…'})"
 
 
 def _decoded(text: str, place: str) -> bytes:

@@ -33,6 +33,10 @@ _NAMES_SHOWN = 1_000
 _FEW_REMOVED = 64  # removed bags that are not worth a compaction
 
 
+class _NoGallery(RefusedRequest):
+    """The gallery that a request names is not there."""
+
+
 class GalleryShelf:
     """Galleries made by ``miv gallery`` or over the network, all directly inside one folder.
 
@@ -57,6 +61,14 @@ class GalleryShelf:
         with refusing_on_disk_trouble("The galleries", "read"):
             return sorted(path.name for path in self.folder.iterdir() if self._is_gallery(path))
 
+    def all_listed(self, models: Mapping[str, LoadedModel]) -> list[dict[str, Any]]:
+        """Describe all galleries, without those that are removed meanwhile."""
+        found = []
+        for name in self.names():
+            with suppress(_NoGallery):
+                found.append(self.listed(name, models))
+        return found
+
     def listed(self, name: str, models: Mapping[str, LoadedModel]) -> dict[str, Any]:
         """Describe a gallery by its manifest; ``models`` by fingerprint."""
         try:
@@ -65,6 +77,8 @@ class GalleryShelf:
                 instances = manifest.instances
                 if manifest.removed is not None:  # instances of removed bags are stored until they are compacted
                     instances = used_instances(Snapshot.open(self.folder / name, None))
+        except _NoGallery:
+            raise
         except RefusedRequest as error:
             return {"name": name, "model": None, "bags": 0, "instances": 0, "bytes": 0, "problem": str(error)}
         model = models.get(manifest.fingerprint)
@@ -145,8 +159,13 @@ class GalleryShelf:
         with refusing_on_disk_trouble("The gallery", done):
             try:
                 yield
-            except MIVError as error:
-                if isinstance(error.__cause__, OSError) or f"{self.folder}{os.sep}" not in str(error):
+            except RefusedRequest:
+                raise
+            except (MIVError, OSError) as error:
+                self._require(name)  # it may have been removed meanwhile, which is no damage
+                cause = error if isinstance(error, OSError) else error.__cause__
+                is_trouble = isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
+                if is_trouble or f"{self.folder}{os.sep}" not in str(error):
                     raise
                 raise self._damaged(name, error) from error
 
@@ -169,16 +188,22 @@ class GalleryShelf:
         return live
 
     def _manifest(self, name: str) -> GalleryManifest:
-        path = self.folder / name
-        if not _NAME.fullmatch(name) or not self._is_gallery(path):
-            raise RefusedRequest(404, f"There is no gallery {name[:80]!r}. GET /v1/galleries lists them.")
-        return GalleryManifest.load(path)
+        self._require(name)
+        return GalleryManifest.load(self.folder / name)
+
+    def _require(self, name: str) -> None:
+        if _NAME.fullmatch(name) and self._is_gallery(self.folder / name):
+            return
+        for key in list(self._open):  # a copy, because other threads open galleries meanwhile
+            if key[0] == name:
+                self._open.pop(key, None)  # its mapped files would keep their space on the disk
+        raise _NoGallery(404, f"There is no gallery {name[:80]!r}. GET /v1/galleries lists them.")
 
     def _is_gallery(self, path: Path) -> bool:
         """Whether a path is the folder of a gallery; a link could lead anywhere."""
         return bool(_NAME.fullmatch(path.name)) and not path.is_symlink() and (path / MANIFEST_NAME).is_file()
 
-    def _damaged(self, name: str, error: MIVError) -> RefusedRequest:
+    def _damaged(self, name: str, error: Exception) -> RefusedRequest:
         # Only its type: its words may hold the name of a bag.
         logger.error("The gallery %s is damaged: %s", name, type(error.__cause__ or error).__name__)
         return RefusedRequest(409, f"The gallery {name} is damaged. Restore it from a copy, or create it again.")

@@ -11,6 +11,7 @@ from miv.io.image_files import Fit
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Vector = Annotated[list[Number], Field(fail_fast=True, min_length=1, description="The numbers of a vector.")]
 Text = Annotated[str, Field(strict=True, min_length=1, description="A text.")]
+AnyText = Annotated[str, Field(strict=True, description="A text; an empty one is refused.")]
 
 
 class StrictBody(BaseModel):
@@ -22,14 +23,14 @@ class StrictBody(BaseModel):
 class ImageInstance(StrictBody):
     """An image, as the base64 of a PNG, JPEG, WebP, BMP, GIF or TIFF file."""
 
-    image: str = Field(strict=True, min_length=1, description="Base64 of an image file.")
+    image: str = Field(strict=True, description="Base64 of an image file.")  # if empty, the reader says which one
     name: str | None = Field(None, max_length=300, description="A label to show; never opened as a file.")
 
 
 class TextInstance(StrictBody):
     """A text with a name."""
 
-    text: Text
+    text: AnyText
     name: str | None = Field(None, max_length=300, description="A label to show.")
 
 
@@ -39,7 +40,7 @@ class KeptBag(StrictBody):
     kept: str = Field(strict=True, min_length=1, max_length=100, description="The id from POST /v1/bags.")
 
 
-Instance = Annotated[Vector | Text | ImageInstance | TextInstance, Field(union_mode="left_to_right")]
+Instance = Annotated[Vector | AnyText | ImageInstance | TextInstance, Field(union_mode="left_to_right")]
 Instances = Annotated[list[Instance], Field(fail_fast=True, min_length=1)]
 Query = Annotated[Instance | Instances, Field(union_mode="left_to_right")]
 ModelName = Annotated[str | None, Field(description="A name from /v1/models; not needed if only one fits.")]

@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -14,6 +15,7 @@ from fastapi import FastAPI
 from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from miv.errors import MIVError
 from miv.runtime.stopping import Terminated
@@ -26,7 +28,7 @@ from miv.service.supervisor_death import end_with_supervisor, metrics_folder
 from miv.service.web_app import create_app
 
 logger = logging.getLogger(__name__)
-_STARTING_SECONDS = 60  # a worker that does not answer its supervisor for so long is killed
+_ANSWER_SECONDS = 60  # a worker that has started and then does not answer its supervisor for so long is killed
 
 
 def run_service(settings: ServiceSettings) -> None:
@@ -70,14 +72,54 @@ def _run_workers(settings: ServiceSettings, listening: socket.socket, ready: Cal
 
 
 class _Supervisor(Multiprocess):
-    """Restarts dead workers; also takes them out of the metrics that count only living ones."""
+    """Restarts dead workers; also takes them out of the metrics that count only living ones.
+
+    A worker may take any time to start: on a busy machine, one that is killed for being slow is as slow the next time.
+    Only a worker that has started must go on answering.
+    """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self._since: dict[int | None, float] = {}  # when each worker that starts was first asked whether it has
+        self._asked: set[int | None] = set()  # workers that still owe an answer
+        self._started: set[int | None] = set()
 
     def keep_subprocess_alive(self) -> None:
         before = {process.pid for process in self.processes}
+        starting = [process for process in self.processes if self._is_starting(process)]
+        self.processes = [process for process in self.processes if process not in starting]
         super().keep_subprocess_alive()
+        self.processes += starting
         for pid in before - {process.pid for process in self.processes}:
             logger.warning("worker died", extra={"fields": {"worker": pid}})
             mark_process_dead(pid)
+            self._started.discard(pid)
+            self._asked.discard(pid)
+            self._since.pop(pid, None)
+
+    def _is_starting(self, worker: Process) -> bool:
+        """Whether a worker runs and has not started yet.
+
+        It is asked again only after its answer: answers that wait in the pipe would hide later that it hangs.
+        """
+        if worker.pid in self._started or not worker.process.is_alive():
+            return False
+        try:
+            if worker.pid not in self._asked:
+                worker.parent_conn.send(b"ping")
+                self._asked.add(worker.pid)
+            began = self._since.setdefault(worker.pid, time.monotonic())
+            if not worker.parent_conn.poll(0):
+                return True
+            self._asked.discard(worker.pid)
+            if not worker.parent_conn.recv():
+                return True
+        except (OSError, EOFError):  # it is just ending
+            return False
+        self._started.add(worker.pid)
+        fields = {"worker": worker.pid, "seconds": round(time.monotonic() - began, 1)}
+        logger.info("worker started", extra={"fields": fields})
+        return False
 
 
 def _worker_app(settings: ServiceSettings, ready: Callable[[float], None], supervisor: int) -> FastAPI:
@@ -99,7 +141,7 @@ def _config(settings: ServiceSettings, app: Any, **options: Any) -> uvicorn.Conf
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=settings.stop_seconds,
-        timeout_worker_healthcheck=_STARTING_SECONDS,
+        timeout_worker_healthcheck=_ANSWER_SECONDS,
         timeout_keep_alive=10,
         h11_max_incomplete_event_size=32_768,  # of headers
         **options,

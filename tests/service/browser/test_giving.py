@@ -84,11 +84,31 @@ def test_what_cannot_be_read_is_said_in_words(browser: Any, service: str, screen
         trouble = page.locator(".trouble")
         trouble.wait_for()
         assert trouble.get_attribute("role") == "alert"
-        assert "image" in trouble.inner_text().lower()  # the message of the service
+        assert "The bag (broken 1.png) is not an image" in trouble.inner_text()  # the message of the service
         picture(page, screenshots, "refused")
         page.get_by_role("button", name="Clear the bag").click()
         page.set_input_files("input[data-role=bag]", uploads([good]))
         page.wait_for_selector(".verdict")
+
+
+def test_an_empty_file_is_named(browser: Any, service: str) -> None:
+    with watched_page(browser, service) as page:
+        page.goto("/?model=miv/digits")
+        page.wait_for_selector(".giving.query")
+        drop(page, ".giving.query", {"cat.png": b""})
+        page.get_by_role("alert").filter(has_text="“cat.png” is empty (0 bytes).").wait_for()
+        good = digits(1)[0]
+        drop(page, ".giving.bag", {"a.png": b"", "good.png": good, "b.png": b""})
+        page.get_by_role("alert").filter(has_text="“a.png”, “b.png” are empty (0 bytes).").wait_for()
+        assert page.locator(".thumbs img").count() == 0
+        page.goto("/?model=miv/evidence")
+        page.get_by_role("textbox", name="Bag").fill("It rains.")
+        drop(page, ".giving.bag", {"notes.txt": b""}, mime="text/plain")
+        page.get_by_role("alert").filter(has_text="“notes.txt” is empty (0 bytes).").wait_for()
+        assert page.get_by_role("textbox", name="Bag").input_value() == "It rains."
+        page.get_by_role("link", name="Check an answer").click()
+        drop(page, ".giving.bag", {"blank.txt": b" \n"}, mime="text/plain")
+        page.get_by_role("alert").filter(has_text="“blank.txt” holds only spaces or line breaks.").wait_for()
 
 
 def test_a_service_that_is_gone_is_said_and_can_be_asked_again(browser: Any, service: str) -> None:

@@ -97,14 +97,19 @@ def _keep_the_bag(page: Any) -> None:
     page.get_by_role("button", name="Keep this bag for further queries").click()
     page.get_by_role("heading", name="Kept bag of 12").wait_for()
     bag = page.locator("ol.bag > .instance img").nth(3)
-    page.get_by_role("button", name="Clear the query").click()
     asked = bag.get_attribute("src").partition(",")[2]
+    another = {"name": "another.png", "mimeType": "image/png", "buffer": b64decode(asked)}
     with page.expect_request("**/v1/verify") as sent:
-        page.set_input_files(
-            "input[data-role=query]", {"name": "another.png", "mimeType": "image/png", "buffer": b64decode(asked)}
-        )
-    assert set(sent.value.post_data_json["exemplars"][0]["bag"]) == {"kept"}
+        page.set_input_files("input[data-role=query]", another)  # replaces the query of before
+    [exemplar] = sent.value.post_data_json["exemplars"]
+    assert (set(exemplar["bag"]), exemplar["query"]["name"]) == ({"kept"}, "another.png")
     expect_count(page, ".tried-queries tbody tr", 2)
+    assert page.get_by_role("button", name="Change the query").count() == 1
+    with page.expect_request("**/v1/verify") as sent:
+        page.set_input_files("input[data-role=query-reference]", {**another, "name": "reference.png"})
+    [exemplar] = sent.value.post_data_json["exemplars"]
+    assert [one["name"] for one in exemplar["query"]] == ["another.png", "reference.png"]
+    expect_count(page, ".tried-queries tbody tr", 3)
 
 
 def _an_answer_is_checked_and_its_citations_light_up(browser: Any, service: str, screenshots: Path) -> None:

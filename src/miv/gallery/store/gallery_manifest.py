@@ -99,9 +99,9 @@ class GalleryManifest:
         return replace(self, generation=self.generation + 1, **changes)
 
     def save(self, folder: Path) -> None:
-        """Replace the manifest in one step."""
+        """Replace the manifest in one step, but not in a folder that someone has removed."""
         document = {"format": _FORMAT, "format_version": _FORMAT_VERSION, **asdict(self)}
-        write_json(folder / MANIFEST_NAME, document)
+        write_json(folder / MANIFEST_NAME, document, make_folder=False)
 
     @classmethod
     def load(cls, folder: Path) -> "GalleryManifest":
@@ -127,6 +127,12 @@ class GalleryManifest:
             raise MIVError(f"{path}: {error}. {DAMAGED}") from error
         manifest._check(path)
         return manifest
+
+    @classmethod
+    def require(cls, folder: Path) -> None:
+        """Raise an error if someone has removed the gallery, before a writer makes its folders again."""
+        if not (folder / MANIFEST_NAME).is_file():
+            cls.load(folder)  # says what is missing
 
     def _check(self, path: Path) -> None:
         names = [segment.name for segment in self.segments]

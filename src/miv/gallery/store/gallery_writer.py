@@ -27,8 +27,7 @@ class GalleryBusy(MIVError):  # noqa: N818 - named after what is wrong
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
     """Be the only writer of a gallery in this block; readers go on with what they opened."""
-    if not (folder / MANIFEST_NAME).is_file():
-        GalleryManifest.load(folder)  # says what is missing
+    GalleryManifest.require(folder)
     lock = FileLock(folder / _LOCK_NAME)  # released when the process ends for any reason
     with said_plainly(folder / _LOCK_NAME):
         try:
@@ -68,6 +67,7 @@ def write_removed(folder: Path, bags: NDArray[np.int64]) -> Removed | None:
     """Write the numbers of all removed bags under a new name."""
     if not len(bags):
         return None
+    GalleryManifest.require(folder)
     path = folder / f"removed-{secrets.token_hex(8)}.arrow"
     with whole_file(path) as temporary:
         arrow.write_batches(temporary, arrow.removed_schema(), [arrow.removed_batch(np.unique(bags))])

@@ -54,6 +54,7 @@ class OpenGallery:
     def commit(self, manifest: GalleryManifest, new_hashes: Sequence[bytes] | None = None) -> None:
         """List new files; ``new_hashes`` are those of added instances, ``None`` if instances were renumbered."""
         before = self.snapshot
+        GalleryManifest.require(self.folder)
         manifest.save(self.folder)
         self._stamp = self._stamp_now()
         self._open()

@@ -31,6 +31,7 @@ export class KeptBags {
     this.element.replaceChildren(...(this.current ? this.using() : []), ...others.map((one) => make("p", { class: "row" },
       button("Use the kept bag of " + one.size, () => this.use(one, null)), make("span", { class: "note", text: until(one) }))));
     this.mode.bag.element.hidden = this.current !== null;
+    this.mode.query.replace(this.current !== null);
   }
 
   using() {

@@ -17,9 +17,17 @@ function dataAddressOf(file) {
   });
 }
 
+/* An empty file would reach the server as nothing, and its message could not say which one it was. */
+function refuseEmpty(files, what) {
+  const empty = [...files].filter((file) => file.size === 0).map((file) => "“" + file.name + "”");
+  if (empty.length === 1) throw new Unreadable(empty[0] + " is empty (0 bytes). Give " + what + ".");
+  if (empty.length) throw new Unreadable(empty.slice(0, 3).join(", ") + (empty.length > 3 ? " and " + (empty.length - 3) + " more" : "") + " are empty (0 bytes). Give " + what + ".");
+}
+
 export async function imagesOf(files) {
   const other = [...files].find((file) => !IMAGES.test(file.type));
   if (other) throw new Unreadable("“" + other.name + "” is not a picture this page takes. Give PNG, JPEG, GIF, BMP, TIFF or WebP files.");
+  refuseEmpty(files, "the picture itself");
   return Promise.all([...files].map(async (file) => {
     const picture = await dataAddressOf(file); // unlike an object URL, it goes with the last item that shows it
     return { instance: { image: picture.slice(picture.indexOf(",") + 1), name: file.name }, name: file.name, picture };
@@ -29,7 +37,11 @@ export async function imagesOf(files) {
 export async function wordsOf(files) {
   const other = [...files].find((file) => !/^text\/|json$/.test(file.type) && !/\.(txt|md|markdown|text|csv|json)$/i.test(file.name));
   if (other) throw new Unreadable("“" + other.name + "” is not a text file. Give plain text or Markdown.");
-  return Promise.all([...files].map(async (file) => ({ name: file.name, text: await file.text() })));
+  refuseEmpty(files, "a file with text");
+  const read = await Promise.all([...files].map(async (file) => ({ name: file.name, text: await file.text() })));
+  const blank = read.find((file) => !file.text.trim());
+  if (blank) throw new Unreadable("“" + blank.name + "” holds only spaces or line breaks. Give a file with text.");
+  return read;
 }
 
 export function textsOf(words) {

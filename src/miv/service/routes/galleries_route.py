@@ -45,7 +45,7 @@ _LONGEST_TEXT = 200  # characters of a text that serve as its name, as in `miv g
 async def galleries(request: Request) -> JSONResponse:
     """All galleries, with the model that searches each."""
     shelf, models = await _shelf_and_models(request)
-    found = await in_thread(lambda: [shelf.listed(name, models) for name in shelf.names()])
+    found = await in_thread(shelf.all_listed, models)
     return JSONResponse({"galleries": found})
 
 
