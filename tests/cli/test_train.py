@@ -158,7 +158,7 @@ def test_the_command_that_is_advised_for_an_unfinished_run_finishes_it(
     )
     command = f"train {data} --out 'my runs/a' --max-epochs 1 --batch-size 16 --pooling baseline --threads 1"
     with monkeypatch.context() as patched:
-        patched.setattr("miv.training.run.run_stage", interrupt)
+        patched.setattr("miv.training.planned_stages.run_stage", interrupt)
         with pytest.raises(InterruptedError):
             run(*shlex.split(command))
     with pytest.raises(MIVError, match=r"my runs/a is not finished\. Resume it: ") as caught:
@@ -177,7 +177,7 @@ def test_a_training_from_an_earlier_verifier_is_advised_and_finished_from_it(
     with pytest.raises(MIVError, match=r"pooling is 'cap_dba_l2', but training starts from runs/first"):
         run(*command, "--pooling", "cap_dba_l2")  # also where it is what the preset has
     with monkeypatch.context() as patched:
-        patched.setattr("miv.training.run.run_stage", interrupt)
+        patched.setattr("miv.training.planned_stages.run_stage", interrupt)
         with pytest.raises(InterruptedError):
             run(*command)
     with pytest.raises(MIVError, match="Resume it: ") as caught:

@@ -26,8 +26,8 @@ from miv.data.holding_out import choose_held_out
 from miv.decisions.operating_point import OperatingPoint
 from miv.integrations.pairs import exemplar_set
 from miv.integrations.sklearn import OnInstances
-from miv.training.auto import HEAD
 from miv.training.config import TrainingConfig
+from miv.training.presets import HEAD
 from miv.training.stages import run_stage
 from tests.training.tiny import tiny_sets
 
@@ -441,7 +441,7 @@ def test_without_a_held_out_share_no_exemplar_judges_what_was_trained_on_it(monk
         stages.append((sets, stage.take))
         return really_run(stage, verifier, config, sets, *more)
 
-    monkeypatch.setattr("miv.training.run.run_stage", remember)
+    monkeypatch.setattr("miv.training.planned_stages.run_stage", remember)
     queries, bags, labels = exemplars()
     model = MIVClassifier(max_epochs=3, validation_fraction=0, random_state=0).fit(queries, bags, labels)
     trial, whole = stages[:2], stages[2:]

@@ -9,7 +9,7 @@ from miv import MIVError
 from miv.data import ExemplarSet, InstancePool
 from miv.poolings.pooling_base import POOLINGS
 from miv.training.auto import ENOUGH_TO_LEARN_FROM, choose
-from miv.training.run import create_verifier
+from miv.training.new_verifier import create_verifier
 from tests.training.tiny import tiny_sets
 
 VALUES: dict[str, Any] = {

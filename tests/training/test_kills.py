@@ -5,6 +5,8 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from lightning.pytorch import Trainer
 
 from miv.errors import MIVError
 from miv.training import keeper
+from miv.training.keeper import LAST
 from miv.training.run import StoppedByUser
 from miv.training.stage_module import StageModule
 from tests.training.tiny import KILLED, assert_same_run, run_tiny, start_tiny
@@ -59,12 +62,12 @@ def test_a_run_killed_where_files_are_written_goes_on(features_run: Path, tmp_pa
     assert list(run.rglob(".*")) == [run / ".lock"]  # nothing that the killed process had begun to write
 
 
-def kill_and_go_on(reference: Path, run: Path, moments: list[float]) -> int:
-    """Kill the run so many seconds after each start, then let it end; return how many kills met it alive."""
+def kill_and_go_on(reference: Path, run: Path, waits: Sequence[Callable[[], None]]) -> int:
+    """Start the run, wait and kill it, for each wait; then let it end. Return how many kills met it alive."""
     killed = 0
-    for moment in moments:
+    for wait in waits:
         process = start_tiny("image", run)
-        time.sleep(moment)
+        wait()
         killed += process.is_alive()
         process.kill()
         process.join()
@@ -76,9 +79,14 @@ def kill_and_go_on(reference: Path, run: Path, moments: list[float]) -> int:
 
 
 def test_a_killed_run_goes_on_as_if_it_had_not_been(images_run: Path, tmp_path: Path) -> None:
-    warm = start_tiny("features", tmp_path / "warm")  # the server that starts processes imports torch first
-    warm.join()
-    assert kill_and_go_on(images_run, tmp_path / "run", [0.8, 1.4]) >= 1
+    def wait_for_checkpoint(stage: str) -> None:
+        """Some epochs are left then, however fast the machine is."""
+        until = time.monotonic() + 60
+        while not (tmp_path / "run" / "checkpoints" / stage / LAST).exists() and time.monotonic() < until:
+            time.sleep(0.001)
+
+    waits = [partial(wait_for_checkpoint, stage) for stage in ("frozen", "all")]
+    assert kill_and_go_on(images_run, tmp_path / "run", waits) >= 1
 
 
 @pytest.mark.slow
@@ -90,7 +98,9 @@ def test_a_run_killed_at_ten_random_moments_goes_on(images_run: Path, tmp_path: 
     random = np.random.default_rng(time.time_ns())
     kills = 0
     for attempt in range(20):  # some come too late
-        kills += kill_and_go_on(images_run, tmp_path / f"run{attempt}", [float(random.uniform(0, seconds))])
+        kills += kill_and_go_on(
+            images_run, tmp_path / f"run{attempt}", [partial(time.sleep, random.uniform(0, seconds))]
+        )
         if kills == 10:
             break
     print(f"{kills} kills in {attempt + 1} runs of {seconds:.1f} s met a live run")

@@ -114,7 +114,7 @@ def test_a_run_goes_on_only_from_its_own_start(earlier: Path, tmp_path: Path, mo
     Verifier.from_pretrained(earlier).save_pretrained(start)
     expected = go(tmp_path / "unbroken", start)
     with monkeypatch.context() as patched:
-        patched.setattr("miv.training.run.run_stage", interrupt)
+        patched.setattr("miv.training.planned_stages.run_stage", interrupt)
         with pytest.raises(InterruptedError):
             go(tmp_path / "run", start)
     for other, message in (

@@ -6,14 +6,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.optim import Optimizer
 
 from miv.data import ExemplarSet
 from miv.data.batches import Batch
 from miv.poolings.similar import AlignedNorm
 from miv.training.contrast import ContrastModule, contrast_losses
-from miv.training.optimisers import create_optimiser
-from miv.training.stage_module import SplitFeatures, independent
+from miv.training.stage_module import SplitFeatures
 
 _TOGETHER = 8_192  # instances
 
@@ -29,18 +27,17 @@ class AlignModule(ContrastModule):
     def norm(self) -> AlignedNorm:
         return cast(AlignedNorm, self.verifier.pooling.norm)  # the settings allow this stage only with an AlignedNorm
 
-    def configure_optimizers(self) -> Optimizer:
-        learning = [weight for weight in self.verifier.parameters() if weight.requires_grad]
-        for weight in learning:
+    def setup(self, stage: str) -> None:
+        """Let only the map learn. Not later: the processes agree next on the weights whose gradients they sum."""
+        self._resting = [weight for weight in self.verifier.parameters() if weight.requires_grad]
+        for weight in self._resting:
             weight.requires_grad_(False)
         self.norm.map.requires_grad_(True)
-        optimiser = create_optimiser(self.config, self.verifier, independent(self.sets["train"]))
-        for weight in learning:  # the optimiser has none of them
-            weight.requires_grad_(True)
-        return optimiser
 
     def on_train_end(self) -> None:
         self.norm.map.requires_grad_(False)
+        for weight in self._resting:
+            weight.requires_grad_(True)
 
     def losses(self, batch: Batch) -> Tensor:
         aligned = batch.with_instances(self.norm.direction(batch.instances))

@@ -9,6 +9,7 @@ from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime.cores import available_cores
 from miv.training.config import TrainingConfig
+from miv.training.presets import HEAD
 from miv.training.standardising import gains_by_standardising
 from miv.training.text_choice import BACKBONE, POOLING, choose_for_texts, with_tokens
 
@@ -19,22 +20,6 @@ FROM_NOTHING = ("hog_cnn", "compact_cnn")  # networks that start with random wei
 FEW_CHANNELS = 64  # with fewer, a LayerNorm of each target loses too much of what tells them apart
 _LONGEST_MINUTES = 40.0  # of a contrast stage
 _IMAGES_A_SECOND = 900  # 28 × 28 images per second that one core can train on
-
-# For all data: the head of a verifier that starts as a cosine.
-HEAD: dict[str, Any] = {
-    "start": "similar",
-    "heads": 1,
-    "optimiser": "adamw",
-    "schedule": "one_cycle",
-    "select_by": "auroc",
-    "learning_rates": ((0, 1e-3),),
-    "backbone_learning_rate": "auto",
-    "warmup": 1.0,
-    "pull": 4.0,
-    "patience": 4,
-    "frozen_patience": 4,
-    "full_stage": False,
-}
 
 
 @dataclass(frozen=True)

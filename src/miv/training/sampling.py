@@ -24,18 +24,24 @@ class BatchSampler(Sampler[Part]):
     """
 
     def __init__(
-        self, state: StageState, draw: Callable[[np.random.Generator], Batches], steps: int, seed: tuple[int, ...]
+        self,
+        state: StageState,
+        draw: Callable[[np.random.Generator], Batches],
+        steps: int,
+        seed: tuple[int, ...],
+        share: Callable[[], ProcessShare] = ProcessShare.of_this_process,
     ) -> None:
         self.state = state
         self.draw = draw
         self.steps = steps
         self.seed = seed
+        self.share = share
 
     def __len__(self) -> int:
         return self.steps
 
     def __iter__(self) -> Iterator[Part]:
-        share = ProcessShare.of_this_process()
+        share = self.share()
         batches = self.draw(np.random.default_rng([*self.seed, self.state.epoch]))
         for batch in batches[self.state.step :]:
             mine = share.part(batch)

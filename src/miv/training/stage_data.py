@@ -20,7 +20,8 @@ class StageData(LightningDataModule):
         self.module = module
         self.workers = workers
         self.train = module.sets["train"]
-        self.sampler = BatchSampler(module.state, module.draw_batches, module.steps, (module.config.seed, module.stage))
+        seed = (module.config.seed, module.stage)
+        self.sampler = BatchSampler(module.state, module.draw_batches, module.steps, seed, module.share)
 
     def train_dataloader(self) -> DataLoader[tuple[Batch, float]]:
         """Batches are made in the order of the sampler, by this process or by ``workers`` others."""

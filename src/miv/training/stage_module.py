@@ -74,18 +74,22 @@ class StageModule(LightningModule):
         """The exemplars of each batch of an epoch; the number of batches is constant."""
         return draw_batches(self.sets["train"], self.config.batch_size, self.config.grouping, random)
 
+    def share(self) -> ProcessShare:
+        """The part of every batch that this process takes."""
+        return ProcessShare.of_this_process()
+
     def configure_optimizers(self) -> Optimizer:
         return create_optimiser(self.config, self.verifier, independent(self.sets["train"]))
 
     def on_train_start(self) -> None:
         self._began = time.monotonic() - self.state.seconds
-        self._loss_sum = self.state.loss_sum if ProcessShare.of_this_process().rank == 0 else 0.0
+        self._loss_sum = self.state.loss_sum if self.share().rank == 0 else 0.0
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         epoch, step = self.state.epoch, self.state.step
         done = (epoch * self.steps + step) / (self.config.max_epochs * self.steps)
         set_rates(self.trainer.optimizers[0], learning_rate(self.config, epoch, done))
-        rank = ProcessShare.of_this_process().rank  # so that poolings draw different random numbers per process
+        rank = self.share().rank  # so that poolings draw different random numbers per process
         torch.manual_seed(_one_number(self.config.seed, self.stage, epoch, step, rank))
 
     def training_step(self, step: tuple[Batch, float], batch_idx: int) -> Tensor:
@@ -168,7 +172,7 @@ class StageModule(LightningModule):
 
     def settle(self) -> None:
         """Copy the sum of losses and the elapsed time, which are counted elsewhere, into the state."""
-        self.state.loss_sum = float(ProcessShare.of_this_process().sum(np.float64(self._loss_sum)))
+        self.state.loss_sum = float(self.share().sum(np.float64(self._loss_sum)))
         self.state.seconds = time.monotonic() - self._began
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -21,10 +21,10 @@ from miv.reference.model_card import check_card, write_card
 from miv.reference.of_run import reference_of_run
 from miv.runtime.progress import RichProgress, SilentProgress
 from miv.runtime.stopping import interruption_of
-from miv.training.auto import HEAD, choose
+from miv.training.auto import choose
 from miv.training.config import TrainingConfig, read_settings
 from miv.training.earlier_verifier import EarlierVerifier
-from miv.training.presets import AUTO
+from miv.training.presets import AUTO, HEAD
 from miv.training.presets import preset as settings_of_preset
 from miv.training.run_folder import RunFolder
 from miv.workflows.given_exemplars import GivenExemplars, open_splits
@@ -126,8 +126,6 @@ def train(
         known = {} if start is None else {"backbone": start.verifier.configuration["backbone"]}
         choice = choose(sets, given | known, is_trained=start is not None)
         chosen, reason = choice.config, choice.reason
-        if devices * nodes > 1:
-            chosen = chosen.changed({"align_epochs": 0})  # that stage needs one process
     else:
         chosen = settings_of_preset(preset, given.get("pooling"))
     chosen = chosen.changed(from_file, where).changed(settings)

@@ -1,0 +1,123 @@
+"""The stages of a run: which there are, how many epochs each gets, and one after the other."""
+
+import sys
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+from miv.backbones.feature_cache import embed_pool
+from miv.data import ExemplarSet
+from miv.models.verifier import Verifier
+from miv.poolings.similar import AlignedNorm
+from miv.runtime.progress import Progress
+from miv.training.config import TrainingConfig
+from miv.training.contrast_cache import contrast_once
+from miv.training.fits import fit_all
+from miv.training.keeper import LAST
+from miv.training.machine import Machine, is_first_process
+from miv.training.pilot import ENOUGH, can_divide, halves
+from miv.training.run_folder import RunFolder
+from miv.training.stage_module import SplitFeatures
+from miv.training.stage_state import StageState
+from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, run_stage
+from miv.training.token_share import told_share
+
+VERIFIER_STAGES = (FROZEN, "all")  # the stages that end with a verifier
+
+
+def stages_of(config: TrainingConfig, verifier: Verifier) -> list[Stage]:
+    """The stages; if the backbone is not trained, the last stage uses the patience of the full stage."""
+    learns = any(True for _ in verifier.backbone.parameters())
+    first = [Stage(CONTRAST, 2, False, config.contrast_epochs)] if learns and config.contrast_epochs else []
+    if config.align_epochs and not first and verifier.pooling.learns:
+        # Small gains of a map cost witnesses, because their ranks get worse before the verdicts do.
+        first = [Stage(ALIGN, 3, True, config.align_epochs, fits_start=True, must_be_clear=True)]
+    take = None if verifier.pooling.learns else 0
+    if not learns or not config.full_stage:
+        return [*first, Stage(FROZEN, 0, True, config.patience, take, fits_start=True)]
+    frozen = [Stage(FROZEN, 0, True, config.frozen_patience, take, fits_start=True)] if config.frozen_stage else []
+    return [*first, *frozen, Stage("all", 1, False, config.patience, fits_start=not frozen)]
+
+
+def planned_stages(
+    config: TrainingConfig,
+    verifier: Verifier,
+    sets: dict[str, ExemplarSet],
+    run: RunFolder,
+    machine: Machine,
+    progress: Progress,
+) -> list[Stage]:
+    """The stages; if validation is too small to choose epochs, a trial on halves of train chooses them."""
+    stages = stages_of(config, verifier)
+    nothing_held_out = sets["validation"] is sets["train"]
+    # After a contrast stage, which has seen all of train, no half is unseen.
+    if config.start == "paper" or not all(stage.frozen for stage in stages):
+        return stages
+    # Without unseen data to choose by, keep the start.
+    without_trial = [replace(stage, take=0) for stage in stages] if nothing_held_out else stages
+    few = nothing_held_out or len(sets["validation"]) < ENOUGH
+    if not few or not can_divide(sets["train"]):
+        return without_trial
+    is_told = is_first_process() and not machine.quiet
+    if is_told:
+        why = "Nothing is held out" if nothing_held_out else f"Validation has only {len(sets['validation'])} exemplars"
+        print(f"{why}. Choosing the number of epochs in a trial on halves of train.", file=sys.stderr, flush=True)
+    features = _embed(verifier, sets, machine.cache, progress)
+    divided, known = halves(sets, features, config.seed)
+    if any(half.label.min() == half.label.max() for half in divided.values()):
+        return without_trial  # too few for a trial
+    trial = deepcopy(verifier)
+    # Half of train is held out, and the best of many epochs is taken, so a small gain may be luck.
+    doubtful = [replace(stage, must_be_clear=True) for stage in stages]
+    states = run_stages(doubtful, trial, config, divided, run.pilot, machine, progress, known)
+    planned = [replace(stage, take=(states[stage.name].best or 0) + 1) for stage in stages]
+    if is_told:
+        chosen = ", ".join(f"{stage.take} of {stage.name}" for stage in planned)
+        then = "Training on all of train."
+        if not any(stage.take for stage in planned):
+            then = "None was better than the start, so the start fitted on all of train is kept."
+        print(f"Epochs chosen by the trial: {chosen}. {then}", file=sys.stderr, flush=True)
+    return planned
+
+
+def run_stages(
+    stages: list[Stage],
+    verifier: Verifier,
+    config: TrainingConfig,
+    sets: dict[str, ExemplarSet],
+    run: RunFolder,
+    machine: Machine,
+    progress: Progress,
+    known: SplitFeatures | None = None,
+) -> dict[str, StageState]:
+    """Train the stages in order; ``known`` are the features of a frozen backbone, otherwise computed here."""
+    device = verifier.device
+    states: dict[str, StageState] = {}
+    for stage in stages:
+        features = known or (_embed(verifier, sets, machine.cache, progress) if stage.frozen else None)
+        has_begun = (run.checkpoints(stage.name) / LAST).is_file()
+        if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
+            fitted = features or _embed(verifier, sets, machine.cache, progress)
+            only_scale = _only_scale(verifier, states)
+            share = fit_all(
+                verifier, sets, fitted, config.seed, only_scale=only_scale, with_head=stage.name in VERIFIER_STAGES
+            )
+            if share is not None and is_first_process() and not machine.quiet and not run.is_pilot:
+                print(told_share(share), file=sys.stderr, flush=True)
+        shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
+        with shared if stage.name == CONTRAST else nullcontext():
+            states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)
+        verifier.to(device)  # Lightning leaves it in main memory
+    return states
+
+
+def _only_scale(verifier: Verifier, states: dict[str, StageState]) -> bool:
+    """Whether the rest of the start is already fitted or needs no fit: `nearest` is the plain cosine."""
+    return ALIGN in states or not verifier.pooling.learns
+
+
+def _embed(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path, progress: Progress) -> SplitFeatures:
+    return {
+        split: embed_pool(verifier.backbone, sets[split].pool, cache, progress) for split in ("train", "validation")
+    }
