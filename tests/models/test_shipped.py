@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from miv import MIVError, Verifier
 from miv.evaluation import evaluate
-from miv.inference.prediction import predict
+from miv.inference.prediction import predict, withheld
 from miv.models.shipped import shipped_folder
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
@@ -72,6 +72,15 @@ def test_a_copy_of_the_query_is_a_witness(digits: Verifier) -> None:
     assert verdict.witnesses[0].index == 1
 
 
+def test_black_ink_on_white_is_unlike_the_training_data(digits: Verifier) -> None:
+    test = create_task("digits-twin", writers=12, held_out_writers=12, copies=2).build(SilentProgress())["test"]
+    for exemplar in range(10):
+        query, bag = test.pool.values[test.query[exemplar]], test.pool.values[test.bag(exemplar)]
+        assert digits.verify(query, bag).reason != "the query is unlike the training data"
+        inverted = digits.verify(255 - query, 255 - bag)
+        assert (inverted.decision, inverted.reason) == ("unsure", "the query is unlike the training data")
+
+
 def test_its_card_is_true(digits: Verifier) -> None:
     if not SHARED.is_dir():
         pytest.skip("QMNIST is not here")
@@ -82,3 +91,6 @@ def test_its_card_is_true(digits: Verifier) -> None:
         0.875,
         0.848,
     )
+    unlike = withheld(digits, test)
+    assert unlike is not None
+    assert (int(unlike.sum()), len(unlike)) == (2, 2318)

@@ -124,6 +124,7 @@ class Verifier(
         self.instances = None if instances is None else InstanceForm.checked(instances)
         self.operating_point = OperatingPoint.default()
         self.unlike: UnlikeLimit | None = None
+        self.loaded_from: str | None = None  # the name or folder given to from_pretrained
         # What the mixin writes to config.json; its default would lack the two keys that name the format.
         self._hub_mixin_config = {
             "format": FORMAT,
@@ -392,4 +393,5 @@ class Verifier(
             download_if_there(name, UNLIKE_NAME, **options)
         verifier.operating_point = OperatingPoint.load(folder)
         verifier.unlike = UnlikeLimit.load(folder, verifier.backbone.vector_channels)
+        verifier.loaded_from = str(pretrained_model_name_or_path)
         return verifier.to(wanted).eval()
