@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,22 @@ def test_vectors_are_scored_as_they_are() -> None:
     assert list(document["splits"]) == ["test"]
     assert list(document["splits"]["test"]) == ["nearest", "mean", "logistic"]
     assert document["splits"]["test"]["nearest"]["auroc"] > 0.9
+
+
+def test_vectors_are_standardised_where_training_would_standardise_them() -> None:
+    random = np.random.default_rng(0)
+    sets = {}
+    for split, exemplars in tiny_sets("features").items():
+        column = random.normal(0, 1000, (40, 1))  # in large units, and says nothing
+        values = np.hstack([exemplars.pool.values, column]).astype(np.float32)
+        sets[split] = replace(exemplars, pool=replace(exemplars.pool, values=values))
+    save_splits(sets, "units", builder="test", options={}, seed=0)
+    assert "Vectors are standardised, as in `miv train`" in run("reference", "units")
+    found = json.loads(run("reference", "units", "--json"))
+    assert found["standardised"]
+    assert found["backbone"] == "features"
+    assert found["splits"]["test"]["nearest"]["auroc"] > 0.9
+    assert not json.loads(run("reference", "vectors", "--json"))["standardised"]
 
 
 def test_images_have_hog_and_pixels_unless_a_backbone_is_named() -> None:

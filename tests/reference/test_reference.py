@@ -176,7 +176,7 @@ def test_features_that_tell_nothing_apart_give_chance(value: float) -> None:
 
 def test_the_best_is_the_best_on_validation_and_the_file_says_the_same(tmp_path: Path) -> None:
     rows = {"nearest": Figures(0.7, 0.9, None), "mean": Figures(0.8, None, None), "logistic": Figures(None, None, None)}
-    plain = Reference({"validation": rows, "test": {"nearest": Figures(0.9, None, None)}}, "hog", 0.1)
+    plain = Reference({"validation": rows, "test": {"nearest": Figures(0.9, None, None)}}, "features", 0.1, True)
     assert plain.best == "mean"
     assert Reference({"test": rows}).best is None
     plain.save(tmp_path / "reference.json")

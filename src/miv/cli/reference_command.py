@@ -69,6 +69,8 @@ def reference(
         print_table(f"{name}: {len(sets[name]):,} exemplars", rows)
     shown = dict.fromkeys(method for rows in plain.splits.values() for method in rows)
     print("\n".join(f"{method}: {METHODS[method]}" for method in shown))
+    if plain.standardised:
+        print("Vectors are standardised, as in `miv train`: the nearest target then tells the train bags apart better.")
     if note:
         typer.echo(note, err=True)
     if plain.best is not None:

@@ -40,6 +40,7 @@ class Reference:
         splits: by split and method, such as ``splits["test"]["nearest"].auroc``.
         backbone: source of the features of ``nearest``, ``mean`` and ``logistic``; ``None`` without features.
         strength: the C of the logistic regression, chosen on train; ``None`` if it could not be fitted.
+        standardised: whether the features are vectors, standardised by the means and deviations of train.
 
     >>> plain = Reference({"validation": {"nearest": Figures(0.7, None, None), "mean": Figures(0.6, None, None)}})
     >>> plain.best
@@ -49,6 +50,7 @@ class Reference:
     splits: Mapping[str, Mapping[str, Figures]]
     backbone: str | None = None
     strength: float | None = None
+    standardised: bool = False
 
     @property
     def best(self) -> str | None:
@@ -63,6 +65,7 @@ class Reference:
             "version": 1,
             "backbone": self.backbone,
             "strength": self.strength,
+            "standardised": self.standardised,
             "best": self.best,
             "splits": {split: {name: asdict(one) for name, one in rows.items()} for split, rows in self.splits.items()},
         }
@@ -85,7 +88,8 @@ class Reference:
         except (AttributeError, KeyError, TypeError, MIVError) as error:
             raise MIVError(f"{path} does not contain figures by split and method ({error}). {_REMEDY}") from error
         backbone, strength = document.get("backbone"), document.get("strength")
-        return cls(read, None if backbone is None else str(backbone), strength)
+        standardised = document.get("standardised") is True  # runs of 0.1 do not say
+        return cls(read, None if backbone is None else str(backbone), strength, standardised)
 
 
 def _figures(given: Mapping[str, Any]) -> Figures:

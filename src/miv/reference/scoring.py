@@ -7,6 +7,7 @@ from typing import Any
 
 from miv.backbones import Backbone, create_backbone
 from miv.backbones.feature_cache import embed_pool
+from miv.backbones.features import Features
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc, witness_metrics
@@ -17,6 +18,7 @@ from miv.reference.bm25 import bm25
 from miv.reference.logistic import Logistic, fit_logistic, logistic_inputs
 from miv.reference.plain_figures import Figures, Reference
 from miv.runtime.progress import Progress
+from miv.training.standardising import gains_by_standardising
 
 # Description of each method, in display order.
 METHODS = {
@@ -44,8 +46,8 @@ def reference(
     Args:
         sets: the exemplars by split. ``logistic`` is fitted on ``train`` and omitted without it.
         backbone: computes the features for ``nearest``, ``mean`` and ``logistic``: a backbone, or a name as for
-            ``Verifier``. Without it, vectors are used as they are, and images and texts have only the fixed methods:
-            ``hog`` and ``pixels``, or ``bm25``.
+            ``Verifier``. Without it, vectors are used as they are, or standardised if ``miv train`` would do so, and
+            images and texts have only the fixed methods: ``hog`` and ``pixels``, or ``bm25``.
         backbone_options: options of a backbone given by name.
         splits: splits to score; by default all except ``train``.
         cache: folder of the feature cache; by default that of ``miv train``.
@@ -64,9 +66,9 @@ def reference(
         raise MIVError(f"The splits hold {' and '.join(sorted(kinds))}. Expected instances of one kind.")
     kind = kinds.pop()
     folder = Path(cache) if cache is not None else cache_folder() / "features"
-    if backbone is None and kind == "features":
-        backbone, backbone_options = "features", {"channels": int(next(iter(sets.values())).pool.values.shape[1])}
     name = backbone if isinstance(backbone, str) else None
+    if backbone is None and kind == "features":
+        backbone, name = _vectors(sets), "features"
     if isinstance(backbone, str):
         backbone = create_backbone(backbone, **(backbone_options or {}))
     found: dict[str, dict[str, Figures]] = {split: {} for split in chosen}
@@ -84,7 +86,17 @@ def reference(
             for descriptor in DESCRIPTORS:
                 features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
                 found[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
-    return Reference(found, name, strength)
+    return Reference(found, name, strength, isinstance(backbone, Features) and backbone.standardise)
+
+
+def _vectors(sets: Mapping[str, ExemplarSet]) -> Features:
+    """The vectors as ``miv train`` takes them, so that a gain by standardising does not look like one by training."""
+    train = sets.get("train")
+    standardise = train is not None and gains_by_standardising(train)
+    backbone = Features(int(next(iter(sets.values())).pool.values.shape[1]), standardise)
+    if train is not None and standardise:
+        backbone.fit(train.pool.values[train.used])
+    return backbone
 
 
 def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> list[str]:
