@@ -171,6 +171,25 @@ def test_a_table_in_parts_is_the_table_at_once(
         assert one == other
 
 
+@pytest.mark.parametrize("by_instance", [(), ("--by-instance",)])
+def test_vectors_in_parts_are_the_table_at_once(
+    folder: Path, by_instance: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(0)
+    rows = [{"query": random.normal(size=2).tolist(), "bag": random.normal(size=(4, 2)).tolist()} for _ in range(7)]
+    Path("pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    run("vectors", "--bags", "pairs.jsonl", "--out", "whole.parquet", *by_instance)
+    monkeypatch.setattr("miv.inference.verdict_tables._VECTORS_TOGETHER", 10)  # three rows, of four instances each
+    run("vectors", "--bags", "pairs.jsonl", "--out", "parts.parquet", *by_instance)
+    whole, parts = (pq.read_table(f"{name}.parquet").to_pylist() for name in ("whole", "parts"))
+    assert len(parts) == (28 if by_instance else 7)
+    for one, other in zip(whole, parts, strict=True):
+        assert one["exemplar"] == other["exemplar"]
+        for name in ("probability", "attention", "share", "score"):
+            assert one.pop(name, 0) == pytest.approx(other.pop(name, 0), abs=1e-6)
+        assert one == other
+
+
 def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("pairs.csv").write_text("query,bag\n" + "query.png,refs/b.png|refs/c.png\n" * 3 + "query.png,refs/x.png\n")
     monkeypatch.setattr("miv.inference.verdict_tables._TOGETHER", 3)
@@ -276,7 +295,9 @@ def test_instances_by_id(folder: Path) -> None:
         (["vectors", "--query", "one.npy", "--bag", "q.json"], "--bag: q.json is not a .npy file.*as in '.0.1, 0.2.'"),
         (["vectors", "--query", "no.json", "--bag", "three.npy"], "--query: there is no file no.json. Expected a .npy"),
         (["vectors", "--query", "[1, 0", "--bag", "three.npy"], "expected a .npy file or a JSON list"),
+        (["vectors", "--query", " ", "--bag", "three.npy"], r"--query: empty cell\. Expected a .npy file"),
         (["images", "--query", "q.json", "--bag", "refs"], "q.json: not a readable image.*PNG"),
+        (["images", "--query", "zero.png", "--bag", "refs"], r"zero\.png: the file is empty \(0 bytes\)"),
         (["vectors", "--query", "[1, 0, 0]", "--bag", "three.npy"], "vectors of 2 numbers"),
         (["nowhere/model", "--query", "a", "--bag", "b"], "no folder 'nowhere/model'"),
     ],
@@ -284,6 +305,7 @@ def test_instances_by_id(folder: Path) -> None:
 def test_mistakes_are_named(folder: Path, arguments: list[str], message: str) -> None:
     Path("taken.csv").write_text("kept")
     Path("q.json").write_text("[1, 0]")
+    Path("zero.png").touch()
     Image.fromarray(np.zeros((16, 16), np.uint8)).save("big.png")
     with pytest.raises(MIVError, match=message):
         run(*arguments)

@@ -19,7 +19,7 @@ from miv.runtime.progress import SilentProgress
 from miv.tasks.signature.signature_files import find_signatures
 from miv.tasks.task_base import create_task
 from miv.training.config import TrainingConfig
-from miv.training.run import create_verifier
+from miv.training.new_verifier import create_verifier
 
 SHAPE = {"kind": "image", "height": 16, "width": 32, "mode": "L"}
 STEPS = ["otsu", "resize 256x512 stretch lanczos", "resize 16x32 stretch bilinear"]

@@ -165,11 +165,18 @@ def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
         read_image(tmp_path / "pipe.png")
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"])
-def test_a_file_that_is_no_image_is_refused(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", r"the file is empty \(0 bytes\)"),
+        (b"hello", "not a readable image"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not a readable image"),
+    ],
+)
+def test_a_file_that_is_no_image_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(content)
-    with pytest.raises(MIVError, match=r"a\.png: not a readable image"):
+    with pytest.raises(MIVError, match=rf"a\.png: {told}"):
         read_image(path)
 
 

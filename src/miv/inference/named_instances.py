@@ -137,6 +137,8 @@ def _instances(given: Any, folder: Path, kind: InstanceKind, place: str, column:
         for number, vector in enumerate(vectors):
             yield Named(given if len(vectors) == 1 else f"{given}[{number}]", vector)
     else:
+        if not given.strip():
+            raise MIVError(f"{place}: empty cell. Expected a .npy file or a JSON list of numbers.")
         try:
             numbers = json.loads(given)
         except (ValueError, RecursionError) as error:

@@ -16,6 +16,7 @@ from miv.inference.matches import LazyMatches
 from miv.inference.unlike_instances import UnlikeInstances
 from miv.inference.verdict_html import as_html
 from miv.inference.verdict_text import as_text
+from miv.inference.witness_places import witness_places
 
 if TYPE_CHECKING:
     from miv.inference.deciding import LazyScores
@@ -285,7 +286,7 @@ class Verdicts(Sequence[Verdict]):
         if self.unlike is not None:
             columns["unlike_query"] = self.unlike.query
         if self.witness is not None:
-            columns["witnesses"] = [[witness.index for witness in verdict.witnesses] for verdict in self]
+            columns["witnesses"] = witness_places(self.witness, self.shares, self.ptr)
         return pd.DataFrame(columns)
 
     def _query_names(self) -> list[str]:
@@ -298,7 +299,5 @@ class Verdicts(Sequence[Verdict]):
         if self.witness is None or self.shares is None:
             return ()
         shares = self.shares[first:last]
-        places = self.witness[first:last].nonzero()[0]
-        if len(places) > 1:
-            places = places[np.argsort(-shares[places], kind="stable")]
-        return tuple(Witness(int(place), float(shares[place])) for place in places)
+        [places] = witness_places(self.witness[first:last], shares, np.array([0, last - first]))
+        return tuple(Witness(place, float(shares[place])) for place in places)

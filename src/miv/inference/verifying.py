@@ -106,6 +106,16 @@ class Verifying:
             self._is_warned = warn_of_other_sizes(self.verifier.operating_point, ptr, reference_ptr)
         return decide(self.verifier, exemplars, self.by, self._progress, shown, places)
 
+    def check(self, given: Any, place: str) -> None:
+        """Raise an error unless an instance can be one of a bag; ``place`` names it."""
+        backbone = self.verifier.backbone
+        if self.verifier.query_backbone is not None:
+            bag_vectors(self.verifier, [given], place)
+        elif backbone.kind == "features":
+            as_vector(given, vector_length(backbone, [given]), place)
+        else:
+            self._distinct.add(given, place)
+
     def _rows(self, queries: Any, bags: Any, places: GivenPlaces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Collect images or texts; return the rows of queries or references and of targets among the distinct ones."""
         add = self._distinct.add

@@ -109,6 +109,8 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     except Image.DecompressionBombError as error:
         raise _too_large(path, "far too many pixels") from error
     except UnidentifiedImageError as error:
+        if path.stat().st_size == 0:
+            raise MIVError(f"{path}: the file is empty (0 bytes). Replace or remove it.") from error
         raise MIVError(
             f"{path}: not a readable image, or its header is damaged. "
             f"Expected one of {', '.join(_FORMATS)}; convert or remove the file."

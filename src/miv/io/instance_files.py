@@ -125,8 +125,8 @@ def read_text_file(path: Path) -> str:
 
 
 def read_long_text(path: Path, limit: int) -> str:
-    """Return a whole text file of at most ``limit`` bytes; it may be empty, but not binary."""
-    content = _read_bytes(path, limit, "too long to read. Split it first.")
+    """Return a whole text file or pipe of at most ``limit`` bytes; it may be empty, but not binary."""
+    content = _read_bytes(path, limit, "too long to read. Split it first.", may_be_pipe=True)
     if b"\0" in content:
         raise MIVError(f"{path}: not a text file; it contains zero bytes. Save it as UTF-8 text.")
     return _decoded(path, content)
@@ -181,9 +181,9 @@ def read_vectors_file(path: Path) -> list[NDArray[np.float32]]:
     return [check_vector(np.array(row), f"{path}, row {number}") for number, row in enumerate(array)]
 
 
-def _read_bytes(path: Path, limit: int, too_long: str) -> bytes:
+def _read_bytes(path: Path, limit: int, too_long: str, *, may_be_pipe: bool = False) -> bytes:
     try:
-        if path.exists() and not path.is_file():
+        if path.exists() and not (path.is_file() or (may_be_pipe and path.is_fifo())):
             raise MIVError(f"{path}: not a file. Expected a text file.")
         with path.open("rb") as file:
             content = file.read(limit + 1)

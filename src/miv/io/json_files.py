@@ -29,10 +29,10 @@ def read_json_object(path: Path, remedy: str) -> dict[str, Any]:
     return document
 
 
-def write_json(path: Path, document: dict[str, Any]) -> None:
+def write_json(path: Path, document: dict[str, Any], *, make_folder: bool = True) -> None:
     """Write a JSON object atomically."""
     text = json_text(document) + "\n"
-    with whole_file(path) as temporary:
+    with whole_file(path, make_folder=make_folder) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -70,11 +70,12 @@ def remove_unfinished(folder: Path) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, make_folder: bool = True) -> Iterator[Path]:
     """Yield a temporary name to write to; if the block succeeds, the file replaces ``path``."""
     with said_plainly(path):
         path = _resolved(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if make_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         temporary = new_file(path)
         try:
             yield temporary

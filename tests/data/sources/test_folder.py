@@ -1,5 +1,6 @@
 import os
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from PIL import Image
 
 from miv.data import ExemplarSet
 from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
-from miv.errors import MIVError
+from miv.errors import MIVError, MIVWarning
 from miv.runtime.progress import SilentProgress
 
 ALL_TRAIN = Shares(0, 0)
@@ -334,6 +335,44 @@ def test_no_parent_is_in_two_splits(tmp_path: Path) -> None:
     shutil.rmtree(root / "z")
     with pytest.raises(MIVError, match="2 parents cannot be split into train, validation, test"):
         build(root, split_by="parent")
+
+
+def test_few_classes_for_validation_and_test_are_told_with_their_numbers(tmp_path: Path) -> None:
+    root = make_vectors(tmp_path / "all", {f"class{number}": 6 for number in range(20)})
+    with pytest.warns(MIVWarning) as caught:
+        build(root)
+    assert [str(one.message) for one in caught if one.category is MIVWarning] == [
+        "Of 20 classes, validation has only 2 and test has only 2. Metrics of so few classes depend on which ones they "
+        "are. Add classes until each has 5, or raise --validation (now 0.1) and --test (now 0.1)."
+    ]
+    with pytest.warns(MIVWarning, match=r"Of 20 classes, test has only 2\. .* or raise --test \(now 0\.1\)\.$"):
+        build(root, shares=Shares(0.25, 0.1))
+    with pytest.warns(MIVWarning, match=r"Of 20 classes, test has only 2\. .* Add classes until each has 5\.$"):
+        build(root, shares=Shares(0.4, 0.1))  # train would keep 7 of 20
+    counts = {"train": 15, "validation": 5, "test": 3}
+    folders = {f"{split}/{split}{number}": 6 for split, count in counts.items() for number in range(count)}
+    make_vectors(tmp_path / "given", folders)
+    with pytest.warns(MIVWarning, match=r"Of 23 classes, test has only 3\. .* Add classes until each has 5\.$"):
+        build(tmp_path / "given")
+    shutil.rmtree(tmp_path / "given" / "validation")
+    with pytest.warns(
+        MIVWarning, match=r"validation has only 2 and test has only 3\. .* raise --validation \(now 0\.1\)\.$"
+    ):
+        build(tmp_path / "given")
+    for number in range(6, 15):
+        shutil.rmtree(tmp_path / "given" / "train" / f"train{number}")
+    with pytest.warns(MIVWarning, match=r"Of 9 classes, .* test has only 3\. .* Add classes until each has 5\.$"):
+        build(tmp_path / "given")  # train would keep 1 of 9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MIVWarning)
+        build(root, shares=Shares(0.4, 0.0))
+        build(root, shares=Shares(0.0, 0.0))
+
+
+def test_a_class_in_two_splits_counts_once_in_the_warning(tmp_path: Path) -> None:
+    make_vectors(tmp_path, {f"{split}/class{number}": 6 for split in ("train", "validation") for number in range(4)})
+    with pytest.warns(MIVWarning, match=r"Of 4 classes, validation has only 4\. "):
+        build(tmp_path)
 
 
 def test_too_few_classes_or_instances_say_what_to_do(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from miv.data.sources.class_folders import ClassFolder, find_class_folders, kind
 from miv.data.sources.drawing import Drawing
 from miv.data.sources.kept_together import KeptTogether, SplitFoldersBy
 from miv.data.sources.pool_builder import ImageForm, PoolBuilder, read_image_file
-from miv.data.sources.split_shares import Shares, Unit, split_names
+from miv.data.sources.split_shares import Shares, Unit, split_names, warn_of_few_classes
 from miv.data.split_folders import SPLIT_DRAW
 from miv.errors import MIVError, unknown_name
 from miv.io.instance_files import read_text_file, read_vectors_file
@@ -82,6 +82,8 @@ class FromFolder:
             split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
             for split, numbers in dealt.items()
         }
+        queried = {split: of_split.keys() - imitated.keys() for split, of_split in members.items()}
+        warn_of_few_classes(queried, self.shares, drawn=set(queried) - {folder.split for folder in folders})
         shares = self.shares.by_split()
         if folders[0].split:
             counts = {split: sum(map(len, rows.values())) for split, rows in members.items()}

@@ -1,5 +1,6 @@
 """Divide classes or whole clusters of exemplars among train, validation and test."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -8,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import SPLITS
-from miv.errors import MIVError
+from miv.errors import MIVError, MIVWarning
 
 Unit = Literal["classes", "parents", "groups of folders"]
+_FEW_CLASSES = 5  # fewer in validation or test print a warning
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,32 @@ def split_names(names: Sequence[str], shares: Shares, rng: np.random.Generator, 
         count = counts.get(split, len(names) - sum(counts.values()))
         dealt[split], shuffled = sorted(shuffled[:count]), shuffled[count:]
     return dealt
+
+
+def warn_of_few_classes(classes: dict[str, set[str]], shares: Shares, drawn: set[str]) -> None:
+    """Warn if validation or test has so few classes that its metrics depend on which ones they are.
+
+    Larger shares are suggested only if train would keep at least half of the classes.
+
+    Args:
+        classes: names of the classes by split; some may be in several splits.
+        shares: the shares that were asked for.
+        drawn: the splits that were drawn by these shares; the others were given.
+    """
+    few = {split: len(own) for split, own in classes.items() if split != "train" and len(own) < _FEW_CLASSES}
+    if not few:
+        return
+    counts = " and ".join(f"{split} has only {count}" for split, count in few.items())
+    total = len(set().union(*classes.values()))
+    raised = [split for split in few if split in drawn]
+    kept = len(classes.get("train", ())) - sum(_FEW_CLASSES - few[split] for split in raised)
+    larger = " and ".join(f"--{split} (now {getattr(shares, split):g})" for split in raised if 2 * kept >= total)
+    warnings.warn(
+        f"Of {total} classes, {counts}. Metrics of so few classes depend on which ones they are. "
+        f"Add classes until each has {_FEW_CLASSES}{f', or raise {larger}' if larger else ''}.",
+        MIVWarning,
+        stacklevel=3,
+    )
 
 
 def split_clusters(
