@@ -5,6 +5,7 @@ A figure stands in a page between two comments that readers do not see,
     <!-- figure FILE KEY FORMAT -->0.793<!-- end -->
 
 with a JSON file of docs/results, the keys to a value in it, joined by ``/``, and how Python formats it.
+A table of benchmarks/scale_page.py stands between ``<!-- table NAME -->`` and ``<!-- end table -->``.
 ``summary.json`` has what follows from many results; this script writes that file first. A test checks that nothing
 would change.
 """
@@ -24,14 +25,23 @@ DOCS = Path(__file__).parent
 RESULTS = DOCS / "results"
 PUBLISHED = DOCS.parent / "src" / "miv" / "experiments" / "published_results.csv"
 PAGES = (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")), *sorted(RESULTS.glob("*.md")))
+TABLE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 FIGURE = re.compile(r"(<!-- figure (\S+) (\S+) (\S+) -->)[^<]*(<!-- end -->)")
 CAP = ("cap_vema", "cap_dba_l1", "cap_dba_l2")
 Cells = list[dict[str, Any]]
 
 
 def filled(page: str) -> str:
-    """A page with every figure as the result files have it."""
+    """A page with every figure and table as the result files have it."""
+    page = TABLE.sub(lambda found: f"{found[1]}{table(found[2])}\n{found[3]}", page)
     return FIGURE.sub(lambda found: found[1] + format(value(found[2], found[3]), found[4]) + found[5], page)
+
+
+def table(name: str) -> str:
+    """A table of what large bags cost."""
+    from benchmarks.scale_page import TABLES
+
+    return TABLES[name](json.loads((RESULTS / "large-bags.json").read_text("utf-8")))
 
 
 def value(file: str, key: str) -> Any:

@@ -28,6 +28,13 @@ def test_a_figure_is_written_between_its_marks(figures: ModuleType) -> None:
     assert "-->2,318<!--" in figures.filled(before)
 
 
+def test_a_table_is_written_between_its_marks(figures: ModuleType) -> None:
+    page = figures.filled("has\n\n<!-- table goals -->\nold\n<!-- end table -->\n\nand more")
+    assert page.startswith("has\n\n<!-- table goals -->\n| figure |")
+    assert page.endswith(" |\n<!-- end table -->\n\nand more")
+    assert "old" not in page
+
+
 def test_the_figures_of_all_pages_are_up_to_date(figures: ModuleType) -> None:
     pages = {page.name: page.read_text("utf-8") for page in figures.PAGES}
     assert [name for name, text in pages.items() if figures.filled(text) != text] == [], COMMAND
@@ -35,6 +42,7 @@ def test_the_figures_of_all_pages_are_up_to_date(figures: ModuleType) -> None:
     assert {"README.md", "training.md", "verifying.md", "plain.md"} <= marked
     for name, text in pages.items():  # a mark that the script does not understand would stay as it is
         assert text.count("<!-- figure ") == len(figures.FIGURE.findall(text)), name
+        assert text.count("<!-- table ") == len(figures.TABLE.findall(text)), name
         # Markdown takes a line that begins with a comment as HTML, which would end the paragraph before it.
         assert re.findall(r"^\s*<!-- figure .*", text, re.MULTILINE) == [], name
 

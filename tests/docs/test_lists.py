@@ -2,9 +2,16 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 import miv
+from miv.decisions.unlike import UnlikeLimit
+from miv.inference.exemplar_rows import KEPT
+from miv.inference.verdict_tables import RowScoring
+from miv.inference.verifying import Verifying
 from miv.poolings import POOLINGS
 from miv.reference import METHODS
 from miv.training.config import TrainingConfig
@@ -40,3 +47,18 @@ def test_the_page_of_the_reference_has_every_method() -> None:
 def test_the_settings_of_the_page_on_training_are_settings() -> None:
     [example] = [block.text for block in read_blocks(ROOT / "docs" / "training.md") if block.language == "toml"]
     assert TrainingConfig().changed(tomllib.loads(example)).pooling == "cap_vema"
+
+
+def test_the_page_on_verifying_has_every_column_of_a_table_of_verdicts() -> None:
+    page = (ROOT / "docs" / "verifying.md").read_text("utf-8")
+    table = re.search(r"^\| one row per exemplar \|.*?^$", page, re.MULTILINE | re.DOTALL)
+    assert table is not None
+    verifier = miv.Verifier("nearest", channels=2)
+    verifier.unlike = UnlikeLimit(np.zeros(2, np.float32), np.eye(2, dtype=np.float32), np.ones(2), 1.0, 1.0, 0.01)
+    verifier.operating_point = replace(verifier.operating_point, lower_threshold=0.1)
+    for column, by_instance in enumerate((False, True)):
+        cells = " ".join(line.split(" | ")[column] for line in table[0].splitlines())
+        listed = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", cells))  # without explanations
+        written = RowScoring(Verifying(verifier), list(KEPT), by_instance).schema
+        the_same = {"exemplar", "query", *KEPT, "verdict", "decision", "probability"} if by_instance else set()
+        assert sorted(listed) == sorted(set(written) - the_same)

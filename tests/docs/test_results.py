@@ -81,11 +81,13 @@ def test_a_page_of_the_tier_frozen_says_what_its_cells_say(name: str, tmp_path: 
     assert [part for part in page if not part.startswith("![")] == written
 
 
-def test_the_page_of_the_size_study_says_what_its_cells_say(tmp_path: Path) -> None:
-    asked = re.search(r"^miv reproduce (qmnist size_study .*) --out docs/results/(\S+) ", README, re.MULTILINE)
-    assert asked is not None
-    page = (RESULTS / asked[2]).read_text("utf-8").rstrip("\n").split("\n\n")
-    run(*asked[1].split(), "--out", "page.md")
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    re.findall(r"^miv reproduce (\S+ \S+ --tier .*) --out docs/results/(\S+) ", README, re.MULTILINE),
+)
+def test_a_page_with_a_command_of_its_own_says_what_its_cells_say(asked: str, name: str, tmp_path: Path) -> None:
+    page = (RESULTS / name).read_text("utf-8").rstrip("\n").split("\n\n")
+    run(*asked.split(), "--out", "page.md")
     written = (tmp_path / "page.md").read_text("utf-8").rstrip("\n").split("\n\n")
     assert [part for part in page if not part.startswith("![")] == written
 
@@ -257,8 +259,12 @@ def test_every_record_has_its_commit_or_says_why_not_and_the_hashes_of_its_files
 
 def test_the_page_of_the_preset_best_has_the_note_of_its_records() -> None:
     page = " ".join((RESULTS / "best.md").read_text("utf-8").replace("\n> ", " ").split())
-    for files in read_packed(RESULTS / "best").values():
-        run = json.loads(files["run.json"])
+    runs = {name: json.loads(files["run.json"]) for name, files in read_packed(RESULTS / "best").items()}
+    assert len(runs) == 6
+    for name, run in runs.items():
+        if not name.startswith("first-"):
+            assert len(run["code"]["commit"]) == 40
+            continue
         assert (run["code"]["commit"], len(run["notes"])) == (None, 1)
         assert run["notes"][0] in page
     assert "The commit of the code was not recorded." in page
@@ -278,7 +284,9 @@ def test_the_table_of_the_preset_best_is_that_of_its_answers() -> None:
 def test_the_card_of_the_shipped_verifier_says_what_its_operating_point_does_on_test() -> None:
     folder = shipped_folder("miv/digits")
     assert folder is not None
-    answers = Predictions.load(RESULTS / "best.jsonl", read_packed(RESULTS / "best")["round-1"]["predictions.parquet"])
+    answers = Predictions.load(
+        RESULTS / "best.jsonl", read_packed(RESULTS / "best")["first-round-1"]["predictions.parquet"]
+    )
     assert answers.attention is not None
     assert answers.witness is not None
     point = OperatingPoint.load(folder)

@@ -179,6 +179,14 @@ def test_claims_fail_where_the_figures_say_otherwise(tmp_path: Path) -> None:
     assert judged(evidence, "key_instance") == dict.fromkeys(by_every_scoring(*WITNESS_CLAIMS), "does not hold")
 
 
+def test_what_refutes_a_claim_is_what_shows_it_least(tmp_path: Path) -> None:
+    shares = {**AS_IN_THE_PAPER, "cap_vema": (0.69, 0.66), "cap_dba_l2": (0.40, 0.66)}  # both are below the baseline
+    claim = judge_claims(EXPERIMENTS["qmnist"]["classification"], finished(tmp_path, plain(shares)))[1]
+    assert claim.judgement == "does not hold"
+    assert claim.weakest is not None
+    assert claim.weakest.what.endswith("of cap_dba_l2 − baseline")
+
+
 def test_one_round_decides_nothing(tmp_path: Path) -> None:
     """However clear it is: the error over exemplars does not cover other training runs."""
     as_in_the_paper = replace(finished(tmp_path / "as", plain(AS_IN_THE_PAPER)), rounds=(0,))

@@ -19,7 +19,8 @@ from miv.runtime.source_commit import source_commit
 from miv.tasks import build_once
 from miv.training.config import TrainingConfig
 from miv.training.earlier_verifier import EarlierVerifier
-from miv.training.run import Machine, create_verifier, train
+from miv.training.new_verifier import create_verifier
+from miv.training.run import Machine, train
 from miv.training.run_folder import RunFolder
 from miv.training.stages import FROZEN
 

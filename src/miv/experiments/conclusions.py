@@ -93,8 +93,9 @@ def draw_conclusions(results: Path, tier: str, rounds: Sequence[int]) -> Conclus
         "The number is the effect of the contrast that shows the claim least, with its 95 % interval: the wider one of "
         "the interval over exemplars (normal distribution) and, with several rounds, the one over rounds (Student's "
         "t). A claim about several differences holds only if all of them show it. It must be above 0; of baseline ≥ "
-        f"benchmarks above −{MARGIN}, and of what matters little within ±{MARGIN}. * one round: its interval covers "
-        "new exemplars, not other training runs."
+        f"benchmarks above −{MARGIN}, and of what matters little within ±{MARGIN}. It does not hold if one of them is "
+        "significantly beyond that bound after Holm's correction, so an interval beyond it is not enough. * one round: "
+        "its interval covers new exemplars, not other training runs."
     )
     tables = [
         Table("Every claim on every task", headings, rows, note),

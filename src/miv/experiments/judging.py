@@ -105,19 +105,20 @@ def judge(
     compared = compare_all(evidence, contrasts)
     if isinstance(compared, str):
         return Assertion(name, statement, UNKNOWN, compared)
-    listed = (
-        sorted(compared, key=lambda one: -question.shown(one.value))[:_LISTED] if len(compared) > _LISTED else compared
-    )
+    weakest_first = sorted(compared, key=lambda one: _evidence(one, question))
+    listed = weakest_first[:_LISTED] if len(compared) > _LISTED else compared
     numbers = [question.line(one) for one in listed]
     if len(compared) > _LISTED:
         numbers.insert(0, f"The {_LISTED} of {len(compared)} with the weakest evidence:")
-    weakest = max(compared, key=lambda one: _least_first(question.shown(one.value)))
     effects = tuple(one.value.value for one in compared)
-    return Assertion(name, statement, *_judge(compared, question), numbers, weakest, effects)
+    return Assertion(name, statement, *_judge(compared, question), numbers, weakest_first[0], effects)
 
 
-def _least_first(p: float) -> float:
-    return 2.0 if math.isnan(p) else p  # what has no error shows nothing
+def _evidence(one: Compared, question: Question) -> tuple[float, float]:
+    """How well a contrast shows the claim; of those that do not show it at all, how little it speaks against it."""
+    # Without an error there is no p, and nothing is shown.
+    shown, refuted = (2.0 if math.isnan(p) else p for p in (question.shown(one.value), question.refuted(one.value)))
+    return -shown, refuted
 
 
 def _judge(compared: Sequence[Compared], question: Question) -> tuple[Judgement, str]:
