@@ -2,50 +2,81 @@
 
     python benchmarks/scale.py --data DATA [--folder FOLDER] [--only stream_efficiency,shortlist_gain] [--out FILE]
 
-Each figure is a function of a file ``scale_*.py`` beside this one, which says how it is measured. DATA has the folder
-``qmnist``. FOLDER needs 8 GB for the bag of 10,000,000 x 384 numbers, which is removed after its figure.
+Each figure is a function of a file ``scale_*.py`` beside this one, which says how it is measured, and each is measured
+in a process of its own. DATA has the folder ``qmnist``. FOLDER needs 8 GB for the bag of 10,000,000 x 384 numbers,
+which is removed after its figure. FILE is updated after each figure, so ``--only`` with the others goes on with a run
+that was stopped. How time and memory grow is plotted in the folder ``plots`` beside it.
 """
 
 import argparse
 import json
+import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script
 
 from benchmarks.scale_digits import quantised_auroc_loss
-from benchmarks.scale_finetune import finetune_step_overhead
-from benchmarks.scale_growth import growth
-from benchmarks.scale_memory import stream_memory_mb
+from benchmarks.scale_growth import growth_of_bags, growth_of_exemplars
+from benchmarks.scale_machines import machines
+from benchmarks.scale_memory import in_new_process
+from benchmarks.scale_plots import draw_growth
 from benchmarks.scale_ray import ray_efficiency
 from benchmarks.scale_shortlist import shortlist_gain
 from benchmarks.scale_streaming import stream_efficiency
 
-FIGURES: dict[str, Callable[[Path, Path], Mapping[str, object]]] = {
+FINETUNING = Path(__file__).with_name("scale_finetune.py")  # a script, because it needs its own allocator settings
+FIGURES: dict[str, Callable[[Path, Path], Mapping[str, Any]]] = {
     "stream_efficiency": lambda folder, data: stream_efficiency(folder),
     "quantised_auroc_loss": quantised_auroc_loss,
     "shortlist_gain": shortlist_gain,
-    "stream_memory_mb": lambda folder, data: stream_memory_mb(folder),
-    "growth": lambda folder, data: growth(folder),
-    "ray_efficiency": lambda folder, data: _named("ray", ray_efficiency(_emptied(folder / "ray"))),
-    "finetune_step_overhead": lambda folder, data: _named("finetune", finetune_step_overhead()),
+    "stream_memory_mb": lambda folder, data: growth_of_bags(folder),
+    "growth_exemplars": lambda folder, data: growth_of_exemplars(folder),
+    "machines": lambda folder, data: {"machines": machines(folder)},
+    "ray_efficiency": lambda folder, data: _named("ray", ray_efficiency(folder)),
+    "finetune_step_overhead": lambda folder, data: _named("finetune", in_new_process(str(FINETUNING))),
 }
 
 
-def _named(subject: str, figures: dict[str, object]) -> dict[str, object]:
+def _named(subject: str, figures: dict[str, Any]) -> dict[str, Any]:
     """Name what several figures have by whose it is."""
     shared = ("exemplars", "load")
     return {f"{subject}_{name}" if name in shared else name: value for name, value in figures.items()}
 
 
-def _emptied(folder: Path) -> Path:
-    """An empty folder, because scoring would go on with what it finds."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
+def _measured(name: str, folder: Path, data: Path) -> dict[str, Any]:
+    return dict(FIGURES[name](folder, data))
+
+
+def _in_process_of_its_own(name: str, folder: Path, data: Path) -> dict[str, Any]:
+    """The figures, measured in a folder of their own, with how long that took and what ran before."""
+    load, since = os.getloadavg()[0], time.monotonic()
+    own = folder / name
+    shutil.rmtree(own, ignore_errors=True)  # of a run that was stopped
+    own.mkdir(parents=True)
+    try:
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            figures = process.submit(_measured, name, own, data).result()
+    finally:
+        shutil.rmtree(own)
+    minutes = (time.monotonic() - since) / 60
+    return figures | {"runs": {name: {"minutes": round(minutes, 1), "load_before": round(load, 1)}}}
+
+
+def _updated(out: Path, figures: dict[str, Any]) -> dict[str, Any]:
+    """Add figures to those of a JSON file."""
+    before = json.loads(out.read_text("utf-8")) if out.exists() else {}
+    runs = before.get("runs", {}) | figures["runs"]
+    after = before | figures | {"runs": runs}
+    out.write_text(json.dumps(after, indent=1) + "\n", "utf-8")
+    return after
 
 
 def main() -> None:
@@ -55,17 +86,21 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(FIGURES), help="figures, separated by commas")
     parser.add_argument("--out", type=Path, help="JSON file to update with the figures")
     options = parser.parse_args()
-    found: dict[str, object] = {}
-    with TemporaryDirectory() as temporary:
-        folder = options.folder or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in options.only.split(","):
-            figures = FIGURES[name](folder, options.data)
+    names = options.only.split(",")
+    unknown = [name for name in names if name not in FIGURES]
+    if unknown:
+        parser.error(f"there is no figure {unknown[0]!r}; known: {', '.join(FIGURES)}")
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {"runs": {}}
+    with TemporaryDirectory(dir=options.folder) as folder:
+        for number, name in enumerate(names, 1):
+            print(f"{number} of {len(names)}: {name}", file=sys.stderr, flush=True)
+            figures = _in_process_of_its_own(name, Path(folder), options.data.absolute())
             print(name, json.dumps(figures), flush=True)
-            found |= figures
+            found |= figures | {"runs": found["runs"] | figures["runs"]}
             if options.out is not None:
-                before = json.loads(options.out.read_text()) if options.out.exists() else {}
-                options.out.write_text(json.dumps({**before, **figures}, indent=1) + "\n")
+                draw_growth(_updated(options.out, figures), options.out.parent / "plots")
     print(json.dumps(found))
 
 

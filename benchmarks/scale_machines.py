@@ -1,17 +1,16 @@
 """What a cluster of 100 machines would do with a billion instances, from rates measured here.
 
-    python benchmarks/scale_machines.py [--out docs/results/many-machines.json]
+    python benchmarks/scale_machines.py [--seconds 5]
 
 The last line of the output is one JSON object. Rates are per core, in processor time, which does not count what else
-the machine does; the disk is timed by the clock. The size of the machines and their network are assumptions, and
-``ASSUMED`` lists them.
+the machine does; the disk is timed by the clock. The size of the machines, their network and their disks are
+assumptions, and ``ASSUMED`` lists them.
 """
 
 import argparse
 import json
 import os
 import pickle
-import platform
 import sys
 import tempfile
 import time
@@ -25,116 +24,157 @@ import torch
 from miv import Verifier
 from miv.backbones.feature_cache import embed_instances
 from miv.data import InstancePool
+from miv.distributed import pool_giant
+from miv.distributed.giant_bag import ROWS as PART
 from miv.runtime.progress import SilentProgress
 from miv.streaming import StreamingPass
 from miv.tasks import create_task
 
-CHANNELS = 384
-ASSUMED = {"machines": 100, "cores": 16, "network_gb_per_second": 1.25, "disk_gb_per_second": 1.0}
-INSTANCES = 1_000_000_000
-BYTES_OF_TEXT, BYTES_OF_IMAGE = 100, 28 * 28
-SECONDS = 1.0  # processor time per rate
+CHANNELS, ROWS, QUERIES = 384, 1 << 16, 16
+ASSUMED = {
+    "instances": 1_000_000_000,
+    "machines": 100,
+    "cores": 16,  # per machine, like the ones that were measured
+    "network_gb_per_second": 1.25,  # per machine: 10 Gbit/s
+    "disk_gb_per_second": 1.0,  # per machine
+}
+Rates = dict[str, float]
 
 
-def per_second(work: Callable[[], int]) -> float:
+def per_second(work: Callable[[], int], seconds: float) -> float:
     """Units per second of processor time, after one unmeasured round."""
     work()
     done, since = 0, time.process_time()
-    while time.process_time() - since < SECONDS:
+    while time.process_time() - since < seconds:
         done += work()
     return done / (time.process_time() - since)
 
 
-def embedding_rates() -> dict[str, float]:
-    texts = create_task("claims-twin", pages=60, held_out_pages=2).build(SilentProgress())["train"].pool
-    some = InstancePool("text", texts.values[:64])
-    encoder = Verifier("baseline", "hf:minilm").backbone.eval()
-    images = InstancePool("image", np.random.default_rng(0).integers(0, 256, (256, 28, 28), dtype=np.uint8))
-    network = Verifier("baseline", "compact_cnn").backbone.eval()
+def embedding_rates(seconds: float) -> tuple[Rates, Rates]:
+    """Instances per second, and bytes per instance as it comes."""
+    texts = create_task("claims-twin", pages=60, held_out_pages=2).build(SilentProgress())["train"].pool.values[:256]
+    images = np.random.default_rng(0).integers(0, 256, (512, 28, 28), dtype=np.uint8)
 
-    def embed(backbone: Any, pool: InstancePool) -> Callable[[], int]:
-        return lambda: len(embed_instances(backbone, pool, np.arange(len(pool))))
+    def rate(backbone: str, pool: InstancePool) -> float:
+        network = Verifier("baseline", backbone).backbone.eval()
+        return per_second(lambda: len(embed_instances(network, pool, np.arange(len(pool)))), seconds)
 
-    return {"texts": per_second(embed(encoder, some)), "images": per_second(embed(network, images))}
+    rates = {
+        "texts": rate("hf:minilm", InstancePool("text", texts)),
+        "images": rate("compact_cnn", InstancePool("image", images)),
+    }
+    return rates, {
+        "texts": float(np.mean([len(text.encode()) for text in texts])),
+        "images": float(images[0].nbytes),
+    }
 
 
-def pass_rates() -> dict[str, float]:
-    """Gigabytes per second of the exact pass over features in memory, and the bytes that a part returns."""
-    random, found = np.random.default_rng(0), {}
-    bag = random.normal(size=(16_384, CHANNELS)).astype(np.float32)
+def pass_rates(folder: Path, seconds: float) -> tuple[Rates, int]:
+    """Instances per second of exact passes over files in the page cache, and the bytes that a part returns.
+
+    ``features_1``: ``pool_giant`` over float16 features, one query; ``features_16``: sixteen queries together.
+    ``kept_1``: one query over the float16 rows of ``keep_bag``.
+    """
+    random = np.random.default_rng(0)
     verifier = Verifier("cap_dba_l2", channels=CHANNELS).eval()
-    for name, rows in (("float32", bag), ("float16", bag.astype(np.float16))):
-        for queries in (1, 16):
+    queries = random.normal(size=(QUERIES, CHANNELS)).astype(np.float32)
+    np.save(folder / "bag.npy", random.normal(size=(ROWS, CHANNELS)).astype(np.float16))
+    kept = verifier.keep_bag(folder / "bag.npy", folder / "kept")
+    part = StreamingPass(verifier, queries[:1])
+    part.update(np.load(folder / "bag.npy"))
 
-            def pool(rows: Any = rows, queries: int = queries) -> int:
-                part = StreamingPass(verifier, bag[:queries])
-                part.update(rows)
-                return int(rows.nbytes)
+    def rate(verify: Callable[[], Any]) -> float:
+        return per_second(lambda: int(verify()[0].size), seconds)
 
-            found[f"{name}_{queries}"] = per_second(pool) / 1e9
-    part = StreamingPass(verifier, bag[:1])
-    part.update(bag)
-    found["part_bytes"] = float(len(pickle.dumps(part)))
-    return found
+    return {
+        "features_1": rate(lambda: pool_giant(verifier, queries[:1], folder / "bag.npy")),
+        "features_16": rate(lambda: pool_giant(verifier, queries, folder / "bag.npy")),
+        "kept_1": rate(lambda: verifier.verify_stream(queries[:1], kept)),
+    }, len(pickle.dumps(part))
 
 
-def disk_rate(folder: Path) -> float:
+def disk_rate(folder: Path, gigabytes: int = 1) -> float:
     """Gigabytes per second of reading a file that the system has let go of."""
-    path, size = folder / "disk", 256 << 20
-    path.write_bytes(os.urandom(1 << 20) * (size >> 20))
-    with path.open("rb") as file:
+    path, block = folder / "disk", os.urandom(1 << 20)
+    with path.open("wb") as file:
+        for _ in range(gigabytes * 1000):
+            file.write(block)
+        file.flush()
         os.fsync(file.fileno())
+    with path.open("rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         since = time.perf_counter()
         while file.read(8 << 20):
             pass
-        return size / 1e9 / (time.perf_counter() - since)
+        seconds = time.perf_counter() - since
+    rate = path.stat().st_size / 1e9 / seconds
+    path.unlink()
+    return rate
 
 
-def arithmetic(embedding: dict[str, float], passing: dict[str, float]) -> dict[str, float]:
-    """Hours, minutes and gigabytes for ``INSTANCES`` on the assumed machines."""
-    machines, cores = ASSUMED["machines"], ASSUMED["machines"] * ASSUMED["cores"]
-    stored = INSTANCES * CHANNELS * 2 / 1e9  # float16, in gigabytes
-    compute = stored / (passing["float16_1"] * cores)
-    disk = stored / machines / ASSUMED["disk_gb_per_second"]
+def arithmetic(embedding: Rates, instance_bytes: Rates, passing: Rates, part_bytes: int) -> Rates:
+    """What the assumed machines need for the assumed instances; each part as if it were alone."""
+    count, machines, cores = ASSUMED["instances"], ASSUMED["machines"], ASSUMED["machines"] * ASSUMED["cores"]
+    network, disk = ASSUMED["network_gb_per_second"], ASSUMED["disk_gb_per_second"]
+    stored = count * CHANNELS * 2 / 1e9  # float16, in gigabytes
+    seconds = {name: count / rate / cores for name, rate in passing.items()}
+    from_disk = stored / machines / disk
+    parts = -(-count // PART)
+    merged = part_bytes * parts / 1e6
     return {
-        "text_embedding_hours": INSTANCES / embedding["texts"] / cores / 3600,
-        "image_embedding_hours": INSTANCES / embedding["images"] / cores / 3600,
-        "text_embedding_core_years": INSTANCES / embedding["texts"] / 3600 / 24 / 365,
-        "text_reading_seconds": INSTANCES * BYTES_OF_TEXT / 1e9 / machines / ASSUMED["network_gb_per_second"],
-        "image_reading_seconds": INSTANCES * BYTES_OF_IMAGE / 1e9 / machines / ASSUMED["network_gb_per_second"],
+        "text_read_seconds": count * instance_bytes["texts"] / 1e9 / machines / network,
+        "image_read_seconds": count * instance_bytes["images"] / 1e9 / machines / network,
+        "text_embed_hours": count / embedding["texts"] / cores / 3600,
+        "image_embed_minutes": count / embedding["images"] / cores / 60,
+        "text_embed_core_years": count / embedding["texts"] / 3600 / 24 / 365,
         "stored_gb": stored,
         "stored_gb_per_machine": stored / machines,
-        "pass_compute_seconds": compute,
-        "pass_disk_seconds": disk,
-        "pass_seconds": max(compute, disk),
-        "pass_16_queries_seconds": max(stored / (passing["float16_16"] * cores), disk),
-        "one_machine_pass_minutes": max(stored / (passing["float16_1"] * ASSUMED["cores"]), disk * machines) / 60,
-        "shuffle_seconds": stored / machines / ASSUMED["network_gb_per_second"],
-        "merged_kb": passing["part_bytes"] * machines * ASSUMED["cores"] / 1e3,
+        "disk_seconds": from_disk,
+        "send_seconds": stored / machines / network,
+        "pass_processor_seconds": seconds["features_1"],
+        "pass_16_processor_seconds": seconds["features_16"],
+        "kept_processor_seconds": seconds["kept_1"],
+        "pass_seconds": max(seconds["features_1"], from_disk),
+        "pass_16_seconds": max(seconds["features_16"], from_disk),
+        "kept_seconds": max(seconds["kept_1"], from_disk),
+        "one_machine_pass_minutes": max(seconds["features_1"], from_disk) * machines / 60,
+        "parts": parts,
+        "merged_mb": merged,
+        "merge_milliseconds": merged / network,
+    }
+
+
+def machines(folder: Path, seconds: float = 5.0) -> dict[str, Any]:
+    """Assumptions, rates per core, and what follows.
+
+    Args:
+        folder: for files, some 1.2 GB.
+        seconds: processor time per rate.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    embedding, instance_bytes = embedding_rates(seconds)
+    print("embedding, per second:", embedding, file=sys.stderr, flush=True)
+    passing, part_bytes = pass_rates(folder, seconds)
+    print("passing, per second:", passing, file=sys.stderr, flush=True)
+    return {
+        "assumed": ASSUMED,
+        "embedded_per_second": embedding,
+        "instance_bytes": instance_bytes,
+        "passed_per_second": passing,
+        "passed_gb_per_second": {name: rate * CHANNELS * 2 / 1e9 for name, rate in passing.items()},
+        "part_bytes": part_bytes,
+        "disk_gb_per_second": disk_rate(folder),
+        "billion": arithmetic(embedding, instance_bytes, passing, part_bytes),
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--seconds", type=float, default=5.0, help="processor time per rate")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    embedding, passing = embedding_rates(), pass_rates()
-    print(embedding, passing, file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
-        disk = disk_rate(Path(folder))
-    result = {
-        "assumed": ASSUMED,
-        "measured": {"embedding_per_second": embedding, "pass_gb_per_second": passing, "disk_gb_per_second": disk},
-        "billion": arithmetic(embedding, passing),
-        "processor": platform.processor() or platform.machine(),
-        "load": os.getloadavg()[0],
-    }
-    if arguments.out:
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps(result))
+        print(json.dumps(machines(Path(folder), arguments.seconds)))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def stream_efficiency(
         state.finish()
 
     plain = seconds(lambda: mapped.sum())
-    one, together = seconds(lambda: run(1)), seconds(lambda: run(QUERIES), 2)
+    one, together = seconds(lambda: run(1)), seconds(lambda: run(QUERIES))
     raw = seconds(lambda: run(1, raw=True, part=rows // 8), 2) * 8
     (folder / "keys.npy").unlink()
     return {

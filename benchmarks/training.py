@@ -35,7 +35,7 @@ from miv.data import ExemplarSet
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
-from miv.training.run import complete, create_verifier
+from miv.training.new_verifier import complete, create_verifier
 from miv.training.sampling import draw_order
 from miv.training.stage_data import StageData
 from miv.training.stage_module import SplitFeatures, StageModule
