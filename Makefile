@@ -53,8 +53,11 @@ docs: $(INSTALLED)
 	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 	@echo "Open docs/_build/html/index.html in a browser."
 
+# Hypothesis draws the same examples in `make unit`, and others here.
+PROPERTIES = $(shell grep -rlE '^from hypothesis' tests --include='test_*.py')
 slow: $(INSTALLED)
 	$(BIN)/pytest -q -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist worksteal --hypothesis-profile=other_examples $(PROPERTIES)
 
 # Builds the wheel, installs it alone into an empty environment, and verifies with it.
 wheel: $(INSTALLED)
