@@ -1,6 +1,7 @@
 """The scores of a verdict: what each instance would be worth as a bag of its own."""
 
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,11 @@ def test_a_score_is_the_probability_of_a_bag_of_one(pooling: str) -> None:
         for query, bag in zip(queries, bags, strict=True)
         for member in bag
     ]
-    assert found[2].scores == pytest.approx(expected[6:], abs=1e-5)  # one exemplar, before the others were asked for
-    assert found.scores == pytest.approx(expected, abs=1e-5)
-    assert found[0].scores == pytest.approx(expected[:5], abs=1e-5)
-    assert found[1].document()["scores"] == pytest.approx([found[1].probability], abs=1e-5)
+    near = partial(pytest.approx, rel=1e-3, abs=1e-5)  # some logits are large, and processors round them differently
+    assert found[2].scores == near(expected[6:])  # one exemplar, before the others were asked for
+    assert found.scores == near(expected)
+    assert found[0].scores == near(expected[:5])
+    assert found[1].document()["scores"] == near([found[1].probability])
 
 
 def test_shares_sum_to_one_in_every_bag_and_scores_do_not() -> None:
