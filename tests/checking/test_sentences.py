@@ -83,6 +83,8 @@ def test_nothing_to_verify(text: str) -> None:
         "(" * 200_000,
         "|" * 100_000 + "\n" + "|-" * 100_000,
         "|-" * 100_000 + "\n" + "-|" * 100_000 + " x",
+        "a|b\n" + " " * 200_000 + "x|",
+        "[a]: b" + " " * 200_000 + "x",
     ],
     ids=lambda text: text[:8].strip() or "spaces",
 )
