@@ -241,6 +241,19 @@ def test_each_row_of_a_table_is_a_sentence() -> None:
     assert len({one.paragraph for one in found}) == 5
 
 
+@pytest.mark.parametrize("head", ["h" * 3_000, "h" * 200])
+def test_heads_that_are_far_longer_than_the_rows_are_not_copied_into_all_of_them(head: str) -> None:
+    given = f"{head}|h\n-|-\n" + "a|\n" * 2_000
+    found = split_sentences(given)
+    assert sum(len(one.text) for one in found) < 25 * len(given)
+    assert [one.text for one in found[-2:]] == ["a", "a"]
+
+
+def test_a_table_with_many_rows_keeps_its_heads() -> None:
+    found = split_sentences("Country | Population in millions\n--- | ---\n" + "Peru | 34\n" * 5_000)
+    assert {one.text for one in found} == {"Country: Peru; Population in millions: 34"}
+
+
 def test_what_only_looks_like_a_table() -> None:
     assert texts("a | b\n--- | ---\n\nThe set {x | x > 0}\nis not empty.") == [
         "a; b",
