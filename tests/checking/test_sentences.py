@@ -83,6 +83,8 @@ def test_nothing_to_verify(text: str) -> None:
         "(" * 200_000,
         "|" * 100_000 + "\n" + "|-" * 100_000,
         "|-" * 100_000 + "\n" + "-|" * 100_000 + " x",
+        "'" * 400_000 + "a",
+        "“a " * 200_000,
         "a|b\n" + " " * 200_000 + "x|",
         "[a]: b" + " " * 200_000 + "x",
     ],
@@ -292,6 +294,23 @@ def test_more_abbreviations_do_not_end_a_sentence(text: str) -> None:
 )
 def test_where_sentences_end(text: str, pieces: list[str]) -> None:
     assert texts(text) == pieces
+
+
+def test_a_long_paragraph_is_split_as_a_short_one() -> None:
+    sentences = [f"Bee {number} flies {'very ' * (number % 40)}far, says Dr. Hive." for number in range(500)]
+    sentences[3] = "It flies " + "and flies " * 2_000 + "on."
+    assert texts(" ".join(sentences)) == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "options"), [("A.\u3000B is here.", {"markdown": False}), ("A.&#12288;B is here.", {})]
+)
+def test_a_wide_space_is_a_space(text: str, options: dict[str, bool]) -> None:
+    assert texts(text, **options) == ["A. B is here."]
+
+
+def test_many_pieces_with_odd_marks_are_read_in_one_pass() -> None:
+    assert len(split_sentences("a![" * 70_000)) > 1
 
 
 def test_many_sentences_in_parentheses_are_read_in_one_pass() -> None:
