@@ -361,6 +361,15 @@ def test_questions_are_not_checked(text: str, is_checked: bool) -> None:
     assert (one.outcome != "not checked") == is_checked
 
 
+def test_only_markdown_files_have_front_matter(tmp_path: Path) -> None:
+    answer = "---\nSummary: wasps hunt for fresh meat.\n---\n\nBees make sweet honey."
+    found = miv.check(answer, SOURCES, verifier=word_verifier())
+    assert [one.text for one in found.sentences] == ["Summary: wasps hunt for fresh meat.", "Bees make sweet honey."]
+    (tmp_path / "answer.md").write_text(answer)
+    found = miv.check(tmp_path / "answer.md", {"a.md": answer, "b": answer}, verifier=word_verifier())
+    assert [len(one.sentences) for one in (found, *found.sources)] == [1, 1, 2]
+
+
 def test_citations_have_the_line_of_the_source() -> None:
     text = "# Bees\n\nBees live in\nhives. All *bees*\nmake sweet honey.\n\n- Wasps hunt for fresh meat.\n"
     found = miv.check("Bees make sweet honey. Wasps hunt for meat.", {"a.md": text}, verifier=word_verifier())

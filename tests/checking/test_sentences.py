@@ -130,7 +130,6 @@ def test_the_marks_of_a_hostile_text_are_read_in_one_pass(text: str) -> None:
         ("[![A badge](a.png)](b.c) is here.", "A badge is here."),
         ("Read [INSTALL][] first.\n\n[INSTALL]: docs/INSTALL", "Read INSTALL first."),
         ("<!-- A comment. It\n\nends here. -->\nThe text is here.", "The text is here."),
-        ("---\ntitle: Bees. A text.\ntags: [a, b]\n---\nThe text is here.", "The text is here."),
     ],
 )
 def test_marks_at_their_borders(text: str, plain: str) -> None:
@@ -317,10 +316,19 @@ def test_many_sentences_in_parentheses_are_read_in_one_pass() -> None:
     assert len(split_sentences("(One is here.) " * 30_000)) == 30_000
 
 
-def test_only_yaml_between_rules_is_front_matter() -> None:
-    assert texts("---\nThe moon is round.\n---\nIt shines.") == ["The moon is round.", "It shines."]
-    assert texts("---\ntitle: The moon") == ["title: The moon"]
-    assert texts("---\n---\nIt shines.") == ["It shines."]
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("---\ntitle: The moon. A text.\n# why\ntags:\n- a\n  - b\n---\nIt shines.", ["It shines."]),
+        ("---\n---\nIt shines.", ["It shines."]),
+        ("---\nThe moon is round.\n---\nIt shines.", ["The moon is round.", "It shines."]),
+        ("---\nNote: it is round.\nIt is far.\n---\nIt shines.", ["Note: it is round.", "It is far.", "It shines."]),
+        ("---\nNote: it is round.\n\n---\nIt shines.", ["Note: it is round.", "It shines."]),
+        ("---\ntitle: The moon", ["title: The moon"]),
+    ],
+)
+def test_only_yaml_between_rules_is_front_matter(text: str, pieces: list[str]) -> None:
+    assert texts(text, front_matter=True) == pieces
 
 
 def test_plain_text_keeps_everything_but_citations() -> None:

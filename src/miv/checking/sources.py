@@ -102,9 +102,9 @@ def _source(name: str, given: Text) -> Source:
 
 def _split(text: str, name: str, *, is_file: bool) -> list[Sentence]:
     """Split a text by the rules of its name: Markdown for a Markdown file, and for a text without another name."""
-    has_markdown_name = name.lower().endswith(MARKDOWN)
-    is_markdown = has_markdown_name or not (is_file or name.lower().endswith(PLAIN))
-    return split_sentences(text, markdown=is_markdown, code=True, indented_code=has_markdown_name)
+    in_file = name.lower().endswith(MARKDOWN)
+    is_markdown = in_file or not (is_file or name.lower().endswith(PLAIN))
+    return split_sentences(text, markdown=is_markdown, code=True, indented_code=in_file, front_matter=in_file)
 
 
 def _called(name: str) -> str:
