@@ -44,10 +44,11 @@ def test_texts_are_verified_and_never_opened(client: TestClient, tmp_path: Path)
     response = client.post("/v1/verify", json={"model": "miv/evidence", "exemplars": [exemplar]})
     assert response.status_code == 200
     source = {"name": "a", "text": str(secret)}
-    response = client.post(
-        "/v1/check", json={"model": "miv/evidence", "answer": "It is 31 metres high.", "sources": [source]}
-    )
-    assert (response.status_code, "looks like the name of a file" in response.text) == (422, True)
+    for answer in ("It is 31 metres high.", "my own notes.txt"):
+        asked = {"model": "miv/evidence", "answer": answer, "sources": [source]}
+        found = client.post("/v1/check", json=asked).json()
+        assert [one["text"] for one in (*found["citations"], *found["nearest"])] == [str(secret)]
+        assert [one["text"] for one in found["sentences"]] == [answer]
 
 
 @pytest.mark.parametrize(
@@ -84,5 +85,5 @@ def test_a_long_source_sentence_counts_as_often_as_it_is_read(client: TestClient
     answer = "Bees make sweet honey. " * 40  # 40 pairs with one source sentence
     long = {"name": "one", "text": "Bees " + "and bees " * 200 + "make honey."}
     response = client.post("/v1/check", json={"answer": answer, "sources": [long], "model": "miv/evidence"})
-    assert response.status_code == 422
+    assert response.status_code == 413
     assert "at most 60 pairs" in response.text

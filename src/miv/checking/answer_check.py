@@ -9,7 +9,7 @@ import numpy as np
 
 from miv.backbones import Backbone
 from miv.backbones.cut_texts import cut_texts_are_told
-from miv.checking.checked_answer import CheckedAnswer, Outcome
+from miv.checking.checked_answer import CheckedAnswer, Outcome, Source
 from miv.checking.citing import Judged, SourceBag, cite
 from miv.checking.given_texts import checked_answer_text, checked_sources
 from miv.checking.reading_language import warn_of_other_scripts
@@ -25,6 +25,10 @@ VERIFIER = "miv/evidence"
 MOST_CITATIONS = 3
 _NO_RATES = "the error rates of the calibration do not apply"
 _OUTCOMES: dict[Decision, Outcome] = {"yes": "supported", "unsure": "unsure", "no": "unsupported"}
+
+
+class TooManyPairs(MIVError):  # noqa: N818 - named after what is wrong
+    """An answer and sources with more pairs of sentences than allowed."""
 
 
 def check(
@@ -58,6 +62,28 @@ def check(
         raise MIVError(f"citations is {citations!r}. Expected a whole number of at least 1.")
     _check_threshold(threshold)
     sentences, documents = read_answer(checked_answer_text(answer)), read_sources(checked_sources(sources))
+    return check_sentences(
+        sentences,
+        documents,
+        verifier=verifier,
+        citations=citations,
+        threshold=threshold,
+        most_pairs=most_pairs,
+        progress=progress,
+    )
+
+
+def check_sentences(
+    sentences: Sequence[Sentence],
+    documents: tuple[Source, ...],
+    *,
+    verifier: Verifier | str | PathLike[str] = VERIFIER,
+    citations: int = MOST_CITATIONS,
+    threshold: float | None = None,
+    most_pairs: int = MOST_PAIRS,
+    progress: Progress | None = None,
+) -> CheckedAnswer:
+    """Check an answer and sources that are split already, by ``read_answer`` and ``read_sources``; see ``check``."""
     places = [(source, sentence) for source in documents for sentence in source.sentences if sentence.is_evidence]
     if not places:
         raise MIVError("The sources have no full sentence, only single words. Expected documents.")
@@ -99,7 +125,7 @@ def _check_threshold(given: float | None) -> None:
 
 def _refuse_many_pairs(claims: int, evidence: int, most: int) -> None:
     if claims * evidence > most:
-        raise MIVError(
+        raise TooManyPairs(
             f"The answer has {claims:,} sentences to check against {evidence:,} source sentences (a very long one "
             f"counts several times). Expected at most {most:,} pairs: check the answer in parts, or give only "
             "the documents retrieved for it."
@@ -138,5 +164,5 @@ def _warn_of_cut_claims(backbone: Backbone, words_read: Sequence[int | None]) ->
             f"{backbone.instance_shape[-1]} tokens; only the beginning was read. Split such a sentence if it matters: "
             "a full stop or an empty line ends a sentence.",
             MIVWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

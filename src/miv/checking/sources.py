@@ -96,7 +96,7 @@ def read_standard_input() -> str:
 
 
 def _source(name: str, given: Text) -> Source:
-    text = _text(given, _called(name) if isinstance(given, str) else "The source")
+    text = _text(given, "The source")
     return Source(name, tuple(_split(text, name, is_file=not isinstance(given, str))))
 
 
@@ -136,10 +136,4 @@ def _without_repeats(sources: list[Source]) -> tuple[Source, ...]:
 def _text(given: Text, what: str) -> str:
     if not isinstance(given, str):
         return read_file(Path(given), what)
-    line = given.strip()
-    if line.lower().endswith((*MARKDOWN, ".txt", ".text")) and len(line.splitlines()) == 1:
-        raise MIVError(
-            f"{what} is the text {short(line)}, which looks like the name of a file. Expected pathlib.Path(...) around "
-            "the name of a file; end a text with a full stop."
-        )
     return given.removeprefix("\ufeff")
