@@ -13,7 +13,7 @@ from miv.checking.checked_answer import CheckedAnswer, Outcome, Source
 from miv.checking.citing import Judged, SourceBag, cite
 from miv.checking.given_texts import checked_answer_text, checked_sources
 from miv.checking.reading_language import warn_of_other_scripts
-from miv.checking.sentences import Sentence
+from miv.checking.sentences import Sentence, word_count
 from miv.checking.sources import MOST_PAIRS, MOST_SENTENCES, Sources, Text, read_answer, read_sources
 from miv.decisions.answers import Decision
 from miv.errors import MIVError, MIVWarning
@@ -139,7 +139,7 @@ def _judge(
     if not claims:
         return {}
     windows = verifier.backbone.windows(np.array([one.text for one in claims], dtype=object))
-    words_read = [len(parts[0].split()) if len(parts) > 1 else None for parts in windows]
+    words_read = [word_count(parts[0]) if len(parts) > 1 else None for parts in windows]
     _warn_of_cut_claims(verifier.backbone, words_read)
     with cut_texts_are_told():
         verdicts = verifier.verify_many([parts[0] for parts in windows], [bag.windows] * len(claims), progress=progress)

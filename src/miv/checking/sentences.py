@@ -77,7 +77,7 @@ def split_sentences(
         mark = block.mark
         for piece, line in _pieces(block, markdown):
             words = " ".join(piece.split())
-            length = len(_WORD.findall(words))
+            length = word_count(words)
             if length:
                 states = block.kind in ("prose", "row") and not _is_question(words)
                 is_claim = states and length >= _FEWEST_WORDS
@@ -85,6 +85,11 @@ def split_sentences(
                 found.append(Sentence(words, len(found) + 1, paragraph, is_claim, is_evidence, line, mark))
                 mark = ""
     return found
+
+
+def word_count(text: str) -> int:
+    """Number of words; in scripts without spaces, such as Chinese, of characters."""
+    return len(_WORD.findall(text))
 
 
 def _pieces(block: Block, markdown: bool) -> Iterator[tuple[str, int]]:
