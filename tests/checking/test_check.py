@@ -328,6 +328,13 @@ def test_one_threshold_of_your_own_leaves_nothing_unsure() -> None:
         assert "do not apply" in " ".join(str(found).split())
 
 
+@pytest.mark.parametrize("count", ["x", 0, 2.0, True, None])
+@pytest.mark.parametrize("name", ["citations", "most_pairs"])
+def test_a_bad_count_is_refused(name: str, count: Any) -> None:
+    with pytest.raises(MIVError, match=rf"{name} is .*Expected a whole number of at least 1"):
+        miv.check(ANSWER, SOURCES, verifier="no/such-verifier", **{name: count})
+
+
 @pytest.mark.parametrize("threshold", [-0.1, 1.5, float("nan"), "0.5", True])
 def test_a_bad_threshold_is_refused(threshold: Any) -> None:
     with pytest.raises(MIVError, match=r"threshold is .*Expected a number from 0 to 1"):
@@ -345,6 +352,8 @@ def test_a_bad_threshold_is_refused(threshold: Any) -> None:
         (ANSWER, ["Bees make honey.", b"Bees"], "Source 2 is b'Bees', of type bytes"),
         (ANSWER, {"a": None}, "The source a is None, of type NoneType"),
         (ANSWER, ["Bees make honey. " * 700_000] * 2, "have 23,800,000 bytes in total. Expected at most 20,000,000"),
+        (ANSWER, "蜂" * 7_000_000, "have 21,000,000 bytes in total"),
+        ("蜂" * 7_000_000, SOURCES, "The answer has 21,000,000 bytes. Expected at most 20,000,000"),
     ],
 )
 def test_what_is_no_text_is_refused(answer: Any, sources: Any, message: str) -> None:

@@ -58,8 +58,8 @@ def check(
         most_pairs: maximum number of checked sentences times source sentences; a long one counts several times.
         progress: reports the progress of embedding and verifying.
     """
-    if isinstance(citations, bool) or not isinstance(citations, int) or citations < 1:
-        raise MIVError(f"citations is {citations!r}. Expected a whole number of at least 1.")
+    _check_count("citations", citations)
+    _check_count("most_pairs", most_pairs)
     _check_threshold(threshold)
     sentences, documents = read_answer(checked_answer_text(answer)), read_sources(checked_sources(sources))
     return check_sentences(
@@ -115,6 +115,11 @@ def check_sentences(
     found = cite(sentences, judged, bag, upper, citations)
     goal = point.goal if threshold is None else f"threshold {upper:g} of your own: {_NO_RATES}"
     return CheckedAnswer(*found, documents, name, goal, upper, upper if lower is None else lower)
+
+
+def _check_count(name: str, given: int) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise MIVError(f"{name} is {given!r}. Expected a whole number of at least 1.")
 
 
 def _check_threshold(given: float | None) -> None:

@@ -13,9 +13,11 @@ _FILE = "a text (str), or a pathlib.Path of a file"
 
 
 def checked_answer_text(given: Any) -> Text:
-    """The answer, if it is a text or a path."""
+    """The answer, if it is a text or a path, and not too large."""
     if isinstance(given, str | PathLike):
         _refuse_file_name(given, "The answer")
+        if _size(given) > MOST_BYTES:
+            raise MIVError(f"The answer has {_size(given):,} bytes. Expected at most {MOST_BYTES:,}: check it in parts.")
         return given
     raise MIVError(f"The answer is {short(given)}, of type {type(given).__name__}. Expected {_FILE}.{_advice(given)}")
 
@@ -67,7 +69,7 @@ def _refuse_file_name(given: Text, what: str) -> None:
 
 def _size(given: Text) -> int:
     if isinstance(given, str):
-        return len(given)
+        return len(given.encode("utf-8", "surrogatepass"))
     try:
         size = Path(given).stat().st_size
     except (OSError, ValueError):
