@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from numpy.typing import NDArray
 
 pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 
 import miv
 from miv import CheckedAnswer, MIVError, Verifier
 from miv.errors import MIVWarning
-from tests.checking.words import word_verifier
+from tests.checking.words import Words, word_verifier
 
 ANSWER = "# Bees\n\nBees make sweet honey. Wasps hunt for meat. Cats play the piano. Yes."
 SOURCES = {
@@ -368,6 +369,16 @@ def test_what_is_no_text_is_refused(answer: Any, sources: Any, message: str) -> 
 def test_questions_are_not_checked(text: str, is_checked: bool) -> None:
     [one] = miv.check(text, SOURCES, verifier=word_verifier()).sentences
     assert (one.outcome != "not checked") == is_checked
+
+
+def test_a_backbone_without_windows_tells_that_it_truncates() -> None:
+    class ShortWords(Words):
+        def count_cut(self, values: NDArray[Any]) -> int:
+            return sum(len(str(text).split()) > 8 for text in values)
+
+    long = "Bees make sweet honey of the nectar that they find."
+    with pytest.warns(MIVWarning, match=r"1 of 3 texts have more than 512 tokens; the rest is ignored"):
+        miv.check(f"{long} Wasps hunt for meat.", "Wasps hunt.", verifier=word_verifier(ShortWords()))
 
 
 def test_only_markdown_files_have_front_matter(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 
@@ -146,7 +147,9 @@ def _judge(
     windows = verifier.backbone.windows(np.array([one.text for one in claims], dtype=object))
     words_read = [word_count(parts[0]) if len(parts) > 1 else None for parts in windows]
     _warn_of_cut_claims(verifier.backbone, words_read)
-    with cut_texts_are_told():
+    # A backbone without windows of its own truncates, which only the ordinary warning tells.
+    has_windows = type(verifier.backbone).windows is not Backbone.windows
+    with cut_texts_are_told() if has_windows else nullcontext():
         verdicts = verifier.verify_many([parts[0] for parts in windows], [bag.windows] * len(claims), progress=progress)
     _ = verdicts.scores  # computed at once for all sentences
     return {
