@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 
 from miv.service import Limits
 from tests.cli.running import run_command
-from tests.service.serving import ready_client, vectors_folder
+from tests.service.serving import ready_client, serving, vectors_folder
 
 pytest.importorskip("transformers")
 
@@ -32,7 +33,7 @@ def test_the_document_is_that_of_the_command(
     for source in sample["sources"]:
         Path(source["name"]).write_text(source["text"])
     printed = run_command("check", "answer.txt", *[source["name"] for source in sample["sources"]], "--json")
-    assert response.json() == json.loads(printed)
+    assert response.json() == {**json.loads(printed), "warnings": []}
     outcomes = [one["outcome"] for one in response.json()["sentences"]]
     assert outcomes == ["supported", "supported", "unsure", "unsupported"]
 
@@ -72,6 +73,21 @@ def test_what_cannot_be_checked_is_refused(client: TestClient, changed: dict[str
     body = {"model": "miv/evidence", "answer": "The harbour is old.", "sources": [{"name": "a", "text": text}]}
     response = client.post("/v1/check", json={**body, **changed})
     assert response.status_code == status, response.text
+
+
+def test_warnings_are_in_the_answer_each_time_and_not_in_the_log(tmp_path: Path) -> None:
+    long = "Bees " + "and bees " * 200 + "make honey."
+    sources = [{"name": "SECRET.txt", "text": "---"}, {"name": "bees.txt", "text": "Bees make honey."}]
+    with serving(tmp_path, "miv/evidence") as served, httpx.Client(base_url=served.address, timeout=60) as client:
+        for _ in range(2):
+            found = client.post("/v1/check", json={"answer": long, "sources": sources}).json()
+            left_out, cut = found["warnings"]
+            assert left_out == "The source SECRET.txt has no sentence; it was left out."
+            assert cut.startswith("1 of 1 checked sentences of the answer is longer than 64 tokens")
+        client.post("/v1/verify", json={"exemplars": [{"query": "Bees hum.", "bag": [long, "Cats."]}]})
+    logged = [json.loads(line) for line in served.lines.splitlines()]
+    assert "1 of 3 texts have more than 64 tokens" in next(line["words"] for line in logged if "words" in line)
+    assert "SECRET" not in served.lines
 
 
 def test_the_only_model_that_can_check_need_not_be_named(client: TestClient) -> None:

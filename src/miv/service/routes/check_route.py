@@ -9,6 +9,7 @@ from miv.checking.answer_check import TooManyPairs, check_sentences
 from miv.checking.checked_answer import Source
 from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
+from miv.errors import warnings_heard
 from miv.service.answer_bodies import CheckAnswer
 from miv.service.api_document import json_body
 from miv.service.refusals import RefusedRequest, refusals
@@ -31,22 +32,26 @@ async def check_answer(request: Request) -> JSONResponse:
     asked = await read_json(request, CheckRequest)
     model = model_of(request, asked.model, to_check=True)
     limits = service_of(request).limits
-    answer, sources = await in_thread(_split, asked, limits)
+    answer, sources, told = await in_thread(_split, asked, limits)
 
     def checked() -> dict[str, Any]:
-        try:
-            found = check_sentences(
-                answer, sources, verifier=model.verifier, citations=asked.citations, most_pairs=limits.pairs
-            )
-        except TooManyPairs as error:
-            raise RefusedRequest(413, str(error)) from error
-        return {**found.document(), "verifier": model.name}
+        with warnings_heard() as heard:
+            try:
+                found = check_sentences(
+                    answer, sources, verifier=model.verifier, citations=asked.citations, most_pairs=limits.pairs
+                )
+            except TooManyPairs as error:
+                raise RefusedRequest(413, str(error)) from error
+        return {**found.document(), "verifier": model.name, "warnings": [*told, *heard]}
 
     return JSONResponse(await model.run(checked, len(asked.answer)))
 
 
-def _split(asked: CheckRequest, limits: Limits) -> tuple[list[Sentence], tuple[Source, ...]]:
-    """The sentences of the answer and the sources, if they are within the limits; texts are never names of files."""
+def _split(asked: CheckRequest, limits: Limits) -> tuple[list[Sentence], tuple[Source, ...], list[str]]:
+    """The sentences of the answer, the sources, and warnings, if the texts are within the limits.
+
+    The texts are never names of files.
+    """
     if asked.citations > limits.citations:
         raise RefusedRequest(422, f"citations is {asked.citations}. Expected at most {limits.citations}.")
     sources = {one.name: one.text for one in asked.sources}
@@ -55,4 +60,5 @@ def _split(asked: CheckRequest, limits: Limits) -> tuple[list[Sentence], tuple[S
     longest = max(map(len, [asked.answer, *sources.values()]))
     if longest > limits.characters:
         raise RefusedRequest(413, f"A text has {longest:,} characters. Expected at most {limits.characters:,}.")
-    return read_answer(asked.answer), read_sources(sources)
+    with warnings_heard() as heard:
+        return read_answer(asked.answer), read_sources(sources), heard
