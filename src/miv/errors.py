@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
 
-
 _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 
 

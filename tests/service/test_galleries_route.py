@@ -4,6 +4,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -214,7 +215,7 @@ def test_a_gallery_that_vanishes_during_requests_is_404_and_stays_away(
         name = f"vanishing-{verb}-{function}-{number}"
         create(client, name)
         put(client, name, "one", vectors(2, 1))
-        with before_call(owner, function, number, lambda: (shelf / name).rename(shelf / f".{name}")) as vanished:
+        with before_call(owner, function, number, partial((shelf / name).rename, shelf / f".{name}")) as vanished:
             response = ask_verb(client, name, verb)
         if not vanished[0]:  # it was called less often
             break

@@ -17,7 +17,9 @@ def checked_answer_text(given: Any) -> Text:
     if isinstance(given, str | PathLike):
         _refuse_file_name(given, "The answer")
         if _size(given) > MOST_BYTES:
-            raise MIVError(f"The answer has {_size(given):,} bytes. Expected at most {MOST_BYTES:,}: check it in parts.")
+            raise MIVError(
+                f"The answer has {_size(given):,} bytes. Expected at most {MOST_BYTES:,}: check it in parts."
+            )
         return given
     raise MIVError(f"The answer is {short(given)}, of type {type(given).__name__}. Expected {_FILE}.{_advice(given)}")
 

@@ -150,7 +150,7 @@ class _Paragraph:
 
 
 def _front_matter(lines: list[str]) -> int:
-    """Number of lines of the YAML between two rules at the top of a document, with the rules; 0 if any is other text."""
+    """Number of lines of the YAML between two rules at the top of a document, with the rules; 0 if there is none."""
     if not lines or lines[0].rstrip() != "---":
         return 0
     for number, line in enumerate(lines[1:], 1):
