@@ -68,8 +68,8 @@ def check(
         documents,
         verifier=verifier,
         citations=citations,
-        threshold=threshold,
         most_pairs=most_pairs,
+        threshold=threshold,
         progress=progress,
     )
 
@@ -78,10 +78,10 @@ def check_sentences(
     sentences: Sequence[Sentence],
     documents: tuple[Source, ...],
     *,
-    verifier: Verifier | str | PathLike[str] = VERIFIER,
-    citations: int = MOST_CITATIONS,
+    verifier: Verifier | str | PathLike[str],
+    citations: int,
+    most_pairs: int,
     threshold: float | None = None,
-    most_pairs: int = MOST_PAIRS,
     progress: Progress | None = None,
 ) -> CheckedAnswer:
     """Check an answer and sources that are split already, by ``read_answer`` and ``read_sources``; see ``check``."""

@@ -46,7 +46,8 @@ def _pieces(text: str) -> Iterator[str]:
     with needs_extra("text", "Splitting a text into sentences", "sentencex"):
         from sentencex import segment
 
-    start, begun = 0, []  # the parts of a sentence that is longer than one part
+    start = 0
+    begun: list[str] = []  # the parts of a sentence that is longer than one part
     while start + _READ < len(text):
         *whole, last = segment(_LANGUAGE, text[start : start + _READ])
         if whole:

@@ -147,8 +147,8 @@ def _an_answer_is_checked_and_its_citations_light_up(browser: Any, service: str,
 def _what_a_reader_should_know_of_a_check_is_shown(browser: Any, service: str, screenshots: Path) -> None:
     text = (
         "# Towns\n\nAldmere is old.\n\n| Town | Harbour |\n| --- | --- |\n| Aldmere | was built in 1842 |\n"
-        "| Brinsea | was built in 1910 |\n\nThe pier of Aldmere &amp; its lighthouse<br>were painted [2] white in 1990. "
-        "Their bell<br>was cast &amp; hung in 1850.\n\nAldmere is old."
+        "| Brinsea | was built in 1910 |\n\nThe pier of Aldmere &amp; its lighthouse<br>were painted [2] white in 1990."
+        " Their bell<br>was cast &amp; hung in 1850.\n\nAldmere is old."
     )
     answer = (
         "The harbour of Aldmere was built in 1842. The pier and the lighthouse of Aldmere were painted white in 1990. "
