@@ -188,8 +188,9 @@ def _what_a_reader_should_know_of_a_check_is_shown(browser: Any, service: str, s
             "| Aldmere | was built in 1842 |",
             "| Brinsea | was built in 1910 |",
         ]
-        places = {one["line"]: page.locator(f"#c{one['number']}").bounding_box()["y"] for one in cited}
-        assert sorted(places, key=lambda line: places[line]) == sorted(places)
+        line_of = {f"c{one['number']}": one["line"] for one in cited}
+        in_order = [line_of[one.get_attribute("id")] for one in page.locator("mark").all()]
+        assert in_order == sorted(line_of.values())
         assert too_wide(page) == 0
         assert serious_findings(page) == []
         picture(page, screenshots, "checked-remarks-360")
