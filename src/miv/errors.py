@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
+
+_heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 
 
 class MIVError(ValueError):
@@ -11,6 +14,35 @@ class MIVError(ValueError):
 
 class MIVWarning(UserWarning):
     """Something that works but is probably not intended. The command line prints it on one line."""
+
+    def __init__(self, *words: object) -> None:
+        super().__init__(*words)
+        heard = _heard.get()
+        if heard is not None:
+            heard.append(str(self))
+
+
+@contextmanager
+def warnings_heard() -> Iterator[list[str]]:
+    """Collect the words of our warnings in this block and thread; ``warnings.catch_warnings`` hears all threads.
+
+    >>> import warnings
+    >>> with warnings_heard() as heard, warnings.catch_warnings(action="ignore"):
+    ...     warnings.warn("It is long.", MIVWarning, stacklevel=1)
+    >>> heard
+    ['It is long.']
+    """
+    heard: list[str] = []
+    before = _heard.set(heard)
+    try:
+        yield heard
+    finally:
+        _heard.reset(before)
+
+
+def are_warnings_heard() -> bool:
+    """Whether someone collects the warnings of this thread."""
+    return _heard.get() is not None
 
 
 class StoppedByUser(MIVError):  # noqa: N818 - nothing went wrong

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from numpy.typing import NDArray
 
 pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 
 import miv
 from miv import CheckedAnswer, MIVError, Verifier
 from miv.errors import MIVWarning
-from tests.checking.words import word_verifier
+from tests.checking.words import Words, word_verifier
 
 ANSWER = "# Bees\n\nBees make sweet honey. Wasps hunt for meat. Cats play the piano. Yes."
 SOURCES = {
@@ -328,6 +329,13 @@ def test_one_threshold_of_your_own_leaves_nothing_unsure() -> None:
         assert "do not apply" in " ".join(str(found).split())
 
 
+@pytest.mark.parametrize("count", ["x", 0, 2.0, True, None])
+@pytest.mark.parametrize("name", ["citations", "most_pairs"])
+def test_a_bad_count_is_refused(name: str, count: Any) -> None:
+    with pytest.raises(MIVError, match=rf"{name} is .*Expected a whole number of at least 1"):
+        miv.check(ANSWER, SOURCES, verifier="no/such-verifier", **{name: count})
+
+
 @pytest.mark.parametrize("threshold", [-0.1, 1.5, float("nan"), "0.5", True])
 def test_a_bad_threshold_is_refused(threshold: Any) -> None:
     with pytest.raises(MIVError, match=r"threshold is .*Expected a number from 0 to 1"):
@@ -345,6 +353,8 @@ def test_a_bad_threshold_is_refused(threshold: Any) -> None:
         (ANSWER, ["Bees make honey.", b"Bees"], "Source 2 is b'Bees', of type bytes"),
         (ANSWER, {"a": None}, "The source a is None, of type NoneType"),
         (ANSWER, ["Bees make honey. " * 700_000] * 2, "have 23,800,000 bytes in total. Expected at most 20,000,000"),
+        (ANSWER, "蜂" * 7_000_000, "have 21,000,000 bytes in total"),
+        ("蜂" * 7_000_000, SOURCES, "The answer has 21,000,000 bytes. Expected at most 20,000,000"),
     ],
 )
 def test_what_is_no_text_is_refused(answer: Any, sources: Any, message: str) -> None:
@@ -359,6 +369,26 @@ def test_what_is_no_text_is_refused(answer: Any, sources: Any, message: str) -> 
 def test_questions_are_not_checked(text: str, is_checked: bool) -> None:
     [one] = miv.check(text, SOURCES, verifier=word_verifier()).sentences
     assert (one.outcome != "not checked") == is_checked
+
+
+def test_a_backbone_without_windows_tells_that_it_truncates() -> None:
+    class ShortWords(Words):
+        def count_cut(self, values: NDArray[Any]) -> int:
+            return sum(len(str(text).split()) > 8 for text in values)
+
+    long = "Bees make sweet honey of the nectar that they find."
+    with pytest.warns(MIVWarning, match=r"1 of 3 texts have more than 512 tokens; the rest is ignored"):
+        miv.check(f"{long} Wasps hunt for meat.", "Wasps hunt.", verifier=word_verifier(ShortWords()))
+
+
+def test_only_markdown_files_have_front_matter(tmp_path: Path) -> None:
+    answer = "---\nSummary: wasps hunt for fresh meat.\n---\n\nBees make sweet honey."
+    found = miv.check(answer, SOURCES, verifier=word_verifier())
+    assert [one.text for one in found.sentences] == ["Summary: wasps hunt for fresh meat.", "Bees make sweet honey."]
+    (tmp_path / "answer.md").write_text(answer)
+    found = miv.check(tmp_path / "answer.md", {"a.md": answer, "b": answer}, verifier=word_verifier())
+    assert len(found.sentences) == 1
+    assert [len(one.sentences) for one in found.sources] == [1, 2]
 
 
 def test_citations_have_the_line_of_the_source() -> None:

@@ -1,6 +1,7 @@
 """Sentences that are longer than the encoder reads: of sources in windows, of the answer with a mark."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -58,3 +59,11 @@ def test_a_long_sentence_of_the_answer_is_marked(evidence: Verifier) -> None:
     assert words in " ".join(str(found).split())
     assert words in render_check(found, "Title")
     assert [one["words_read"] for one in found.document()["sentences"]] == [long.words_read, None]
+
+
+def test_words_that_were_read_are_counted_in_scripts_without_spaces(evidence: Verifier) -> None:
+    with pytest.warns(MIVWarning, match="longer than 64 tokens"):
+        [said] = miv.check("蜂" * 800, {"bees.txt": "Bees make honey."}, verifier=evidence).sentences
+    assert said.words_read is not None
+    assert 40 < said.words_read < 70
+    assert replace(said, words_read=1).remark == "only 1 word was read"

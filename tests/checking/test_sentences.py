@@ -83,6 +83,10 @@ def test_nothing_to_verify(text: str) -> None:
         "(" * 200_000,
         "|" * 100_000 + "\n" + "|-" * 100_000,
         "|-" * 100_000 + "\n" + "-|" * 100_000 + " x",
+        "'" * 400_000 + "a",
+        "“a " * 200_000,
+        "a|b\n" + " " * 200_000 + "x|",
+        "[a]: b" + " " * 200_000 + "x",
     ],
     ids=lambda text: text[:8].strip() or "spaces",
 )
@@ -114,6 +118,10 @@ def test_the_marks_of_a_hostile_text_are_read_in_one_pass(text: str) -> None:
             "Call __init__ and x.__foo__ and __foo__.py and __foo__().",
         ),
         ("It is so,[^1] and it was[^note].", "It is so, and it was."),
+        (r"It is \*not em\* here.", "It is *not em* here."),
+        (r"It costs \$5 and \_not\_ \[1\], see my\_list[1].", "It costs $5 and _not_ [1], see my_list[1]."),
+        (r"Item 1\., bees are \\ and `\*` and `C:\` \&amp; \<b\>.", r"Item 1., bees are \ and \* and C:\ &amp; <b>."),
+        (r"\# A \`lone\` tick *goes*.", "# A lone tick goes."),
         ("[^1]: The note is here.", "The note is here."),
         ("- [ ] To do is this", "To do is this"),
         ("- [x] Done is this", "Done is this"),
@@ -126,7 +134,6 @@ def test_the_marks_of_a_hostile_text_are_read_in_one_pass(text: str) -> None:
         ("[![A badge](a.png)](b.c) is here.", "A badge is here."),
         ("Read [INSTALL][] first.\n\n[INSTALL]: docs/INSTALL", "Read INSTALL first."),
         ("<!-- A comment. It\n\nends here. -->\nThe text is here.", "The text is here."),
-        ("---\ntitle: Bees. A text.\ntags: [a, b]\n---\nThe text is here.", "The text is here."),
     ],
 )
 def test_marks_at_their_borders(text: str, plain: str) -> None:
@@ -239,6 +246,19 @@ def test_each_row_of_a_table_is_a_sentence() -> None:
     assert len({one.paragraph for one in found}) == 5
 
 
+@pytest.mark.parametrize("head", ["h" * 3_000, "h" * 200])
+def test_heads_that_are_far_longer_than_the_rows_are_not_copied_into_all_of_them(head: str) -> None:
+    given = f"{head}|h\n-|-\n" + "a|\n" * 2_000
+    found = split_sentences(given)
+    assert sum(len(one.text) for one in found) < 25 * len(given)
+    assert [one.text for one in found[-2:]] == ["a", "a"]
+
+
+def test_a_table_with_many_rows_keeps_its_heads() -> None:
+    found = split_sentences("Country | Population in millions\n--- | ---\n" + "Peru | 34\n" * 5_000)
+    assert {one.text for one in found} == {"Country: Peru; Population in millions: 34"}
+
+
 def test_what_only_looks_like_a_table() -> None:
     assert texts("a | b\n--- | ---\n\nThe set {x | x > 0}\nis not empty.") == [
         "a; b",
@@ -279,14 +299,40 @@ def test_where_sentences_end(text: str, pieces: list[str]) -> None:
     assert texts(text) == pieces
 
 
+def test_a_long_paragraph_is_split_as_a_short_one() -> None:
+    sentences = [f"Bee {number} flies {'very ' * (number % 40)}far, says Dr. Hive." for number in range(500)]
+    sentences[3] = "It flies " + "and flies " * 2_000 + "on."
+    assert texts(" ".join(sentences)) == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "options"), [("A.\u3000B is here.", {"markdown": False}), ("A.&#12288;B is here.", {})]
+)
+def test_a_wide_space_is_a_space(text: str, options: dict[str, bool]) -> None:
+    assert texts(text, **options) == ["A. B is here."]
+
+
+def test_many_pieces_with_odd_marks_are_read_in_one_pass() -> None:
+    assert len(split_sentences("a![" * 70_000)) > 1
+
+
 def test_many_sentences_in_parentheses_are_read_in_one_pass() -> None:
     assert len(split_sentences("(One is here.) " * 30_000)) == 30_000
 
 
-def test_only_yaml_between_rules_is_front_matter() -> None:
-    assert texts("---\nThe moon is round.\n---\nIt shines.") == ["The moon is round.", "It shines."]
-    assert texts("---\ntitle: The moon") == ["title: The moon"]
-    assert texts("---\n---\nIt shines.") == ["It shines."]
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("---\ntitle: The moon. A text.\n# why\ntags:\n- a\n  - b\n---\nIt shines.", ["It shines."]),
+        ("---\n---\nIt shines.", ["It shines."]),
+        ("---\nThe moon is round.\n---\nIt shines.", ["The moon is round.", "It shines."]),
+        ("---\nNote: it is round.\nIt is far.\n---\nIt shines.", ["Note: it is round.", "It is far.", "It shines."]),
+        ("---\nNote: it is round.\n\n---\nIt shines.", ["Note: it is round.", "It shines."]),
+        ("---\ntitle: The moon", ["title: The moon"]),
+    ],
+)
+def test_only_yaml_between_rules_is_front_matter(text: str, pieces: list[str]) -> None:
+    assert texts(text, front_matter=True) == pieces
 
 
 def test_plain_text_keeps_everything_but_citations() -> None:

@@ -33,8 +33,8 @@ class Words(Backbone):
         return instances
 
 
-def word_verifier() -> Verifier:
+def word_verifier(backbone: Backbone | None = None) -> Verifier:
     """A yes at a cosine of 0.5; witnesses are sentences that suffice alone."""
-    verifier = Verifier("nearest", Words()).eval()
+    verifier = Verifier("nearest", backbone or Words()).eval()
     verifier.operating_point = OperatingPoint(witness_rule=ConformalRule(0.3, 0.1, by="alone"), goal="words in common")
     return verifier

@@ -84,6 +84,26 @@ def test_a_gallery_that_is_removed_while_bags_are_added_stays_away(tmp_path: Pat
     assert not (tmp_path / "gallery").exists()
 
 
+@pytest.mark.parametrize("with_bags", [False, True])
+def test_a_gallery_that_is_replaced_while_bags_are_added_is_left_as_it_is(tmp_path: Path, with_bags: bool) -> None:
+    folder = tmp_path / "gallery"
+    gallery = gallery_of(folder)
+    files: list[Path] = []
+
+    def bags() -> Iterator[tuple[str, Any]]:
+        yield "new", vectors(2, CHANNELS, seed=77)
+        shutil.rmtree(folder)
+        other = Gallery.create(folder, gallery.verifier)
+        if with_bags:
+            other.add("other", vectors(3, CHANNELS, seed=78))
+        files.extend(sorted(folder.rglob("*")))
+
+    with pytest.raises(MIVError, match=r"there is another one of that name, which is left as it is"):
+        gallery.add_many(bags())
+    assert sorted(folder.rglob("*")) == files
+    assert gallery.names == Gallery.open(folder).names == (["other"] if with_bags else [])
+
+
 def test_each_distinct_instance_is_stored_once(tmp_path: Path) -> None:
     gallery = Gallery.create(tmp_path / "gallery", Verifier("cap_vema", channels=CHANNELS))
     shared = vectors(5, CHANNELS)

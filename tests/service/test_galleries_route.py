@@ -2,8 +2,10 @@
 
 import shutil
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from miv import Gallery, Verifier
+from miv.gallery.store import open_gallery
+from miv.gallery.store.gallery_manifest import GalleryManifest
+from miv.gallery.store.snapshot import Snapshot
 from miv.service.gallery_room import bytes_below
 from tests.service.serving import ready_client
 
@@ -141,12 +146,17 @@ def test_nothing_outside_the_folder_is_a_gallery(client: TestClient, shelf: Path
 
 
 def every_verb(client: TestClient, gallery: str) -> list[Any]:
-    return [
-        client.get(f"/v1/galleries/{gallery}"),
-        put(client, gallery, "one", vectors(3, 1)),
-        client.delete(f"/v1/galleries/{gallery}/bags/one"),
-        search(client, gallery, vectors(1, 9)[0]),
-    ]
+    return [ask_verb(client, gallery, verb) for verb in range(4)]
+
+
+def ask_verb(client: TestClient, gallery: str, verb: int) -> Any:
+    if verb == 0:
+        return client.get(f"/v1/galleries/{gallery}")
+    if verb == 1:
+        return put(client, gallery, "one", vectors(3, 1))
+    if verb == 2:
+        return client.delete(f"/v1/galleries/{gallery}/bags/one")
+    return search(client, gallery, vectors(1, 9)[0])
 
 
 def test_a_gallery_that_is_not_there_is_404_for_every_verb(client: TestClient, shelf: Path) -> None:
@@ -171,26 +181,73 @@ def test_words_of_a_request_do_not_make_a_gallery_damaged(model: Path, tmp_path:
         assert (refused.status_code, "There is no bag" in message(refused)) == (404, True)
 
 
-def test_a_gallery_that_vanishes_during_requests_is_404_and_stays_away(client: TestClient, shelf: Path) -> None:
+WRITING = [(GalleryManifest, "save"), (Snapshot, "open")]
+
+
+@contextmanager
+def before_call(owner: Any, name: str, number: int, change: Callable[[], object]) -> Iterator[list[bool]]:
+    """Change something just before a function is called for the time with this number; yields whether that was."""
+    original, calls, changed = getattr(owner, name), count(), [False]
+
+    def called(*arguments: Any, **options: Any) -> Any:
+        if next(calls) == number:
+            changed[0] = True
+            change()
+        return original(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, called)
+        yield changed
+
+
+@pytest.mark.parametrize(
+    ("verb", "owner", "function"),
+    [
+        *((verb, GalleryManifest, "load") for verb in range(4)),
+        *((verb, owner, function) for verb in (1, 2) for owner, function in WRITING),
+        (1, open_gallery, "write_segment"),
+    ],
+)
+def test_a_gallery_that_vanishes_during_requests_is_404_and_stays_away(
+    client: TestClient, shelf: Path, verb: int, owner: Any, function: str
+) -> None:
     for number in range(20):
-        name = f"vanishing-{number}"
+        name = f"vanishing-{verb}-{function}-{number}"
         create(client, name)
-        asking = threading.Event()
-
-        def vanish(name: str, after: float, asking: threading.Event) -> None:
-            asking.wait()
-            time.sleep(after)
-            (shelf / name).rename(shelf / f".{name}")
-
-        thread = threading.Thread(target=vanish, args=[name, 0.002 * number, asking])
-        thread.start()
-        asking.set()
-        found = every_verb(client, name)
-        listed = client.get("/v1/galleries").json()["galleries"]
-        thread.join()
-        assert {one.status_code for one in found} <= {200, 204, 404}, [one.text for one in found]
-        assert [one["problem"] for one in listed if one["name"] == name] in ([], [None])
+        put(client, name, "one", vectors(2, 1))
+        with before_call(owner, function, number, partial((shelf / name).rename, shelf / f".{name}")) as vanished:
+            response = ask_verb(client, name, verb)
+        if not vanished[0]:  # it was called less often
+            break
+        assert response.status_code in {200, 204, 404}, response.text
+        assert client.get(f"/v1/galleries/{name}").status_code == 404
         assert not (shelf / name / "gallery.json").exists()
+    assert 0 < number < 19
+
+
+def test_a_gallery_that_vanishes_while_all_are_listed_is_left_out(client: TestClient, shelf: Path) -> None:
+    create(client, "leaving")
+    names = [one["name"] for one in client.get("/v1/galleries").json()["galleries"]]
+    place = names.index("leaving")
+    with before_call(GalleryManifest, "load", place, lambda: (shelf / "leaving").rename(shelf / ".leaving")):
+        listed = client.get("/v1/galleries").json()["galleries"]
+    assert [one["name"] for one in listed] == [*names[:place], *names[place + 1 :]]
+
+
+def test_a_gallery_that_is_replaced_during_a_request_is_left_as_it_is(
+    client: TestClient, shelf: Path, model: Path
+) -> None:
+    create(client, "replaced-soon")
+
+    def replace() -> None:
+        shutil.rmtree(shelf / "replaced-soon")
+        Gallery.create(shelf / "replaced-soon", Verifier.from_pretrained(model)).add("other", vectors(2, 5))
+
+    with before_call(open_gallery.OpenGallery, "write_segment", 0, replace):
+        refused = put(client, "replaced-soon", "one", vectors(3, 1))
+    assert refused.status_code == 409
+    assert message(refused).startswith("The gallery replaced-soon was replaced by another meanwhile.")
+    assert client.get("/v1/galleries/replaced-soon").json()["names"] == ["other"]
 
 
 def test_a_gallery_that_lost_files_is_damaged(model: Path, tmp_path: Path) -> None:

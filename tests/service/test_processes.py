@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -90,46 +89,6 @@ def test_a_dead_worker_is_replaced(tmp_path: Path) -> None:
         metrics = httpx.get(f"{served.address}/metrics", timeout=60).text
         assert "miv_requests_total" in metrics
     assert list(temporary.iterdir()) == []
-
-
-SLOW_START = """
-import sys, time
-from pathlib import Path
-
-if __name__ == "__mp_main__":  # in a worker, before it can answer its supervisor
-    time.sleep(8)
-if __name__ == "__main__":
-    from miv.service import ServiceSettings, server_process
-
-    server_process._ANSWER_SECONDS = 5
-    server_process.run_service(ServiceSettings((sys.argv[1],), port=0, workers=2, threads=1))
-"""
-
-
-@pytest.mark.slow
-def test_workers_that_start_slowly_are_not_killed(tmp_path: Path) -> None:
-    (tmp_path / "slow_start.py").write_text(SLOW_START)
-    with (tmp_path / "log").open("wb") as log:
-        command = [sys.executable, str(tmp_path / "slow_start.py"), str(vectors_folder(tmp_path))]
-        process = subprocess.Popen(command, stderr=log)
-    try:
-        until = time.monotonic() + 120
-        while (lines := (tmp_path / "log").read_text()).count('"event": "Application startup complete') < 2:
-            assert "worker died" not in lines
-            assert time.monotonic() < until, lines
-            time.sleep(0.2)
-        while lines.count('"event": "worker started"') < 2:
-            assert time.monotonic() < until, lines
-            time.sleep(0.2)
-            lines = (tmp_path / "log").read_text()
-        [worker, *_] = [int(one) for one in re.findall(r'"event": "worker started", "worker": (\d+)', lines)]
-        os.kill(worker, signal.SIGSTOP)  # one that has started and hangs is replaced
-        while "worker died" not in (tmp_path / "log").read_text():
-            assert time.monotonic() < until
-            time.sleep(0.2)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
 
 
 @pytest.mark.slow

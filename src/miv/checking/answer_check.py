@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 
@@ -9,11 +10,11 @@ import numpy as np
 
 from miv.backbones import Backbone
 from miv.backbones.cut_texts import cut_texts_are_told
-from miv.checking.checked_answer import CheckedAnswer, Outcome
+from miv.checking.checked_answer import CheckedAnswer, Outcome, Source
 from miv.checking.citing import Judged, SourceBag, cite
 from miv.checking.given_texts import checked_answer_text, checked_sources
 from miv.checking.reading_language import warn_of_other_scripts
-from miv.checking.sentences import Sentence
+from miv.checking.sentences import Sentence, word_count
 from miv.checking.sources import MOST_PAIRS, MOST_SENTENCES, Sources, Text, read_answer, read_sources
 from miv.decisions.answers import Decision
 from miv.errors import MIVError, MIVWarning
@@ -25,6 +26,10 @@ VERIFIER = "miv/evidence"
 MOST_CITATIONS = 3
 _NO_RATES = "the error rates of the calibration do not apply"
 _OUTCOMES: dict[Decision, Outcome] = {"yes": "supported", "unsure": "unsure", "no": "unsupported"}
+
+
+class TooManyPairs(MIVError):  # noqa: N818 - named after what is wrong
+    """An answer and sources with more pairs of sentences than allowed."""
 
 
 def check(
@@ -54,10 +59,32 @@ def check(
         most_pairs: maximum number of checked sentences times source sentences; a long one counts several times.
         progress: reports the progress of embedding and verifying.
     """
-    if isinstance(citations, bool) or not isinstance(citations, int) or citations < 1:
-        raise MIVError(f"citations is {citations!r}. Expected a whole number of at least 1.")
+    _check_count("citations", citations)
+    _check_count("most_pairs", most_pairs)
     _check_threshold(threshold)
     sentences, documents = read_answer(checked_answer_text(answer)), read_sources(checked_sources(sources))
+    return check_sentences(
+        sentences,
+        documents,
+        verifier=verifier,
+        citations=citations,
+        most_pairs=most_pairs,
+        threshold=threshold,
+        progress=progress,
+    )
+
+
+def check_sentences(
+    sentences: Sequence[Sentence],
+    documents: tuple[Source, ...],
+    *,
+    verifier: Verifier | str | PathLike[str],
+    citations: int,
+    most_pairs: int,
+    threshold: float | None = None,
+    progress: Progress | None = None,
+) -> CheckedAnswer:
+    """Check an answer and sources that are split already, by ``read_answer`` and ``read_sources``; see ``check``."""
     places = [(source, sentence) for source in documents for sentence in source.sentences if sentence.is_evidence]
     if not places:
         raise MIVError("The sources have no full sentence, only single words. Expected documents.")
@@ -91,6 +118,11 @@ def check(
     return CheckedAnswer(*found, documents, name, goal, upper, upper if lower is None else lower)
 
 
+def _check_count(name: str, given: int) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise MIVError(f"{name} is {given!r}. Expected a whole number of at least 1.")
+
+
 def _check_threshold(given: float | None) -> None:
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     if given is not None and not (is_number and 0 <= given <= 1):
@@ -99,7 +131,7 @@ def _check_threshold(given: float | None) -> None:
 
 def _refuse_many_pairs(claims: int, evidence: int, most: int) -> None:
     if claims * evidence > most:
-        raise MIVError(
+        raise TooManyPairs(
             f"The answer has {claims:,} sentences to check against {evidence:,} source sentences (a very long one "
             f"counts several times). Expected at most {most:,} pairs: check the answer in parts, or give only "
             "the documents retrieved for it."
@@ -113,9 +145,11 @@ def _judge(
     if not claims:
         return {}
     windows = verifier.backbone.windows(np.array([one.text for one in claims], dtype=object))
-    words_read = [len(parts[0].split()) if len(parts) > 1 else None for parts in windows]
+    words_read = [word_count(parts[0]) if len(parts) > 1 else None for parts in windows]
     _warn_of_cut_claims(verifier.backbone, words_read)
-    with cut_texts_are_told():
+    # A backbone without windows of its own truncates, which only the ordinary warning tells.
+    has_windows = type(verifier.backbone).windows is not Backbone.windows
+    with cut_texts_are_told() if has_windows else nullcontext():
         verdicts = verifier.verify_many([parts[0] for parts in windows], [bag.windows] * len(claims), progress=progress)
     _ = verdicts.scores  # computed at once for all sentences
     return {
@@ -138,5 +172,5 @@ def _warn_of_cut_claims(backbone: Backbone, words_read: Sequence[int | None]) ->
             f"{backbone.instance_shape[-1]} tokens; only the beginning was read. Split such a sentence if it matters: "
             "a full stop or an empty line ends a sentence.",
             MIVWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

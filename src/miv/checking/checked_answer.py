@@ -77,7 +77,9 @@ class CheckedSentence:
     @property
     def remark(self) -> str:
         """What a reader should know about how it was read, if anything."""
-        return "" if self.words_read is None else f"only its first {self.words_read} words were read"
+        if self.words_read is None:
+            return ""
+        return f"only its first {self.words_read} words were read" if self.words_read != 1 else "only 1 word was read"
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 import html
 import re
+import string
 import sys
 
 # Texts come from anywhere, so no expression may look past the next mark of its kind: the time stays linear.
@@ -12,6 +13,10 @@ _EMPHASIS = re.compile(
 )
 _TICKS = re.compile(r"(`++)")
 _KEPT = re.compile("\ue000(\\d+)\ue001")  # stands for a code span; its characters mean nothing in texts
+_ESCAPE = re.compile(rf"\\([{re.escape(string.punctuation)}])")
+_ESCAPED = {ord(mark): 0xE100 + ord(mark) for mark in string.punctuation}  # stands for the mark, and marks nothing
+_UNESCAPED = {escaped: mark for mark, escaped in _ESCAPED.items()}
+_NO_TEXT = dict.fromkeys([0xE000, 0xE001, *_UNESCAPED])
 _CITATION = re.compile(r" ?\[(?:[1-9]\d{0,2}|\^[^\[\]\s]++)\](?=[\s.,;:!?\[]|$)")  # they count from 1: `a[0]` is code
 _NUMBERED = re.compile(r"(?:\[\d{1,3}\])+$")
 _IDENTIFIER = re.compile(
@@ -38,12 +43,14 @@ _ENTITY = re.compile(r"&(?:\w{1,31}|#\d{1,7}|#[xX][\da-fA-F]{1,6});")
 def without_marks(block: str) -> str:
     """A block without marks of Markdown and numbered citations, with single spaces; code spans stay as they are."""
     spans: list[str] = []
-    block = _without_code_spans(" ".join(block.split()).translate({0xE000: None, 0xE001: None}), spans)
+    block = _without_code_spans(" ".join(block.split()).translate(_NO_TEXT), spans)
+    block = _ESCAPE.sub(lambda found: found[1].translate(_ESCAPED), block)
     block = _ADDRESS.sub(r"\1", _COMMENT.sub("", block))
     block = _ENTITY.sub(lambda found: html.unescape(found[0]), _TAG.sub("", _BREAK.sub(" ", block)))
     block = _LINK.sub(r"\1", _LINK.sub(r"\1", block))  # twice: an image may be a link
     block = _EMPHASIS.sub(_without_emphasis, _LINK_BY_NAME.sub(r"\1", block))
-    return _KEPT.sub(lambda found: spans[int(found[1])], without_citations(block))
+    block = without_citations(block).translate(_UNESCAPED)
+    return _KEPT.sub(lambda found: spans[int(found[1])], block)
 
 
 def without_citations(text: str) -> str:
@@ -52,21 +59,27 @@ def without_citations(text: str) -> str:
 
 
 def _is_index(text: str, start: int) -> bool:
-    word = text[max(0, start - _LONGEST_IDENTIFIER) : start]
+    word = text[max(0, start - _LONGEST_IDENTIFIER) : start].translate(_UNESCAPED)
     if text[start] == " " or not word or word[-1].isspace():
         return False
     return _IDENTIFIER.search(_NUMBERED.sub("", word.rsplit(None, 1)[-1])) is not None
 
 
 def _without_code_spans(block: str, spans: list[str]) -> str:
-    """Replace each code span by its number and append its text to ``spans``; ticks that enclose nothing go."""
+    """Replace each code span by its number and append its text to ``spans``; ticks that enclose nothing go.
+
+    A backslash before ticks means that they begin no span; inside a span it is an ordinary character.
+    """
     parts = _TICKS.split(block)  # texts at even places, ticks between them
     last = {ticks: place for place, ticks in enumerate(parts) if place % 2}
     found, place = [parts[0]], 1
     while place < len(parts):
         ticks = parts[place]
         end = place
-        if last[ticks] > place:
+        before = parts[place - 1]
+        if (len(before) - len(before.rstrip("\\"))) % 2:
+            found[-1] = found[-1][:-1]
+        elif last[ticks] > place:
             end = parts.index(ticks, place + 1)
             found.append(f"\ue000{len(spans)}\ue001")
             inside = "".join(parts[place + 1 : end : 2])  # without ticks, which sentencex takes for quotes

@@ -29,7 +29,7 @@ def warn_of_other_scripts(backbone: Backbone, texts: Iterable[tuple[str, Iterabl
             f"Most letters of {found[0]}{others} are not Latin, but this verifier reads English only: its outcomes "
             "mean little here. Translate the texts, or use a verifier of their language.",
             MIVWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

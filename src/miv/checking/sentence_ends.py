@@ -17,28 +17,51 @@ _UNIT = re.compile(r"\d\s*\w+\.\s*$")
 _GOES_ON = re.compile(r"[a-z\d$£€¥~≈<>≤≥±+%°–—-]|[(\[][a-z\d]|[A-Z]{2,}\b|[VX]\b")  # a number, a sign, VAT, IV
 _GOES_ON_AFTER_UNIT = re.compile(r"[a-z–—-]|[(\[][a-z]")  # "It takes 5 hrs. 20 riders came." are two sentences
 _BEGINS = re.compile(r"\s+(?=[^\Wa-z_]|[(\"“'‘])")  # the next sentence, after a space
+_READ = 5_000  # characters for sentencex at once: its time grows with the square of what has many odd marks
+_STOP_AND_SPACE = re.compile(r"[.!?…]\W{0,3} ")
 _PARENTHESIS = re.compile(r"[()]")
 _STOPS = (".", "!", "?", "…")
 
 
 def split_prose(text: str) -> Iterator[str]:
     """The sentences of a paragraph in one line."""
-    for sentence in _without_false_ends(text):
+    # sentencex panics at an initial before a wide space, and such a panic is no Exception.
+    for sentence in _without_false_ends(" ".join(text.split())):
         yield from _out_of_parentheses(sentence)
 
 
 def _without_false_ends(text: str) -> list[str]:
     """The sentences by sentencex, joined where one ends with an abbreviation and the next goes on."""
-    with needs_extra("text", "Splitting a text into sentences", "sentencex"):
-        from sentencex import segment
-
     found: list[list[str]] = []
-    for piece in segment(_LANGUAGE, text):
+    for piece in _pieces(text):
         if found and _is_joined(found[-1][-1], piece):
             found[-1].append(piece)
         else:
             found.append([piece])
     return ["".join(pieces) for pieces in found]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The sentences by sentencex, which reads a long text in parts."""
+    with needs_extra("text", "Splitting a text into sentences", "sentencex"):
+        from sentencex import segment
+
+    start = 0
+    begun: list[str] = []  # the parts of a sentence that is longer than one part
+    while start + _READ < len(text):
+        *whole, last = segment(_LANGUAGE, text[start : start + _READ])
+        if whole:
+            yield "".join([*begun, whole[0]])
+            yield from whole[1:]
+            begun = []
+            start += sum(map(len, whole))  # the last one may go on, so it is read again
+        else:
+            stops = [found.end() for found in _STOP_AND_SPACE.finditer(last, _READ // 2)]
+            begun.append(last[: stops[-1] if stops else None])
+            start += len(begun[-1])
+    first, *others = segment(_LANGUAGE, text[start:]) or [""]
+    yield "".join([*begun, first])
+    yield from others
 
 
 def _is_joined(before: str, after: str) -> bool:

@@ -45,7 +45,12 @@ class Sentence:
 
 
 def split_sentences(
-    text: str, *, markdown: bool = True, code: bool = False, indented_code: bool = False
+    text: str,
+    *,
+    markdown: bool = True,
+    code: bool = False,
+    indented_code: bool = False,
+    front_matter: bool = False,
 ) -> list[Sentence]:
     r"""Split a text into sentences; headings, list items and rows of tables are sentences of their own.
 
@@ -55,19 +60,24 @@ def split_sentences(
         code: whether to keep the lines of code blocks, as sentences that claim nothing; otherwise they are left out.
         indented_code: whether four spaces before the lines of a paragraph make it a code block, as in a Markdown file;
             in other texts they are often only layout.
+        front_matter: whether to leave out YAML at the top, as in a Markdown file; in other texts it may be a claim.
 
     >>> [one.text for one in split_sentences("# Bees\n\nDr. Bee flies at 5 p.m. daily. It hums.\n- A *short* item")]
     ['Bees', 'Dr. Bee flies at 5 p.m. daily.', 'It hums.', 'A short item']
     """
     found: list[Sentence] = []
     lines = _LINE_END.split(text)
-    blocks = markdown_blocks(lines, indented_code=indented_code) if markdown else plain_blocks(lines)
+    blocks = (
+        markdown_blocks(lines, front_matter=front_matter, indented_code=indented_code)
+        if markdown
+        else plain_blocks(lines)
+    )
     kept = (block for block in blocks if code or block.kind != "code")
     for paragraph, block in enumerate(kept, start=1):
         mark = block.mark
         for piece, line in _pieces(block, markdown):
             words = " ".join(piece.split())
-            length = len(_WORD.findall(words))
+            length = word_count(words)
             if length:
                 states = block.kind in ("prose", "row") and not _is_question(words)
                 is_claim = states and length >= _FEWEST_WORDS
@@ -75,6 +85,11 @@ def split_sentences(
                 found.append(Sentence(words, len(found) + 1, paragraph, is_claim, is_evidence, line, mark))
                 mark = ""
     return found
+
+
+def word_count(text: str) -> int:
+    """Number of words; in scripts without spaces, such as Chinese, of characters."""
+    return len(_WORD.findall(text))
 
 
 def _pieces(block: Block, markdown: bool) -> Iterator[tuple[str, int]]:

@@ -96,15 +96,15 @@ def read_standard_input() -> str:
 
 
 def _source(name: str, given: Text) -> Source:
-    text = _text(given, _called(name) if isinstance(given, str) else "The source")
+    text = _text(given, "The source")
     return Source(name, tuple(_split(text, name, is_file=not isinstance(given, str))))
 
 
 def _split(text: str, name: str, *, is_file: bool) -> list[Sentence]:
     """Split a text by the rules of its name: Markdown for a Markdown file, and for a text without another name."""
-    has_markdown_name = name.lower().endswith(MARKDOWN)
-    is_markdown = has_markdown_name or not (is_file or name.lower().endswith(PLAIN))
-    return split_sentences(text, markdown=is_markdown, code=True, indented_code=has_markdown_name)
+    in_file = name.lower().endswith(MARKDOWN)
+    is_markdown = in_file or not (is_file or name.lower().endswith(PLAIN))
+    return split_sentences(text, markdown=is_markdown, code=True, indented_code=in_file, front_matter=in_file)
 
 
 def _called(name: str) -> str:
@@ -136,10 +136,4 @@ def _without_repeats(sources: list[Source]) -> tuple[Source, ...]:
 def _text(given: Text, what: str) -> str:
     if not isinstance(given, str):
         return read_file(Path(given), what)
-    line = given.strip()
-    if line.lower().endswith((*MARKDOWN, ".txt", ".text")) and len(line.splitlines()) == 1:
-        raise MIVError(
-            f"{what} is the text {short(line)}, which looks like the name of a file. Expected pathlib.Path(...) around "
-            "the name of a file; end a text with a full stop."
-        )
     return given.removeprefix("\ufeff")

@@ -34,8 +34,8 @@ _RULE = re.compile(r"\s*([-*_])(\s*\1){2,}\s*$")
 _QUOTED = re.compile(r"\s*(?:>\s?)+")
 _TASK = re.compile(r"\[[ xX]\]\s+")
 _FOOTNOTE = re.compile(r" {0,3}\[\^[^\[\]\s]++\]:\s*")
-_LINK_DEFINITION = re.compile(r" {0,3}\[[^\[\]^][^\[\]]*+\]:\s*+\S++\s*(?:\"[^\"]*+\"|'[^']*+'|\([^()]*+\))?\s*$")
-_FRONT_MATTER = re.compile(r"\s*(?:#|[\w\"'-][^:]*+:(?:\s|$))")  # its first line
+_LINK_DEFINITION = re.compile(r" {0,3}\[[^\[\]^][^\[\]]*+\]:\s*+\S++\s*+(?:\"[^\"]*+\"|'[^']*+'|\([^()]*+\))?+\s*+$")
+_YAML = re.compile(r"\s+\S|#|-(?:\s|$)|[\w\"'][^:]*+:(?:\s|$)")  # a line of front matter
 _AFTER_A_STOP = "*_\"'”’)] "
 _CODE_INDENT = 4
 
@@ -52,7 +52,7 @@ def plain_blocks(lines: Iterable[str]) -> Iterator[Block]:
             paragraph.add(line[marker:], number, line[:marker].expandtabs(_CODE_INDENT))
 
 
-def markdown_blocks(lines: list[str], *, indented_code: bool) -> Iterator[Block]:
+def markdown_blocks(lines: list[str], *, front_matter: bool, indented_code: bool) -> Iterator[Block]:
     """Paragraphs, list items, headings, rows of tables and code blocks of a Markdown document."""
     paragraph, code = _Paragraph(), _Paragraph()
     fence = ""  # of the code block that the line is in
@@ -61,7 +61,7 @@ def markdown_blocks(lines: list[str], *, indented_code: bool) -> Iterator[Block]
     may_be_heading = True
     markers, indent = ListMarkers(), _CodeIndent()
     in_comment = False
-    before = _front_matter(lines)
+    before = _front_matter(lines) if front_matter else 0
     for number, given in enumerate([*lines[before:], ""], start=before + 1):
         line = given.expandtabs(_CODE_INDENT)
         if fence_is_quoted and not _QUOTED.match(line):
@@ -150,12 +150,15 @@ class _Paragraph:
 
 
 def _front_matter(lines: list[str]) -> int:
-    """Number of lines of the YAML between two rules at the top of a document, with the rules."""
+    """Number of lines of the YAML between two rules at the top of a document, with the rules; 0 if there is none."""
     if not lines or lines[0].rstrip() != "---":
         return 0
-    ends = (number for number, line in enumerate(lines[1:], 1) if line.rstrip() in ("---", "..."))
-    end = next(ends, 0)
-    return end + 1 if end == 1 or (end and _FRONT_MATTER.match(lines[1])) else 0
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() in ("---", "..."):
+            return number + 1
+        if not _YAML.match(line):
+            break
+    return 0
 
 
 class _CodeIndent:

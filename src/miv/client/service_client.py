@@ -105,7 +105,9 @@ class Client:
     def check(
         self, answer: str, sources: Mapping[str, str], *, model: str | None = None, citations: int = 3
     ) -> dict[str, Any]:
-        """Check whether each sentence of an answer is backed by the sources: the document of ``miv check --json``.
+        """Check whether each sentence of an answer is backed by the sources.
+
+        Returns the document of ``miv check --json``, with a list of ``warnings``.
 
         Args:
             answer: the text to check.

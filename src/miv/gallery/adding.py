@@ -13,10 +13,9 @@ from miv.errors import MIVError
 from miv.gallery.bag_reading import GivenBag, ReadBags, Rows, in_parts, read_bags
 from miv.gallery.segment_batches import instance_batches, kept_batches
 from miv.gallery.store import arrow_files as arrow
-from miv.gallery.store.gallery_writer import write_removed
 from miv.gallery.store.known_instances import KnownInstances
 from miv.gallery.store.merging import merge_small
-from miv.gallery.store.segments import SegmentContent, write_segment
+from miv.gallery.store.segments import SegmentContent
 from miv.gallery.store.snapshot import Snapshot
 from miv.io.image_files import Fit
 from miv.kept import KeptForm
@@ -134,10 +133,10 @@ class Adding:
         )
         snapshot = store.snapshot
         replaced = [snapshot.number_of[name] for name in names if name in snapshot.number_of]
-        entry = write_segment(store.folder, content, manifest)
+        entry = store.write_segment(content)
         changes: dict[str, Any] = {"segments": (*manifest.segments, entry)}
         if replaced:
-            changes["removed"] = write_removed(store.folder, np.append(snapshot.removed, replaced))
+            changes["removed"] = store.write_removed(np.append(snapshot.removed, replaced))
         store.commit(manifest.changed(**changes), new_hashes=hashes)
 
 

@@ -15,7 +15,6 @@ from miv.gallery.prefilter import build_index, noted_prefilter
 from miv.gallery.searching import search
 from miv.gallery.store.arrow_files import missing_file, require_arrow
 from miv.gallery.store.gallery_manifest import GalleryManifest
-from miv.gallery.store.gallery_writer import write_removed
 from miv.gallery.store.merging import compact
 from miv.gallery.store.open_gallery import OpenGallery
 from miv.gallery.store.snapshot import Snapshot
@@ -166,7 +165,7 @@ class Gallery:
         """Remove bags: all of them, or none if a name is unknown. ``compact`` frees their space."""
         with self._store.writing():
             numbers = [self._number(name) for name in dict.fromkeys(names)]
-            removed = write_removed(self.folder, np.append(self._store.snapshot.removed, numbers))
+            removed = self._store.write_removed(np.append(self._store.snapshot.removed, numbers))
             self._store.commit(self._store.manifest.changed(removed=removed), new_hashes=[])
 
     def search(

@@ -52,6 +52,7 @@ def build_index(store: OpenGallery, form: KeptForm, progress: Progress | None = 
             if INDEX in entry.bytes or sum(map(len, segment.kept)) < LEAST_ROWS:
                 continue
             path = segment.path / INDEX
+            store.require_same()
             with progress.step("Indexing", total=sum(map(len, segment.kept))) as advance:
                 write_codes(path, segment.kept, form.proposal_rows, advance)
             indexed = _with_index(entry, path.stat().st_size)

@@ -98,5 +98,5 @@ def _source(source: Source, checked: CheckedAnswer, only_cited: bool) -> str:
 
 def _marked(number: int, checked: CheckedAnswer) -> str:
     citation = checked.citations[number - 1]
-    line = "" if citation.line is None else f' <small class="line">line {citation.line}</small>'
-    return f'<mark id="c{number}"><b>{checked.mark(number)}</b> {escape(citation.text)}</mark>{line}'
+    words = f"<b>{checked.mark(number)}</b> {escape(citation.text)}"
+    return f'<mark id="c{number}">{words}</mark> <small class="line">line {citation.line}</small>'

@@ -127,7 +127,7 @@ class SourceAnswer(BaseModel):
 
 
 class CheckAnswer(BaseModel):
-    """The document of ``miv check --json``."""
+    """The document of ``miv check --json``, with warnings."""
 
     verifier: str
     goal: str
@@ -138,3 +138,4 @@ class CheckAnswer(BaseModel):
     citations: list[CitationAnswer]
     nearest: list[CitationAnswer]
     sources: list[SourceAnswer]
+    warnings: list[str] = Field(description="What a reader should know, such as a source that was left out.")

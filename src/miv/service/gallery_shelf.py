@@ -15,7 +15,7 @@ from miv.gallery import Gallery
 from miv.gallery.gallery_counts import used_instances
 from miv.gallery.store.arrow_files import require_arrow
 from miv.gallery.store.gallery_manifest import MANIFEST_NAME, GalleryManifest
-from miv.gallery.store.gallery_writer import GalleryBusy
+from miv.gallery.store.gallery_writer import GalleryBusy, GalleryReplaced
 from miv.gallery.store.snapshot import Snapshot
 from miv.io.whole_files import said_plainly
 from miv.service.disk_trouble import refusing_on_disk_trouble
@@ -152,6 +152,9 @@ class GalleryShelf:
             except GalleryBusy:
                 message = f"Another process is writing to the gallery {name}. Try again in a second."
                 raise RefusedRequest(503, message) from None
+            except GalleryReplaced:
+                message = f"The gallery {name} was replaced by another meanwhile. Look at it before you ask again."
+                raise RefusedRequest(409, message) from None
 
     @contextmanager
     def _guarded(self, name: str, done: str) -> Iterator[None]:

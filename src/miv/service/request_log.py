@@ -8,6 +8,8 @@ import warnings
 from datetime import UTC, datetime
 from typing import Any
 
+from miv.errors import MIVWarning, are_warnings_heard
+
 REQUESTS = logging.getLogger("miv.service.requests")
 
 
@@ -41,10 +43,18 @@ def configure_logs() -> None:
         logger = logging.getLogger(name)
         logger.handlers[:], logger.propagate = [], True
     logging.getLogger("uvicorn.access").disabled = True
-    # A warning of Pillow about odd metadata, or of the package about long texts: said once, without where.
-    warnings.showwarning = lambda message, category, *_, **__: logging.getLogger("miv.service").warning(
-        "warning", extra={"fields": {"warning": category.__name__}}
-    )
+    warnings.showwarning = _log_warning
+
+
+def _log_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Log a warning once, without where.
+
+    The words of other libraries may quote the request, and so may those of ours that are in the answer already.
+    """
+    fields = {"warning": category.__name__}
+    if issubclass(category, MIVWarning) and not are_warnings_heard():
+        fields["words"] = str(message)
+    logging.getLogger("miv.service").warning("warning", extra={"fields": fields})
 
 
 def log_request(fields: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ def test_the_stories(browser: Any, service: str, screenshots: Path) -> None:
     """One test, because tests in parallel processes would each start a browser and a service, which takes longest."""
     _an_example_is_verified_compared_kept_and_downloaded(browser, service, screenshots)
     _an_answer_is_checked_and_its_citations_light_up(browser, service, screenshots)
+    _what_a_reader_should_know_of_a_check_is_shown(browser, service, screenshots)
     _a_gallery_is_searched_on_a_narrow_screen(browser, service, screenshots)
 
 
@@ -141,6 +142,61 @@ def _an_answer_is_checked_and_its_citations_light_up(browser: Any, service: str,
         with page.expect_download() as made:
             page.get_by_role("button", name="Download JSON").click()
         assert json.loads(Path(made.value.path()).read_text())["counts"]["unsupported"] > 0
+
+
+def _what_a_reader_should_know_of_a_check_is_shown(browser: Any, service: str, screenshots: Path) -> None:
+    text = (
+        "# Towns\n\nAldmere is old.\n\n| Town | Harbour |\n| --- | --- |\n| Aldmere | was built in 1842 |\n"
+        "| Brinsea | was built in 1910 |\n\nThe pier of Aldmere &amp; its lighthouse<br>were painted [2] white in 1990."
+        " Their bell<br>was cast &amp; hung in 1850.\n\nAldmere is old."
+    )
+    answer = (
+        "The harbour of Aldmere was built in 1842. The pier and the lighthouse of Aldmere were painted white in 1990. "
+        "The bell was cast in 1850. Elephants sing in the opera of Paris. The clock of the tower, "
+        + "and it, " * 80
+        + "chimed."
+    )
+    with watched_page(browser, service, width=360) as page:
+        page.goto("/?mode=check&citations=10")
+        page.get_by_role("textbox", name="Answer", exact=True).fill(answer)
+        page.get_by_label("Name of the source").fill("towns.md")
+        page.get_by_label("Text of the source").fill(text)
+        page.get_by_role("button", name="Paste another source").click()
+        page.get_by_label("Text of the source").last.fill("---")
+        with page.expect_response("**/v1/check") as answered:
+            page.get_by_role("button", name="Check", exact=True).click()
+        checked = answered.value.json()
+        page.wait_for_selector(".counts")
+        assert page.locator(".result .reason").all_inner_texts() == checked["warnings"]
+        assert "Source 2 has no sentence; it was left out." in page.locator("#said").inner_text()
+        [words] = [one["words_read"] for one in checked["sentences"] if one["words_read"]]
+        assert page.locator(".remark").all_inner_texts() == [f" (only its first {words} words were read)"]
+
+        labels = [f"[{one['number']}]" for one in checked["citations"]]
+        labels += [f"({letter})" for letter, _ in zip("abcdefgh", checked["nearest"], strict=False)]
+        cited = checked["citations"] + checked["nearest"]
+        assert {one["line"] for one in cited} >= {3, 7, 8, 10, 12}
+        for label, one in zip(labels, cited, strict=True):
+            mark = page.locator(f"#c{one['number']}")
+            shown, line = mark.inner_text(), text.split("\n")[one["line"] - 1]
+            assert shown.startswith(label)
+            assert shown.removeprefix(label).strip() in line  # not far from where it begins
+            assert mark.evaluate("e => e.nextElementSibling.textContent") == f"line {one['line']}"
+            assert page.locator(f".cite[href='#c{one['number']}']").first.inner_text() == label
+        rows = [page.locator(f"#c{one['number']}").inner_text() for one in cited if one["line"] in (7, 8)]
+        assert sorted(row.partition(" ")[2] for row in rows) == [
+            "| Aldmere | was built in 1842 |",
+            "| Brinsea | was built in 1910 |",
+        ]
+        line_of = {f"c{one['number']}": one["line"] for one in cited}
+        in_order = [line_of[one.get_attribute("id")] for one in page.locator("mark").all()]
+        assert in_order == sorted(line_of.values())
+        assert too_wide(page) == 0
+        assert serious_findings(page) == []
+        picture(page, screenshots, "checked-remarks-360")
+        with page.expect_download() as made:
+            page.get_by_role("button", name="Download PNG").click()
+        (screenshots / "checked-remarks.png").write_bytes(Path(made.value.path()).read_bytes())
 
 
 def _a_gallery_is_searched_on_a_narrow_screen(browser: Any, service: str, screenshots: Path) -> None:

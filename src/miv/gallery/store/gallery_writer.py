@@ -24,6 +24,10 @@ class GalleryBusy(MIVError):  # noqa: N818 - named after what is wrong
     """Another process or thread is writing; the same call works when it has ended."""
 
 
+class GalleryReplaced(MIVError):  # noqa: N818 - named after what is wrong
+    """The gallery was removed while it was written to, and another one was made under its name."""
+
+
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
     """Be the only writer of a gallery in this block; readers go on with what they opened."""
@@ -67,7 +71,6 @@ def write_removed(folder: Path, bags: NDArray[np.int64]) -> Removed | None:
     """Write the numbers of all removed bags under a new name."""
     if not len(bags):
         return None
-    GalleryManifest.require(folder)
     path = folder / f"removed-{secrets.token_hex(8)}.arrow"
     with whole_file(path) as temporary:
         arrow.write_batches(temporary, arrow.removed_schema(), [arrow.removed_batch(np.unique(bags))])

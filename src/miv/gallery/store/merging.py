@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from miv.gallery.store import arrow_files as arrow
 from miv.gallery.store.gallery_manifest import SegmentEntry
 from miv.gallery.store.open_gallery import OpenGallery
-from miv.gallery.store.segments import Segment, SegmentContent, write_segment
+from miv.gallery.store.segments import Segment, SegmentContent
 
 _TOGETHER = 4  # segments of about one size are merged when there are this many
 _SMALLEST = 64  # rows; up to this, segments count as equally small
@@ -29,7 +29,7 @@ def merge_small(store: OpenGallery) -> None:
             bags=rebatched(batch for one in merged for batch in one.bag_batches),
             kept=rebatched(batch for one in merged for batch in one.kept_batches) if store.manifest.width else None,
         )
-        entry = write_segment(store.folder, content, store.manifest)
+        entry = store.write_segment(content)
         store.commit(store.manifest.changed(segments=(*store.manifest.segments[:-count], entry)), new_hashes=[])
 
 
@@ -57,7 +57,7 @@ def compact(store: OpenGallery) -> None:
                 bags=rebatched(_renumbered(segment, live, new_number)),
                 kept=rebatched(_filtered(segment.kept_batches, kept_mask)) if manifest.width else None,
             )
-            entries.append(write_segment(store.folder, content, manifest))
+            entries.append(store.write_segment(content))
         first_instance += entry.instances
         first_bag += entry.bags
         first_member += entry.members

@@ -4,9 +4,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from miv.gallery.store.gallery_manifest import MANIFEST_NAME, GalleryManifest
-from miv.gallery.store.gallery_writer import remove_unlisted, writing
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.gallery.store.gallery_manifest import MANIFEST_NAME, GalleryManifest, Removed, SegmentEntry
+from miv.gallery.store.gallery_writer import GalleryReplaced, remove_unlisted, write_removed, writing
 from miv.gallery.store.known_instances import KnownInstances
+from miv.gallery.store.segments import SegmentContent, write_segment
 from miv.gallery.store.snapshot import Snapshot
 
 
@@ -51,10 +55,30 @@ class OpenGallery:
             self._known = KnownInstances(self.snapshot)
         return self._known
 
+    def require_same(self) -> None:
+        """Raise an error if the gallery is no longer the one that this writer locked: its lock protects no other."""
+        if self._stamp_now() == self._stamp:
+            return
+        GalleryManifest.require(self.folder)
+        raise GalleryReplaced(
+            f"The gallery {self.folder} was removed while it was written to, and there is another one of that name, "
+            "which is left as it is. Look at it, and repeat the change if it still makes sense."
+        )
+
+    def write_segment(self, content: SegmentContent) -> SegmentEntry:
+        """Write a segment; ``commit`` must list it."""
+        self.require_same()
+        return write_segment(self.folder, content, self.manifest)
+
+    def write_removed(self, bags: NDArray[np.int64]) -> Removed | None:
+        """Write the numbers of all removed bags; ``commit`` must list the file."""
+        self.require_same()
+        return write_removed(self.folder, bags)
+
     def commit(self, manifest: GalleryManifest, new_hashes: Sequence[bytes] | None = None) -> None:
         """List new files; ``new_hashes`` are those of added instances, ``None`` if instances were renumbered."""
         before = self.snapshot
-        GalleryManifest.require(self.folder)
+        self.require_same()
         manifest.save(self.folder)
         self._stamp = self._stamp_now()
         self._open()
@@ -67,6 +91,7 @@ class OpenGallery:
             for segment in self.snapshot.segments[len(before.segments) :]:
                 names.update(zip(segment.names, range(before.bags, before.bags + len(segment.names)), strict=True))
             self.snapshot.__dict__["number_of"] = names  # of a cached property
+        self.require_same()
         remove_unlisted(self.folder, manifest)
 
     def _open(self) -> None:

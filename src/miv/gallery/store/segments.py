@@ -116,7 +116,6 @@ def write_segment(folder: Path, content: SegmentContent, manifest: GalleryManife
             members += len(batch.column(1).flatten())
             yield batch
 
-    GalleryManifest.require(folder)
     with whole_folder(folder / SEGMENTS / name) as temporary:
         arrow.write_batches(temporary / INSTANCES, arrow.instance_schema(manifest.channels), counted_instances())
         arrow.write_batches(temporary / BAGS, arrow.bag_schema(), counted_bags())

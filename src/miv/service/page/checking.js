@@ -1,13 +1,12 @@
 /* The mode "Check an answer": an answer and its sources, each sentence with citations that light up. */
-import { button, choice, make, percent, plural, say } from "/page/elements.js";
-import { Highlights, numbersOf } from "/page/highlights.js";
+import { WORDS, counted, paragraphs, spoken } from "/page/checked.js";
+import { button, choice, make, plural, say } from "/page/elements.js";
+import { Highlights } from "/page/highlights.js";
 import { saveJson, savePicture } from "/page/downloads.js";
 import { drawChecked } from "/page/drawing_checked.js";
 import { wordsOf } from "/page/reading.js";
 import { post, request } from "/page/server.js";
 import { ServerTrouble, aboutModel, bringIntoView, emptyCard, suggest, waiting } from "/page/states.js";
-
-const WORDS = { unsure: "unsure", unsupported: "not supported" };
 
 export class Checking {
   constructor(shared) {
@@ -172,30 +171,14 @@ export class Checking {
     this.result.replaceChildren(
       make("ul", { class: "counts" }, ...counted(checked).map(([outcome, number]) => make("li", { class: outcome.replace(" ", "-") },
         make("b", { text: number }), WORDS[outcome] ?? outcome))),
+      ...checked.warnings.map((text) => make("p", { class: "reason", text })),
       make("div", { class: "checked" },
         make("section", { class: "answer-text", "aria-label": "Checked answer" }, ...paragraphs(checked, highlights)),
         make("section", { class: "sources", "aria-label": "Sources" }, ...highlights.articles())),
       make("p", { class: "note", text: "Checked with " + checked.verifier + " (" + checked.goal
-        + "). A cited sentence is evidence on the statement; it may confirm or contradict it, so read it." }),
+        + "). A cited sentence, such as [1], is evidence on the statement; it may confirm or contradict it, so read it. "
+        + "A sentence with a letter, such as (a), is only nearest to what is unsure or not supported." }),
       make("div", { class: "row after" }, button("Download JSON", () => saveJson(checked, "checked.json")),
         button("Download PNG", () => savePicture(drawChecked(checked), "checked.png"))));
   }
-}
-
-const counted = (checked) => Object.entries(checked.counts).filter(([, number]) => number);
-const spoken = (checked) => counted(checked).map(([outcome, number]) => plural(number, "sentence") + " " + (WORDS[outcome] ?? outcome)).join(", ") + ".";
-
-function paragraphs(checked, highlights) {
-  const found = new Map();
-  for (const one of checked.sentences) found.set(one.paragraph, [...(found.get(one.paragraph) ?? []), one]);
-  return [...found.values()].map((sentences) => make("p", {}, ...sentences.flatMap((one) => [said(one, highlights), " "])));
-}
-
-function said(one, highlights) {
-  if (one.probability === null) return make("span", { class: "not-checked", text: one.text });
-  const words = make("span", { class: "said " + one.outcome, text: one.text, title: one.outcome + ", probability " + percent(one.probability) });
-  const links = numbersOf(one).map((number, place) => highlights.link(number, words, one.probabilities[place]));
-  if (!WORDS[one.outcome]) return make("span", {}, words, ...links);
-  return make("span", {}, words, " ", make("span", { class: "mark " + one.outcome, text: WORDS[one.outcome] }),
-    links.length ? make("span", { class: "nearest" }, " nearest: ", ...links) : null);
 }

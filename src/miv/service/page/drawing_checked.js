@@ -1,25 +1,29 @@
 /* A checked answer as a picture: each sentence with its outcome, then the cited sentences. */
+import { remarkOf } from "/page/checked.js";
 import { Sheet } from "/page/drawing.js";
-import { allCited, numbersOf } from "/page/highlights.js";
+import { allCited, markOf, numbersOf } from "/page/highlights.js";
 
 const COLOURS = { supported: "yes", unsure: "witness", unsupported: "no" };
 
 export function drawChecked(checked) {
   const lines = (text) => Math.ceil(text.length / 95) + 1;
-  const height = 150 + 24 * [...checked.sentences, ...allCited(checked)].reduce((sum, one) => sum + lines(one.text), 0);
+  const texts = [...[...checked.sentences, ...allCited(checked)].map((one) => one.text), ...checked.warnings];
+  const height = 150 + 24 * texts.reduce((sum, text) => sum + lines(text), 0);
   const sheet = new Sheet(Math.min(height, 8000));
   const put = (words, options, x = 32) => { sheet.y += sheet.write(words, x, sheet.y, { width: 968 - x, lines: 12, ...options }); };
   put("Is each sentence backed by the sources?", { size: 26, weight: 700 });
   put(Object.entries(checked.counts).filter(([, number]) => number).map(([outcome, number]) => number + " " + outcome).join(" · "), { colour: "soft" });
+  for (const words of checked.warnings) put(words, { size: 14, colour: "witness" });
   sheet.y += 10;
   for (const one of checked.sentences) {
     const colour = COLOURS[one.outcome], top = sheet.y;
-    const cited = numbersOf(one).map((number) => "[" + number + "]").join("");
-    put(one.text + " " + (colour && one.outcome !== "supported" ? "(" + one.outcome + (cited ? ", nearest: " + cited : "") + ")" : cited), {}, 48);
+    const cited = numbersOf(one).map((number) => markOf(checked, number)).join("");
+    const found = colour && one.outcome !== "supported" ? "(" + one.outcome + (cited ? ", nearest: " + cited : "") + ")" : cited;
+    put([one.text, found, remarkOf(one) && "(" + remarkOf(one) + ")"].filter(Boolean).join(" "), {}, 48);
     if (colour) sheet.box(32, top, 4, sheet.y - top - 4, sheet.ink(colour));
     sheet.y += 6;
   }
   sheet.y += 12;
-  for (const one of allCited(checked)) put("[" + one.number + "] " + one.source + ": " + one.text, { size: 14, colour: "soft" });
+  for (const one of allCited(checked)) put(markOf(checked, one.number) + " " + one.source + ", line " + one.line + ": " + one.text, { size: 14, colour: "soft" });
   return sheet.finish();
 }

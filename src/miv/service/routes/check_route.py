@@ -5,8 +5,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from miv.checking import check
+from miv.checking.answer_check import TooManyPairs, check_sentences
+from miv.checking.checked_answer import Source
+from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
+from miv.errors import warnings_heard
 from miv.service.answer_bodies import CheckAnswer
 from miv.service.api_document import json_body
 from miv.service.refusals import RefusedRequest, refusals
@@ -29,19 +32,26 @@ async def check_answer(request: Request) -> JSONResponse:
     asked = await read_json(request, CheckRequest)
     model = model_of(request, asked.model, to_check=True)
     limits = service_of(request).limits
-    sources = await in_thread(_checked, asked, limits)
+    answer, sources, told = await in_thread(_split, asked, limits)
 
     def checked() -> dict[str, Any]:
-        found = check(
-            asked.answer, sources, verifier=model.verifier, citations=asked.citations, most_pairs=limits.pairs
-        )
-        return {**found.document(), "verifier": model.name}
+        with warnings_heard() as heard:
+            try:
+                found = check_sentences(
+                    answer, sources, verifier=model.verifier, citations=asked.citations, most_pairs=limits.pairs
+                )
+            except TooManyPairs as error:
+                raise RefusedRequest(413, str(error)) from error
+        return {**found.document(), "verifier": model.name, "warnings": [*told, *heard]}
 
     return JSONResponse(await model.run(checked, len(asked.answer)))
 
 
-def _checked(asked: CheckRequest, limits: Limits) -> dict[str, str]:
-    """The sources by name, if they and the answer are within the limits; the texts are never names of files."""
+def _split(asked: CheckRequest, limits: Limits) -> tuple[list[Sentence], tuple[Source, ...], list[str]]:
+    """The sentences of the answer, the sources, and warnings, if the texts are within the limits.
+
+    The texts are never names of files.
+    """
     if asked.citations > limits.citations:
         raise RefusedRequest(422, f"citations is {asked.citations}. Expected at most {limits.citations}.")
     sources = {one.name: one.text for one in asked.sources}
@@ -50,12 +60,5 @@ def _checked(asked: CheckRequest, limits: Limits) -> dict[str, str]:
     longest = max(map(len, [asked.answer, *sources.values()]))
     if longest > limits.characters:
         raise RefusedRequest(413, f"A text has {longest:,} characters. Expected at most {limits.characters:,}.")
-    claims = sum(sentence.is_claim for sentence in read_answer(asked.answer))
-    evidence = sum(sentence.is_evidence for source in read_sources(sources) for sentence in source.sentences)
-    if claims * evidence > limits.pairs:
-        raise RefusedRequest(
-            413,
-            f"The answer has {claims:,} sentences and the sources {evidence:,}. Expected at most {limits.pairs:,} "
-            "pairs of them: check the answer in parts, or give fewer sources.",
-        )
-    return sources
+    with warnings_heard() as heard:
+        return read_answer(asked.answer), read_sources(sources), heard
