@@ -214,6 +214,44 @@ def test_other_settings_and_other_folders_are_refused(folder: Path) -> None:
     assert not Path("new").exists()
 
 
+def test_overwriting_leaves_files_of_other_programs(folder: Path) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    damaged = Path("out/part-000009.parquet")
+    damaged.write_bytes(b"PAR1")
+    others = ["part-00000-5f2b.snappy.parquet", "part-x.parquet", "part-000007.parquet", "notes.txt"]
+    for name in others:
+        Path("out", name).write_bytes(Path("pairs.parquet").read_bytes())
+    Path("out/part-000008.parquet").mkdir()
+    assert score("verifier", "pairs.jsonl", "out", rows=12, overwrite=True).partitions == 2
+    ours = ["_score.json", "_score.lock", "part-000000.parquet", "part-000001.parquet"]
+    assert sorted(path.name for path in Path("out").iterdir()) == sorted([*ours, *others, "part-000008.parquet"])
+    before = files("out")
+    with pytest.raises(MIVError, match=r"holds part-000007\.parquet, which is not of `miv score`, and a partition needs"):
+        score("verifier", "pairs.jsonl", "out", rows=2, overwrite=True)
+    assert files("out") == before
+
+
+@pytest.mark.parametrize("name", ["pairs.parquet", "pairs", "set", "ids.csv", "linked"])
+def test_what_is_read_is_never_in_the_output(folder: Path, name: str) -> None:
+    def sources() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+    exemplars = ExemplarSet.from_lists(InstancePool("features", np.ones((3, 4), np.float32)), [0], [[1, 2]], labels=[1])
+    exemplars.save("set", builder="test", options={}, seed=0)
+    Path("ids.csv").write_text('id,vector\na,"[1, 2, 3, 4]"\n')
+    Path("by_id").mkdir()
+    Path("by_id/pairs.jsonl").write_text('{"query": "a", "bag": ["a"]}\n')
+    Path("pairs/0.parquet").rename("pairs/part-000000.parquet")
+    Path("linked").mkdir()
+    Path("linked/0.parquet").symlink_to(folder / "pairs.parquet")
+    before = sources()
+    out = name if name in ("pairs", "set") else "."
+    table, instances = ("by_id/pairs.jsonl", name) if name == "ids.csv" else (name, None)
+    with pytest.raises(MIVError, match=r"^--out .* holds .*, which is to be read\. Expected a folder of its own"):
+        score("verifier", table, out, instances=instances, overwrite=True)
+    assert sources() == before
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -80,7 +80,7 @@ def plan_partitions(
     """
     if is_set(source):
         return _plan_of_set(source, rows, verifying)
-    survey, tables = Survey(), _tables(source)
+    survey, tables = Survey(), tables_of(source)
     if instances is not None:
         check_first_instance(instances, verifying)
     else:
@@ -101,7 +101,8 @@ def is_set(source: Path) -> bool:
     return (source / TABLE).is_file() and (source / MANIFEST_NAME).is_file()
 
 
-def _tables(source: Path) -> list[Path]:
+def tables_of(source: Path) -> list[Path]:
+    """The tables of a folder, or the one that is named."""
     if not source.is_dir():
         return [source]
     found = sorted(path for path in source.iterdir() if path.suffix.lower() in TABLE_SUFFIXES)
