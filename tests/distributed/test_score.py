@@ -269,6 +269,20 @@ def test_a_folder_that_does_not_say_its_settings_is_refused(folder: Path, settin
     assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
 
 
+def test_a_folder_that_cannot_be_opened_is_no_split(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as lost+found; a user who is root can open all, so the error is raised here."""
+    stat = Path.stat
+
+    def refuse(path: Path, **options: Any) -> Any:
+        if path.parent.name == "lost+found":
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    Path("pairs/lost+found").mkdir()
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert score("verifier", "pairs", "out").scored.exemplars == EXEMPLARS
+
+
 def test_by_instance_is_told_by_what_is_asked_for_now(folder: Path) -> None:
     score("verifier", "pairs.jsonl", "out", by_instance=True)
     with pytest.raises(MIVError, match="--by-instance was given and now is not"):

@@ -11,6 +11,7 @@ from numpy.lib import format as numpy_format
 from miv.errors import MIVError
 from miv.inference.unlike_instances import UNLIKE
 from miv.io.checked_values import Floats
+from miv.io.instance_files import is_file, is_folder
 from miv.io.json_files import read_json_object, write_json
 from miv.kept.fingerprints import verifier_fingerprint
 from miv.kept.similarity_of_query import Rows
@@ -29,7 +30,7 @@ _REMEDY = "Keep the bag again with Verifier.keep_bag."
 def is_kept_bag(given: Any) -> bool:
     """Whether something is a kept bag, or the folder of one."""
     if isinstance(given, str | PathLike):
-        return (Path(given) / MANIFEST).is_file()
+        return is_file(Path(given) / MANIFEST)
     return isinstance(given, ProjectedBag)
 
 
@@ -93,7 +94,7 @@ class ProjectedBag:
 
 
 def _no_kept_bag(path: Path) -> MIVError:
-    given = f"is a folder without {MANIFEST}" if path.is_dir() else "is a file" if path.exists() else "does not exist"
+    given = f"is a folder without {MANIFEST}" if is_folder(path) else "is a file" if is_file(path) else "does not exist"
     return MIVError(
         f"{path} {given}. Expected the folder of a kept bag, which has a {MANIFEST}. Verifier.keep_bag makes one of a "
         "bag, such as a .npy file."
