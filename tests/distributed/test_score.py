@@ -226,7 +226,9 @@ def test_overwriting_leaves_files_of_other_programs(folder: Path) -> None:
     ours = ["_score.json", "_score.lock", "part-000000.parquet", "part-000001.parquet"]
     assert sorted(path.name for path in Path("out").iterdir()) == sorted([*ours, *others, "part-000008.parquet"])
     before = files("out")
-    with pytest.raises(MIVError, match=r"holds part-000007\.parquet, which is not of `miv score`, and a partition needs"):
+    with pytest.raises(
+        MIVError, match=r"holds part-000007\.parquet, which is not of `miv score`, and a partition needs"
+    ):
         score("verifier", "pairs.jsonl", "out", rows=2, overwrite=True)
     assert files("out") == before
 
@@ -265,6 +267,20 @@ def test_a_folder_that_does_not_say_its_settings_is_refused(folder: Path, settin
     Path("out/_score.json").write_text(json.dumps({**document, "settings": settings}))
     with pytest.raises(MIVError, match=words):
         score("verifier", "pairs.jsonl", "out", rows=5)
+    assert files("out") == before
+    assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
+
+
+def test_verdicts_of_an_older_miv_are_told_as_such(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    before = files("out")
+    Path("same.jsonl").write_text(Path("pairs.jsonl").read_text())
+    monkeypatch.setattr("miv.distributed.partition_scoring._SCORED_SINCE", "99.0")
+    for table in ("pairs.jsonl", "same.jsonl"):
+        with pytest.raises(
+            MIVError, match=r"settings: they are as .* version 0\.2\.0, and .* since version 99\.0\. Choose"
+        ):
+            score("verifier", table, "out", rows=5)
     assert files("out") == before
     assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
 
