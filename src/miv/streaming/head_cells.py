@@ -21,14 +21,16 @@ class HeadCells:
         keys: ``(N, D)``.
         metric: any query in this head; its weights are those of all queries.
         groups: the square root of the greatest number of cells.
-        seed: of the random order.
+        random: draws the order; heads whose errors are to be independent need one each.
     """
 
-    def __init__(self, keys: NDArray[np.floating], metric: HeadQuery, groups: int, seed: int) -> None:
+    def __init__(
+        self, keys: NDArray[np.floating], metric: HeadQuery, groups: int, random: np.random.Generator
+    ) -> None:
         weight, power = metric.weight, metric.power
         channels = keys.shape[1]
         scale = np.ones(channels, np.float32) if weight is None else np.maximum(weight, _LEAST_WEIGHT)
-        found = find_cells(np.asarray(keys, np.float32), scale, groups, groups, seed)
+        found = find_cells(np.asarray(keys, np.float32), scale, groups, groups, random)
         self.keys = keys[found.order]  # (N, D)
         self.order: NDArray[np.int32] = found.order.astype(np.int32)  # places in the bag
         self.at = np.empty_like(self.order)  # where in `keys` the key of each place is

@@ -26,9 +26,10 @@ class Cells:
     ptr: Integers
 
 
-def find_cells(rows: Rows, weight: NDArray[np.float32], groups: int, cells: int, seed: int = 0) -> Cells:
+def find_cells(
+    rows: Rows, weight: NDArray[np.float32], groups: int, cells: int, random: np.random.Generator
+) -> Cells:
     """Divide rows ``(N, K)`` into at most ``groups`` x ``cells`` cells, with squared distances weighted by ``(K,)``."""
-    random = np.random.default_rng(seed)
     root = np.sqrt(weight)
     outer = _nearest(rows, root, _centres(rows, root, groups, random))
     order, sizes = [], []

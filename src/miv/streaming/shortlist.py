@@ -74,7 +74,8 @@ class Shortlist:
         for head in range(some_query.heads):
             part = slice(head * some_query.size, (head + 1) * some_query.size)
             keys = np.concatenate([chunk[:, part].astype(kind) for chunk in bag.rows()])
-            self._cells.append(HeadCells(keys, HeadQuery(some_query, 0, head), groups, seed))
+            random = np.random.default_rng([seed, head])  # one each: the variances of heads are added
+            self._cells.append(HeadCells(keys, HeadQuery(some_query, 0, head), groups, random))
 
     def verify(self, features: Rows, top: int = 10, within: float | None = None) -> list[StreamedVerdict]:
         """Verdicts for the features ``(R, C)`` of queries, with bounds and standard errors of their probabilities.
