@@ -1,5 +1,6 @@
 """A shortlist reads a small part of a bag, says how wrong it may be, and is right about that."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any, cast
 
@@ -235,6 +236,21 @@ def test_bags_in_fewer_bytes_answer_as_their_exact_pass(rows: Any, tmp_path: Pat
     assert not any(one.is_exact for one in found)
     assert all(map(holds, found, exact))
     check_errors(found, exact)
+
+
+@pytest.mark.parametrize("budget", [6000, 100])
+def test_building_needs_little_more_memory_than_the_rows(budget: int, tmp_path: Path) -> None:
+    verifier = Verifier("cap_dba_l2", channels=64).eval()
+    random = np.random.default_rng(0)
+    chunks = [random.normal(size=(20_000, 64)).astype(np.float16) for _ in range(5)]
+    kept = verifier.keep_bag(chunks, tmp_path / "kept", rows="float16")
+    tracemalloc.start()
+    try:
+        Shortlist(verifier, kept, budget)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * 100_000 * 64 * 2  # twice the rows
 
 
 def test_poolings_without_a_sum_over_targets_are_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from miv.errors import MIVError
 from miv.io.checked_values import Mask, finite_number
@@ -70,10 +71,8 @@ class Shortlist:
         if budget >= self.size:
             return
         groups = int(np.clip(round(min(self.size / _ALIKE, budget / 8) ** 0.5), 1, _MOST_CELLS))
-        kind = np.float16 if bag.kind == "float16" else np.float32  # int8 rows have scales of their own
         for head in range(some_query.heads):
-            part = slice(head * some_query.size, (head + 1) * some_query.size)
-            keys = np.concatenate([chunk[:, part].astype(kind) for chunk in bag.rows()])
+            keys = _keys_of(bag, slice(head * some_query.size, (head + 1) * some_query.size))
             random = np.random.default_rng([seed, head])  # one each: the variances of heads are added
             self._cells.append(HeadCells(keys, HeadQuery(some_query, 0, head), groups, random))
 
@@ -165,6 +164,17 @@ def _summed_form(verifier: "Verifier") -> CrossAttentionForm:
             "exact pass of verify_stream."
         )
     return form
+
+
+def _keys_of(bag: ProjectedBag, channels: slice) -> NDArray[np.floating]:
+    """Some channels of all rows, without a second copy on the way."""
+    kind = np.float16 if bag.kind == "float16" else np.float32  # int8 rows have scales of their own
+    keys = np.empty((bag.size, channels.stop - channels.start), kind)
+    at = 0
+    for chunk in bag.rows():
+        keys[at : at + len(chunk)] = chunk[:, channels]
+        at += len(chunk)
+    return keys
 
 
 def _check_weights(query: CrossAttentionQueries) -> None:
