@@ -1,6 +1,7 @@
 """A shortlist reads a small part of a bag, says how wrong it may be, and is right about that."""
 
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -180,6 +181,14 @@ def test_a_verifier_that_changed_since_is_refused(tmp_path: Path) -> None:
         shortlist.verify(bag[:1])
 
 
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    verifier = trained_like("cap_dba_l2")
+    bag = np.random.default_rng(1).normal(size=(50, CHANNELS)).astype(np.float32)
+    kept = verifier.keep_bag(bag, tmp_path / "kept")
+    expected = Shortlist(verifier, kept, 20, 3).verify(bag[:1], 2)
+    assert Shortlist(verifier, kept, np.int64(20), np.uint8(3)).verify(bag[:1].tolist(), np.int32(2)) == expected  # type: ignore[arg-type]
+
+
 def test_equal_targets_leave_nothing_open(tmp_path: Path) -> None:
     verifier = trained_like("cap_dba_l2", "similar")
     random = np.random.default_rng(1)
@@ -286,7 +295,15 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         Shortlist(verifier, bag)  # type: ignore[arg-type]
     with pytest.raises(MIVError, match="budget is 1"):
         Shortlist(verifier, kept, budget=1)
+    for seed in (-1, "a", 0.5, True):
+        with pytest.raises(MIVError, match=rf"seed is '?{seed}'?\. Expected a whole number, from 0"):
+            Shortlist(verifier, kept, budget=20, seed=seed)  # type: ignore[arg-type]
     shortlist = Shortlist(verifier, kept)
+    unread: list[Any] = ["abc", [["a"] * 12], [[1, 2], [3]], torch.ones(1, 12, requires_grad=True)]
+    for queries in unread:
+        for ask in (shortlist.verify, partial(StreamingPass, verifier)):
+            with pytest.raises(MIVError, match=r"The queries cannot be read as numbers: .* rows of 12 features"):
+                ask(queries)
     with pytest.raises(MIVError, match=r"The queries are \(12,\)"):
         shortlist.verify(bag[0])
     with pytest.raises(MIVError, match="Query 1 contains NaN"):

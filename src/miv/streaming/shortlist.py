@@ -25,7 +25,7 @@ from miv.kept.similarity_of_query import Rows
 from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import SilentProgress
 from miv.streaming.cell_bounds import CellBounds
-from miv.streaming.chunk_checks import check_queries
+from miv.streaming.chunk_checks import check_count, check_queries, check_top
 from miv.streaming.head_cells import HeadCells
 from miv.streaming.head_query import HeadQuery, LogitOfMeans
 from miv.streaming.head_sample import HeadCentres, HeadSample
@@ -56,8 +56,8 @@ class Shortlist:
     def __init__(
         self, verifier: "Verifier", bag: ProjectedBag | str | PathLike[str], budget: int = 6000, seed: int = 0
     ) -> None:
-        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 2:
-            raise MIVError(f"budget is {budget!r}. Expected the number of targets to read per query, from 2.")
+        budget = check_count("budget", budget, 2, "the number of targets to read per query")
+        seed = check_count("seed", seed, 0, "a whole number")
         if not isinstance(bag, ProjectedBag | str | PathLike):
             raise MIVError(
                 f"The bag is a {type(bag).__name__}. Expected a kept bag or its folder, see Verifier.keep_bag."
@@ -90,10 +90,7 @@ class Shortlist:
                 "The weights of the verifier's pooling have changed since the shortlist was made, so its rows do not "
                 "fit. Keep the bag again with Verifier.keep_bag, and make a new Shortlist."
             )
-        features = np.asarray(features, np.float32)
-        check_queries(features, self.verifier.pooling.channels)
-        if isinstance(top, bool) or not isinstance(top, int) or top < 0:
-            raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
+        features, top = check_queries(features, self.verifier.pooling.channels), check_top(top)
         if within is not None:
             within = finite_number("within", within, low=0.0, high=1.0)
         if self.budget >= self.size:

@@ -13,7 +13,7 @@ from miv.kept.plain_forms import BestTargetForm
 from miv.kept.similarity_of_query import Rows
 from miv.poolings import POOLINGS, GatedAttentionPooling, MaxSimPooling
 from miv.runtime.evaluation_mode import evaluating
-from miv.streaming.chunk_checks import check_queries, check_width
+from miv.streaming.chunk_checks import check_queries, check_top, check_width
 from miv.streaming.partial_attention import PartialAttention
 from miv.streaming.partial_best import PartialBest
 from miv.streaming.partial_others import PartialGated, PartialTokens
@@ -56,10 +56,7 @@ class StreamingPass:
         variance: Floats | None = None,
         log_sums: Floats | None = None,
     ) -> None:
-        queries = np.asarray(queries, np.float32)
-        check_queries(queries, verifier.pooling.channels)
-        if isinstance(top, bool) or not isinstance(top, int) or top < 0:
-            raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
+        queries, top = check_queries(queries, verifier.pooling.channels), check_top(top)
         self.verifier, self.size = verifier, 0
         with torch.inference_mode(), evaluating(verifier):
             self.pooled = _partial(verifier, queries, top, variance, log_sums)
