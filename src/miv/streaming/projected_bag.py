@@ -59,6 +59,10 @@ class ProjectedBag:
         self._scales = NumpyFile(folder / _SCALES) if self.kind == "int8" else None
         if self.size != about.get("size") or self._file.dtype != self.kind or len(self._file.shape) != 2:
             raise MIVError(f"{folder / _ROWS} is not what {MANIFEST} says. {_REMEDY}")
+        if self._scales is not None and self._scales.shape != (self.size, 1):
+            raise MIVError(
+                f"{folder / _SCALES} is {self._scales.shape}. Expected {(self.size, 1)}: one scale per row. {_REMEDY}"
+            )
 
     def check_verifier(self, verifier: "Verifier") -> None:
         """Raise an error unless the rows were made with this verifier."""
