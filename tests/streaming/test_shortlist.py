@@ -224,6 +224,11 @@ def test_wide_bounds_are_answered_exactly_if_wished(tmp_path: Path) -> None:
     limit = float(np.median([_furthest(one) for one in shortlist.verify(queries)]))
     some = shortlist.verify(queries, top=2, within=limit)
     assert {one.is_exact for one in some} == {True, False}
+    verifier.operating_point = OperatingPoint(goal="accuracy", measured={"data": {"bag_sizes": [5, 12]}})
+    for furthest in (None, 0.0, limit):
+        with pytest.warns(MIVWarning, match="bags of 3,000") as warned:
+            shortlist.verify(queries, top=2, within=furthest)
+        assert len(warned) == 1
     assert all(_furthest(one) <= limit for one in some)
     for one, other in zip(some, exact, strict=True):
         if one.is_exact:

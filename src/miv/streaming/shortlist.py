@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
-from miv.io.checked_values import Mask, finite_number
+from miv.io.checked_values import Floats, Mask, finite_number
 from miv.kept import form_of
 from miv.kept.cross_attention import CrossAttentionForm
 from miv.kept.cross_attention_queries import CrossAttentionQueries
@@ -32,7 +32,7 @@ from miv.streaming.head_sample import HeadCentres, HeadSample
 from miv.streaming.leading_of_samples import leading_of_samples
 from miv.streaming.partial_pooling import PooledBag
 from miv.streaming.projected_bag import ProjectedBag, kept_bag_for
-from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts
+from miv.streaming.streamed_verdict import StreamedVerdict, check_logits, streamed_verdicts, warn_of_size
 from miv.streaming.verifying_streams import over_kept
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Shortlist:
             features: ``(R, C)``.
             top: number of targets to name per query, of those that are read.
             within: the exact pass answers queries whose probability may be further off than this by its bounds; by
-                default it answers only those that have read all targets. It reads the kept rows from disk.
+                default it answers none. It reads the kept rows from disk.
         """
         if weights_of_pooling(self.verifier) != self._weights:
             raise MIVError(
@@ -97,20 +97,29 @@ class Shortlist:
             return self._exact(features, top)
         prepared = self._prepare(features)
         pooled = [self._answer(prepared, number, top) for number in range(len(features))]
-        limit = self.verifier.unlike
-        unlike: Mask = np.zeros(len(features), bool) if limit is None else limit.unlike(features)
-        all_unlike = self.bag.all_unlike(self.verifier)
-        verdicts = streamed_verdicts(self.verifier, _joined(pooled), self.size, unlike, all_unlike)
-        # Two ways to sum all targets round differently, so there is only one.
-        again = [
-            number
-            for number, one in enumerate(verdicts)
-            if one.is_exact or (within is not None and _furthest(one) > within)
-        ]
-        if again:
-            for number, one in zip(again, self._exact(features[again], top), strict=True):
-                verdicts[number] = one
-        return verdicts
+        off = self._furthest(pooled)
+        again = np.flatnonzero(off > (np.inf if within is None else within))
+        rest = np.setdiff1d(np.arange(len(features)), again)
+        verdicts: dict[int, StreamedVerdict] = {}
+        if len(rest):
+            limit = self.verifier.unlike
+            unlike: Mask = np.zeros(len(rest), bool) if limit is None else limit.unlike(features[rest])
+            all_unlike, sampled = self.bag.all_unlike(self.verifier), _joined([pooled[number] for number in rest])
+            found = streamed_verdicts(self.verifier, sampled, self.size, unlike, all_unlike)
+            verdicts.update(zip(rest.tolist(), found, strict=True))
+        if len(again):
+            verdicts.update(zip(again.tolist(), self._exact(features[again], top), strict=True))
+        else:
+            warn_of_size(self.verifier, self.size)  # as the exact pass does
+        return [verdicts[number] for number in range(len(features))]
+
+    def _furthest(self, pooled: list[PooledBag]) -> Floats:
+        """How far the probability of each query may be off by its bounds."""
+        found, probability = _joined(pooled), self.verifier.operating_point.probability
+        check_logits(found.logit)
+        assert found.bounds is not None  # noqa: S101 - for the type checker
+        middle, low, high = map(probability, (found.logit, *found.bounds))
+        return np.maximum(middle - low, high - middle)
 
     def _exact(self, features: Rows, top: int) -> list[StreamedVerdict]:
         return over_kept(self.verifier, features, self.bag, top, SilentProgress())
@@ -181,11 +190,6 @@ def _check_weights(query: CrossAttentionQueries) -> None:
             "The verifier weighs a distance negatively, so targets far away may have the largest shares, and a "
             "shortlist cannot bound them. Use the exact pass of verify_stream."
         )
-
-
-def _furthest(verdict: StreamedVerdict) -> float:
-    low, high = verdict.probability_bounds
-    return max(verdict.probability - low, high - verdict.probability)
 
 
 def _joined(pooled: list[PooledBag]) -> PooledBag:

@@ -18,7 +18,7 @@ from miv.streaming.partial_attention import PartialAttention
 from miv.streaming.partial_best import PartialBest
 from miv.streaming.partial_others import PartialGated, PartialTokens
 from miv.streaming.partial_pooling import PartialPooling
-from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts
+from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts, warn_of_size
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
@@ -135,6 +135,7 @@ class StreamingPass:
             raise MIVError("The bag is empty. Expected at least one instance.")
         with torch.inference_mode(), evaluating(self.verifier):
             pooled = self.pooled.finish()
+        warn_of_size(self.verifier, self.size)
         return streamed_verdicts(self.verifier, pooled, self.size, self._unlike_query, self._all_unlike)
 
 
