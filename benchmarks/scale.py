@@ -59,8 +59,7 @@ def _in_process_of_its_own(name: str, folder: Path, data: Path) -> dict[str, Any
     """The figures, measured in a folder of their own, with how long that took and what ran before."""
     load, since = os.getloadavg()[0], time.monotonic()
     own = folder / name
-    shutil.rmtree(own, ignore_errors=True)  # of a run that was stopped
-    own.mkdir(parents=True)
+    own.mkdir()
     try:
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
             figures = process.submit(_measured, name, own, data).result()
@@ -90,8 +89,12 @@ def main() -> None:
     unknown = [name for name in names if name not in FIGURES]
     if unknown:
         parser.error(f"there is no figure {unknown[0]!r}; known: {', '.join(FIGURES)}")
-    if options.folder is not None:
-        options.folder.mkdir(parents=True, exist_ok=True)
+    for needed in (options.folder, None if options.out is None else options.out.parent):
+        if needed is not None:
+            try:
+                needed.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                parser.error(f"cannot create the folder {needed}: {error.strerror}")
     found: dict[str, Any] = {"runs": {}}
     with TemporaryDirectory(dir=options.folder) as folder:
         for number, name in enumerate(names, 1):

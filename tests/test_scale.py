@@ -1,6 +1,8 @@
 """How ``benchmarks/scale.py`` measures, calculates and reports."""
 
+import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +93,30 @@ def test_the_cells_of_growth_are_measured(tmp_path: Path) -> None:
     assert found["stream_memory_mb"] == bags["stream"]["1000"]["megabytes"]
     assert all(cell["processor_seconds"] > 0 for cells in bags.values() for cell in cells.values())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A figure that is measured at once, in this process."""
+    monkeypatch.setattr(scale, "FIGURES", {"one": lambda folder, data: {"one": len(list(folder.iterdir()))}})
+    monkeypatch.setattr(scale, "ProcessPoolExecutor", lambda count, context: ThreadPoolExecutor(count))
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_the_folder_of_the_output_is_made_or_told_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "figures.json"
+    monkeypatch.setattr(sys, "argv", ["scale.py", "--folder", str(tmp_path / "work"), "--out", str(out)])
+    scale.main()
+    assert json.loads(out.read_text())["one"] == 0
+    assert list((tmp_path / "work").iterdir()) == []
+    monkeypatch.setattr(sys, "argv", ["scale.py", "--out", str(out / "figures.json")])
+    with pytest.raises(SystemExit, match="2"):
+        scale.main()
+    told = capsys.readouterr()
+    assert f"cannot create the folder {out}: File exists" in told.err
+    assert told.err.count("1 of 1") == 1
 
 
 def test_an_unknown_figure_is_an_error_before_anything_is_measured(
