@@ -10,7 +10,6 @@ that was stopped. How time and memory grow is plotted in the folder ``plots`` be
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import time
@@ -33,6 +32,8 @@ from benchmarks.scale_shortlist import shortlist_gain
 from benchmarks.scale_streaming import stream_efficiency
 
 FINETUNING = Path(__file__).with_name("scale_finetune.py")  # a script, because it needs its own allocator settings
+LOADAVG = Path("/proc/loadavg")
+_READINGS, _PAUSE = 20, 0.1
 FIGURES: dict[str, Callable[[Path, Path], Mapping[str, Any]]] = {
     "stream_efficiency": lambda folder, data: stream_efficiency(folder),
     "quantised_auroc_loss": quantised_auroc_loss,
@@ -55,9 +56,22 @@ def _measured(name: str, folder: Path, data: Path) -> dict[str, Any]:
     return dict(FIGURES[name](folder, data))
 
 
+def running_beside() -> float:
+    """Mean number of other threads on this machine that ran or waited for a processor, over two seconds.
+
+    The load average would not do: it still counts the figure that was measured just before.
+    """
+    counts = []
+    for _ in range(_READINGS):
+        running = LOADAVG.read_text("ascii").split()[3].split("/")[0]  # see proc(5)
+        counts.append(int(running) - 1)  # without this one
+        time.sleep(_PAUSE)
+    return sum(counts) / len(counts)
+
+
 def _in_process_of_its_own(name: str, folder: Path, data: Path) -> dict[str, Any]:
     """The figures, measured in a folder of their own, with how long that took and what ran before."""
-    load, since = os.getloadavg()[0], time.monotonic()
+    beside, since = running_beside(), time.monotonic()
     own = folder / name
     own.mkdir()
     try:
@@ -66,7 +80,7 @@ def _in_process_of_its_own(name: str, folder: Path, data: Path) -> dict[str, Any
     finally:
         shutil.rmtree(own)
     minutes = (time.monotonic() - since) / 60
-    return figures | {"runs": {name: {"minutes": round(minutes, 1), "load_before": round(load, 1)}}}
+    return figures | {"runs": {name: {"minutes": round(minutes, 1), "running_before": round(beside, 1)}}}
 
 
 def _updated(out: Path, figures: dict[str, Any]) -> dict[str, Any]:
