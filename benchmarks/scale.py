@@ -10,7 +10,6 @@ that was stopped. How time and memory grow is plotted in the folder ``plots`` be
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import time
@@ -33,6 +32,8 @@ from benchmarks.scale_shortlist import shortlist_gain
 from benchmarks.scale_streaming import stream_efficiency
 
 FINETUNING = Path(__file__).with_name("scale_finetune.py")  # a script, because it needs its own allocator settings
+LOADAVG = Path("/proc/loadavg")
+_READINGS, _PAUSE = 20, 0.1
 FIGURES: dict[str, Callable[[Path, Path], Mapping[str, Any]]] = {
     "stream_efficiency": lambda folder, data: stream_efficiency(folder),
     "quantised_auroc_loss": quantised_auroc_loss,
@@ -55,19 +56,31 @@ def _measured(name: str, folder: Path, data: Path) -> dict[str, Any]:
     return dict(FIGURES[name](folder, data))
 
 
+def running_beside() -> float:
+    """Mean number of other threads on this machine that ran or waited for a processor, over two seconds.
+
+    The load average would not do: it still counts the figure that was measured just before.
+    """
+    counts = []
+    for _ in range(_READINGS):
+        running = LOADAVG.read_text("ascii").split()[3].split("/")[0]  # see proc(5)
+        counts.append(int(running) - 1)  # without this one
+        time.sleep(_PAUSE)
+    return sum(counts) / len(counts)
+
+
 def _in_process_of_its_own(name: str, folder: Path, data: Path) -> dict[str, Any]:
     """The figures, measured in a folder of their own, with how long that took and what ran before."""
-    load, since = os.getloadavg()[0], time.monotonic()
+    beside, since = running_beside(), time.monotonic()
     own = folder / name
-    shutil.rmtree(own, ignore_errors=True)  # of a run that was stopped
-    own.mkdir(parents=True)
+    own.mkdir()
     try:
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
             figures = process.submit(_measured, name, own, data).result()
     finally:
         shutil.rmtree(own)
     minutes = (time.monotonic() - since) / 60
-    return figures | {"runs": {name: {"minutes": round(minutes, 1), "load_before": round(load, 1)}}}
+    return figures | {"runs": {name: {"minutes": round(minutes, 1), "running_before": round(beside, 1)}}}
 
 
 def _updated(out: Path, figures: dict[str, Any]) -> dict[str, Any]:
@@ -90,8 +103,12 @@ def main() -> None:
     unknown = [name for name in names if name not in FIGURES]
     if unknown:
         parser.error(f"there is no figure {unknown[0]!r}; known: {', '.join(FIGURES)}")
-    if options.folder is not None:
-        options.folder.mkdir(parents=True, exist_ok=True)
+    for needed in (options.folder, None if options.out is None else options.out.parent):
+        if needed is not None:
+            try:
+                needed.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                parser.error(f"cannot create the folder {needed}: {error.strerror}")
     found: dict[str, Any] = {"runs": {}}
     with TemporaryDirectory(dir=options.folder) as folder:
         for number, name in enumerate(names, 1):

@@ -35,15 +35,22 @@ Figures = dict[str, Any]
 
 
 def goals(figures: Figures) -> str:
-    """Each figure with its goal, and how busy the machine was."""
+    """Each figure with its goal, and what is known of other work on the machine."""
     rows = []
     for name, meaning, goal in GOALS:
         run = figures.get("runs", {}).get(_MEASURED_WITH.get(name, name), {})
         sign, limit = goal.split()
         reached = "–" if name not in figures else "yes" if _COMPARE[sign](figures[name], float(limit)) else "**no**"
         shown = goal.replace(">=", "≥").replace("<=", "≤")
-        rows.append([f"`{name}`", meaning, shown, _short(figures.get(name)), reached, _short(run.get("load_before"))])
-    return _table(["figure", "what it is", "goal", "measured", "reached", "load before"], rows)
+        rows.append([f"`{name}`", meaning, shown, _short(figures.get(name)), reached, _other_work(run)])
+    return _table(["figure", "what it is", "goal", "measured", "reached", "other work before"], rows)
+
+
+def _other_work(run: Figures) -> str:
+    """Threads that ran beside; of earlier measurements, only the load average."""
+    if "running_before" in run or "load_before" not in run:
+        return _short(run.get("running_before"))
+    return f"unknown (load average {_short(run['load_before'])})"
 
 
 def finetuning(figures: Figures) -> str:

@@ -36,7 +36,6 @@ def shortlist_gain(folder: Path, data: Path, rows: int = 1_000_000, queries: int
             some = base[np.arange(start, min(rows, start + 50_000)) % len(base)]
             yield (some + noise * random.normal(size=some.shape)).astype(np.float32)
 
-    shutil.rmtree(folder / "kept", ignore_errors=True)  # of a run that was stopped
     kept = verifier.keep_bag(chunks(), folder / "kept", rows="float32")
     started = time.process_time()
     shortlist = Shortlist(verifier, kept)

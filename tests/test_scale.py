@@ -1,6 +1,8 @@
 """How ``benchmarks/scale.py`` measures, calculates and reports."""
 
+import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -58,11 +60,13 @@ def test_goals_are_reached_or_not_or_not_measured() -> None:
     figures = {
         "stream_efficiency": 0.41,
         "stream_queries_cost": 0.31,
-        "runs": {"stream_efficiency": {"load_before": 7}},
+        "shortlist_gain": 21,
+        "runs": {"stream_efficiency": {"running_before": 7}, "shortlist_gain": {"load_before": 1.6}},
     }
     rows = {row.split("`")[1]: row.split(" | ")[-3:] for row in goals(figures).splitlines()[2:]}
     assert rows["stream_efficiency"] == ["0.41", "yes", "7.00 |"]
     assert rows["stream_queries_cost"] == ["0.31", "**no**", "7.00 |"]
+    assert rows["shortlist_gain"] == ["21", "yes", "unknown (load average 1.60) |"]  # which counts the figure before
     assert rows["ray_efficiency"] == ["–", "–", "– |"]
 
 
@@ -91,6 +95,35 @@ def test_the_cells_of_growth_are_measured(tmp_path: Path) -> None:
     assert found["stream_memory_mb"] == bags["stream"]["1000"]["megabytes"]
     assert all(cell["processor_seconds"] > 0 for cells in bags.values() for cell in cells.values())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def one_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A figure that is measured at once, in this process, on a machine where two threads run beside."""
+    (tmp_path / "loadavg").write_text("9.00 8.00 7.00 3/400 1234\n")
+    monkeypatch.setattr(scale, "LOADAVG", tmp_path / "loadavg")
+    monkeypatch.setattr(scale, "_PAUSE", 0)
+    monkeypatch.setattr(scale, "FIGURES", {"one": lambda folder, data: {"one": len(list(folder.iterdir()))}})
+    monkeypatch.setattr(scale, "ProcessPoolExecutor", lambda count, context: ThreadPoolExecutor(count))
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_the_folder_of_the_output_is_made_or_told_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "figures.json"
+    monkeypatch.setattr(sys, "argv", ["scale.py", "--folder", str(tmp_path / "work"), "--out", str(out)])
+    scale.main()
+    figures = json.loads(out.read_text())
+    assert figures["one"] == 0
+    assert figures["runs"]["one"]["running_before"] == 2
+    assert list((tmp_path / "work").iterdir()) == []
+    monkeypatch.setattr(sys, "argv", ["scale.py", "--out", str(out / "figures.json")])
+    with pytest.raises(SystemExit, match="2"):
+        scale.main()
+    told = capsys.readouterr()
+    assert f"cannot create the folder {out}: File exists" in told.err
+    assert told.err.count("1 of 1") == 1
 
 
 def test_an_unknown_figure_is_an_error_before_anything_is_measured(

@@ -4,7 +4,6 @@ import os
 import socket
 import sys
 from pathlib import Path
-from threading import Event
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +13,7 @@ from miv import MIVError
 from miv.distributed.ray_connection import LOCAL, connected, import_ray
 from miv.experiments.jobs import JobFolders
 from miv.experiments.ray_runner import run_on_ray
+from tests.distributed.ray_tokens import forget_tokens
 from tests.experiments.examples import job_of
 
 HERE, ELSEWHERE = "127.0.0.1:6379", "192.0.2.1:6379"
@@ -38,11 +38,7 @@ class SomeRay(ModuleType):
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder with a token, in a process that has not used it."""
-    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
-        monkeypatch.setenv(name, "")  # so that it is restored
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("miv.distributed.ray_connection._sends_home_token", Event())
+    forget_tokens(tmp_path, monkeypatch)
     some = SomeRay("ray")
     some.exceptions.RayError = RuntimeError
     monkeypatch.setitem(sys.modules, "ray", some)

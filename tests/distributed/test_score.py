@@ -18,6 +18,7 @@ from miv.data import InstancePool
 from miv.data.split_folders import save_splits
 from miv.distributed import score
 from tests.cli.running import run_command
+from tests.distributed.ray_tokens import forget_tokens
 
 EXEMPLARS = 23
 
@@ -214,6 +215,46 @@ def test_other_settings_and_other_folders_are_refused(folder: Path) -> None:
     assert not Path("new").exists()
 
 
+def test_overwriting_leaves_files_of_other_programs(folder: Path) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    damaged = Path("out/part-000009.parquet")
+    damaged.write_bytes(b"PAR1")
+    others = ["part-00000-5f2b.snappy.parquet", "part-x.parquet", "part-000007.parquet", "notes.txt"]
+    for name in others:
+        Path("out", name).write_bytes(Path("pairs.parquet").read_bytes())
+    Path("out/part-000008.parquet").mkdir()
+    assert score("verifier", "pairs.jsonl", "out", rows=12, overwrite=True).partitions == 2
+    ours = ["_score.json", "_score.lock", "part-000000.parquet", "part-000001.parquet"]
+    assert sorted(path.name for path in Path("out").iterdir()) == sorted([*ours, *others, "part-000008.parquet"])
+    before = files("out")
+    with pytest.raises(
+        MIVError, match=r"holds part-000007\.parquet, which is not of `miv score`, and a partition needs"
+    ):
+        score("verifier", "pairs.jsonl", "out", rows=2, overwrite=True)
+    assert files("out") == before
+
+
+@pytest.mark.parametrize("name", ["pairs.parquet", "pairs", "set", "ids.csv", "linked"])
+def test_what_is_read_is_never_in_the_output(folder: Path, name: str) -> None:
+    def sources() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+    exemplars = ExemplarSet.from_lists(InstancePool("features", np.ones((3, 4), np.float32)), [0], [[1, 2]], labels=[1])
+    exemplars.save("set", builder="test", options={}, seed=0)
+    Path("ids.csv").write_text('id,vector\na,"[1, 2, 3, 4]"\n')
+    Path("by_id").mkdir()
+    Path("by_id/pairs.jsonl").write_text('{"query": "a", "bag": ["a"]}\n')
+    Path("pairs/0.parquet").rename("pairs/part-000000.parquet")
+    Path("linked").mkdir()
+    Path("linked/0.parquet").symlink_to(folder / "pairs.parquet")
+    before = sources()
+    out = name if name in ("pairs", "set") else "."
+    table, instances = ("by_id/pairs.jsonl", name) if name == "ids.csv" else (name, None)
+    with pytest.raises(MIVError, match=r"^--out .* holds .*, which is to be read\. Expected a folder of its own"):
+        score("verifier", table, out, instances=instances, overwrite=True)
+    assert sources() == before
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -229,6 +270,34 @@ def test_a_folder_that_does_not_say_its_settings_is_refused(folder: Path, settin
         score("verifier", "pairs.jsonl", "out", rows=5)
     assert files("out") == before
     assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
+
+
+def test_verdicts_of_an_older_miv_are_told_as_such(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    before = files("out")
+    Path("same.jsonl").write_text(Path("pairs.jsonl").read_text())
+    monkeypatch.setattr("miv.distributed.partition_scoring._SCORED_SINCE", "99.0")
+    for table in ("pairs.jsonl", "same.jsonl"):
+        with pytest.raises(
+            MIVError, match=r"settings: they are as .* version 0\.2\.0, and .* since version 99\.0\. Choose"
+        ):
+            score("verifier", table, "out", rows=5)
+    assert files("out") == before
+    assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
+
+
+def test_a_folder_that_cannot_be_opened_is_no_split(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as lost+found; a user who is root can open all, so the error is raised here."""
+    stat = Path.stat
+
+    def refuse(path: Path, **options: Any) -> Any:
+        if path.parent.name == "lost+found":
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    Path("pairs/lost+found").mkdir()
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert score("verifier", "pairs", "out").scored.exemplars == EXEMPLARS
 
 
 def test_by_instance_is_told_by_what_is_asked_for_now(folder: Path) -> None:
@@ -321,8 +390,9 @@ def test_instances_that_the_verifier_cannot_read_are_told_before_anything_is_wri
     assert score("of_8_by_8", "large", "out", resize="crop").scored.exemplars == 1
 
 
-def test_a_wrong_address_is_told_before_the_table_is_read(folder: Path) -> None:
+def test_a_wrong_address_is_told_before_the_table_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'miv[ray]'")
+    forget_tokens(folder, monkeypatch)  # the address is of this machine, so a token in the home folder would be sent
     with pytest.raises(MIVError, match=r"Cannot reach a Ray cluster at '127\.0\.0\.1:1'.*Connection refused"):
         score("verifier", "missing.parquet", "out", address="127.0.0.1:1")
     assert not Path("out").exists()

@@ -147,6 +147,37 @@ def test_images_have_hog_and_pixels_and_with_a_backbone_the_rest(tmp_path: Path)
     assert ready.splits["test"]["nearest"] == plain.splits["test"]["hog"]
 
 
+def test_vectors_are_standardised_by_train_if_asked() -> None:
+    sets = tiny_sets("features")
+    channels, values = sets["train"].pool.values.shape[1], sets["train"].pool.values[sets["train"].used]
+    mean, deviation = values.mean(axis=0), values.std(axis=0)
+    by_hand = {
+        split: ExemplarSet(
+            InstancePool("features", (one.pool.values - mean) / deviation),
+            one.query,
+            one.bag_ptr,
+            one.bag_index,
+            one.label,
+        )
+        for split, one in sets.items()
+    }
+    asked = {"channels": channels, "standardise": True}
+    found, expected = (
+        reference(sets, "features", backbone_options=asked),
+        reference(by_hand, "features", backbone_options={"channels": channels}),
+    )
+    assert found.standardised
+    assert not expected.standardised
+    for split, rows in expected.splits.items():
+        for method, figures in rows.items():
+            assert found.splits[split][method].auroc == pytest.approx(figures.auroc, abs=0.01)
+    assert found.splits != reference(sets, "features", backbone_options={"channels": channels}).splits
+    with pytest.raises(MIVError, match=r"standardises vectors, and the splits are test\. Expected train as well"):
+        reference({"test": sets["test"]}, "features", backbone_options=asked)
+    with pytest.raises(MIVError, match=r"Expected float32 \(U, 7\)"):
+        reference(sets, "features", backbone_options={**asked, "channels": 7})
+
+
 def test_what_does_not_exist_is_none() -> None:
     sets = tiny_sets("features", 40)
     one_label = sets["test"].subset(np.flatnonzero(sets["test"].label == 0))

@@ -36,7 +36,7 @@ def test_no_target_is_outside_the_bounds_of_its_cell(pooling: str, norm: str) ->
         for feature in random.normal(size=(5, 1, CHANNELS)).astype(np.float32):
             with torch.inference_mode():
                 query = HeadQuery(form.prepare_for_bag(feature, np.ones(CHANNELS)), 0, 1)
-            centres = HeadCentres(cells := HeadCells(keys, query, 6, 0), query)
+            centres = HeadCentres(cells := HeadCells(keys.copy(), query, 6, np.random.default_rng(0)), query)
             slope = random.normal(size=6)
             sample = HeadSample(centres, centres.counts(slope, 200))
             bounds = CellBounds(centres, sample)
@@ -85,7 +85,7 @@ def test_keys_at_the_edge_of_the_cone_are_within_the_bounds(scale: float) -> Non
         offset = np.sin(angle) * (np.cos(angle) * aside - np.sin(angle) * centre)  # to where the ball touches the cone
         keys = (scale * (centre + np.outer([1, -1], offset))).astype(np.float32)
         slope = np.cos(tilt) * centre - np.sin(tilt) * aside
-        centres = HeadCentres(HeadCells(keys, query, 1, 0), query)
+        centres = HeadCentres(HeadCells(keys.copy(), query, 1, np.random.default_rng(0)), query)
         low, high = CellBounds(centres, HeadSample(centres, np.array([1]))).values(slope)
         values = normed(keys, query.eps) @ slope
         assert low[0] <= values.min()
@@ -100,7 +100,7 @@ def test_the_rounding_of_scores_is_part_of_the_error() -> None:
     away[50:] = away[50]  # copies of one key that is further away
     away *= np.repeat([1, 1.2], [50, 250])[:, None] / np.linalg.norm(away, axis=1, keepdims=True)
     keys = (query.centre + away).astype(np.float32)
-    cells = HeadCells(keys, query, 12, 0)
+    cells = HeadCells(keys.copy(), query, 12, np.random.default_rng(0))
     near = np.maximum.reduceat((cells.order < 50).astype(int), cells.ptr[:-1]) > 0
     centres = HeadCentres(cells, query)
     sample = HeadSample(centres, np.where(near, cells.sizes, np.minimum(cells.sizes, 2)))

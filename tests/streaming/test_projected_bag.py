@@ -98,6 +98,29 @@ def test_a_kept_bag_of_another_verifier_is_refused_also_once_open(tmp_path: Path
         verifier.verify_stream(queries, kept)
 
 
+@pytest.mark.parametrize("shape", [(7, 1), (40, 2)])
+def test_scales_of_other_rows_are_refused(shape: tuple[int, int], tmp_path: Path) -> None:
+    verifier, (bag, queries) = verifier_of("cap_ma", {}, "similar"), bag_and_queries()
+    verifier.keep_bag(bag[:40], tmp_path / "kept", rows="int8")
+    np.save(tmp_path / "kept" / "scales.npy", np.ones(shape, np.float32))
+    with pytest.raises(
+        MIVError, match=r"scales\.npy is \(\d+, \d\)\. Expected \(40, 1\): one scale per row\. Keep the"
+    ):
+        verifier.verify_stream(queries, tmp_path / "kept")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x" * 300 + ".npy", "a\0b"])
+def test_a_text_that_cannot_be_a_name_is_no_bag(name: str, tmp_path: Path) -> None:
+    verifier, (_, queries) = verifier_of("cap_dba_l2", {}, "similar"), bag_and_queries()
+    missing = "There is no bag|does not exist"
+    with pytest.raises(MIVError, match=missing):
+        verifier.verify_stream(queries, name)
+    with pytest.raises(MIVError, match=missing):
+        verifier.keep_bag(name, tmp_path / "kept")
+    with pytest.raises(MIVError, match=r"does not exist\. Expected the folder of a kept bag"):
+        Shortlist(verifier, name)
+
+
 def test_a_kept_bag_is_not_projected_again(tmp_path: Path) -> None:
     verifier = verifier_of("cap_dba_l2", {}, "similar")
     kept = verifier.keep_bag(bag_and_queries()[0], tmp_path / "kept")

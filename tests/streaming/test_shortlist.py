@@ -1,5 +1,7 @@
 """A shortlist reads a small part of a bag, says how wrong it may be, and is right about that."""
 
+import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,6 +51,14 @@ def holds(one: StreamedVerdict, exact: StreamedVerdict) -> bool:
     return low - ROUNDING <= exact.probability <= high + ROUNDING
 
 
+def check_errors(found: list[StreamedVerdict], exact: list[StreamedVerdict]) -> NDArray[np.float64]:
+    """The errors, after a check that they are as large as they are said to be."""
+    errors = np.array([one.probability - other.probability for one, other in zip(found, exact, strict=True)])
+    said = np.array([one.standard_error for one in found])
+    assert 0.4 < np.sqrt(np.mean(np.square(errors / said))) < 1.8  # all queries share one sample
+    return errors
+
+
 @pytest.mark.parametrize("start", ["paper", "similar"])
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -61,10 +71,7 @@ def test_estimates_are_as_near_as_they_say_and_the_bounds_hold(
     exact = verifier.verify_stream(queries, kept, top=1)
     found = Shortlist(verifier, kept, budget=2000).verify(queries, top=1)
     assert all(map(holds, found, exact))
-    errors = np.array([one.probability - other.probability for one, other in zip(found, exact, strict=True)])
-    said = np.array([one.standard_error for one in found])
-    assert 0.4 < np.sqrt(np.mean(np.square(errors / said))) < 1.8  # all queries share one sample
-    assert np.abs(errors).max() < 0.03
+    assert np.abs(check_errors(found, exact)).max() < 0.03
     assert not any(one.is_exact for one in found)
     assert all(1000 < one.compared <= 2000 for one in found)
     assert "Standard error" in str(found[0])
@@ -72,6 +79,21 @@ def test_estimates_are_as_near_as_they_say_and_the_bounds_hold(
     assert found[0].document()["standard_error"] == found[0].standard_error > 0
     same = [one.leading[0].index == other.leading[0].index for one, other in zip(found, exact, strict=True)]
     assert sum(same) >= 20
+
+
+def test_heads_that_see_the_same_are_sampled_apart(tmp_path: Path) -> None:
+    """With one cell, heads with one sample would all err in the same direction, and their variances do not add."""
+    torch.manual_seed(0)
+    verifier = Verifier("cap_dba_l2", channels=16, pooling_options={"heads": 8}).eval()
+    random = np.random.default_rng(0)
+    bag = np.tile(random.normal(size=(500, 2)), 8) + 0.3 * random.normal(size=(500, 16))
+    queries = np.tile(random.normal(size=(10, 2)), 8).astype(np.float32)
+    kept = verifier.keep_bag(bag.astype(np.float32), tmp_path / "kept", rows="float32")
+    exact = np.array([one.probability for one in verifier.verify_stream(queries, kept, top=0)])
+    found = [Shortlist(verifier, kept, budget=16, seed=seed).verify(queries, top=0) for seed in range(20)]
+    errors = np.array([[one.probability for one in some] for some in found]) - exact
+    said = np.array([[one.standard_error for one in some] for some in found])
+    assert 0.7 < np.sqrt(np.mean(np.square(errors)) / np.mean(np.square(said))) < 1.5
 
 
 def with_needles(size: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -159,6 +181,14 @@ def test_a_verifier_that_changed_since_is_refused(tmp_path: Path) -> None:
         shortlist.verify(bag[:1])
 
 
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    verifier = trained_like("cap_dba_l2")
+    bag = np.random.default_rng(1).normal(size=(50, CHANNELS)).astype(np.float32)
+    kept = verifier.keep_bag(bag, tmp_path / "kept")
+    expected = Shortlist(verifier, kept, 20, 3).verify(bag[:1], 2)
+    assert Shortlist(verifier, kept, np.int64(20), np.uint8(3)).verify(bag[:1].tolist(), np.int32(2)) == expected  # type: ignore[arg-type]
+
+
 def test_equal_targets_leave_nothing_open(tmp_path: Path) -> None:
     verifier = trained_like("cap_dba_l2", "similar")
     random = np.random.default_rng(1)
@@ -194,6 +224,11 @@ def test_wide_bounds_are_answered_exactly_if_wished(tmp_path: Path) -> None:
     limit = float(np.median([_furthest(one) for one in shortlist.verify(queries)]))
     some = shortlist.verify(queries, top=2, within=limit)
     assert {one.is_exact for one in some} == {True, False}
+    verifier.operating_point = OperatingPoint(goal="accuracy", measured={"data": {"bag_sizes": [5, 12]}})
+    for furthest in (None, 0.0, limit):
+        with pytest.warns(MIVWarning, match="bags of 3,000") as warned:
+            shortlist.verify(queries, top=2, within=furthest)
+        assert len(warned) == 1
     assert all(_furthest(one) <= limit for one in some)
     for one, other in zip(some, exact, strict=True):
         if one.is_exact:
@@ -211,8 +246,25 @@ def test_bags_in_fewer_bytes_answer_as_their_exact_pass(rows: Any, tmp_path: Pat
     bag, queries = kinds_and_queries(500)
     kept = verifier.keep_bag(bag, tmp_path / "kept", rows=rows)
     exact = verifier.verify_stream(queries, kept, top=1)
-    for one, other in zip(Shortlist(verifier, kept).verify(queries, top=1), exact, strict=True):
-        assert one.probability == pytest.approx(other.probability, rel=1e-5)
+    found = Shortlist(verifier, kept, budget=300).verify(queries, top=1)
+    assert not any(one.is_exact for one in found)
+    assert all(map(holds, found, exact))
+    check_errors(found, exact)
+
+
+@pytest.mark.parametrize("budget", [6000, 100])
+def test_building_needs_little_more_memory_than_the_rows(budget: int, tmp_path: Path) -> None:
+    verifier = Verifier("cap_dba_l2", channels=64).eval()
+    random = np.random.default_rng(0)
+    chunks = [random.normal(size=(20_000, 64)).astype(np.float16) for _ in range(5)]
+    kept = verifier.keep_bag(chunks, tmp_path / "kept", rows="float16")
+    tracemalloc.start()
+    try:
+        Shortlist(verifier, kept, budget)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * 100_000 * 64 * 2  # twice the rows
 
 
 def test_poolings_without_a_sum_over_targets_are_refused(tmp_path: Path) -> None:
@@ -248,7 +300,15 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         Shortlist(verifier, bag)  # type: ignore[arg-type]
     with pytest.raises(MIVError, match="budget is 1"):
         Shortlist(verifier, kept, budget=1)
+    for seed in (-1, "a", 0.5, True):
+        with pytest.raises(MIVError, match=rf"seed is '?{seed}'?\. Expected a whole number, from 0"):
+            Shortlist(verifier, kept, budget=20, seed=seed)  # type: ignore[arg-type]
     shortlist = Shortlist(verifier, kept)
+    unread: list[Any] = ["abc", [["a"] * 12], [[1, 2], [3]], torch.ones(1, 12, requires_grad=True)]
+    for queries in unread:
+        for ask in (shortlist.verify, partial(StreamingPass, verifier)):
+            with pytest.raises(MIVError, match=r"The queries cannot be read as numbers: .* rows of 12 features"):
+                ask(queries)
     with pytest.raises(MIVError, match=r"The queries are \(12,\)"):
         shortlist.verify(bag[0])
     with pytest.raises(MIVError, match="Query 1 contains NaN"):

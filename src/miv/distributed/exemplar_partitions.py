@@ -16,6 +16,7 @@ from miv.errors import MIVError
 from miv.inference.exemplar_rows import REQUIRED, ExemplarRow, Survey, exemplar_rows
 from miv.inference.named_instances import Named
 from miv.inference.verifying import Verifying
+from miv.io.instance_files import is_file
 from miv.io.table_records import TABLE_SUFFIXES, Record, RowStart, read_records_from
 from miv.io.whole_files import sha256_of
 from miv.runtime.progress import Progress
@@ -80,7 +81,7 @@ def plan_partitions(
     """
     if is_set(source):
         return _plan_of_set(source, rows, verifying)
-    survey, tables = Survey(), _tables(source)
+    survey, tables = Survey(), tables_of(source)
     if instances is not None:
         check_first_instance(instances, verifying)
     else:
@@ -98,10 +99,11 @@ def plan_partitions(
 
 def is_set(source: Path) -> bool:
     """Whether a path is the folder of an exemplar set."""
-    return (source / TABLE).is_file() and (source / MANIFEST_NAME).is_file()
+    return is_file(source / TABLE) and is_file(source / MANIFEST_NAME)
 
 
-def _tables(source: Path) -> list[Path]:
+def tables_of(source: Path) -> list[Path]:
+    """The tables of a folder, or the one that is named."""
     if not source.is_dir():
         return [source]
     found = sorted(path for path in source.iterdir() if path.suffix.lower() in TABLE_SUFFIXES)

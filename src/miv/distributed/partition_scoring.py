@@ -60,13 +60,14 @@ class ScoreSettings:
     gpus: float = 0.0
 
     def decisive(self) -> dict[str, Any]:
-        """The settings that the verdicts depend on."""
+        """What the verdicts of equal rows depend on: the settings, and the version of miv that last changed them."""
         elsewhere = ("model", "out", "instances", "cores", "gpus")  # names and hardware; contents have their hashes
-        return {name: value for name, value in asdict(self).items() if name not in elsewhere}
+        chosen = {name: value for name, value in asdict(self).items() if name not in elsewhere}
+        return {"scored_since": _SCORED_SINCE, **chosen}
 
     def key(self, partition: Partition) -> str:
         """Equal if the output of a partition would be equal."""
-        made_of = [_SCORED_SINCE, self.decisive(), partition.first, partition.count, partition.digest]
+        made_of = [self.decisive(), partition.first, partition.count, partition.digest]
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 
     def file(self, partition: Partition) -> Path:

@@ -1,6 +1,7 @@
 """The output folder of a scoring: one Parquet file per partition, and ``_score.json``, which says what it holds."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,7 +18,7 @@ from miv.io.whole_files import remove_unfinished, said_plainly
 
 # Names that begin with _ or . are not data for pyarrow, Spark, DuckDB and their like.
 DOCUMENT, _LOCK = "_score.json", "_score.lock"
-_PARTS = "part-*.parquet"
+_PARTS = re.compile(r"part-\d{6,}\.parquet")
 _FORMAT = "miv-score-1"
 
 
@@ -78,13 +79,17 @@ class ScoreFolder:
                     f"{self.path} has the verdicts of another table, {document['source']}, and now it is "
                     f"{plan.source}. Choose another --out, or use --overwrite."
                 )
-        remove_unfinished(self.path)  # of workers that were killed
-        if overwrite:
-            for part in self.path.glob(_PARTS):
-                part.unlink()
         known = {settings.file(partition).name for partition in plan.partitions}
-        for part in self.path.glob(_PARTS):
-            if part.name not in known:  # the table had more rows
+        is_ours = {part: _is_ours(part) for part in self._parts()}
+        foreign = [part.name for part, ours in is_ours.items() if part.name in known and not ours]
+        if foreign:
+            raise MIVError(
+                f"{self.path} holds {foreign[0]}, which is not of `miv score`, and a partition needs this name. Choose "
+                "another --out."
+            )
+        remove_unfinished(self.path)  # of workers that were killed
+        for part, ours in is_ours.items():
+            if ours and (overwrite or part.name not in known):  # unknown if the table had more rows
                 part.unlink()
         self._write(settings, plan, rows, complete=False)
         return len(stale)
@@ -92,8 +97,12 @@ class ScoreFolder:
     def _stale(self, settings: ScoreSettings, plan: ScorePlan) -> list[str]:
         """Names of the files that are whole, and not of the rows that their partitions now have."""
         keys = {settings.file(partition).name: settings.key(partition) for partition in plan.partitions}
-        notes = ((part.name, _note_of(part)) for part in self.path.glob(_PARTS))
+        notes = ((part.name, _note_of(part)) for part in self._parts())
         return [name for name, note in notes if note is not None and note.get("key") != keys.get(name)]
+
+    def _parts(self) -> list[Path]:
+        """What has the name of a partition's file; other programs use such names too."""
+        return sorted(one for one in self.path.iterdir() if _PARTS.fullmatch(one.name))
 
     def finish(self, settings: ScoreSettings, plan: ScorePlan, rows: int, scored: Scored) -> None:
         """Record that everything is done."""
@@ -127,10 +136,24 @@ class ScoreFolder:
 
 def _note_of(path: Path) -> dict[str, Any] | None:
     """What a partition's file says about itself; ``None`` if there is no such file, or a damaged one."""
+    try:
+        note = json.loads((_metadata_of(path) or {})[NOTE.encode()])
+    except (KeyError, ValueError):
+        return None
+    return note if isinstance(note, dict) else None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file with the name of a partition's file has a note, or is damaged so that it cannot have one."""
+    metadata = _metadata_of(path) if path.is_file() else {}
+    return metadata is None or NOTE.encode() in metadata
+
+
+def _metadata_of(path: Path) -> dict[bytes, bytes] | None:
+    """What a Parquet file says about itself; ``None`` if there is no such file, or a damaged one."""
     from miv.io.parquet import pa, pq
 
     try:
-        note = json.loads((pq.read_metadata(path).metadata or {})[NOTE.encode()])
-    except (OSError, pa.ArrowInvalid, KeyError, ValueError):
+        return pq.read_metadata(path).metadata or {}
+    except (OSError, pa.ArrowInvalid):
         return None
-    return note if isinstance(note, dict) else None

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from miv.distributed.exemplar_partitions import Partition, is_set, plan_partitions
+from miv.data.set_folder import TABLE as SET_TABLE
+from miv.distributed.exemplar_partitions import Partition, is_set, plan_partitions, tables_of
 from miv.distributed.partition_scoring import PartitionScorer, ScoreSettings, fingerprint_of
 from miv.distributed.ray_connection import LOCAL, Say, check_address, import_ray
 from miv.distributed.ray_scoring import RAY_PURPOSE, score_on_ray
@@ -80,7 +81,7 @@ def score(
         address: address of a Ray cluster; by default this machine alone.
         cores: cores per worker; by default 1 per Ray worker, and in this process as torch is set.
         gpus: GPUs per worker; a fraction if workers share one.
-        overwrite: replace what another table, verifier or setting left in ``out``.
+        overwrite: replace what another table, verifier or setting left in ``out``; other files stay.
         progress: reports the progress of reading and scoring.
         say: receives lines on what is going on.
     """
@@ -94,6 +95,7 @@ def score(
         import_ray(RAY_PURPOSE, address)
         check_address(address or LOCAL)
     table = None if instances is None else _instances_table(Path(instances), Path(source))
+    _refuse_as_output(folder.path, Path(source), table)
     on_gpu = bool(gpus) and address is None and workers == 1
     if on_gpu and not torch.cuda.is_available():
         raise MIVError(f"--gpus is {gpus:g}, but PyTorch finds no GPU on this machine. Leave --gpus out.")
@@ -165,6 +167,18 @@ def _instances_table(path: Path, source: Path) -> Path:
     if not path.is_file():
         raise MIVError(f"--instances {path} {'is a folder' if path.is_dir() else 'does not exist'}. Expected a table.")
     return path.absolute()
+
+
+def _refuse_as_output(out: Path, source: Path, instances: Path | None) -> None:
+    """Raise an error if the output folder holds what is read, which verdicts could replace."""
+    read = [source / SET_TABLE] if is_set(source) else tables_of(source)
+    for path in read if instances is None else [*read, instances]:
+        found = path.resolve()
+        if found.parent == out.resolve():
+            raise MIVError(
+                f"--out {out} holds {found.name}, which is to be read. Expected a folder of its own for the verdicts; "
+                "choose another --out."
+            )
 
 
 def _files_below(source: Path, instances: Path | None) -> str | None:

@@ -17,6 +17,8 @@ def setting_words(before: dict[str, Any], now: dict[str, Any], models: tuple[str
     ['--rows was 5 and is now 6', '--resize was not given and is now crop']
     >>> setting_words({}, {"by_instance": False}, ("a", "a"))
     ['_score.json has no by_instance']
+    >>> setting_words({"scored_since": "0.2.0"}, {"scored_since": "0.3.0"}, ("a", "a"))
+    ['they are as miv writes them since version 0.2.0, and it writes others since version 0.3.0']
     """
     other = [(name, value) for name, value in now.items() if before.get(name) != value]
     return [
@@ -28,6 +30,8 @@ def setting_words(before: dict[str, Any], now: dict[str, Any], models: tuple[str
 def _words(name: str, before: Any, now: Any, models: tuple[str | None, str]) -> str:
     if name in _OPTIONS:
         return f"{_OPTIONS[name]} was {_given(before)} and is now {_given(now)}"
+    if name == "scored_since":
+        return f"they are as miv writes them since version {before}, and it writes others since version {now}"
     if name == "fingerprint":
         if models[0] == models[1]:
             return f"the verifier {models[1]} has changed since, in its weights, calibration or configuration"

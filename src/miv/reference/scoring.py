@@ -48,7 +48,7 @@ def reference(
         backbone: computes the features for ``nearest``, ``mean`` and ``logistic``: a backbone, or a name as for
             ``Verifier``. Without it, vectors are used as they are, or standardised if ``miv train`` would do so, and
             images and texts have only the fixed methods: ``hog`` and ``pixels``, or ``bm25``.
-        backbone_options: options of a backbone given by name.
+        backbone_options: options of a backbone given by name. One that standardises is fitted on ``train``.
         splits: splits to score; by default all except ``train``.
         cache: folder of the feature cache; by default that of ``miv train``.
         progress: reports the progress of embedding.
@@ -71,6 +71,8 @@ def reference(
         backbone, name = _vectors(sets), "features"
     if isinstance(backbone, str):
         backbone = create_backbone(backbone, **(backbone_options or {}))
+        if isinstance(backbone, Features) and backbone.standardise:
+            _standardise(backbone, sets)
     found: dict[str, dict[str, Figures]] = {split: {} for split in chosen}
     strength = None
     if backbone is not None:
@@ -94,9 +96,21 @@ def _vectors(sets: Mapping[str, ExemplarSet]) -> Features:
     train = sets.get("train")
     standardise = train is not None and gains_by_standardising(train)
     backbone = Features(int(next(iter(sets.values())).pool.values.shape[1]), standardise)
-    if train is not None and standardise:
-        backbone.fit(train.pool.values[train.used])
+    if standardise:
+        _standardise(backbone, sets)
     return backbone
+
+
+def _standardise(backbone: Features, sets: Mapping[str, ExemplarSet]) -> None:
+    """Take means and deviations from ``train``, as training does."""
+    if "train" not in sets:
+        raise MIVError(
+            f"The backbone standardises vectors, and the splits are {', '.join(sets)}. Expected train as well, for the "
+            "means and deviations; add it, or leave out standardise."
+        )
+    train = sets["train"]
+    backbone.check(train.pool)
+    backbone.fit(train.pool.values[train.used])
 
 
 def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> list[str]:

@@ -17,7 +17,7 @@ from miv.inference.distinct_instances import DistinctInstances
 from miv.inference.given_instances import GivenPlaces, with_folders
 from miv.inference.two_towers import bag_vectors, query_vectors
 from miv.io.image_files import Fit
-from miv.io.instance_files import is_folder, is_text_file
+from miv.io.instance_files import is_file, is_folder, is_text_file
 from miv.kept.similarity_of_query import Rows
 from miv.streaming.numpy_chunks import NumpyFile, as_file, chunks_of_array
 
@@ -89,7 +89,7 @@ class ChunkReader:
         return embed_instances(self.backbone, pool, np.arange(len(pool)))[rows]
 
     def _file(self, path: Path) -> BagChunks:
-        if path.suffix in (".npy", ".parquet") and not path.exists():
+        if path.suffix in (".npy", ".parquet") and not (is_file(path) or is_folder(path)):
             raise MIVError(f"{path} does not exist. Expected the {path.suffix} file of a bag.")
         if path.suffix == ".npy" and not is_folder(path):
             file = NumpyFile(path)

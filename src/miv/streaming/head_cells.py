@@ -9,6 +9,8 @@ from miv.streaming.head_query import HeadQuery, length
 from miv.streaming.key_cells import find_cells
 
 _LEAST_WEIGHT = 1e-6
+_CHANNELS = 16  # put in order together
+_TOGETHER = 1 << 12  # keys in double precision
 
 
 class HeadCells:
@@ -18,18 +20,20 @@ class HeadCells:
     of it and are next to each other in memory.
 
     Args:
-        keys: ``(N, D)``.
+        keys: ``(N, D)``. They are put in another order where they are, because a copy would need as much memory again.
         metric: any query in this head; its weights are those of all queries.
         groups: the square root of the greatest number of cells.
-        seed: of the random order.
+        random: draws the order; heads whose errors are to be independent need one each.
     """
 
-    def __init__(self, keys: NDArray[np.floating], metric: HeadQuery, groups: int, seed: int) -> None:
-        weight, power = metric.weight, metric.power
+    def __init__(self, keys: NDArray[np.floating], metric: HeadQuery, groups: int, random: np.random.Generator) -> None:
         channels = keys.shape[1]
-        scale = np.ones(channels, np.float32) if weight is None else np.maximum(weight, _LEAST_WEIGHT)
-        found = find_cells(np.asarray(keys, np.float32), scale, groups, groups, seed)
-        self.keys = keys[found.order]  # (N, D)
+        scale = np.ones(channels, np.float32) if metric.weight is None else np.maximum(metric.weight, _LEAST_WEIGHT)
+        found = find_cells(keys, scale, groups, groups, random)
+        for start in range(0, channels, _CHANNELS):
+            some = slice(start, start + _CHANNELS)
+            keys[:, some] = keys[found.order, some]
+        self.keys = keys
         self.order: NDArray[np.int32] = found.order.astype(np.int32)  # places in the bag
         self.at = np.empty_like(self.order)  # where in `keys` the key of each place is
         self.at[self.order] = np.arange(len(self.order), dtype=np.int32)
@@ -43,16 +47,22 @@ class HeadCells:
         self.lengths: Floats = np.zeros(count)  # greatest Euclidean length of a key
         self.longest = 0.0  # length of a key, by the norm of the score
         for cell in range(count):
-            members = np.asarray(self.keys[self.ptr[cell] : self.ptr[cell + 1]], np.float64)
-            self.centres[cell] = members.mean(axis=0)
-            gap = members - self.centres[cell]
-            distances = length(gap, weight, power)
-            self.variances[cell] = np.square(gap).mean(axis=0)
-            self.reach[cell] = distances.max()
-            self.spread[cell] = distances.mean() if power == 1 else np.square(distances).mean()
-            self.radii[cell] = np.sqrt(np.square(gap).sum(axis=1).max())
-            self.lengths[cell] = np.sqrt(np.square(members).sum(axis=1).max())
-            self.longest = max(self.longest, float(length(members, weight, power).max()))
+            members = keys[self.ptr[cell] : self.ptr[cell + 1]]
+            self.centres[cell] = members.mean(axis=0, dtype=np.float64)
+            for start in range(0, len(members), _TOGETHER):
+                self._measure(cell, np.asarray(members[start : start + _TOGETHER], np.float64), metric)
+
+    def _measure(self, cell: int, members: Floats, metric: HeadQuery) -> None:
+        """Add some members ``(m, D)`` of a cell with a known centre to what is known of it."""
+        weight, power = metric.weight, metric.power
+        gap = members - self.centres[cell]
+        distances, away = length(gap, weight, power), np.square(gap)
+        self.variances[cell] += away.sum(axis=0) / self.sizes[cell]
+        self.reach[cell] = max(self.reach[cell], distances.max())
+        self.spread[cell] += (distances if power == 1 else np.square(distances)).sum() / self.sizes[cell]
+        self.radii[cell] = max(self.radii[cell], np.sqrt(away.sum(axis=1).max()))
+        self.lengths[cell] = max(self.lengths[cell], np.sqrt(np.square(members).sum(axis=1).max()))
+        self.longest = max(self.longest, float(length(members, weight, power).max()))
 
     def first_members(self, counts: Integers) -> tuple[Integers, Integers]:
         """The first ``counts`` ``(n,)`` keys of each cell: where in ``keys`` they are, and where each cell's begin."""

@@ -41,8 +41,6 @@ class HeadCentres:
             budget: number of targets.
         """
         sizes = self.cells.sizes
-        if budget >= sizes.sum():
-            return sizes
         values = self.compared.values(slope) - float(self.mean @ slope)
         moved = np.square(values) * np.expm1(self._variance) + np.var(values)
         nearest = np.argsort(-self._guess)

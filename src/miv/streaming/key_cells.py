@@ -12,6 +12,8 @@ _ROUNDS = 4
 _TRAINED_ON = 256  # rows per centre
 _TOGETHER = 1 << 14
 
+AnyRows = NDArray[np.floating]  # half precision too; a few at a time become single precision when they are weighted
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
@@ -26,9 +28,10 @@ class Cells:
     ptr: Integers
 
 
-def find_cells(rows: Rows, weight: NDArray[np.float32], groups: int, cells: int, seed: int = 0) -> Cells:
+def find_cells(
+    rows: AnyRows, weight: NDArray[np.float32], groups: int, cells: int, random: np.random.Generator
+) -> Cells:
     """Divide rows ``(N, K)`` into at most ``groups`` x ``cells`` cells, with squared distances weighted by ``(K,)``."""
-    random = np.random.default_rng(seed)
     root = np.sqrt(weight)
     outer = _nearest(rows, root, _centres(rows, root, groups, random))
     order, sizes = [], []
@@ -36,7 +39,7 @@ def find_cells(rows: Rows, weight: NDArray[np.float32], groups: int, cells: int,
         members = random.permutation(np.flatnonzero(outer == group))
         if not len(members):
             continue
-        some = np.ascontiguousarray(rows[members])
+        some = rows[members]
         inner = _nearest(some, root, _centres(some, root, min(cells, len(members)), random))
         counts = np.bincount(inner)
         order.append(members[np.argsort(inner, kind="stable")])  # a random order within each cell
@@ -44,7 +47,7 @@ def find_cells(rows: Rows, weight: NDArray[np.float32], groups: int, cells: int,
     return Cells(np.concatenate(order), np.concatenate([[0], np.cumsum(np.concatenate(sizes))]))
 
 
-def _centres(rows: Rows, root: NDArray[np.float32], count: int, random: np.random.Generator) -> Rows:
+def _centres(rows: AnyRows, root: NDArray[np.float32], count: int, random: np.random.Generator) -> Rows:
     """Centres ``(n, K)`` of weighted rows, learned from some of them."""
     some = rows[np.sort(random.choice(len(rows), min(len(rows), count * _TRAINED_ON), replace=False))] * root
     centres = some[random.choice(len(some), count, replace=False)].copy()
@@ -56,7 +59,7 @@ def _centres(rows: Rows, root: NDArray[np.float32], count: int, random: np.rando
     return centres
 
 
-def _nearest(rows: Rows, root: NDArray[np.float32] | None, centres: Rows) -> Integers:
+def _nearest(rows: AnyRows, root: NDArray[np.float32] | None, centres: Rows) -> Integers:
     """The nearest centre of each row."""
     half = np.square(centres).sum(axis=1) / 2
     found = []

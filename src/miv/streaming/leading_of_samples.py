@@ -11,7 +11,7 @@ _CANDIDATES = 64  # of each head, and at least four times as many as are asked f
 def leading_of_samples(samples: list[HeadSample], top: int) -> tuple[Integers, Floats]:
     """Places and mean shares ``(k,)`` of the leading targets, largest first.
 
-    The targets that lead in one head are compared in all of them. If all targets were read, all are compared.
+    The targets that lead in one head are compared in all of them.
 
     Args:
         samples: what each head has read.
@@ -19,11 +19,11 @@ def leading_of_samples(samples: list[HeadSample], top: int) -> tuple[Integers, F
     """
     if not top:
         return np.zeros(0, np.int64), np.zeros(0)
-    wanted, size = max(_CANDIDATES, 4 * top), len(samples[0].cells.order)
+    wanted = max(_CANDIDATES, 4 * top)
     found = []
     for sample in samples:
         at = sample.at
-        if wanted < len(at) < size:
+        if wanted < len(at):
             at = at[np.argpartition(-sample.weights, wanted - 1)[:wanted]]
         found.append(sample.cells.order[at])
     places = np.unique(np.concatenate(found)).astype(np.int64)

@@ -11,6 +11,7 @@ from numpy.lib import format as numpy_format
 from miv.errors import MIVError
 from miv.inference.unlike_instances import UNLIKE
 from miv.io.checked_values import Floats
+from miv.io.instance_files import is_file, is_folder
 from miv.io.json_files import read_json_object, write_json
 from miv.kept.fingerprints import verifier_fingerprint
 from miv.kept.similarity_of_query import Rows
@@ -29,7 +30,7 @@ _REMEDY = "Keep the bag again with Verifier.keep_bag."
 def is_kept_bag(given: Any) -> bool:
     """Whether something is a kept bag, or the folder of one."""
     if isinstance(given, str | PathLike):
-        return (Path(given) / MANIFEST).is_file()
+        return is_file(Path(given) / MANIFEST)
     return isinstance(given, ProjectedBag)
 
 
@@ -58,6 +59,10 @@ class ProjectedBag:
         self._scales = NumpyFile(folder / _SCALES) if self.kind == "int8" else None
         if self.size != about.get("size") or self._file.dtype != self.kind or len(self._file.shape) != 2:
             raise MIVError(f"{folder / _ROWS} is not what {MANIFEST} says. {_REMEDY}")
+        if self._scales is not None and self._scales.shape != (self.size, 1):
+            raise MIVError(
+                f"{folder / _SCALES} is {self._scales.shape}. Expected {(self.size, 1)}: one scale per row. {_REMEDY}"
+            )
 
     def check_verifier(self, verifier: "Verifier") -> None:
         """Raise an error unless the rows were made with this verifier."""
@@ -93,7 +98,7 @@ class ProjectedBag:
 
 
 def _no_kept_bag(path: Path) -> MIVError:
-    given = f"is a folder without {MANIFEST}" if path.is_dir() else "is a file" if path.exists() else "does not exist"
+    given = f"is a folder without {MANIFEST}" if is_folder(path) else "is a file" if is_file(path) else "does not exist"
     return MIVError(
         f"{path} {given}. Expected the folder of a kept bag, which has a {MANIFEST}. Verifier.keep_bag makes one of a "
         "bag, such as a .npy file."

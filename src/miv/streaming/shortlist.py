@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from miv.errors import MIVError
-from miv.io.checked_values import Mask, finite_number
+from miv.io.checked_values import Floats, Mask, finite_number
 from miv.kept import form_of
 from miv.kept.cross_attention import CrossAttentionForm
 from miv.kept.cross_attention_queries import CrossAttentionQueries
@@ -24,14 +25,14 @@ from miv.kept.similarity_of_query import Rows
 from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import SilentProgress
 from miv.streaming.cell_bounds import CellBounds
-from miv.streaming.chunk_checks import check_queries
+from miv.streaming.chunk_checks import check_count, check_queries, check_top
 from miv.streaming.head_cells import HeadCells
 from miv.streaming.head_query import HeadQuery, LogitOfMeans
 from miv.streaming.head_sample import HeadCentres, HeadSample
 from miv.streaming.leading_of_samples import leading_of_samples
 from miv.streaming.partial_pooling import PooledBag
 from miv.streaming.projected_bag import ProjectedBag, kept_bag_for
-from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts
+from miv.streaming.streamed_verdict import StreamedVerdict, check_logits, streamed_verdicts, warn_of_size
 from miv.streaming.verifying_streams import over_kept
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class Shortlist:
     def __init__(
         self, verifier: "Verifier", bag: ProjectedBag | str | PathLike[str], budget: int = 6000, seed: int = 0
     ) -> None:
-        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 2:
-            raise MIVError(f"budget is {budget!r}. Expected the number of targets to read per query, from 2.")
+        budget = check_count("budget", budget, 2, "the number of targets to read per query")
+        seed = check_count("seed", seed, 0, "a whole number")
         if not isinstance(bag, ProjectedBag | str | PathLike):
             raise MIVError(
                 f"The bag is a {type(bag).__name__}. Expected a kept bag or its folder, see Verifier.keep_bag."
@@ -70,11 +71,10 @@ class Shortlist:
         if budget >= self.size:
             return
         groups = int(np.clip(round(min(self.size / _ALIKE, budget / 8) ** 0.5), 1, _MOST_CELLS))
-        kind = np.float16 if bag.kind == "float16" else np.float32  # int8 rows have scales of their own
         for head in range(some_query.heads):
-            part = slice(head * some_query.size, (head + 1) * some_query.size)
-            keys = np.concatenate([chunk[:, part].astype(kind) for chunk in bag.rows()])
-            self._cells.append(HeadCells(keys, HeadQuery(some_query, 0, head), groups, seed))
+            keys = _keys_of(bag, slice(head * some_query.size, (head + 1) * some_query.size))
+            random = np.random.default_rng([seed, head])  # one each: the variances of heads are added
+            self._cells.append(HeadCells(keys, HeadQuery(some_query, 0, head), groups, random))
 
     def verify(self, features: Rows, top: int = 10, within: float | None = None) -> list[StreamedVerdict]:
         """Verdicts for the features ``(R, C)`` of queries, with bounds and standard errors of their probabilities.
@@ -83,37 +83,43 @@ class Shortlist:
             features: ``(R, C)``.
             top: number of targets to name per query, of those that are read.
             within: the exact pass answers queries whose probability may be further off than this by its bounds; by
-                default it answers only those that have read all targets. It reads the kept rows from disk.
+                default it answers none. It reads the kept rows from disk.
         """
         if weights_of_pooling(self.verifier) != self._weights:
             raise MIVError(
                 "The weights of the verifier's pooling have changed since the shortlist was made, so its rows do not "
                 "fit. Keep the bag again with Verifier.keep_bag, and make a new Shortlist."
             )
-        features = np.asarray(features, np.float32)
-        check_queries(features, self.verifier.pooling.channels)
-        if isinstance(top, bool) or not isinstance(top, int) or top < 0:
-            raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
+        features, top = check_queries(features, self.verifier.pooling.channels), check_top(top)
         if within is not None:
             within = finite_number("within", within, low=0.0, high=1.0)
         if self.budget >= self.size:
             return self._exact(features, top)
         prepared = self._prepare(features)
         pooled = [self._answer(prepared, number, top) for number in range(len(features))]
-        limit = self.verifier.unlike
-        unlike: Mask = np.zeros(len(features), bool) if limit is None else limit.unlike(features)
-        all_unlike = self.bag.all_unlike(self.verifier)
-        verdicts = streamed_verdicts(self.verifier, _joined(pooled), self.size, unlike, all_unlike)
-        # Two ways to sum all targets round differently, so there is only one.
-        again = [
-            number
-            for number, one in enumerate(verdicts)
-            if one.is_exact or (within is not None and _furthest(one) > within)
-        ]
-        if again:
-            for number, one in zip(again, self._exact(features[again], top), strict=True):
-                verdicts[number] = one
-        return verdicts
+        off = self._furthest(pooled)
+        again = np.flatnonzero(off > (np.inf if within is None else within))
+        rest = np.setdiff1d(np.arange(len(features)), again)
+        verdicts: dict[int, StreamedVerdict] = {}
+        if len(rest):
+            limit = self.verifier.unlike
+            unlike: Mask = np.zeros(len(rest), bool) if limit is None else limit.unlike(features[rest])
+            all_unlike, sampled = self.bag.all_unlike(self.verifier), _joined([pooled[number] for number in rest])
+            found = streamed_verdicts(self.verifier, sampled, self.size, unlike, all_unlike)
+            verdicts.update(zip(rest.tolist(), found, strict=True))
+        if len(again):
+            verdicts.update(zip(again.tolist(), self._exact(features[again], top), strict=True))
+        else:
+            warn_of_size(self.verifier, self.size)  # as the exact pass does
+        return [verdicts[number] for number in range(len(features))]
+
+    def _furthest(self, pooled: list[PooledBag]) -> Floats:
+        """How far the probability of each query may be off by its bounds."""
+        found, probability = _joined(pooled), self.verifier.operating_point.probability
+        check_logits(found.logit)
+        assert found.bounds is not None  # noqa: S101 - for the type checker
+        middle, low, high = map(probability, (found.logit, *found.bounds))
+        return np.maximum(middle - low, high - middle)
 
     def _exact(self, features: Rows, top: int) -> list[StreamedVerdict]:
         return over_kept(self.verifier, features, self.bag, top, SilentProgress())
@@ -166,6 +172,17 @@ def _summed_form(verifier: "Verifier") -> CrossAttentionForm:
     return form
 
 
+def _keys_of(bag: ProjectedBag, channels: slice) -> NDArray[np.floating]:
+    """Some channels of all rows, without a second copy on the way."""
+    kind = np.float16 if bag.kind == "float16" else np.float32  # int8 rows have scales of their own
+    keys = np.empty((bag.size, channels.stop - channels.start), kind)
+    at = 0
+    for chunk in bag.rows():
+        keys[at : at + len(chunk)] = chunk[:, channels]
+        at += len(chunk)
+    return keys
+
+
 def _check_weights(query: CrossAttentionQueries) -> None:
     weights = query.distance if query.square_weight is None else query.square_weight
     if weights is not None and (weights < 0).any():
@@ -173,11 +190,6 @@ def _check_weights(query: CrossAttentionQueries) -> None:
             "The verifier weighs a distance negatively, so targets far away may have the largest shares, and a "
             "shortlist cannot bound them. Use the exact pass of verify_stream."
         )
-
-
-def _furthest(verdict: StreamedVerdict) -> float:
-    low, high = verdict.probability_bounds
-    return max(verdict.probability - low, high - verdict.probability)
 
 
 def _joined(pooled: list[PooledBag]) -> PooledBag:

@@ -11,7 +11,7 @@ from miv.inference.calibrated_sizes import warn_of_other_sizes
 from miv.inference.deciding import witnesses_by
 from miv.inference.unlike_instances import UNLIKE
 from miv.inference.verdict import Witness
-from miv.io.checked_values import Mask
+from miv.io.checked_values import Floats, Mask
 from miv.streaming.partial_pooling import PooledBag
 
 if TYPE_CHECKING:
@@ -97,18 +97,27 @@ class StreamedVerdict:
         }
 
 
+def check_logits(logit: Floats) -> None:
+    """Raise an error unless the logits ``(R,)`` of all queries are finite."""
+    if not np.isfinite(logit).all():
+        raise MIVError(
+            f"The verifier's logit for query {int((~np.isfinite(logit)).argmax())} is NaN or infinite, so there is no "
+            "verdict. The instances contain numbers far outside the range of the training data, or the verifier's "
+            "weights are damaged."
+        )
+
+
+def warn_of_size(verifier: "Verifier", size: int) -> None:
+    """Warn if the verifier was calibrated on bags of other sizes."""
+    warn_of_other_sizes(verifier.operating_point, np.array([0, size]), None)
+
+
 def streamed_verdicts(
     verifier: "Verifier", pooled: PooledBag, size: int, unlike_query: Mask, all_unlike: bool
 ) -> list[StreamedVerdict]:
     """Apply the operating point to the answers for ``R`` queries on a bag of ``size``."""
-    if not np.isfinite(pooled.logit).all():
-        raise MIVError(
-            f"The verifier's logit for query {int((~np.isfinite(pooled.logit)).argmax())} is NaN or infinite, so there "
-            "is no verdict. The instances contain numbers far outside the range of the training data, or the "
-            "verifier's weights are damaged."
-        )
+    check_logits(pooled.logit)
     point = verifier.operating_point
-    warn_of_other_sizes(point, np.array([0, size]), None)
     if len(pooled.places[0]) and (by := witnesses_by(verifier, None)) != "attention":
         raise MIVError(
             f"The verifier's witness rule was calibrated on {by}, but a bag in chunks has only attention. Use top=0, "

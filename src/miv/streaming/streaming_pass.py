@@ -13,12 +13,12 @@ from miv.kept.plain_forms import BestTargetForm
 from miv.kept.similarity_of_query import Rows
 from miv.poolings import POOLINGS, GatedAttentionPooling, MaxSimPooling
 from miv.runtime.evaluation_mode import evaluating
-from miv.streaming.chunk_checks import check_queries, check_width
+from miv.streaming.chunk_checks import check_queries, check_top, check_width
 from miv.streaming.partial_attention import PartialAttention
 from miv.streaming.partial_best import PartialBest
 from miv.streaming.partial_others import PartialGated, PartialTokens
 from miv.streaming.partial_pooling import PartialPooling
-from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts
+from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts, warn_of_size
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
@@ -56,10 +56,7 @@ class StreamingPass:
         variance: Floats | None = None,
         log_sums: Floats | None = None,
     ) -> None:
-        queries = np.asarray(queries, np.float32)
-        check_queries(queries, verifier.pooling.channels)
-        if isinstance(top, bool) or not isinstance(top, int) or top < 0:
-            raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
+        queries, top = check_queries(queries, verifier.pooling.channels), check_top(top)
         self.verifier, self.size = verifier, 0
         with torch.inference_mode(), evaluating(verifier):
             self.pooled = _partial(verifier, queries, top, variance, log_sums)
@@ -138,6 +135,7 @@ class StreamingPass:
             raise MIVError("The bag is empty. Expected at least one instance.")
         with torch.inference_mode(), evaluating(self.verifier):
             pooled = self.pooled.finish()
+        warn_of_size(self.verifier, self.size)
         return streamed_verdicts(self.verifier, pooled, self.size, self._unlike_query, self._all_unlike)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from miv.data import ExemplarSet
 from miv.data.batches import Batch
 from miv.poolings.similar import AlignedNorm
+from miv.runtime.processes import ProcessShare
 from miv.training.contrast import ContrastModule, contrast_losses
 from miv.training.stage_module import SplitFeatures
 
@@ -26,6 +27,10 @@ class AlignModule(ContrastModule):
     @property
     def norm(self) -> AlignedNorm:
         return cast(AlignedNorm, self.verifier.pooling.norm)  # the settings allow this stage only with an AlignedNorm
+
+    def share(self) -> ProcessShare:
+        """All of every batch. Each process computes the same step, which is short: the backbone is not run."""
+        return ProcessShare()
 
     def setup(self, stage: str) -> None:
         """Let only the map learn. Not later: the processes agree next on the weights whose gradients they sum."""

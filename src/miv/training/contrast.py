@@ -12,7 +12,6 @@ from miv.data import ExemplarSet
 from miv.data.batches import Batch
 from miv.evaluation import Predictions
 from miv.evaluation.cosines import cosines
-from miv.runtime.processes import ProcessShare
 from miv.training.sampling import Batches, draw_positives
 from miv.training.stage_module import StageModule
 
@@ -46,11 +45,8 @@ def contrast_losses(batch: Batch, temperature: float) -> Tensor:
 class ContrastModule(StageModule):
     """Steps over batches of positive exemplars of one group, so that the group does not tell bags apart.
 
-    A query is compared with all bags of its batch, so every process takes whole batches and computes the same step.
+    A query is compared with all bags of its batch, so processes cannot divide a batch.
     """
-
-    def share(self) -> ProcessShare:
-        return ProcessShare()
 
     def count_drawn(self) -> tuple[int, int]:
         batches = self.draw_batches(np.random.default_rng(0))

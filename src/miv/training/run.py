@@ -93,10 +93,13 @@ def _train(
                 f"All {len(label):,} exemplars of {split} have the label {int(label[0])}. Training needs bags that "
                 "contain something of the query's class, and bags that do not."
             )
+    # As in align, each process could compute whole batches. But here that includes the backbone, so nothing is gained,
+    # and the one that has the lock on the cached stage would wait for the others, which wait for the lock.
     if config.contrast_epochs and machine.processes > 1:
         raise MIVError(
-            f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes. That stage compares all "
-            "exemplars of a batch, so it needs one process: remove --devices and --nodes, or set contrast_epochs to 0."
+            f"contrast_epochs is {config.contrast_epochs} with {machine.processes} processes. That stage compares "
+            "every query with all bags of its batch, so processes cannot divide a batch and would gain nothing. "
+            "Expected one process: remove --devices and --nodes, or set contrast_epochs to 0."
         )
     device = machine.find_device()
     start = EarlierVerifier.read(start_from) if isinstance(start_from, str | Path) else start_from
