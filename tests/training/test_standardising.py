@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from miv import ExemplarSet, InstancePool
 from miv.training.auto import FEW_CHANNELS, choose
-from miv.training.standardising import gains_by_standardising
+from miv.training.standardising import should_standardise
 
 
 def of_classes(scale: NDArray[np.float64], told_by: int, seed: int = 0) -> ExemplarSet:
@@ -29,18 +29,24 @@ def of_classes(scale: NDArray[np.float64], told_by: int, seed: int = 0) -> Exemp
 
 def test_a_column_in_large_units_that_says_nothing_is_tamed() -> None:
     large = np.array([1.0] * 6 + [1000.0] * 2)
-    assert gains_by_standardising(of_classes(large, told_by=6))
-    assert not gains_by_standardising(of_classes(np.ones(8), told_by=6))
+    assert should_standardise(of_classes(large, told_by=6))
+    assert not should_standardise(of_classes(np.ones(8), told_by=6))
 
 
 def test_a_column_in_large_units_that_says_everything_stays_large() -> None:
     large = np.array([1000.0] * 4 + [1.0] * 12)
-    assert not gains_by_standardising(of_classes(large, told_by=4))
+    assert not should_standardise(of_classes(large, told_by=4))
+
+
+def test_columns_in_other_units_are_standardised_if_the_bags_do_not_tell() -> None:
+    scale = np.geomspace(0.1, 1000, 8)
+    assert should_standardise(of_classes(scale, told_by=0))
+    assert not should_standardise(of_classes(np.ones(8), told_by=0))
 
 
 def test_one_label_says_nothing() -> None:
     train = of_classes(np.array([1.0] * 6 + [1000.0] * 2), told_by=6)
-    assert not gains_by_standardising(train.subset(np.flatnonzero(train.label == 1)))
+    assert not should_standardise(train.subset(np.flatnonzero(train.label == 1)))
 
 
 def test_few_channels_have_no_layer_norm_of_the_targets() -> None:

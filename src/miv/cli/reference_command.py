@@ -70,7 +70,7 @@ def reference(
     shown = dict.fromkeys(method for rows in plain.splits.values() for method in rows)
     print("\n".join(f"{method}: {METHODS[method]}" for method in shown))
     if plain.standardised:
-        print("Vectors are standardised, as in `miv train`: the nearest target then tells the train bags apart better.")
+        print("Vectors are standardised, as in `miv train`.")
     if note:
         typer.echo(note, err=True)
     if plain.best is not None:

@@ -18,7 +18,7 @@ from miv.reference.bm25 import bm25
 from miv.reference.logistic import Logistic, fit_logistic, logistic_inputs
 from miv.reference.plain_figures import Figures, Reference
 from miv.runtime.progress import Progress
-from miv.training.standardising import gains_by_standardising
+from miv.training.standardising import should_standardise
 
 # Description of each method, in display order.
 METHODS = {
@@ -94,7 +94,7 @@ def reference(
 def _vectors(sets: Mapping[str, ExemplarSet]) -> Features:
     """The vectors as ``miv train`` takes them, so that a gain by standardising does not look like one by training."""
     train = sets.get("train")
-    standardise = train is not None and gains_by_standardising(train)
+    standardise = train is not None and should_standardise(train)
     backbone = Features(int(next(iter(sets.values())).pool.values.shape[1]), standardise)
     if standardise:
         _standardise(backbone, sets)

@@ -10,7 +10,7 @@ from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime.cores import available_cores
 from miv.training.config import TrainingConfig
 from miv.training.presets import HEAD
-from miv.training.standardising import gains_by_standardising
+from miv.training.standardising import should_standardise
 from miv.training.text_choice import BACKBONE, POOLING, choose_for_texts, with_tokens
 
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map. On Omniglot
@@ -58,9 +58,9 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     elif kind == "features":
         settings["align_epochs"] = 12
         words = "vectors unchanged"
-        if not is_trained and "backbone_options" not in given and gains_by_standardising(train):
+        if not is_trained and "backbone_options" not in given and should_standardise(train):
             settings["backbone_options"] = {"standardise": True}
-            words = "vectors, standardised because the nearest target then tells the train bags apart better"
+            words = "vectors, standardised, because their channels have unlike scales or are then told apart better"
     elif kind == "text":
         choice = choose_for_texts(sets, given)
         settings |= choice.settings | {"align_epochs": 12}

@@ -14,12 +14,13 @@ UNLIKE_SCALES = 10.0  # embeddings and descriptors reach 1 to 5, tables of measu
 _MOST_EXEMPLARS = 1_500
 
 
-def gains_by_standardising(train: ExemplarSet) -> bool:
-    """Whether the nearest target tells the train bags apart better, by a standard error, if vectors are standardised.
+def should_standardise(train: ExemplarSet) -> bool:
+    """Whether vectors should be standardised, by how well the nearest target tells the train bags apart.
 
-    Standardising helps tables of measurements, where a column in large units would dominate the others. It harms
-    embeddings, whose channels say more the more they vary. So vectors with channels of like scales are also compared
-    with centred ones, because the start of a verifier can centre by itself.
+    Standardising helps tables of measurements, where a column in large units would dominate the others: vectors with
+    channels of unlike scales are standardised unless the train bags are then told apart worse by a standard error. It
+    harms embeddings, whose channels say more the more they vary: vectors with channels of like scales are standardised
+    only if that is better by a standard error, also than centring, which the start of a verifier can do by itself.
     """
     if train.label.min() == train.label.max():
         return False
@@ -28,12 +29,13 @@ def gains_by_standardising(train: ExemplarSet) -> bool:
     values = np.asarray(some.pool.values, np.float32)
     backbone = Features(values.shape[1], standardise=True)
     backbone.fit(values)
-    standardised = backbone(backbone.prepare(values)).numpy()
+    standardised = cosines(some, backbone(backbone.prepare(values)).numpy()).nearest
+    unchanged = cosines(some, values).nearest
+    if unlike_scales(values) > UNLIKE_SCALES:
+        return not _is_clearly_better(some.label, unchanged, standardised)
     unit = unit_rows(values, np.arange(len(values)))
-    centred = unit - unit.mean(axis=0)
-    rivals = [values] if unlike_scales(values) > UNLIKE_SCALES else [values, centred]
-    now = cosines(some, standardised).nearest
-    return all(_is_clearly_better(some.label, now, cosines(some, rival).nearest) for rival in rivals)
+    centred = cosines(some, unit - unit.mean(axis=0)).nearest
+    return all(_is_clearly_better(some.label, standardised, rival) for rival in (unchanged, centred))
 
 
 def _is_clearly_better(label: NDArray[np.int8], one: Floats, other: Floats) -> bool:
