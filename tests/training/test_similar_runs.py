@@ -1,7 +1,6 @@
 """Whole trainings from a start that is fitted: they cannot end below it, and go on bit for bit after a kill."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.inference.prediction import predict
 from miv.training.head_fit import fit_head
-from miv.training.keeper import Keeper
 from miv.training.run import Machine, train
 from miv.training.similar_start import fit_start
 from miv.training.stage_state import START, StageState
@@ -62,38 +60,6 @@ def test_a_training_on_chance_cannot_end_below_its_start(tmp_path: Path, pooling
         fit_head(fresh, sets["train"], sets["train"].pool.values)
         final = predict(Verifier.from_pretrained(tmp_path / "run"), sets["test"])
         np.testing.assert_array_equal(final.logit, predict(fresh, sets["test"]).logit)
-
-
-def test_the_mean_of_the_start_and_all_epochs_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[dict[str, torch.Tensor]] = []
-
-    def recorded(method: Callable[..., None]) -> Callable[..., None]:
-        def record(keeper: Keeper, trainer: Any, module: Any) -> None:
-            seen.append({name: weight.clone() for name, weight in module.verifier.named_parameters()})
-            method(keeper, trainer, module)
-
-        return record
-
-    for name in ("on_train_start", "on_train_epoch_end"):
-        monkeypatch.setattr(Keeper, name, recorded(getattr(Keeper, name)))
-    config = FEATURES.changed({**WILD, "learning_rates": ((0, 1e-2),)})
-    train(blurred_sets(), config, tmp_path / "run", Machine(tmp_path / "cache", quiet=True))
-    best = json.loads((tmp_path / "run/run.json").read_text())["best"]["epoch"]
-    assert best > 0, "an example that learned nothing"
-    assert any(not torch.equal(seen[0][name], weight) for name, weight in seen[best].items())
-    total = sum(range(1, best + 2))
-    for name, weight in Verifier.from_pretrained(tmp_path / "run").named_parameters():
-        expected = sum((number + 1) * one[name] for number, one in enumerate(seen[: best + 1]))
-        torch.testing.assert_close(weight, expected / total)
-
-
-def blurred_sets() -> dict[str, ExemplarSet]:
-    """The nearest target is often the wrong one, so that there is something to learn."""
-    sets = tiny_sets("features")
-    for number, one in enumerate(sets.values()):
-        values = one.pool.values
-        values += 0.5 * np.random.default_rng(number).normal(size=values.shape).astype(np.float32)
-    return sets
 
 
 def epoch_of(auroc: float) -> dict[str, float]:

@@ -24,19 +24,37 @@ def row(train_loss: float, validation_loss: float, auroc: float = 0.7) -> EpochM
     return {"train_loss": train_loss, "validation_loss": validation_loss, "validation_auroc": auroc}
 
 
-def texts(state: StageState, right: int = 400) -> list[str]:
+def texts(state: StageState, right: int = 400, shift: float = 0.0) -> list[str]:
     """What is said of a stage whose verifier gives so many right answers, each as sure as the others."""
     logit = np.where(VALIDATION.label == 1, 1.0, -1.0)
     logit[right:] *= -1
     answers = evaluate(Predictions.of(VALIDATION, logit, None))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_run({"frozen": state}, answers, VALIDATION)
+        warn_of_run({"frozen": state}, answers, VALIDATION, logit + shift)
     return [str(one.message) for one in caught]
 
 
 def state(*history: EpochMetrics, start: EpochMetrics | None = None) -> StageState:
     return StageState(list(history), start=start, criterion="validation_auroc")
+
+
+def test_a_threshold_that_suits_few_answers_is_named_with_the_share_of_a_better_one() -> None:
+    healthy = state(row(0.4, 0.5))
+    (text,) = texts(healthy, right=360, shift=5.0)  # yes to all
+    assert "50% of the 400 answers on validation are right; at another threshold 90% would be" in text
+    assert "miv calibrate" in text
+    assert texts(healthy, right=360) == []
+    assert texts(healthy, right=360, shift=0.9) == []  # nearly yes to all, but not yet
+
+
+def test_equal_answers_have_no_better_threshold() -> None:
+    label = VALIDATION.label
+    answers = evaluate(Predictions.of(VALIDATION, np.zeros(len(label)), None))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_run({}, answers, VALIDATION, np.full(len(label), 3.0))
+    assert [str(one.message)[:40] for one in caught if "threshold" in str(one.message)] == []
 
 
 def test_memorised_bags_are_named_with_both_losses() -> None:

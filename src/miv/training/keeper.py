@@ -68,8 +68,7 @@ class Keeper(Checkpoint):
         if trainer.is_global_zero:
             self.folder.mkdir(parents=True, exist_ok=True)
             if state.best == state.epoch - 1:
-                with module.weights_to_keep():
-                    module.verifier.save_pretrained(self.folder / BEST)
+                module.verifier.save_pretrained(self.folder / BEST)
         self._save(trainer)
         if trainer.is_global_zero:
             self.write_metrics(state)

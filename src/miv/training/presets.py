@@ -69,7 +69,7 @@ HEAD: dict[str, Any] = {
     "backbone_learning_rate": "auto",
     "warmup": 1.0,
     "pull": 4.0,
-    "patience": 4,
+    "patience": 6,  # with 4, what a cosine cannot express was given up before the rate had risen
     "frozen_patience": 4,
     "full_stage": False,
 }

@@ -9,7 +9,7 @@ from miv.backbones.feature_cache import embed_pool
 from miv.backbones.features import Features
 from miv.data import ExemplarSet
 from miv.errors import MIVError, StoppedByUser
-from miv.evaluation import Evaluation, evaluate
+from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.inference.prediction import predict
 from miv.io.json_files import write_json
 from miv.io.whole_files import whole_folder
@@ -141,7 +141,8 @@ def _train(
         seconds = {name: state.seconds for name, state in states.items()}
         run.finish(seconds, {"stage": best, "epoch": _best_epoch(states, best)})
         of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
-        warn_of_run(of_verifiers, evaluations["validation"], sets["validation"])
+        answers = Predictions.load(run.predictions("validation"))
+        warn_of_run(of_verifiers, evaluations["validation"], sets["validation"], answers.logit)
     return evaluations
 
 

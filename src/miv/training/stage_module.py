@@ -1,7 +1,6 @@
 """One training stage as Lightning sees it: a module."""
 
 import time
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, draw_batches
 from miv.training.stage_state import CLEAR_AUROC, EpochMetrics, StageState
 from miv.training.step_embedding import StepEmbedding
-from miv.training.weight_average import WeightAverage
 
 SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
 
@@ -44,7 +42,6 @@ class StageModule(LightningModule):
         sets: the exemplars by split.
         features: features of a frozen backbone.
         memory: bytes for embedding a step, see ``StepEmbedding``; by default enough for everything.
-        averages: whether the mean of the start and all epochs so far is measured and kept, not the last epoch alone.
     """
 
     def __init__(
@@ -55,8 +52,6 @@ class StageModule(LightningModule):
         sets: dict[str, ExemplarSet],
         features: SplitFeatures | None = None,
         memory: int = 1 << 62,
-        *,
-        averages: bool = False,
     ) -> None:
         super().__init__()
         self.verifier = verifier
@@ -66,7 +61,6 @@ class StageModule(LightningModule):
         self.features = features
         self.embedding = StepEmbedding(verifier.backbone, config.bucket, memory)
         self.state = StageState(criterion=config.criterion)
-        self.average = WeightAverage(verifier) if averages else None
         self.drawn, self.steps = self.count_drawn()
         self._loss_sum = 0.0  # of this process; not on a device, as some have no float64
         self._began = time.monotonic()
@@ -133,17 +127,10 @@ class StageModule(LightningModule):
         """Evaluate on ``validation`` and end the epoch."""
         self.settle()
         rate = self.trainer.optimizers[0].param_groups[0]["lr"]
-        if self.average is not None:
-            self.average.update()
-        with self.weights_to_keep():
-            row = {"learning_rate": rate, "train_loss": self.state.loss_sum / self.drawn, **self.measure()}
+        row = {"learning_rate": rate, "train_loss": self.state.loss_sum / self.drawn, **self.measure()}
         self.state.history.append(row)
         self.state.step, self.state.loss_sum = 0, 0.0
         self._loss_sum = 0.0
-
-    def weights_to_keep(self) -> AbstractContextManager[None]:
-        """Give the verifier the weights that are measured and saved, for a while."""
-        return nullcontext() if self.average is None else self.average.in_place()
 
     def measure(self) -> EpochMetrics:
         """Current metrics on ``validation``."""
@@ -190,16 +177,12 @@ class StageModule(LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["stage"] = self.state.document()
-        if self.average is not None:
-            checkpoint["average"] = self.average.document()
         # The state says where to resume. Lightning's own counters would repeat or skip batches, because
         # it creates the first iterator before it knows the epoch.
         del checkpoint["loops"]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.state.restore(checkpoint["stage"])
-        if self.average is not None:
-            self.average.restore(checkpoint["average"])
 
 
 def independent(exemplars: ExemplarSet) -> float:

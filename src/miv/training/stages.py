@@ -169,9 +169,7 @@ def _module(
         verifier.backbone.freeze()
         if stage.name == ALIGN and features is not None:
             return AlignModule(verifier, config, stage.number, sets, features)
-        # A start at chance would only hold the mean back.
-        averages = config.start == "similar" and verifier.pooling.starts_as_nearest
-        return StageModule(verifier, config, stage.number, sets, features, averages=averages)
+        return StageModule(verifier, config, stage.number, sets, features)
     verifier.backbone.unfreeze()
     memory = machine.step_memory(verifier.device)
     if stage.name == CONTRAST:

@@ -1,33 +1,44 @@
-"""Warnings at the end of training: the verifier is at chance, or it memorised the train bags."""
+"""Warnings at the end of training: the verifier is at chance, memorised the train bags, or needs another threshold."""
 
 import math
 import warnings
 from collections.abc import Mapping
 
+import numpy as np
+
 from miv.data import ExemplarSet
 from miv.errors import MIVWarning
 from miv.evaluation import Evaluation
 from miv.evaluation.classification import auroc_within_chance
+from miv.io.checked_values import Floats
 from miv.training.stage_state import START, StageState
 
 # A verifier that always predicts the share of positives has a loss equal to the labels' entropy. One that never
 # gets further below it than this has learned nothing that holds on validation.
 _NO_GAIN = 0.98
+_MISPLACED = 0.1  # share of answers that another threshold would put right
 _REFERENCE = "`miv reference` scores plain methods on your data."
 _WHAT_TO_TRY = f"Try more exemplars, another backbone, or the pooling nearest, which needs no training; {_REFERENCE}"
 _WITHOUT_LEARNING = f"Try another backbone; {_REFERENCE}"
 
 
-def warn_of_run(states: Mapping[str, StageState], evaluation: Evaluation, validation: ExemplarSet) -> None:
-    """Warn if the verifier is at chance, or if it memorised the train bags and gained nothing.
+def warn_of_run(
+    states: Mapping[str, StageState], evaluation: Evaluation, validation: ExemplarSet, logit: Floats
+) -> None:
+    """Warn if the verifier is at chance, memorised the train bags for nothing, or needs another threshold.
 
     Args:
         states: states of the stages that end with a verifier, in order.
         evaluation: evaluation of the final verifier on ``validation``.
         validation: the exemplars.
+        logit: ``(E,)`` its answers for them.
     """
     what_to_try = _WHAT_TO_TRY if any(state.history for state in states.values()) else _WITHOUT_LEARNING
-    texts = (_at_chance(evaluation.metrics["auroc"], validation, what_to_try), _memorised(states, validation))
+    texts = (
+        _at_chance(evaluation.metrics["auroc"], validation, what_to_try),
+        _memorised(states, validation),
+        _misplaced(validation, logit),
+    )
     for text in filter(None, texts):
         warnings.warn(text, MIVWarning, stacklevel=3)
 
@@ -60,6 +71,25 @@ def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str
     return (
         f"Training memorised the train bags: after the last epoch its loss is {on_train:.4f} on train and "
         f"{on_validation:.2f} on validation{kept}. {_WHAT_TO_TRY} A lower learning rate memorises more slowly."
+    )
+
+
+def _misplaced(validation: ExemplarSet, logit: Floats) -> str | None:
+    """Far more answers would be right at another threshold than at a probability of 0.5."""
+    order = np.argsort(logit, kind="stable")
+    yes, ranked = validation.label[order] == 1, logit[order]
+    weight = np.ones(len(yes)) if validation.weight is None else validation.weight[order] / validation.weight.mean()
+    # Right answers if the first 0, 1, … E are answered with no; a threshold cannot divide equal logits.
+    right = (weight * yes).sum() + np.append(0.0, np.cumsum(np.where(yes, -weight, weight)))
+    right = right[np.append(True, np.append(np.diff(ranked) > 0, True))]
+    best = float(right.max()) / len(yes)
+    own = float(np.average((logit >= 0) == (validation.label == 1), weights=validation.weight))
+    # The best of all thresholds is better by chance too.
+    if best - own < max(_MISPLACED, 1.5 / math.sqrt(len(yes))):
+        return None
+    return (
+        f"At the default threshold, a probability of 0.5, {own:.0%} of the {len(yes):,} answers on validation are "
+        f"right; at another threshold {best:.0%} would be. Set one with `miv calibrate`."
     )
 
 
