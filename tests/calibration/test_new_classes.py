@@ -97,6 +97,8 @@ def test_too_few_classes_are_refused_with_the_number_that_would_do() -> None:
         r"at least 10 classes.*or a rate of 0.063 or more",
     ):
         calibrate(answers(signers=8), "far=0.05")
+    with pytest.raises(MIVError, match=r"of at least 3 classes. Use data with more classes\.$"):
+        calibrate(answers(signers=2), "far=0.3")
     assert calibrate(answers(signers=8), "far=0.063", rounds=5).point.goal == "false-accept rate <= 0.063"
     assert calibrate(answers(signers=10), "far=0.05", rounds=5).point.measured["clusters"]["count"] == 10
     half = answers(classes=False).take(np.flatnonzero(np.arange(684) % 2))

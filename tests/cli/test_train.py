@@ -197,6 +197,9 @@ def interrupt(*arguments: object) -> None:
     ("arguments", "message"),
     [
         (["train", "digits-twn", "--out", "r"], "Did you mean 'digits-twin'"),
+        (["train", "wrong.toml", "--out", "r"], "wrong.toml is a file. Expected a folder of splits.*from-table"),
+        (["evaluate", "miv/digits", "nope"], "There is no folder nope"),
+        (["report", "runs/nope", "--out", "r.html"], "runs/nope is not a run of `miv train`: there is no such folder"),
         (["train", "data", "--out", "r", "--preset", "fast"], "no preset 'fast'.*Known: auto, best"),
         (["train", "data", "--out", "r", "--optimiser", "sgd"], "adamw"),
         (["train", "data", "--out", "r", "--raw", "x"], "takes no option"),

@@ -11,6 +11,7 @@ from miv.calibration.goal_base import Goal
 from miv.errors import MIVError
 from miv.io.checked_values import Integers
 
+_FEWEST = 3  # clusters
 _MODEL_SHARE = 0.5  # least product of the rate and the number of clusters; chosen with benchmarks/promises.py
 
 
@@ -41,7 +42,7 @@ class _AtMost(Goal):
     @property
     def least_clusters(self) -> int:
         """The number of clusters that the model needs: fewer say too little about the tail of their effects."""
-        return max(3, math.ceil(round(_MODEL_SHARE / self.rate, 9)))
+        return max(_FEWEST, math.ceil(round(_MODEL_SHARE / self.rate, 9)))
 
     def uses_model(self, evidence: ErrorEvidence) -> bool:
         """Whether there are clusters, and fewer than any difference between them would need."""
@@ -66,11 +67,12 @@ class _AtMost(Goal):
                 f"Use more data, or a rate of {_rounded_up(bound):g} or more."
             )
         if in_clusters and clusters < self.least_clusters:
+            least = _rounded_up(_MODEL_SHARE / max(clusters, _FEWEST))
+            other_rate = f", or a rate of {least:g} or more" if clusters >= _FEWEST else ""
             raise MIVError(
                 f"{self.words} cannot be promised for new {words} with {evidence.exemplars:,} {kind} of {clusters:,} "
                 f"{words}: they say too little about how {words} differ. Expected {kind} of at least "
-                f"{self.least_clusters:,} {words}. Use data with more {words}, or a rate of "
-                f"{_rounded_up(_MODEL_SHARE / max(clusters, 3)):g} or more."
+                f"{self.least_clusters:,} {words}. Use data with more {words}{other_rate}."
             )
 
     def _differ_too_much(self, evidence: ErrorEvidence, does: str) -> MIVError:

@@ -82,6 +82,8 @@ def _splits_in(folder: Path) -> list[str]:
     bring_back(folder)
     found = [split for split in SPLITS if (folder / split).is_dir()]
     if not found:
+        if not folder.exists():
+            raise MIVError(f"There is no folder {folder}. Expected one with the splits of a set.")
         if is_set(folder):
             hint = "It is a single set. Save one set per split, as in exemplars.save(folder / 'train')."
         else:

@@ -138,7 +138,8 @@ def open_runs(
     runs = [RunFolder(path) for path in paths]
     for run in runs:
         if not run.exists():
-            raise MIVError(f"{run.path} is not a run of `miv train`: it has no run.json.")
+            problem = "it has no run.json" if run.path.exists() else "there is no such folder"
+            raise MIVError(f"{run.path} is not a run of `miv train`: {problem}. `miv runs list` lists runs.")
         refuse_unfinished(run.path)
         if not run.predictions(split).is_file():
             known = [file.stem for file in run.predictions(split).parent.glob("*.parquet")]

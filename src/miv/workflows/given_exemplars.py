@@ -52,6 +52,11 @@ def open_splits(
         raise MIVError(f"The exemplars are a {type(given).__name__}. {_EXPECTED}")
     if not is_task:
         return load_splits(Path(given), verify=True)
+    if Path(given).is_file():
+        raise MIVError(
+            f"{given} is a file. Expected a folder of splits, or the name of a task. `miv data from-table` makes "
+            "a folder of splits from a table."
+        )
     if given not in list_tasks():
         raise unknown_name("folder or task", str(given), list_tasks())
     return build_once(str(given), task_options, built, progress)

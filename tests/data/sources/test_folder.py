@@ -375,6 +375,11 @@ def test_a_class_in_two_splits_counts_once_in_the_warning(tmp_path: Path) -> Non
         build(tmp_path)
 
 
+def test_one_class_without_other_splits_is_not_told_to_drop_one(tmp_path: Path) -> None:
+    with pytest.raises(MIVError, match=r"1 classes cannot be split into train: .* at least two. Add classes\.$"):
+        build(make_vectors(tmp_path, {"a": 4}), shares=ALL_TRAIN)
+
+
 def test_too_few_classes_or_instances_say_what_to_do(tmp_path: Path) -> None:
     root = make_vectors(tmp_path, {"a": 4, "b": 4, "c": 2})
     with pytest.raises(MIVError, match=r"3 classes cannot be split.*--validation 0"):

@@ -45,10 +45,10 @@ def split_names(names: Sequence[str], shares: Shares, rng: np.random.Generator, 
     least = 1 if what == "parents" else 2
     wanted = shares.by_split()
     if len(names) < least * len(wanted):
+        fewer = ", or drop a split (--validation 0, --test 0)" if len(wanted) > 1 else ""
         raise MIVError(
             f"{len(names)} {what} cannot be split into {', '.join(wanted)}: each split needs at least "
-            f"{'two' if least == 2 else 'one'}. Add {what}, or drop a split (--validation 0, "
-            "--test 0)."
+            f"{'two' if least == 2 else 'one'}. Add {what}{fewer}."
         )
     counts = {split: max(least, round(share * len(names))) for split, share in wanted.items() if split != "train"}
     while len(names) - sum(counts.values()) < least:
