@@ -13,8 +13,8 @@ from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
 from miv.poolings.similar import AlignedNorm
+from miv.training.fits import fit_all
 from miv.training.run import Machine, train
-from miv.training.whitening import fit_whitening
 from tests.training.test_pilot import SIMILAR
 from tests.training.tiny import FEATURES, rows
 
@@ -74,7 +74,7 @@ def test_a_map_finds_classes_under_strong_nuisance(tmp_path: Path) -> None:
     assert found > nearest(sets["test"]) + 0.1
 
 
-def test_where_no_map_helps_the_identity_is_kept(tmp_path: Path) -> None:
+def test_where_no_map_helps_that_of_the_start_is_kept(tmp_path: Path) -> None:
     """Positive bags of train hold one of another class than the query's: what is learned there is wrong elsewhere."""
     sets = {split: hidden(number, nuisance=0.3) for number, split in enumerate(("train", "validation", "test"))}
     given = sets["train"]
@@ -83,14 +83,8 @@ def test_where_no_map_helps_the_identity_is_kept(tmp_path: Path) -> None:
     sets["train"] = ExemplarSet(pool, given.query, given.bag_ptr, given.bag_index, given.label)
     verifier = aligned(tmp_path, sets)
     start = Verifier("cap_dba_l2", channels=CHANNELS)
-    train, validation = sets["train"], sets["validation"]
-    fit_whitening(
-        start,
-        train,
-        train.pool.values,
-        validation=validation,
-        validation_features=validation.pool.values,
-    )
+    known = {split: one.pool.values for split, one in sets.items()}
+    fit_all(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
     assert isinstance(verifier.pooling.norm, AlignedNorm)
     assert isinstance(start.pooling.norm, AlignedNorm)
     assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)
@@ -121,14 +115,8 @@ def test_a_gain_that_may_be_chance_is_not_kept(tmp_path: Path) -> None:
     state = torch.load(tmp_path / "run/checkpoints/align/last.ckpt", weights_only=True)["stage"]
     assert max(row["validation_auroc"] for row in state["history"]) > state["start"]["validation_auroc"]
     start = Verifier("cap_dba_l2", channels=CHANNELS)
-    train, validation = sets["train"], sets["validation"]
-    fit_whitening(
-        start,
-        train,
-        train.pool.values,
-        validation=validation,
-        validation_features=validation.pool.values,
-    )
+    known = {split: one.pool.values for split, one in sets.items()}
+    fit_all(start, sets, known, FEATURES.seed, only_scale=False, with_head=False)
     assert isinstance(verifier.pooling.norm, AlignedNorm)
     assert isinstance(start.pooling.norm, AlignedNorm)
     assert torch.equal(verifier.pooling.norm.map, start.pooling.norm.map)

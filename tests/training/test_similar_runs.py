@@ -12,9 +12,8 @@ from miv import Verifier
 from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.inference.prediction import predict
-from miv.training.head_fit import fit_head
+from miv.training.fits import fit_all
 from miv.training.run import Machine, train
-from miv.training.similar_start import fit_start
 from miv.training.stage_state import START, StageState
 from tests.training.test_pilot import SIMILAR
 from tests.training.tiny import FEATURES, IMAGES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
@@ -49,15 +48,8 @@ def test_a_training_on_chance_cannot_end_below_its_start(tmp_path: Path, pooling
         assert json.loads((tmp_path / "run/run.json").read_text())["best"] == {"stage": "frozen", "epoch": 0}
         torch.manual_seed(0)
         fresh = Verifier(pooling, channels=8, pooling_options={"heads": 1})
-        validation = sets["validation"]
-        fit_start(
-            fresh,
-            sets["train"],
-            sets["train"].pool.values,
-            validation=validation,
-            validation_features=validation.pool.values,
-        )
-        fit_head(fresh, sets["train"], sets["train"].pool.values)
+        known = {split: one.pool.values for split, one in sets.items()}
+        fit_all(fresh, sets, known, config.seed, only_scale=False, with_head=True)
         final = predict(Verifier.from_pretrained(tmp_path / "run"), sets["test"])
         np.testing.assert_array_equal(final.logit, predict(fresh, sets["test"]).logit)
 

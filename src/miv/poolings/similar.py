@@ -37,6 +37,11 @@ class AlignedNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(channels), requires_grad=learned)  # γ
         self.bias = nn.Parameter(torch.zeros(channels), requires_grad=learned)  # b
 
+    @property
+    def has_map(self) -> bool:
+        """Whether the map is another than the identity."""
+        return not torch.equal(self.map, torch.eye(self.channels).to(self.map))
+
     def direction(self, x: Tensor) -> Tensor:
         """``(..., C)`` to ``(..., C)`` of length 1, before scale and offset."""
         # First, so that no square overflows or vanishes; it cancels out, hence without a gradient.

@@ -2,7 +2,9 @@
 
 from miv.data import ExemplarSet
 from miv.models.verifier import Verifier
+from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.training.head_fit import fit_head
+from miv.training.map_fit import fit_map
 from miv.training.similar_start import fit_start
 from miv.training.stage_module import SplitFeatures
 from miv.training.token_share import fit_share
@@ -32,6 +34,7 @@ def fit_all(
     validation = None if sets["validation"] is train else sets["validation"]
     unseen = features["validation"]
     power = None
+    is_new = not only_scale and _is_new(verifier)
     if not only_scale:
         power = fit_whitening(verifier, train, known, seed, validation=validation, validation_features=unseen)
     share = None if only_scale else fit_share(verifier, train, known, seed)
@@ -45,6 +48,19 @@ def fit_all(
         only_scale=only_scale,
         keep_centre=power is not None,
     )
+    fitted = (
+        fit_map(verifier, train, known, seed, validation=validation, validation_features=unseen) if is_new else None
+    )
+    if fitted is not None:  # only the scale: a map fitted to these bags makes their witnesses look too near
+        fit_start(verifier, train, known, seed, only_scale=True)
     if with_head:
         fit_head(verifier, train, known, seed)
     return share
+
+
+def _is_new(verifier: Verifier) -> bool:
+    """Whether nothing was learned yet: what an earlier verifier learned suits the features as they are."""
+    norm, similarity = verifier.pooling.norm, verifier.pooling.similarity
+    if not isinstance(norm, AlignedNorm) or not isinstance(similarity, ScaledProduct):
+        return False
+    return not norm.has_map and bool((similarity.weight == 1).all()) and not similarity.distance.any()

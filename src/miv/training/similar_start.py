@@ -24,6 +24,8 @@ SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
 SHARPER = (64.0, 256.0, 1024.0)  # for fewer channels than this, whose scores lie close together
 _CHANNELS = 128
 MOST_EXEMPLARS = 1_500  # enough to fit three numbers; some poolings are slow
+_VANISHING = 1e-17  # shares below have no ranks any more once a learned map makes them ten times as sharp
+_MOST_VANISHING = 0.01
 _ROUNDING = 1e-6  # smaller differences between products are rounding errors
 
 
@@ -161,7 +163,7 @@ def _checked(
     """
     fits, on_validation = [], []
     for tried in rivals:
-        products = _products(pooling, validation, features, tried[0].centre, [fit.sharpness for fit in tried])
+        products, _ = _products(pooling, validation, features, tried[0].centre, [fit.sharpness for fit in tried])
         on_validation += [weighted_auroc(validation.label, product, validation.weight) for product in products]
         fits += tried
     plain = len(rivals[0]) - 1
@@ -197,11 +199,13 @@ def _fits(
     centre: Tensor,
     sharps: list[None] | list[Tensor] | list[Tensor | None],
 ) -> list[StartFit]:
-    """Scale and intercept for a centre and each sharpness."""
-    products = _products(pooling, exemplars, features, centre, sharps)
+    """Scale and intercept for a centre and each sharpness, the first of them at least, that ranks all targets."""
+    products, vanishing = _products(pooling, exemplars, features, centre, sharps)
     weight = None if exemplars.weight is None else exemplars.weight / exemplars.weight.mean()
     return [
-        _fit(product, exemplars.label, weight, centre, sharp) for product, sharp in zip(products, sharps, strict=True)
+        _fit(product, exemplars.label, weight, centre, sharp)
+        for number, (product, sharp) in enumerate(zip(products, sharps, strict=True))
+        if number == 0 or vanishing[number] <= _MOST_VANISHING
     ]
 
 
@@ -232,21 +236,24 @@ def _products(
     features: NDArray[np.float32],
     centre: Tensor,
     sharps: list[None] | list[Tensor] | list[Tensor | None],
-) -> list[NDArray[np.float64]]:
-    """For each sharpness, the values ``(E,)`` that scale and intercept apply to."""
+) -> tuple[list[NDArray[np.float64]], list[float]]:
+    """For each sharpness, the values ``(E,)`` that scale and intercept apply to, and the part of vanishing shares."""
     similarity = cast(ScaledProduct, pooling.similarity)
     weight = similarity.weight
     lookup = embedded(features, weight.dtype)
     parts: list[list[NDArray[np.float64]]] = [[] for _ in sharps]
+    vanishing = np.zeros(len(sharps))
     together = rows_together(pooling.channels)
     for first in range(0, len(exemplars), together):
         rows = np.arange(first, min(first + together, len(exemplars)))
         query, bags = make_batch(exemplars, rows, lookup).to(weight.device).single_queries_and_bags()
         _set(pooling, centre, None)
         query, bags = pooling.norm(query), bags.with_values(pooling.norm(bags.values))  # the same for every sharpness
-        for part, sharp in zip(parts, sharps, strict=True):
+        for number, (part, sharp) in enumerate(zip(parts, sharps, strict=True)):
             _set(pooling, centre, sharp)
             pooled = pooling.forward(query, bags)  # after the norm
             product = similarity.product(pooled.query_vector, pooled.bag_vector)  # (B,)
             part.append(product.double().cpu().numpy())
-    return [np.concatenate(part) for part in parts]
+            if pooled.attention is not None:
+                vanishing[number] += float((pooled.attention < _VANISHING).float().mean()) * len(rows) / len(exemplars)
+    return [np.concatenate(part) for part in parts], vanishing.tolist()

@@ -1,12 +1,15 @@
 """Fits how much the tokens of texts count beside their vectors, before anything else of the start is fitted."""
 
+from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
+from torch import Tensor
 
+from miv.bags import Bags
 from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch
 from miv.io.checked_values import Floats
@@ -45,7 +48,7 @@ def fit_share(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float
     some = train.subset(np.sort(np.random.default_rng([seed, 23]).permutation(len(train))[:_MOST_EXEMPLARS]))
     if some.label.min() == some.label.max():
         return None
-    cosine, match = _parts(verifier, pooling, some, features)
+    cosine, match = _cosines(verifier, pooling, some, features), token_matches(verifier, pooling, some, features)
     best, losses = SHARES[0], _losses(some, cosine + SHARES[0] * match)
     for share in SHARES[1:]:
         found = _losses(some, cosine + share * match)
@@ -66,23 +69,40 @@ def told_share(share: float) -> str:
     return f"{what}: that tells the train bags apart clearly better."
 
 
-def _parts(
+def token_matches(
     verifier: Verifier, pooling: CapTokensPooling, exemplars: ExemplarSet, features: NDArray[np.float32]
-) -> tuple[Floats, Floats]:
-    """``(T,)`` the cosine of each target's vector to that of its query, and the similarity of their tokens."""
+) -> Floats:
+    """``(T,)`` the similarity of the tokens of each target to those of its query."""
     norm = cast(AlignedNorm, pooling.norm)
-    lookup = embedded(features, verifier.dtype)
-    cosines, matches = [], []
+    found = []
     with evaluating(verifier), torch.no_grad():
-        for first in range(0, len(exemplars), _TOGETHER):
-            rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
-            query, bags = make_batch(exemplars, rows, lookup).to(verifier.device).single_queries_and_bags()
-            asked, told = norm.direction(query), norm.direction(bags.values)
-            cosines.append((bags.expand(asked) * told).sum(dim=1).double().cpu().numpy())
+        for query, bags in _batches(verifier, exemplars, features):
             # After the norm, tokens follow the vector.
             tokens, targets = (norm(one)[:, pooling.vector :] for one in (query, bags.values))
-            matches.append(pooling.match(tokens, bags.with_values(targets))[:, 0].double().cpu().numpy())
-    return np.concatenate(cosines), np.concatenate(matches)
+            found.append(pooling.match(tokens, bags.with_values(targets))[:, 0].double().cpu().numpy())
+    return np.concatenate(found)
+
+
+def _cosines(
+    verifier: Verifier, pooling: CapTokensPooling, exemplars: ExemplarSet, features: NDArray[np.float32]
+) -> Floats:
+    """``(T,)`` the cosine of each target's vector to that of its query."""
+    norm = cast(AlignedNorm, pooling.norm)
+    found = []
+    with evaluating(verifier), torch.no_grad():
+        for query, bags in _batches(verifier, exemplars, features):
+            asked, told = norm.direction(query), norm.direction(bags.values)
+            found.append((bags.expand(asked) * told).sum(dim=1).double().cpu().numpy())
+    return np.concatenate(found)
+
+
+def _batches(
+    verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32]
+) -> Iterator[tuple[Tensor, Bags]]:
+    lookup = embedded(features, verifier.dtype)
+    for first in range(0, len(exemplars), _TOGETHER):
+        rows = np.arange(first, min(first + _TOGETHER, len(exemplars)))
+        yield make_batch(exemplars, rows, lookup).to(verifier.device).single_queries_and_bags()
 
 
 def _losses(exemplars: ExemplarSet, each: Floats) -> Floats:

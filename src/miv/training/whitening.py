@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, csr
 from miv.data.connected_exemplars import kept_together
-from miv.evaluation import auroc
 from miv.evaluation.cosines import unit_rows
-from miv.evaluation.influence import auroc_error
 from miv.io.checked_values import Floats
 from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
+from miv.training.held_out_scores import HeldOutScores, auroc_gain
 
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)  # 0: the plain cosine
 FOLDS = 3
@@ -47,28 +46,6 @@ class _Spectrum:
         """``(C,)`` the factor along each direction, 1 in the mean square."""
         found = self.variance ** (-power / 2)
         return np.asarray(found / np.sqrt(np.mean(found**2)), np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class _HeldOut:
-    """Bags to choose by: their labels ``(E,)``, and the cosine of the nearest target ``(E,)`` for each power."""
-
-    label: NDArray[np.int8]
-    nearest: list[Floats]
-
-    @classmethod
-    def of(
-        cls, exemplars: ExemplarSet, features: NDArray[np.float32], spectrum: _Spectrum, powers: Sequence[float]
-    ) -> "_HeldOut":
-        """Each reference of a query counts as an exemplar of its own."""
-        exemplars = exemplars.by_reference()
-        units = unit_rows(features, exemplars.used)
-        query = np.searchsorted(exemplars.used, exemplars.query)[exemplars.owner]  # (T,)
-        target = np.searchsorted(exemplars.used, exemplars.bag_index)  # (T,)
-        turned = np.asarray((units - spectrum.mean) @ spectrum.directions, np.float32)
-        forms = (units if power == 0 else _unit(turned * spectrum.gains(power)) for power in powers)
-        each = (np.einsum("tc,tc->t", form[query], form[target]).astype(np.float64) for form in forms)
-        return cls(exemplars.label, [csr.bag_maxima(one, exemplars.bag_ptr) for one in each])
 
 
 def fit_whitening(
@@ -105,7 +82,7 @@ def fit_whitening(
     norm = verifier.pooling.norm
     if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.channels > _MOST_CHANNELS:
         return None
-    if not torch.equal(norm.map, torch.eye(norm.channels).to(norm.map)):
+    if norm.has_map:
         return None
     random = np.random.default_rng([seed, 19])
     features = features[:, : norm.channels]  # tokens may follow
@@ -116,8 +93,8 @@ def fit_whitening(
     powers = sorted({*POWERS, assumed})
     parts = _folds(train, features, random, powers)
     if validation is not None and validation_features is not None:
-        parts.append(_HeldOut.of(_some(validation, random), validation_features, spectrum, powers))
-    power = _choose([part for part in parts if part.label.min() < part.label.max()], powers, assumed)
+        parts.append(_scores(_some(validation, random), validation_features, spectrum, powers))
+    power = _choose([part for part in parts if part.can_choose], powers, assumed)
     if power == 0:
         return None
     turned = spectrum.directions * spectrum.gains(power)
@@ -129,7 +106,7 @@ def fit_whitening(
 
 def _folds(
     train: ExemplarSet, features: NDArray[np.float32], random: np.random.Generator, powers: Sequence[float]
-) -> list[_HeldOut]:
+) -> list[HeldOutScores]:
     """Cross-validation in which held-out instances take no part in the covariance, if enough others are left."""
     some = _some(train, random)
     names, places = np.unique(kept_together(some), return_inverse=True)
@@ -143,32 +120,37 @@ def _folds(
         unseen = np.setdiff1d(others, held_out.used)
         # With fewer instances than channels, the covariance would be far from the one that is judged here.
         rows = unseen if len(unseen) >= features.shape[1] else others
-        found.append(_HeldOut.of(held_out, features, _spectrum(features, rows, random), powers))
+        found.append(_scores(held_out, features, _spectrum(features, rows, random), powers))
     return found
 
 
-def _choose(parts: list[_HeldOut], powers: Sequence[float], assumed: float) -> float:
+def _choose(parts: list[HeldOutScores], powers: Sequence[float], assumed: float) -> float:
     if not parts:
         return assumed
     numbers = range(len(powers))
-    best = max(numbers, key=lambda one: _gain(parts, one, 0)[0])
+    best = max(numbers, key=lambda one: auroc_gain(parts, one, 0)[0])
     if not _is_clear(parts, best, powers.index(assumed), _LEAST_GAIN):
         return assumed
     return next(powers[one] for one in numbers if one == best or not _is_clear(parts, best, one))
 
 
-def _is_clear(parts: list[_HeldOut], one: int, other: int, least: float = 0.0) -> bool:
-    gain, error = _gain(parts, one, other)
+def _is_clear(parts: list[HeldOutScores], one: int, other: int, least: float = 0.0) -> bool:
+    gain, error = auroc_gain(parts, one, other)
     return gain > max(error, least)
 
 
-def _gain(parts: list[_HeldOut], one: int, other: int) -> tuple[float, float]:
-    """How much AUROC a candidate gains over another, averaged over the parts by size, and its standard error."""
-    share = np.array([len(part.label) for part in parts], np.float64)
-    share /= share.sum()
-    gains = [auroc(part.label, part.nearest[one]) - auroc(part.label, part.nearest[other]) for part in parts]
-    errors = [auroc_error(part.label, part.nearest[one], part.nearest[other]) for part in parts]
-    return float(share @ gains), float(np.sqrt(share**2 @ np.square(errors)))
+def _scores(
+    exemplars: ExemplarSet, features: NDArray[np.float32], spectrum: _Spectrum, powers: Sequence[float]
+) -> HeldOutScores:
+    """The cosine of the nearest target for each power; each reference of a query counts as an exemplar of its own."""
+    exemplars = exemplars.by_reference()
+    units = unit_rows(features, exemplars.used)
+    query = np.searchsorted(exemplars.used, exemplars.query)[exemplars.owner]  # (T,)
+    target = np.searchsorted(exemplars.used, exemplars.bag_index)  # (T,)
+    turned = np.asarray((units - spectrum.mean) @ spectrum.directions, np.float32)
+    forms = (units if power == 0 else _unit(turned * spectrum.gains(power)) for power in powers)
+    each = (np.einsum("tc,tc->t", form[query], form[target]).astype(np.float64) for form in forms)
+    return HeldOutScores(exemplars.label, [csr.bag_maxima(one, exemplars.bag_ptr) for one in each])
 
 
 def _spectrum(features: NDArray[np.float32], rows: NDArray[np.int64], random: np.random.Generator) -> _Spectrum:

@@ -1,0 +1,32 @@
+"""Compares candidates by how well they tell held-out bags apart."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.evaluation import auroc
+from miv.evaluation.influence import auroc_error
+from miv.io.checked_values import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutScores:
+    """Bags to choose by: their labels ``(E,)``, and the scores ``(E,)`` that each candidate gives them."""
+
+    label: NDArray[np.int8]
+    scores: list[Floats]
+
+    @property
+    def can_choose(self) -> bool:
+        """Whether there are bags with both labels."""
+        return len(np.unique(self.label)) > 1
+
+
+def auroc_gain(parts: list[HeldOutScores], one: int, other: int) -> tuple[float, float]:
+    """How much AUROC a candidate gains over another, averaged over the parts by size, and its standard error."""
+    share = np.array([len(part.label) for part in parts], np.float64)
+    share /= share.sum()
+    gains = [auroc(part.label, part.scores[one]) - auroc(part.label, part.scores[other]) for part in parts]
+    errors = [auroc_error(part.label, part.scores[one], part.scores[other]) for part in parts]
+    return float(share @ gains), float(np.sqrt(share**2 @ np.square(errors)))

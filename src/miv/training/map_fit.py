@@ -1,0 +1,245 @@
+"""Fits the map of a verifier's norm to the labels of the train bags, before any other weight learns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from miv.bags import Bags
+from miv.data import ExemplarSet
+from miv.data.connected_exemplars import kept_together
+from miv.models.verifier import Verifier
+from miv.poolings.cap_tokens import CapTokensPooling
+from miv.poolings.similar import INTERCEPT, SCALE, AlignedNorm
+from miv.training.held_out_scores import HeldOutScores, auroc_gain
+from miv.training.token_share import token_matches
+
+# Of the pull to the map before, from strong to weak. None: that map itself.
+STRENGTHS = (None, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
+FOLDS = 4
+SHARPNESS = 16.0  # of the attention while the map is fitted; 8 to 64 end within 0.01 AUROC of each other
+_STEPS = 8  # for each strength; the end of the path, where training bags are told apart perfectly, is worse on others
+_MOST_DIRECTIONS = 128  # that the map changes; 32 to 256 end within 0.005 AUROC of each other
+_MOST_EXEMPLARS = 6_000  # for the fit
+_MOST_FOR_CHOOSING = 1_500  # exemplars: enough to choose one of a few strengths
+
+
+def fit_map(
+    verifier: Verifier,
+    train: ExemplarSet,
+    features: NDArray[np.float32],
+    seed: int = 0,
+    *,
+    validation: ExemplarSet | None = None,
+    validation_features: NDArray[np.float32] | None = None,
+) -> float | None:
+    r"""Fit the map to the train bags, if that tells held-out bags apart better; return the strength of the pull.
+
+    A bag is as similar to its query as its targets are, weighted by attention; a logistic regression on that one number
+    learns the map :math:`M` of all features, starting at the map :math:`M_0` of the norm:
+
+    .. math:: \min_{A, s, b} \sum_e L\Big(y_e,\; s \sum_n a_n c_n + b\Big) + \frac{\lambda}{2} \|A - I\|^2, \qquad
+        c_n = \cos(M q, M t_n), \quad a_n \propto \exp\{16 \, c_n\}, \quad M = A M_0
+
+    The contrast stage and ``align`` learn from positive bags alone, and take the bags of other queries for negative
+    ones. This fit takes the labels as they are, so it also works with a few classes, where other bags are full of the
+    query's class. With many channels, :math:`A` changes only the main directions of the train instances.
+
+    The path from strong to weak pulls takes a few steps of L-BFGS for each. Cross-validation over the queries of train
+    (over their classes, if known), and validation, choose where it ends: the strongest pull must be better than none,
+    and each weaker one better than that by a standard error of the AUROC.
+
+    Args:
+        verifier: changed in place; one without an ``AlignedNorm`` is left alone (``None``).
+        train: the exemplars; each reference of a query counts as an exemplar of its own.
+        features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
+        seed: random seed for folds and samples.
+        validation: further exemplars to choose by.
+        validation_features: ``(P, C)`` of their pool.
+    """
+    norm = verifier.pooling.norm
+    if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns:
+        return None
+    random = np.random.default_rng([seed, 29])
+    train = _some(train, random, _MOST_EXEMPLARS)
+    if train.label.min() == train.label.max():
+        return None
+    directions = _main_directions(_units(norm, features[train.used]))
+    folds = _folds(verifier, _some(train, random, _MOST_FOR_CHOOSING), features, directions, random)
+    path = _path(_Pairs.of(verifier, train, features, directions))
+    others = []
+    if validation is not None and validation_features is not None:
+        unseen = _some(validation, random, _MOST_FOR_CHOOSING)
+        others = [_scores(_Pairs.of(verifier, unseen, validation_features, directions), path)]
+    place = _choose(*([part for part in parts if part.can_choose] for parts in (folds, others)))
+    if place == 0:
+        return None
+    with torch.no_grad():
+        change = directions @ (path[place] - path[0]) @ directions.T  # (C, C)
+        norm.map.add_(change.to(norm.map) @ norm.map)
+    return STRENGTHS[place]
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """The queries and targets of ``E`` exemplars, as far as a map can change them.
+
+    Args:
+        coordinates: ``(U, K)`` of the distinct instances along the main directions.
+        rest: ``(U,)`` the squared length of what the map leaves as it is.
+        query: ``(T,)`` the row of each target's query.
+        target: ``(T,)`` the row of each target.
+        product: ``(T,)`` of what the map leaves as it is.
+        more: ``(T,)`` what the tokens of texts add to the cosine.
+        ptr: ``(E + 1,)`` the borders between the bags.
+        label: ``(E,)``.
+        weight: ``(E,)`` of the exemplars, 1 on average.
+    """
+
+    coordinates: Tensor
+    rest: Tensor
+    query: Tensor
+    target: Tensor
+    product: Tensor
+    more: Tensor
+    ptr: Tensor
+    label: Tensor
+    weight: Tensor
+
+    @classmethod
+    def of(
+        cls, verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32], directions: Tensor
+    ) -> "_Pairs":
+        exemplars = exemplars.by_reference()
+        units = _units(cast(AlignedNorm, verifier.pooling.norm), features[exemplars.used])
+        query, target = (
+            torch.from_numpy(np.searchsorted(exemplars.used, one))
+            for one in (exemplars.query[exemplars.owner], exemplars.bag_index)
+        )
+        coordinates = units @ directions  # (U, K)
+        left = units - coordinates @ directions.T  # (U, C)
+        more = torch.zeros(len(target))
+        if isinstance(verifier.pooling, CapTokensPooling):
+            matches = token_matches(verifier, verifier.pooling, exemplars, features)
+            more = torch.from_numpy(matches).float() * verifier.pooling.share.detach().cpu()
+        weight = np.ones(len(exemplars)) if exemplars.weight is None else exemplars.weight / exemplars.weight.mean()
+        return cls(
+            coordinates,
+            left.square().sum(dim=1),
+            query,
+            target,
+            (left[query] * left[target]).sum(dim=1),
+            more,
+            torch.from_numpy(exemplars.bag_ptr),
+            torch.from_numpy(exemplars.label).float(),
+            torch.from_numpy(weight).float(),
+        )
+
+    def pooled(self, matrix: Tensor) -> Tensor:
+        """``(E,)`` the similarity of each query and its bag after the map ``(K, K)``."""
+        moved = self.coordinates @ matrix.T  # (U, K)
+        length = (moved.square().sum(dim=1) + self.rest).clamp(min=1e-12).sqrt()  # (U,)
+        product = (moved[self.query] * moved[self.target]).sum(dim=1) + self.product  # (T,)
+        similar = (product / (length[self.query] * length[self.target]) + self.more)[:, None]  # (T, 1)
+        bags = Bags(similar, self.ptr)
+        return bags.sum(bags.softmax(similar * SHARPNESS) * similar)[:, 0]
+
+
+def _path(pairs: _Pairs) -> list[Tensor]:
+    """A map ``(K, K)`` for each strength; each starts where the one before ended."""
+    identity = torch.eye(pairs.coordinates.shape[1])
+    matrix, scale, intercept = identity.clone(), torch.tensor(SCALE), torch.tensor(INTERCEPT)
+    path = []
+    for strength in STRENGTHS:
+        learned = [scale, intercept] if strength is None else [matrix, scale, intercept]
+        _descend(pairs, (matrix, scale, intercept), learned, identity, strength or 0.0)
+        path.append(matrix.detach().clone())
+    return path
+
+
+def _descend(
+    pairs: _Pairs, weights: tuple[Tensor, Tensor, Tensor], learned: list[Tensor], identity: Tensor, strength: float
+) -> None:
+    matrix, scale, intercept = weights
+    for weight in learned:
+        weight.requires_grad_(True)
+    optimiser = torch.optim.LBFGS(learned, max_iter=_STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        logit = pairs.pooled(matrix) * scale + intercept
+        losses = functional.binary_cross_entropy_with_logits(logit, pairs.label, reduction="none")
+        loss = (losses * pairs.weight).sum() + strength / 2 * (matrix - identity).square().sum()
+        torch.autograd.backward(loss)
+        return loss
+
+    optimiser.step(closure)
+
+
+def _folds(
+    verifier: Verifier,
+    exemplars: ExemplarSet,
+    features: NDArray[np.float32],
+    directions: Tensor,
+    random: np.random.Generator,
+) -> list[HeldOutScores]:
+    """The bags of each fold, scored by maps that were fitted to the others; nothing if there are too few."""
+    names, unit = np.unique(kept_together(exemplars), return_inverse=True)
+    folds = min(FOLDS, len(names))
+    part = random.permutation(len(names))[unit] % folds  # (E,)
+    found = []
+    for number in range(folds if folds > 1 else 0):
+        fitting, held_out = exemplars.subset(part != number), exemplars.subset(part == number)
+        if fitting.label.min() < fitting.label.max():
+            seen, unseen = (_Pairs.of(verifier, one, features, directions) for one in (fitting, held_out))
+            found.append(_scores(unseen, _path(seen)))
+    return found
+
+
+def _scores(pairs: _Pairs, path: Sequence[Tensor]) -> HeldOutScores:
+    with torch.no_grad():
+        scores = [pairs.pooled(matrix).double().numpy() for matrix in path]
+    return HeldOutScores(pairs.label.numpy().astype(np.int8), scores)
+
+
+def _choose(folds: list[HeldOutScores], others: list[HeldOutScores]) -> int:
+    """The place of the strength in ``STRENGTHS``.
+
+    The folds share instances with the bags that were fitted, so a map that knows these instances looks good there. It
+    must not be worse on the others.
+    """
+    best = 0
+    for place in range(1, len(STRENGTHS)) if folds or others else ():
+        gain, error = auroc_gain([*folds, *others], place, best)
+        # The strongest pull changes so little that any gain will do; a weaker one may memorise.
+        if gain > (error if best else 0) and (not others or auroc_gain(others, place, best)[0] >= 0):
+            best = place
+    return best
+
+
+def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int) -> ExemplarSet:
+    if len(exemplars) <= most:
+        return exemplars
+    return exemplars.subset(np.sort(random.permutation(len(exemplars))[:most]))
+
+
+def _units(norm: AlignedNorm, features: NDArray[np.float32]) -> Tensor:
+    """``(U, C)`` the features after centre and map, of length 1."""
+    with torch.no_grad():
+        given = torch.from_numpy(np.array(features[:, : norm.channels])).to(norm.map)  # tokens may follow
+        return norm.direction(given).float().cpu()
+
+
+def _main_directions(units: Tensor) -> Tensor:
+    """``(C, K)`` the directions along which the rows ``(U, C)`` vary most, or all of them if they are few."""
+    channels = units.shape[1]
+    if channels <= _MOST_DIRECTIONS:
+        return torch.eye(channels)
+    centred = units - units.mean(dim=0)
+    _, directions = torch.linalg.eigh((centred.T @ centred).double())  # from small to large
+    return directions[:, -_MOST_DIRECTIONS:].float()
