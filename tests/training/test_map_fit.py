@@ -9,7 +9,7 @@ from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
 from miv.poolings.similar import AlignedNorm
 from miv.training.fits import fit_all
-from miv.training.map_fit import STRENGTHS, fit_map
+from miv.training.map_fit import STRENGTHS_OF_FEW, fit_map
 
 CHANNELS, CLASSES = 12, 3
 
@@ -57,7 +57,7 @@ def test_few_classes_are_told_apart_in_new_bags() -> None:
     train, test = few_classes(0), few_classes(1)
     verifier = new_verifier()
     before = nearest(verifier, test)
-    assert fit_map(verifier, train, train.pool.values) in STRENGTHS[1:]
+    assert fit_map(verifier, train, train.pool.values) in STRENGTHS_OF_FEW[1:]
     assert nearest(verifier, test) > before + 0.05
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from miv.data import ExemplarSet
 from miv.evaluation import auroc
 from miv.evaluation.influence import auroc_error
 from miv.io.checked_values import Floats
@@ -12,10 +13,17 @@ from miv.io.checked_values import Floats
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """Bags to choose by: their labels ``(E,)``, and the scores ``(E,)`` that each candidate gives them."""
+    """Bags to choose by.
+
+    Args:
+        label: ``(E,)``.
+        scores: ``(E,)`` that each candidate gives them.
+        reuse: by which standard errors grow, because bags that share instances are not independent.
+    """
 
     label: NDArray[np.int8]
     scores: list[Floats]
+    reuse: float = 1.0
 
     @property
     def can_choose(self) -> bool:
@@ -28,5 +36,10 @@ def auroc_gain(parts: list[HeldOutScores], one: int, other: int) -> tuple[float,
     share = np.array([len(part.label) for part in parts], np.float64)
     share /= share.sum()
     gains = [auroc(part.label, part.scores[one]) - auroc(part.label, part.scores[other]) for part in parts]
-    errors = [auroc_error(part.label, part.scores[one], part.scores[other]) for part in parts]
+    errors = [part.reuse * auroc_error(part.label, part.scores[one], part.scores[other]) for part in parts]
     return float(share @ gains), float(np.sqrt(share**2 @ np.square(errors)))
+
+
+def independent(exemplars: ExemplarSet) -> float:
+    """Number of exemplars the instances allow without reuse: the effective sample size."""
+    return min(len(exemplars), len(exemplars.used) / (1 + float(exemplars.bag_sizes.mean())))

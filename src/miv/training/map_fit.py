@@ -1,5 +1,6 @@
 """Fits the map of a verifier's norm to the labels of the train bags, before any other weight learns."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -16,11 +17,14 @@ from miv.data.connected_exemplars import kept_together
 from miv.models.verifier import Verifier
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import INTERCEPT, SCALE, AlignedNorm
-from miv.training.held_out_scores import HeldOutScores, auroc_gain
+from miv.training.held_out_scores import HeldOutScores, auroc_gain, independent
 from miv.training.token_share import token_matches
 
 # Of the pull to the map before, from strong to weak. None: that map itself.
-STRENGTHS = (None, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
+STRENGTHS = (None, 300.0, 100.0, 30.0)
+# With many channels, weaker pulls tell the train bags apart so well that the next stage finds nothing to learn there.
+STRENGTHS_OF_FEW = (*STRENGTHS, 10.0, 3.0, 1.0)
+FEW_CHANNELS = 64
 FOLDS = 4
 SHARPNESS = 16.0  # of the attention while the map is fitted; 8 to 64 end within 0.01 AUROC of each other
 _STEPS = 8  # for each strength; the end of the path, where training bags are told apart perfectly, is worse on others
@@ -70,8 +74,9 @@ def fit_map(
     if train.label.min() == train.label.max():
         return None
     directions = _main_directions(_units(norm, features[train.used]))
-    folds = _folds(verifier, _some(train, random, _MOST_FOR_CHOOSING), features, directions, random)
-    path = _path(_Pairs.of(verifier, train, features, directions))
+    strengths = STRENGTHS_OF_FEW if norm.channels < FEW_CHANNELS else STRENGTHS
+    path = _path(_Pairs.of(verifier, train, features, directions), strengths)
+    folds = _folds(verifier, _some(train, random, _MOST_FOR_CHOOSING), features, directions, strengths, random)
     others = []
     if validation is not None and validation_features is not None:
         unseen = _some(validation, random, _MOST_FOR_CHOOSING)
@@ -82,7 +87,7 @@ def fit_map(
     with torch.no_grad():
         change = directions @ (path[place] - path[0]) @ directions.T  # (C, C)
         norm.map.add_(change.to(norm.map) @ norm.map)
-    return STRENGTHS[place]
+    return strengths[place]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +104,7 @@ class _Pairs:
         ptr: ``(E + 1,)`` the borders between the bags.
         label: ``(E,)``.
         weight: ``(E,)`` of the exemplars, 1 on average.
+        reuse: by which standard errors grow, because the exemplars share instances.
     """
 
     coordinates: Tensor
@@ -110,6 +116,7 @@ class _Pairs:
     ptr: Tensor
     label: Tensor
     weight: Tensor
+    reuse: float
 
     @classmethod
     def of(
@@ -138,6 +145,7 @@ class _Pairs:
             torch.from_numpy(exemplars.bag_ptr),
             torch.from_numpy(exemplars.label).float(),
             torch.from_numpy(weight).float(),
+            math.sqrt(len(exemplars) / independent(exemplars)),
         )
 
     def pooled(self, matrix: Tensor) -> Tensor:
@@ -150,12 +158,12 @@ class _Pairs:
         return bags.sum(bags.softmax(similar * SHARPNESS) * similar)[:, 0]
 
 
-def _path(pairs: _Pairs) -> list[Tensor]:
+def _path(pairs: _Pairs, strengths: Sequence[float | None]) -> list[Tensor]:
     """A map ``(K, K)`` for each strength; each starts where the one before ended."""
     identity = torch.eye(pairs.coordinates.shape[1])
     matrix, scale, intercept = identity.clone(), torch.tensor(SCALE), torch.tensor(INTERCEPT)
     path = []
-    for strength in STRENGTHS:
+    for strength in strengths:
         learned = [scale, intercept] if strength is None else [matrix, scale, intercept]
         _descend(pairs, (matrix, scale, intercept), learned, identity, strength or 0.0)
         path.append(matrix.detach().clone())
@@ -186,6 +194,7 @@ def _folds(
     exemplars: ExemplarSet,
     features: NDArray[np.float32],
     directions: Tensor,
+    strengths: Sequence[float | None],
     random: np.random.Generator,
 ) -> list[HeldOutScores]:
     """The bags of each fold, scored by maps that were fitted to the others; nothing if there are too few."""
@@ -197,25 +206,25 @@ def _folds(
         fitting, held_out = exemplars.subset(part != number), exemplars.subset(part == number)
         if fitting.label.min() < fitting.label.max():
             seen, unseen = (_Pairs.of(verifier, one, features, directions) for one in (fitting, held_out))
-            found.append(_scores(unseen, _path(seen)))
+            found.append(_scores(unseen, _path(seen, strengths)))
     return found
 
 
 def _scores(pairs: _Pairs, path: Sequence[Tensor]) -> HeldOutScores:
     with torch.no_grad():
         scores = [pairs.pooled(matrix).double().numpy() for matrix in path]
-    return HeldOutScores(pairs.label.numpy().astype(np.int8), scores)
+    return HeldOutScores(pairs.label.numpy().astype(np.int8), scores, pairs.reuse)
 
 
 def _choose(folds: list[HeldOutScores], others: list[HeldOutScores]) -> int:
-    """The place of the strength in ``STRENGTHS``.
+    """The place of the best strength, from strong to weak.
 
     The folds share instances with the bags that were fitted, so a map that knows these instances looks good there. It
     must not be worse on the others.
     """
-    best = 0
-    for place in range(1, len(STRENGTHS)) if folds or others else ():
-        gain, error = auroc_gain([*folds, *others], place, best)
+    best, parts = 0, [*folds, *others]
+    for place in range(1, len(parts[0].scores)) if parts else ():
+        gain, error = auroc_gain(parts, place, best)
         # The strongest pull changes so little that any gain will do; a weaker one may memorise.
         if gain > (error if best else 0) and (not others or auroc_gain(others, place, best)[0] >= 0):
             best = place

@@ -20,6 +20,7 @@ from miv.models.verifier import Verifier
 from miv.runtime.processes import ProcessShare
 from miv.training.augmentation import DRAWS, affine
 from miv.training.config import TrainingConfig
+from miv.training.held_out_scores import independent
 from miv.training.lightning_parts import LightningModule
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, draw_batches
@@ -183,11 +184,6 @@ class StageModule(LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.state.restore(checkpoint["stage"])
-
-
-def independent(exemplars: ExemplarSet) -> float:
-    """Number of exemplars the instances allow without reuse: the effective sample size."""
-    return min(len(exemplars), len(exemplars.used) / (1 + float(exemplars.bag_sizes.mean())))
 
 
 def _one_number(*numbers: int) -> int:
