@@ -233,6 +233,18 @@ def test_a_stop_outside_the_stages_says_how_to_go_on(
     assert "test: 400 exemplars" in run("train", "data", *flags, "--resume", "--no-reference")
 
 
+def test_resuming_a_mistyped_folder_says_that_a_new_run_begins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("wrong.toml").write_text("pateince = 3\n")  # so that nothing is trained
+    monkeypatch.setattr(
+        sys, "argv", ["miv", "train", "data", "--out", "mistyped", "--resume", "--config", "wrong.toml"]
+    )
+    with pytest.raises(SystemExit):
+        main()
+    assert "There is no run in mistyped to resume" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_saves_and_says_how_to_go_on(folder: Path, number: int, code: int) -> None:

@@ -83,6 +83,8 @@ def train(
     from miv.workflows.train_workflow import train as train_verifier
 
     keep_memory()
+    if resume and is_first_process() and not RunFolder(out).exists():
+        typer.echo(f"There is no run in {out} to resume, so a new one begins there.", err=True)
     try:
         run = train_verifier(
             data,

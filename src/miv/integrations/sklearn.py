@@ -50,8 +50,8 @@ class MIVClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: number of exemplars per step.
         learning_rate: highest learning rate of the one cycle.
         pull: strength of the pull of weights toward their starting values, as in ``TrainingConfig``.
-        align_epochs: number of epochs to first learn a linear map of the vectors. The map is kept only if it improves
-            the nearest-target answer. 0 disables it.
+        align_epochs: number of epochs to improve the linear map of the vectors by contrast. They are kept only if they
+            improve the nearest-target answer. 0 skips them; a map is still fitted to the labels if that helps.
         validation_fraction: share of the exemplars to hold out for choosing the best epoch by AUROC. Exemplars of one
             query stay together. With 0, training uses all exemplars, and a trial on halves chooses the number of
             epochs.
