@@ -29,8 +29,9 @@ FOLDS = 4
 SHARPNESS = 16.0  # of the attention while the map is fitted; 8 to 64 end within 0.01 AUROC of each other
 _STEPS = 8  # for each strength; the end of the path, where training bags are told apart perfectly, is worse on others
 _MOST_DIRECTIONS = 128  # that the map changes; 32 to 256 end within 0.005 AUROC of each other
-_MOST_EXEMPLARS = 6_000  # for the fit
-_MOST_FOR_CHOOSING = 1_500  # exemplars: enough to choose one of a few strengths
+_MOST_EXEMPLARS, _MOST_TARGETS = 6_000, 60_000  # for the fit
+_MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING = 1_500, 20_000  # enough to choose one of a few strengths
+_MOST_NUMBERS = 1 << 25  # of all targets in memory: 128 MB
 
 
 def fit_map(
@@ -70,17 +71,19 @@ def fit_map(
     if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns:
         return None
     random = np.random.default_rng([seed, 29])
-    train = _some(train, random, _MOST_EXEMPLARS)
-    if train.label.min() == train.label.max():
+    train = _some(train, random, _MOST_EXEMPLARS, min(_MOST_TARGETS, _MOST_NUMBERS // norm.channels))
+    if len(np.unique(train.label)) < 2:
         return None
     directions = _main_directions(_units(norm, features[train.used]))
     strengths = STRENGTHS_OF_FEW if norm.channels < FEW_CHANNELS else STRENGTHS
     path = _path(_Pairs.of(verifier, train, features, directions), strengths)
-    folds = _folds(verifier, _some(train, random, _MOST_FOR_CHOOSING), features, directions, strengths, random)
+    some = _some(train, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
+    folds = _folds(verifier, some, features, directions, strengths, random)
     others = []
     if validation is not None and validation_features is not None:
-        unseen = _some(validation, random, _MOST_FOR_CHOOSING)
-        others = [_scores(_Pairs.of(verifier, unseen, validation_features, directions), path)]
+        some = _some(validation, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
+        if len(some):
+            others = [_scores(_Pairs.of(verifier, some, validation_features, directions), path)]
     place = _choose(*([part for part in parts if part.can_choose] for parts in (folds, others)))
     if place == 0:
         return None
@@ -231,10 +234,12 @@ def _choose(folds: list[HeldOutScores], others: list[HeldOutScores]) -> int:
     return best
 
 
-def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int) -> ExemplarSet:
-    if len(exemplars) <= most:
+def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_targets: int) -> ExemplarSet:
+    """A sample of at most so many exemplars and targets."""
+    if len(exemplars) <= most and exemplars.bag_sizes.sum() <= most_targets:
         return exemplars
-    return exemplars.subset(np.sort(random.permutation(len(exemplars))[:most]))
+    order = random.permutation(len(exemplars))[:most]
+    return exemplars.subset(np.sort(order[np.cumsum(exemplars.bag_sizes[order]) <= most_targets]))
 
 
 def _units(norm: AlignedNorm, features: NDArray[np.float32]) -> Tensor:
