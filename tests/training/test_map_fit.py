@@ -91,6 +91,15 @@ def test_bags_of_one_label_say_nothing(label: int) -> None:
     assert not norm_of(verifier).has_map
 
 
+def test_bags_that_do_not_fit_in_memory_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = few_classes(0)
+    monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS", 2)  # every bag has three
+    assert fit_map(new_verifier(), train, train.pool.values) is None
+    monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS", 600)
+    monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS_FOR_CHOOSING", 450)
+    assert fit_map(new_verifier(), train, train.pool.values) in STRENGTHS_OF_FEW[1:]
+
+
 def test_same_seed_gives_the_same_map_and_weights_of_one_change_nothing() -> None:
     train = few_classes(0)
     weighted = ExemplarSet(

@@ -71,18 +71,19 @@ def fit_map(
     if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns:
         return None
     random = np.random.default_rng([seed, 29])
-    train = _some(train, random, _MOST_EXEMPLARS, min(_MOST_TARGETS, _MOST_NUMBERS // norm.channels))
-    if len(np.unique(train.label)) < 2:
+    most_targets = min(_MOST_TARGETS, _MOST_NUMBERS // norm.channels)
+    known = _some(train, random, _MOST_EXEMPLARS, most_targets)
+    if known is None or known.label.min() == known.label.max():
         return None
-    directions = _main_directions(_units(norm, features[train.used]))
+    directions = _main_directions(_units(norm, features[known.used]))
     strengths = STRENGTHS_OF_FEW if norm.channels < FEW_CHANNELS else STRENGTHS
-    path = _path(_Pairs.of(verifier, train, features, directions), strengths)
-    some = _some(train, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
-    folds = _folds(verifier, some, features, directions, strengths, random)
+    path = _path(_Pairs.of(verifier, known, features, directions), strengths)
+    some = _some(known, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
+    folds = [] if some is None else _folds(verifier, some, features, directions, strengths, random)
     others = []
     if validation is not None and validation_features is not None:
         some = _some(validation, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
-        if len(some):
+        if some is not None:
             others = [_scores(_Pairs.of(verifier, some, validation_features, directions), path)]
     place = _choose(*([part for part in parts if part.can_choose] for parts in (folds, others)))
     if place == 0:
@@ -234,12 +235,13 @@ def _choose(folds: list[HeldOutScores], others: list[HeldOutScores]) -> int:
     return best
 
 
-def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_targets: int) -> ExemplarSet:
-    """A sample of at most so many exemplars and targets."""
+def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_targets: int) -> ExemplarSet | None:
+    """A sample of at most so many exemplars and targets; ``None`` if not even one bag fits."""
     if len(exemplars) <= most and exemplars.bag_sizes.sum() <= most_targets:
         return exemplars
     order = random.permutation(len(exemplars))[:most]
-    return exemplars.subset(np.sort(order[np.cumsum(exemplars.bag_sizes[order]) <= most_targets]))
+    order = order[np.cumsum(exemplars.bag_sizes[order]) <= most_targets]
+    return exemplars.subset(np.sort(order)) if len(order) else None
 
 
 def _units(norm: AlignedNorm, features: NDArray[np.float32]) -> Tensor:
