@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from miv.models.verifier import Verifier
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import INTERCEPT, SCALE, AlignedNorm
 from miv.training.held_out_scores import HeldOutScores, auroc_gain, independent
+from miv.training.pilot import ENOUGH
 from miv.training.token_share import token_matches
 
 # Of the pull to the map before, from strong to weak. None: that map itself.
@@ -84,7 +85,8 @@ def fit_map(
     if validation is not None and validation_features is not None:
         some = _some(validation, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
         if some is not None:
-            others = [_scores(_Pairs.of(verifier, some, validation_features, directions), path)]
+            pairs = _Pairs.of(verifier, some, validation_features, directions)
+            others = [replace(_scores(pairs, path), reuse=1.0)]
     place = _choose(*([part for part in parts if part.can_choose] for parts in (folds, others)))
     if place == 0:
         return None
@@ -223,16 +225,22 @@ def _scores(pairs: _Pairs, path: Sequence[Tensor]) -> HeldOutScores:
 def _choose(folds: list[HeldOutScores], others: list[HeldOutScores]) -> int:
     """The place of the best strength, from strong to weak.
 
-    The folds share instances with the bags that were fitted, so a map that knows these instances looks good there. It
-    must not be worse on the others.
+    The folds share instances with the bags that were fitted, so a map that knows these instances looks good there, and
+    so does one for features of a network that was trained on them. So it must not be worse on the others and, if these
+    are enough to tell, must be better than none by a standard error.
     """
     best, parts = 0, [*folds, *others]
     for place in range(1, len(parts[0].scores)) if parts else ():
         gain, error = auroc_gain(parts, place, best)
         # The strongest pull changes so little that any gain will do; a weaker one may memorise.
-        if gain > (error if best else 0) and (not others or auroc_gain(others, place, best)[0] >= 0):
+        if gain > (error if best else 0) and all(_holds(part, place, best) for part in others):
             best = place
     return best
+
+
+def _holds(part: HeldOutScores, place: int, best: int) -> bool:
+    gain, error = auroc_gain([part], place, 0)
+    return gain > (error if len(part.label) >= ENOUGH else 0) and auroc_gain([part], place, best)[0] >= 0
 
 
 def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_targets: int) -> ExemplarSet | None:
