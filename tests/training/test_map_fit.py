@@ -122,3 +122,11 @@ def test_what_an_earlier_verifier_learned_is_kept() -> None:
         verifier.pooling.similarity.weight[0] = 2.0
     fit_all(verifier, sets, known, 0, only_scale=False, with_head=True)
     assert not norm_of(verifier).has_map
+
+
+def test_it_is_told() -> None:
+    train, validation = few_classes(0), few_classes(1)
+    sets = {"train": train, "validation": validation}
+    known = {split: one.pool.values for split, one in sets.items()}
+    told = fit_all(new_verifier(), sets, known, 0, only_scale=False, with_head=True)
+    assert any(line.startswith("A map of the features is fitted to the labels") for line in told)

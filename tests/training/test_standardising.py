@@ -41,7 +41,8 @@ def test_a_column_in_large_units_that_says_everything_stays_large() -> None:
 def test_columns_in_other_units_are_standardised_if_the_bags_do_not_tell() -> None:
     scale = np.geomspace(0.1, 1000, 8)
     assert should_standardise(of_classes(scale, told_by=0))
-    assert not should_standardise(of_classes(np.ones(8), told_by=0))
+    assert should_standardise(of_classes(np.ones(8), told_by=0))  # a table, too
+    assert not should_standardise(of_classes(np.ones(FEW_CHANNELS), told_by=0))
 
 
 def test_one_label_says_nothing() -> None:

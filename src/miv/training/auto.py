@@ -10,14 +10,13 @@ from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime.cores import available_cores
 from miv.training.config import TrainingConfig
 from miv.training.presets import HEAD
-from miv.training.standardising import should_standardise
+from miv.training.standardising import FEW_CHANNELS, should_standardise
 from miv.training.text_choice import BACKBONE, POOLING, choose_for_texts, with_tokens
 
 # Number of train exemplars above which a network from scratch beats a fixed descriptor with a learned map. On Omniglot
 # (6,000) and the twins (3,000 to 5,000), the descriptor was better, and took minutes instead of an hour.
 ENOUGH_TO_LEARN_FROM = 10_000
 FROM_NOTHING = ("hog_cnn", "compact_cnn")  # networks that start with random weights
-FEW_CHANNELS = 64  # with fewer, a LayerNorm of each target loses too much of what tells them apart
 _LONGEST_MINUTES = 40.0  # of a contrast stage
 _IMAGES_A_SECOND = 900  # 28 × 28 images per second that one core can train on
 
@@ -60,7 +59,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
         words = "vectors unchanged"
         if not is_trained and "backbone_options" not in given and should_standardise(train):
             settings["backbone_options"] = {"standardise": True}
-            words = "vectors, standardised, because their channels have unlike scales or are then told apart better"
+            words = "vectors, standardised, as columns of a table should be"
     elif kind == "text":
         choice = choose_for_texts(sets, given)
         settings |= choice.settings | {"align_epochs": 12}
@@ -90,6 +89,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
 
 
 def _wants_no_norm(train: ExemplarSet, given: dict[str, Any]) -> bool:
+    """With few channels, a LayerNorm of each target loses too much of what tells them apart."""
     has_few = train.pool.kind == "features" and train.pool.values.shape[1] < FEW_CHANNELS
     is_cap = issubclass(POOLINGS[given.get("pooling", TrainingConfig.pooling)].make, CrossAttentionPooling)
     return has_few and is_cap and given.get("start") != "paper" and not given.get("pooling_options")

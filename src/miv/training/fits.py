@@ -7,7 +7,7 @@ from miv.training.head_fit import fit_head
 from miv.training.map_fit import fit_map
 from miv.training.similar_start import fit_start
 from miv.training.stage_module import SplitFeatures
-from miv.training.token_share import fit_share
+from miv.training.token_share import fit_share, told_share
 from miv.training.whitening import fit_whitening
 
 
@@ -19,8 +19,8 @@ def fit_all(
     *,
     only_scale: bool,
     with_head: bool,
-) -> float | None:
-    """Fit the parts in their order, each of which needs those before it; return the share of tokens, if any.
+) -> list[str]:
+    """Fit the parts in their order, each of which needs those before it; return lines for standard error.
 
     Args:
         verifier: changed in place.
@@ -55,7 +55,12 @@ def fit_all(
         fit_start(verifier, train, known, seed, only_scale=True)
     if with_head:
         fit_head(verifier, train, known, seed)
-    return share
+    told = [] if share is None else [told_share(share)]
+    if power is not None:
+        told.append(f"The features are whitened in part (power {power:g}).")
+    if fitted is not None:
+        told.append("A map of the features is fitted to the labels: it tells held-out bags apart better.")
+    return told
 
 
 def _is_new(verifier: Verifier) -> bool:

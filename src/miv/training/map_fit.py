@@ -19,13 +19,13 @@ from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import INTERCEPT, SCALE, AlignedNorm
 from miv.training.held_out_scores import HeldOutScores, auroc_gain, independent
 from miv.training.pilot import ENOUGH
+from miv.training.standardising import FEW_CHANNELS
 from miv.training.token_share import token_matches
 
 # Of the pull to the map before, from strong to weak. None: that map itself.
 STRENGTHS = (None, 300.0, 100.0, 30.0)
 # With many channels, weaker pulls tell the train bags apart so well that the next stage finds nothing to learn there.
 STRENGTHS_OF_FEW = (*STRENGTHS, 10.0, 3.0, 1.0)
-FEW_CHANNELS = 64
 FOLDS = 4
 SHARPNESS = 16.0  # of the attention while the map is fitted; 8 to 64 end within 0.01 AUROC of each other
 _STEPS = 8  # for each strength; the end of the path, where training bags are told apart perfectly, is worse on others

@@ -21,7 +21,6 @@ from miv.training.run_folder import RunFolder
 from miv.training.stage_module import SplitFeatures
 from miv.training.stage_state import StageState
 from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, run_stage
-from miv.training.token_share import told_share
 
 VERIFIER_STAGES = (FROZEN, "all")  # the stages that end with a verifier
 
@@ -105,11 +104,11 @@ def run_stages(
         if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
             only_scale = _only_scale(verifier, states)
-            share = fit_all(
+            told = fit_all(
                 verifier, sets, fitted, config.seed, only_scale=only_scale, with_head=stage.name in VERIFIER_STAGES
             )
-            if share is not None and is_first_process() and not machine.quiet and not run.is_pilot:
-                print(told_share(share), file=sys.stderr, flush=True)
+            if told and is_first_process() and not machine.quiet and not run.is_pilot:
+                print("\n".join(told), file=sys.stderr, flush=True)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)

@@ -11,6 +11,7 @@ from miv.evaluation.influence import auroc_error
 from miv.io.checked_values import Floats
 
 UNLIKE_SCALES = 10.0  # embeddings and descriptors reach 1 to 5, tables of measurements 100 and more
+FEW_CHANNELS = 64  # fewer are columns of a table
 _MOST_EXEMPLARS = 1_500
 
 
@@ -18,8 +19,8 @@ def should_standardise(train: ExemplarSet) -> bool:
     """Whether vectors should be standardised, by how well the nearest target tells the train bags apart.
 
     Standardising helps tables of measurements, where a column in large units would dominate the others: vectors with
-    channels of unlike scales are standardised unless the train bags are then told apart worse by a standard error. It
-    harms embeddings, whose channels say more the more they vary: vectors with channels of like scales are standardised
+    few channels, or with channels of unlike scales, are standardised unless the train bags are then told apart worse by
+    a standard error. It harms embeddings, whose channels say more the more they vary: other vectors are standardised
     only if that is better by a standard error, also than centring, which the start of a verifier can do by itself.
     """
     if train.label.min() == train.label.max():
@@ -31,7 +32,7 @@ def should_standardise(train: ExemplarSet) -> bool:
     backbone.fit(values)
     standardised = cosines(some, backbone(backbone.prepare(values)).numpy()).nearest
     unchanged = cosines(some, values).nearest
-    if unlike_scales(values) > UNLIKE_SCALES:
+    if values.shape[1] < FEW_CHANNELS or unlike_scales(values) > UNLIKE_SCALES:
         return not _is_clearly_better(some.label, unchanged, standardised)
     unit = unit_rows(values, np.arange(len(values)))
     centred = cosines(some, unit - unit.mean(axis=0)).nearest
