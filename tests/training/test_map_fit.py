@@ -1,5 +1,7 @@
 """The map of the norm, fitted to the labels of the train bags."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,8 @@ from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
 from miv.poolings.similar import AlignedNorm
 from miv.training.fits import fit_all
-from miv.training.map_fit import STRENGTHS_OF_FEW, fit_map
+from miv.training.held_out_scores import HeldOutScores, auroc_gain
+from miv.training.map_fit import STRENGTHS_OF_FEW, _choose, _main_directions, _Pairs, _units, fit_map
 
 CHANNELS, CLASSES = 12, 3
 
@@ -47,6 +50,11 @@ def norm_of(verifier: Verifier) -> AlignedNorm:
     return verifier.pooling.norm
 
 
+def fit(verifier: Verifier, train: ExemplarSet, validation: ExemplarSet | None = None) -> float | None:
+    checked = few_classes(2) if validation is None else validation
+    return fit_map(verifier, train, train.pool.values, validation=checked, validation_features=checked.pool.values)
+
+
 def nearest(verifier: Verifier, exemplars: ExemplarSet) -> float:
     with torch.no_grad():
         directions = norm_of(verifier).direction(torch.from_numpy(exemplars.pool.values)).numpy()
@@ -57,29 +65,58 @@ def test_few_classes_are_told_apart_in_new_bags() -> None:
     train, test = few_classes(0), few_classes(1)
     verifier = new_verifier()
     before = nearest(verifier, test)
-    assert fit_map(verifier, train, train.pool.values) in STRENGTHS_OF_FEW[1:]
+    assert fit(verifier, train) in STRENGTHS_OF_FEW[1:]
     assert nearest(verifier, test) > before + 0.05
 
 
-def test_more_channels_than_directions() -> None:
-    train, test = few_classes(0), few_classes(1)
-    wide = [np.pad(one.pool.values, ((0, 0), (0, 188))) for one in (train, test)]  # 200 channels
-    train, test = (
-        ExemplarSet(InstancePool("features", values), one.query, one.bag_ptr, one.bag_index, one.label)
-        for one, values in zip((train, test), wide, strict=True)
-    )
+def test_many_channels_of_which_the_map_changes_some_agree_with_a_naive_loop() -> None:
+    """200 dense channels, a norm with a centre and a map, and attention over the three targets of each bag."""
+    train = few_classes(0, count=40)
+    random = np.random.default_rng(3)
+    values = (train.pool.values @ random.normal(size=(CHANNELS, 200))).astype(np.float32)
+    values += random.normal(size=values.shape).astype(np.float32)
+    wide = ExemplarSet(InstancePool("features", values), train.query, train.bag_ptr, train.bag_index, train.label)
     verifier = new_verifier(200)
-    before = nearest(verifier, test)
-    fit_map(verifier, train, train.pool.values)
-    assert nearest(verifier, test) > before + 0.05
+    norm = norm_of(verifier)
+    with torch.no_grad():
+        norm.centre.copy_(torch.from_numpy(0.01 * random.normal(size=200)))
+        norm.map.add_(torch.from_numpy(0.02 * random.normal(size=(200, 200))))
+    directions = _main_directions(_units(norm, values))
+    count = directions.shape[1]
+    change = torch.eye(count) + 0.1 * torch.from_numpy(random.normal(size=(count, count))).float()
+    found = _Pairs.of(verifier, wide, values, directions).pooled(change)
+    with torch.no_grad():
+        whole = torch.eye(200) + directions @ (change - torch.eye(count)) @ directions.T
+        norm.map.copy_(whole @ norm.map)
+        turned = norm.direction(torch.from_numpy(values)).numpy()
+    for number in range(len(wide)):
+        cosine = [float(turned[wide.query[number]] @ turned[one]) for one in wide.bag(number)]
+        share = [math.exp(16 * one) for one in cosine]
+        wanted = sum(one * two for one, two in zip(share, cosine, strict=True)) / sum(share)
+        assert float(found[number]) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_weaker_pull_needs_more_than_chance() -> None:
+    """The first pull changes nothing; the second gains, but by less than a standard error, or clearly."""
+    random = np.random.default_rng(0)
+    label = (np.arange(100) % 2).astype(np.int8)
+    start = label + random.normal(size=100)
+    noisy = (start + random.normal(scale=0.3, size=100) for _ in range(50))
+    lucky = next(one for one in noisy if gained(one, start, label))
+    assert _choose([], HeldOutScores(label, [start, start, lucky])) == 0
+    assert _choose([], HeldOutScores(label, [start, start, start + label])) == 2
+
+
+def gained(one: np.ndarray, other: np.ndarray, label: np.ndarray) -> bool:
+    gain, error = auroc_gain([HeldOutScores(label, [other, one])], 1, 0)
+    return 0 < gain < error
 
 
 def test_validation_can_reject_it() -> None:
     train, validation = few_classes(0), few_classes(1)
-    against = with_labels(validation, 1 - validation.label)
     verifier = new_verifier()
-    values = validation.pool.values
-    assert fit_map(verifier, train, train.pool.values, validation=against, validation_features=values) is None
+    assert fit(verifier, train, with_labels(validation, 1 - validation.label)) is None
+    assert fit_map(verifier, train, train.pool.values, validation=None, validation_features=train.pool.values) is None
     assert not norm_of(verifier).has_map
 
 
@@ -87,20 +124,20 @@ def test_validation_can_reject_it() -> None:
 def test_bags_of_one_label_say_nothing(label: int) -> None:
     train = few_classes(0)
     verifier = new_verifier()
-    assert fit_map(verifier, with_labels(train, np.full(len(train), label)), train.pool.values) is None
+    assert fit(verifier, with_labels(train, np.full(len(train), label))) is None
     assert not norm_of(verifier).has_map
 
 
 def test_bags_that_do_not_fit_in_memory_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     train = few_classes(0)
     monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS", 2)  # every bag has three
-    assert fit_map(new_verifier(), train, train.pool.values) is None
+    assert fit(new_verifier(), train) is None
     monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS", 600)
     monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS_FOR_CHOOSING", 450)
-    assert fit_map(new_verifier(), train, train.pool.values) in STRENGTHS_OF_FEW[1:]
+    assert fit(new_verifier(), train) in STRENGTHS_OF_FEW[1:]
 
 
-def test_same_seed_gives_the_same_map_and_weights_of_one_change_nothing() -> None:
+def test_same_seed_gives_the_same_map_and_equal_weights_change_nothing() -> None:
     train = few_classes(0)
     weighted = ExemplarSet(
         train.pool, train.query, train.bag_ptr, train.bag_index, train.label, weight=np.full(len(train), 3.0)
@@ -108,7 +145,7 @@ def test_same_seed_gives_the_same_map_and_weights_of_one_change_nothing() -> Non
     maps = []
     for exemplars in (train, train, weighted):
         verifier = new_verifier()
-        fit_map(verifier, exemplars, train.pool.values)
+        fit(verifier, exemplars)
         maps.append(norm_of(verifier).map.detach())
     assert torch.equal(maps[0], maps[1])
     assert torch.equal(maps[0], maps[2])
@@ -116,7 +153,8 @@ def test_same_seed_gives_the_same_map_and_weights_of_one_change_nothing() -> Non
 
 def test_what_an_earlier_verifier_learned_is_kept() -> None:
     train = few_classes(0)
-    sets, known = {"train": train, "validation": train}, {"train": train.pool.values, "validation": train.pool.values}
+    sets = {"train": train, "validation": few_classes(2)}
+    known = {split: one.pool.values for split, one in sets.items()}
     verifier = new_verifier()
     with torch.no_grad():
         verifier.pooling.similarity.weight[0] = 2.0

@@ -39,7 +39,7 @@ class AlignedNorm(nn.Module):
 
     @property
     def has_map(self) -> bool:
-        """Whether the map is another than the identity."""
+        """Whether the map is not the identity."""
         return not torch.equal(self.map, torch.eye(self.channels).to(self.map))
 
     def direction(self, x: Tensor) -> Tensor:

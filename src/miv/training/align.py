@@ -20,7 +20,7 @@ _TOGETHER = 8_192  # instances
 class AlignModule(ContrastModule):
     """Trains the map of the pooling's norm with the contrast loss; keeps the epoch with the best nearest target.
 
-    The map starts as the identity and is replaced only if another is better by more than a standard error: smaller
+    The map starts as the fitted one and is replaced only if another is better by more than a standard error: smaller
     gains cost witnesses, because their ranks get worse before the verdicts do.
     """
 

@@ -59,7 +59,8 @@ class TrainingConfig:
         contrast_learning_rates: learning rates of the contrast stage, if different.
         contrast_temperature: temperature of the contrast loss; lower is sharper.
         align_epochs: number of epochs of a stage that trains a linear map of frozen features with the same loss,
-            which takes seconds; the map is kept if it improves the nearest-target verdicts. 0 skips it.
+            which takes seconds; the map is kept if it improves the nearest-target verdicts. 0 skips this stage, but
+            the start may still have a map that was fitted to the labels.
         align_learning_rate: learning rate of that map for 128 channels; twice as many channels halve it.
         full_stage: whether to train everything in a last stage.
         augmentation: none, or affine: small random shifts, turns and scalings of images while the backbone learns.

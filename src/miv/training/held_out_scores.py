@@ -27,8 +27,8 @@ class HeldOutScores:
 
     @property
     def can_choose(self) -> bool:
-        """Whether there are bags with both labels."""
-        return len(np.unique(self.label)) > 1
+        """Whether there are at least two bags with each label; with one, there is no standard error."""
+        return bool(min(np.sum(self.label == 0), np.sum(self.label == 1)) > 1)
 
 
 def auroc_gain(parts: list[HeldOutScores], one: int, other: int) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -29,6 +29,7 @@ STRENGTHS_OF_FEW = (*STRENGTHS, 10.0, 3.0, 1.0)
 FOLDS = 4
 SHARPNESS = 16.0  # of the attention while the map is fitted; 8 to 64 end within 0.01 AUROC of each other
 _STEPS = 8  # for each strength; the end of the path, where training bags are told apart perfectly, is worse on others
+_MOST_CHANNELS = 2_048  # more take minutes
 _MOST_DIRECTIONS = 128  # that the map changes; 32 to 256 end within 0.005 AUROC of each other
 _MOST_EXEMPLARS, _MOST_TARGETS = 6_000, 60_000  # for the fit
 _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING = 1_500, 20_000  # enough to choose one of a few strengths
@@ -41,8 +42,8 @@ def fit_map(
     features: NDArray[np.float32],
     seed: int = 0,
     *,
-    validation: ExemplarSet | None = None,
-    validation_features: NDArray[np.float32] | None = None,
+    validation: ExemplarSet | None,
+    validation_features: NDArray[np.float32],
 ) -> float | None:
     r"""Fit the map to the train bags, if that tells held-out bags apart better; return the strength of the pull.
 
@@ -54,40 +55,41 @@ def fit_map(
 
     The contrast stage and ``align`` learn from positive bags alone, and take the bags of other queries for negative
     ones. This fit takes the labels as they are, so it also works with a few classes, where other bags are full of the
-    query's class. With many channels, :math:`A` changes only the main directions of the train instances.
+    query's class. With more than 128 channels, :math:`A` changes only the main directions of the train instances.
 
     The path from strong to weak pulls takes a few steps of L-BFGS for each. Cross-validation over the queries of train
     (over their classes, if known), and validation, choose where it ends: the strongest pull must be better than none,
-    and each weaker one better than that by a standard error of the AUROC.
+    and each weaker one better than the best so far by a standard error of the AUROC. Without validation there is no
+    map: bags of train share instances, so that a map which knows these looks good on all of them.
 
     Args:
         verifier: changed in place; one without an ``AlignedNorm`` is left alone (``None``).
         train: the exemplars; each reference of a query counts as an exemplar of its own.
         features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
         seed: random seed for folds and samples.
-        validation: further exemplars to choose by.
+        validation: further exemplars to choose by; ``None`` if there are none.
         validation_features: ``(P, C)`` of their pool.
     """
     norm = verifier.pooling.norm
-    if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns:
+    if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.channels > _MOST_CHANNELS:
+        return None
+    if validation is None:
         return None
     random = np.random.default_rng([seed, 29])
     most_targets = min(_MOST_TARGETS, _MOST_NUMBERS // norm.channels)
     known = _some(train, random, _MOST_EXEMPLARS, most_targets)
     if known is None or known.label.min() == known.label.max():
         return None
-    directions = _main_directions(_units(norm, features[known.used]))
+    directions = _main_directions(_units(norm, features[known.used, : norm.channels]))
     strengths = STRENGTHS_OF_FEW if norm.channels < FEW_CHANNELS else STRENGTHS
     path = _path(_Pairs.of(verifier, known, features, directions), strengths)
     some = _some(known, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
     folds = [] if some is None else _folds(verifier, some, features, directions, strengths, random)
-    others = []
-    if validation is not None and validation_features is not None:
-        some = _some(validation, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
-        if some is not None:
-            pairs = _Pairs.of(verifier, some, validation_features, directions)
-            others = [replace(_scores(pairs, path), reuse=1.0)]
-    place = _choose(*([part for part in parts if part.can_choose] for parts in (folds, others)))
+    some = _some(validation, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
+    if some is None:
+        return None
+    others = _scores(_Pairs.of(verifier, some, validation_features, directions), path)
+    place = _choose([part for part in folds if part.can_choose], others) if others.can_choose else 0
     if place == 0:
         return None
     with torch.no_grad():
@@ -129,14 +131,15 @@ class _Pairs:
         cls, verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32], directions: Tensor
     ) -> "_Pairs":
         exemplars = exemplars.by_reference()
-        units = _units(cast(AlignedNorm, verifier.pooling.norm), features[exemplars.used])
+        norm = cast(AlignedNorm, verifier.pooling.norm)
+        units = _units(norm, features[exemplars.used, : norm.channels])  # tokens may follow
         query, target = (
             torch.from_numpy(np.searchsorted(exemplars.used, one))
             for one in (exemplars.query[exemplars.owner], exemplars.bag_index)
         )
         coordinates = units @ directions  # (U, K)
         left = units - coordinates @ directions.T  # (U, C)
-        more = torch.zeros(len(target))
+        more = torch.zeros(len(target), dtype=torch.float32)
         if isinstance(verifier.pooling, CapTokensPooling):
             matches = token_matches(verifier, verifier.pooling, exemplars, features)
             more = torch.from_numpy(matches).float() * verifier.pooling.share.detach().cpu()
@@ -158,16 +161,18 @@ class _Pairs:
         """``(E,)`` the similarity of each query and its bag after the map ``(K, K)``."""
         moved = self.coordinates @ matrix.T  # (U, K)
         length = (moved.square().sum(dim=1) + self.rest).clamp(min=1e-12).sqrt()  # (U,)
-        product = (moved[self.query] * moved[self.target]).sum(dim=1) + self.product  # (T,)
-        similar = (product / (length[self.query] * length[self.target]) + self.more)[:, None]  # (T, 1)
+        # Not by an index in brackets, whose gradient depends on the timing of threads.
+        query, target = (moved.index_select(0, rows) for rows in (self.query, self.target))  # (T, K)
+        lengths = length.index_select(0, self.query) * length.index_select(0, self.target)  # (T,)
+        similar = (((query * target).sum(dim=1) + self.product) / lengths + self.more)[:, None]  # (T, 1)
         bags = Bags(similar, self.ptr)
         return bags.sum(bags.softmax(similar * SHARPNESS) * similar)[:, 0]
 
 
 def _path(pairs: _Pairs, strengths: Sequence[float | None]) -> list[Tensor]:
     """A map ``(K, K)`` for each strength; each starts where the one before ended."""
-    identity = torch.eye(pairs.coordinates.shape[1])
-    matrix, scale, intercept = identity.clone(), torch.tensor(SCALE), torch.tensor(INTERCEPT)
+    identity = torch.eye(pairs.coordinates.shape[1], dtype=torch.float32)
+    matrix, scale, intercept = identity.clone(), identity.new_tensor(SCALE), identity.new_tensor(INTERCEPT)
     path = []
     for strength in strengths:
         learned = [scale, intercept] if strength is None else [matrix, scale, intercept]
@@ -222,25 +227,22 @@ def _scores(pairs: _Pairs, path: Sequence[Tensor]) -> HeldOutScores:
     return HeldOutScores(pairs.label.numpy().astype(np.int8), scores, pairs.reuse)
 
 
-def _choose(folds: list[HeldOutScores], others: list[HeldOutScores]) -> int:
+def _choose(folds: list[HeldOutScores], others: HeldOutScores) -> int:
     """The place of the best strength, from strong to weak.
 
     The folds share instances with the bags that were fitted, so a map that knows these instances looks good there, and
-    so does one for features of a network that was trained on them. So it must not be worse on the others and, if these
-    are enough to tell, must be better than none by a standard error.
+    so does one for features of a network that was trained on them. So it must not be worse on validation and, if that
+    is enough to tell, must be better there than none by a standard error.
     """
-    best, parts = 0, [*folds, *others]
-    for place in range(1, len(parts[0].scores)) if parts else ():
+    best, parts = 0, [*folds, others]
+    for place in range(1, len(others.scores)):
         gain, error = auroc_gain(parts, place, best)
+        on_validation, its_error = auroc_gain([others], place, 0)
+        holds = on_validation > (its_error / others.reuse if len(others.label) >= ENOUGH else 0)
         # The strongest pull changes so little that any gain will do; a weaker one may memorise.
-        if gain > (error if best else 0) and all(_holds(part, place, best) for part in others):
+        if gain > (0 if place == 1 else error) and holds and auroc_gain([others], place, best)[0] >= 0:
             best = place
     return best
-
-
-def _holds(part: HeldOutScores, place: int, best: int) -> bool:
-    gain, error = auroc_gain([part], place, 0)
-    return gain > (error if len(part.label) >= ENOUGH else 0) and auroc_gain([part], place, best)[0] >= 0
 
 
 def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_targets: int) -> ExemplarSet | None:
@@ -248,6 +250,7 @@ def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_t
     if len(exemplars) <= most and exemplars.bag_sizes.sum() <= most_targets:
         return exemplars
     order = random.permutation(len(exemplars))[:most]
+    order = order[exemplars.bag_sizes[order] <= most_targets]  # one giant bag must not leave out the others
     order = order[np.cumsum(exemplars.bag_sizes[order]) <= most_targets]
     return exemplars.subset(np.sort(order)) if len(order) else None
 
@@ -255,7 +258,7 @@ def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_t
 def _units(norm: AlignedNorm, features: NDArray[np.float32]) -> Tensor:
     """``(U, C)`` the features after centre and map, of length 1."""
     with torch.no_grad():
-        given = torch.from_numpy(np.array(features[:, : norm.channels])).to(norm.map)  # tokens may follow
+        given = torch.from_numpy(np.array(features)).to(norm.map)
         return norm.direction(given).float().cpu()
 
 
@@ -263,7 +266,7 @@ def _main_directions(units: Tensor) -> Tensor:
     """``(C, K)`` the directions along which the rows ``(U, C)`` vary most, or all of them if they are few."""
     channels = units.shape[1]
     if channels <= _MOST_DIRECTIONS:
-        return torch.eye(channels)
+        return torch.eye(channels, dtype=torch.float32)
     centred = units - units.mean(dim=0)
     _, directions = torch.linalg.eigh((centred.T @ centred).double())  # from small to large
     return directions[:, -_MOST_DIRECTIONS:].float()

@@ -24,7 +24,7 @@ SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
 SHARPER = (64.0, 256.0, 1024.0)  # for fewer channels than this, whose scores lie close together
 _CHANNELS = 128
 MOST_EXEMPLARS = 1_500  # enough to fit three numbers; some poolings are slow
-_VANISHING = 1e-17  # shares below have no ranks any more once a learned map makes them ten times as sharp
+_VANISHING = 1e-17  # far above what float32 can hold, because a map that is learned later makes scores differ more
 _MOST_VANISHING = 0.01
 _ROUNDING = 1e-6  # smaller differences between products are rounding errors
 
