@@ -1,5 +1,6 @@
 """Vectors as they are, or with every channel brought to one scale."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +33,12 @@ def test_standardised_channels_have_mean_0_and_deviation_1() -> None:
     assert backbone(torch.from_numpy(values)).tolist() == [[-1, -1, 0], [1, 1, 0]]  # a constant channel tells nothing
 
 
-def test_auto_standardises_only_where_one_channel_outweighs_the_others() -> None:
+def test_auto_standardises_tables_and_leaves_embeddings() -> None:
     sets = tiny_sets("features")
-    assert choose(sets, {}).config.backbone_options == {}
+    embeddings = {
+        split: replace(one, pool=replace(one.pool, values=np.tile(one.pool.values, 8))) for split, one in sets.items()
+    }
+    assert choose(embeddings, {}).config.backbone_options == {}  # 64 channels
     choice = choose({split: in_other_units(one) for split, one in sets.items()}, {})
     assert choice.config.backbone_options == {"standardise": True}
     assert "standardised" in choice.reason

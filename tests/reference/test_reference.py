@@ -15,6 +15,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from miv import MIVError
 from miv.backbones import create_backbone
 from miv.backbones.feature_cache import embed_instances
+from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation.cosines import cosines
 from miv.reference import METHODS, Figures, Reference, reference
@@ -97,7 +98,7 @@ def test_texts_without_a_word_have_scores_of_zero() -> None:
 
 def test_the_figures_are_those_of_scikit_learn() -> None:
     sets = tiny_sets("features", 60)
-    rows = reference(sets).splits["test"]
+    rows = reference(sets, Features(sets["test"].pool.values.shape[1])).splits["test"]
     assert list(rows) == ["nearest", "mean", "logistic"]
     test, values = sets["test"], sets["test"].pool.values
     each = [[naive_cosine(values[test.query[e]], values[t]) for t in test.bag(e)] for e in range(60)]
