@@ -9,6 +9,7 @@ import torch
 from miv import ExemplarSet, InstancePool, Verifier
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
+from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import AlignedNorm
 from miv.training.fits import fit_all
 from miv.training.held_out_scores import HeldOutScores, auroc_gain
@@ -94,6 +95,59 @@ def test_many_channels_of_which_the_map_changes_some_agree_with_a_naive_loop() -
         share = [math.exp(16 * one) for one in cosine]
         wanted = sum(one * two for one, two in zip(share, cosine, strict=True)) / sum(share)
         assert float(found[number]) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_tokens_add_to_the_cosine_of_a_target() -> None:
+    """Texts with two tokens of four channels each, after a vector of six."""
+    random = np.random.default_rng(0)
+    values = random.normal(size=(8, 6 + 2 * 4)).astype(np.float32)
+    texts = ExemplarSet.from_lists(InstancePool("features", values), [0, 4], [[1, 2, 3], [5, 6, 7]], [1, 0])
+    verifier = Verifier("cap_tokens", channels=14, pooling_options={"vector": 6, "width": 4, "heads": 1}).eval()
+    assert isinstance(verifier.pooling, CapTokensPooling)
+    with torch.no_grad():
+        verifier.pooling.share.fill_(0.5)
+        verifier.pooling.tokens.scale.fill_(1.0)
+        verifier.pooling.tokens.intercept.fill_(0.0)
+    found = _Pairs.of(verifier, texts, values, torch.eye(6)).pooled(torch.eye(6))
+    for number, query in enumerate(texts.query):
+        scores = []
+        for target in texts.bag(number):
+            asked, told = (values[one, 6:].reshape(2, 4) for one in (query, target))
+            best = [max(0, *(_cosine(one, other) for other in told)) for one in asked]
+            tokens = np.average(best, weights=np.linalg.norm(asked, axis=1))
+            scores.append(_cosine(values[query, :6], values[target, :6]) + 0.5 * tokens)
+        share = np.exp(16 * np.array(scores))
+        assert float(found[number]) == pytest.approx(share @ scores / share.sum(), abs=1e-5)
+
+
+def _cosine(one: np.ndarray, other: np.ndarray) -> float:
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+def with_two_references(exemplars: ExemplarSet) -> ExemplarSet:
+    """The query of each exemplar, given twice."""
+    return ExemplarSet(
+        exemplars.pool,
+        exemplars.query,
+        exemplars.bag_ptr,
+        exemplars.bag_index,
+        exemplars.label,
+        reference_ptr=2 * np.arange(len(exemplars) + 1),
+        reference_index=np.repeat(exemplars.query, 2),
+    )
+
+
+def test_references_share_the_weight_of_their_exemplar() -> None:
+    one, two = new_verifier(), new_verifier()
+    train = few_classes(0)
+    fit(one, train)
+    fit(two, with_two_references(train))
+    assert torch.allclose(norm_of(one).map, norm_of(two).map, atol=1e-3)
+
+
+def test_every_reference_counts_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS", 5)  # three targets for each of two references
+    assert fit(new_verifier(), with_two_references(few_classes(0))) is None
 
 
 def test_a_weaker_pull_needs_more_than_chance() -> None:

@@ -203,3 +203,23 @@ def test_soft_attention_that_only_suits_train_is_not_taken() -> None:
     assert by_both.sharpness is not None
     assert float(by_train.sharpness) < float(by_both.sharpness)
     assert measured(checked, validation) > measured(alone, validation) + 0.02
+
+
+def test_attention_is_not_so_sharp_that_far_targets_have_no_rank() -> None:
+    """A sharpness of 256 fits these bags best, but the targets opposite to the query would have shares of 0."""
+    random = np.random.default_rng(0)
+    angle = random.uniform(-np.pi, np.pi, size=200)
+    label = np.arange(200) % 2
+    nearest = np.where(label == 1, 0.1, 0.3)
+    turns = np.stack([np.zeros(200), nearest, nearest + 0.3, np.full(200, 2.0), np.full(200, 3.0)], axis=1)
+    angles = (angle[:, None] + turns).ravel()
+    values = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    rows = np.arange(1000).reshape(200, 5)
+    train = ExemplarSet.from_lists(
+        InstancePool("features", values), rows[:, 0].tolist(), rows[:, 1:].tolist(), label.tolist()
+    )
+    verifier = Verifier("cap_dba_l2", channels=2, pooling_options={"heads": 1})
+    fit_start(verifier, train, values)
+    shares = predict(verifier, train).attention
+    assert shares is not None
+    assert shares.min() > 0

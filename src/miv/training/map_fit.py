@@ -111,7 +111,7 @@ class _Pairs:
         more: ``(T,)`` what the tokens of texts add to the cosine.
         ptr: ``(E + 1,)`` the borders between the bags.
         label: ``(E,)``.
-        weight: ``(E,)`` of the exemplars, 1 on average.
+        weight: ``(E,)`` of the exemplars, 1 on average; the references of one share its weight.
         reuse: by which standard errors grow, because the exemplars share instances.
     """
 
@@ -130,7 +130,7 @@ class _Pairs:
     def of(
         cls, verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32], directions: Tensor
     ) -> "_Pairs":
-        exemplars = exemplars.by_reference()
+        count, exemplars = len(exemplars), exemplars.by_reference()
         norm = cast(AlignedNorm, verifier.pooling.norm)
         units = _units(norm, features[exemplars.used, : norm.channels])  # tokens may follow
         query, target = (
@@ -143,7 +143,7 @@ class _Pairs:
         if isinstance(verifier.pooling, CapTokensPooling):
             matches = token_matches(verifier, verifier.pooling, exemplars, features)
             more = torch.from_numpy(matches).float() * verifier.pooling.share.detach().cpu()
-        weight = np.ones(len(exemplars)) if exemplars.weight is None else exemplars.weight / exemplars.weight.mean()
+        weight = np.ones(len(exemplars)) if exemplars.weight is None else exemplars.weight
         return cls(
             coordinates,
             left.square().sum(dim=1),
@@ -153,7 +153,7 @@ class _Pairs:
             more,
             torch.from_numpy(exemplars.bag_ptr),
             torch.from_numpy(exemplars.label).float(),
-            torch.from_numpy(weight).float(),
+            torch.from_numpy(weight * (count / weight.sum())).float(),
             math.sqrt(len(exemplars) / independent(exemplars)),
         )
 
@@ -247,11 +247,12 @@ def _choose(folds: list[HeldOutScores], others: HeldOutScores) -> int:
 
 def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_targets: int) -> ExemplarSet | None:
     """A sample of at most so many exemplars and targets; ``None`` if not even one bag fits."""
-    if len(exemplars) <= most and exemplars.bag_sizes.sum() <= most_targets:
+    targets = exemplars.bag_sizes * np.diff(exemplars.all_references[0])  # (E,) each reference has the bag for itself
+    if len(exemplars) <= most and targets.sum() <= most_targets:
         return exemplars
     order = random.permutation(len(exemplars))[:most]
-    order = order[exemplars.bag_sizes[order] <= most_targets]  # one giant bag must not leave out the others
-    order = order[np.cumsum(exemplars.bag_sizes[order]) <= most_targets]
+    order = order[targets[order] <= most_targets]  # one giant bag must not leave out the others
+    order = order[np.cumsum(targets[order]) <= most_targets]
     return exemplars.subset(np.sort(order)) if len(order) else None
 
 
