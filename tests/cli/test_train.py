@@ -39,6 +39,8 @@ def test_train_evaluate_list_and_compare(folder: Path) -> None:
     again = ["train", "data", "--out", "runs/a", "--config", "short.toml", "--threads", "1", "--json"]
     with pytest.raises(MIVError, match="--resume"):
         run(*again)
+    with pytest.raises(MIVError, match="already contains a run"):
+        run("train", "not-even-read", "--out", "runs/a")
     assert json.loads(run(*again, "--resume")) == trained
     evaluated = json.loads(run("evaluate", "runs/a", "data", "--json", "--curves", "pictures"))
     assert {path.name for path in Path("pictures").iterdir()} == {n for n in drawn if not n.startswith("learning")}

@@ -134,6 +134,13 @@ class RunFolder:
         }
         write_json(self.about, about)
 
+    def refuse_existing(self) -> None:
+        """Raise an error if this folder holds a run."""
+        if self.exists():
+            raise MIVError(
+                f"{self.path} already contains a run. Resume it with --resume, or choose another folder for --out."
+            )
+
     def check(
         self,
         config: TrainingConfig,
@@ -148,9 +155,7 @@ class RunFolder:
             self._refuse_foreign(config)
             return
         if not resume:
-            raise MIVError(
-                f"{self.path} already contains a run. Resume it with --resume, or choose another folder for --out."
-            )
+            self.refuse_existing()
         about = self.read()
         self._check_version(about)
         self._check_start(about.get("start"), start)

@@ -1,6 +1,7 @@
 """The exemplars given to a workflow: sets, a folder of splits, or the name of a task."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,20 @@ def open_splits(
             "a folder of splits from a table."
         )
     if given not in list_tasks():
-        raise unknown_name("folder or task", str(given), list_tasks())
+        raise _unknown_folder(Path(given)) or unknown_name("folder or task", str(given), list_tasks())
     return build_once(str(given), task_options, built, progress)
+
+
+def _unknown_folder(given: Path) -> MIVError | None:
+    """The error that suggests a folder in the same place with nearly the same name, if there is one."""
+    try:
+        beside = {path.name: path for path in given.parent.iterdir() if path.is_dir()}
+    except OSError:  # not a place
+        return None
+    near = get_close_matches(given.name, beside, n=1, cutoff=0.75)
+    if not near:
+        return None
+    return MIVError(f"There is no folder or task '{given}'. Did you mean the folder '{beside[near[0]]}'?")
 
 
 def open_one(given: GivenExemplars, split: str) -> ExemplarSet:

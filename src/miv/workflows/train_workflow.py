@@ -108,6 +108,8 @@ def train(
         raise MIVError(f"{what}, and out is missing. Pass the folder of the run as out.")
     if out is not None:
         check_name(Path(out))
+        if not resume:  # before the data are read and settings are chosen for them
+            RunFolder(Path(out)).refuse_existing()
     earlier = start_from.folder if isinstance(start_from, TrainingRun) else start_from
     start = None if earlier is None else EarlierVerifier.of(earlier)
     kept = cache_folder() if cache is None else Path(cache)
