@@ -13,7 +13,8 @@ from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import AlignedNorm
 from miv.training.fits import fit_all
 from miv.training.held_out_scores import HeldOutScores, auroc_gain
-from miv.training.map_fit import STRENGTHS_OF_FEW, _choose, _main_directions, _Pairs, _units, fit_map
+from miv.training.map_fit import STRENGTHS_OF_FEW, _choose, _main_directions, fit_map
+from miv.training.map_pairs import MapPairs, units_after
 
 CHANNELS, CLASSES = 12, 3
 
@@ -82,10 +83,10 @@ def test_many_channels_of_which_the_map_changes_some_agree_with_a_naive_loop() -
     with torch.no_grad():
         norm.centre.copy_(torch.from_numpy(0.01 * random.normal(size=200)))
         norm.map.add_(torch.from_numpy(0.02 * random.normal(size=(200, 200))))
-    directions = _main_directions(_units(norm, values))
+    directions = _main_directions(units_after(norm, values))
     count = directions.shape[1]
     change = torch.eye(count) + 0.1 * torch.from_numpy(random.normal(size=(count, count))).float()
-    found = _Pairs.of(verifier, wide, values, directions).pooled(change)
+    found = MapPairs.of(verifier, wide, values, directions).pooled(change)
     with torch.no_grad():
         whole = torch.eye(200) + directions @ (change - torch.eye(count)) @ directions.T
         norm.map.copy_(whole @ norm.map)
@@ -108,7 +109,7 @@ def test_tokens_add_to_the_cosine_of_a_target() -> None:
         verifier.pooling.share.fill_(0.5)
         verifier.pooling.tokens.scale.fill_(1.0)
         verifier.pooling.tokens.intercept.fill_(0.0)
-    found = _Pairs.of(verifier, texts, values, torch.eye(6)).pooled(torch.eye(6))
+    found = MapPairs.of(verifier, texts, values, torch.eye(6)).pooled(torch.eye(6))
     for number, query in enumerate(texts.query):
         scores = []
         for target in texts.bag(number):
@@ -222,3 +223,16 @@ def test_it_is_told() -> None:
     known = {split: one.pool.values for split, one in sets.items()}
     told = fit_all(new_verifier(), sets, known, 0, only_scale=False, with_head=True)
     assert any(line.startswith("A map of the features is fitted to the labels") for line in told)
+
+
+def test_part_of_the_pairs_is_the_pairs_of_a_part() -> None:
+    train = with_two_references(few_classes(0, count=40))
+    verifier, values, keep = new_verifier(), train.pool.values, np.arange(40) % 3 == 0
+    directions = torch.eye(CHANNELS)
+    change = directions + 0.1 * torch.from_numpy(np.random.default_rng(0).normal(size=(CHANNELS, CHANNELS))).float()
+    part = MapPairs.of(verifier, train, values, directions).subset(keep)
+    wanted = MapPairs.of(verifier, train.subset(keep), values, directions)
+    torch.testing.assert_close(part.pooled(change), wanted.pooled(change))
+    torch.testing.assert_close(part.weight, wanted.weight)
+    assert torch.equal(part.label, wanted.label)
+    assert part.reuse == wanted.reuse

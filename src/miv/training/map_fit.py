@@ -1,9 +1,6 @@
 """Fits the map of a verifier's norm to the labels of the train bags, before any other weight learns."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
@@ -11,23 +8,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from miv.bags import Bags
 from miv.data import ExemplarSet
 from miv.data.connected_exemplars import kept_together
 from miv.models.verifier import Verifier
-from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import INTERCEPT, SCALE, AlignedNorm
-from miv.training.held_out_scores import HeldOutScores, auroc_gain, independent
+from miv.training.held_out_scores import HeldOutScores, auroc_gain
+from miv.training.map_pairs import MapPairs, units_after
 from miv.training.pilot import ENOUGH
 from miv.training.standardising import FEW_CHANNELS
-from miv.training.token_share import token_matches
 
 # Of the pull to the map before, from strong to weak. None: that map itself.
 STRENGTHS = (None, 300.0, 100.0, 30.0)
 # With many channels, weaker pulls tell the train bags apart so well that the next stage finds nothing to learn there.
 STRENGTHS_OF_FEW = (*STRENGTHS, 10.0, 3.0, 1.0)
 FOLDS = 4
-SHARPNESS = 16.0  # of the attention while the map is fitted; 8 to 64 end within 0.01 AUROC of each other
 _STEPS = 8  # for each strength; the end of the path, where training bags are told apart perfectly, is worse on others
 _MOST_CHANNELS = 2_048  # more take minutes
 _MOST_DIRECTIONS = 128  # that the map changes; 32 to 256 end within 0.005 AUROC of each other
@@ -77,18 +71,20 @@ def fit_map(
         return None
     random = np.random.default_rng([seed, 29])
     most_targets = min(_MOST_TARGETS, _MOST_NUMBERS // norm.channels)
-    known = _some(train, random, _MOST_EXEMPLARS, most_targets)
-    if known is None or known.label.min() == known.label.max():
+    rows = _sample(train, random, _MOST_EXEMPLARS, most_targets)
+    if len(rows) == 0 or len(np.unique(train.label[rows])) < 2:
         return None
-    directions = _main_directions(_units(norm, features[known.used, : norm.channels]))
+    known = train.subset(rows)
+    directions = _main_directions(units_after(norm, features[known.used, : norm.channels]))
     strengths = STRENGTHS_OF_FEW if norm.channels < FEW_CHANNELS else STRENGTHS
-    path = _path(_Pairs.of(verifier, known, features, directions), strengths)
-    some = _some(known, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
-    folds = [] if some is None else _folds(verifier, some, features, directions, strengths, random)
-    some = _some(validation, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
-    if some is None:
+    pairs = MapPairs.of(verifier, known, features, directions)
+    path = _path(pairs, strengths)
+    rows = _sample(known, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
+    folds = [] if len(rows) == 0 else _folds(pairs, known, rows, strengths, random)
+    rows = _sample(validation, random, _MOST_FOR_CHOOSING, _MOST_TARGETS_FOR_CHOOSING)
+    if len(rows) == 0:
         return None
-    others = _scores(_Pairs.of(verifier, some, validation_features, directions), path)
+    others = _scores(MapPairs.of(verifier, validation.subset(rows), validation_features, directions), path)
     place = _choose([part for part in folds if part.can_choose], others) if others.can_choose else 0
     if place == 0:
         return None
@@ -98,78 +94,7 @@ def fit_map(
     return strengths[place]
 
 
-@dataclass(frozen=True, eq=False)
-class _Pairs:
-    """The queries and targets of ``E`` exemplars, as far as a map can change them.
-
-    Args:
-        coordinates: ``(U, K)`` of the distinct instances along the main directions.
-        rest: ``(U,)`` the squared length of what the map leaves as it is.
-        query: ``(T,)`` the row of each target's query.
-        target: ``(T,)`` the row of each target.
-        product: ``(T,)`` of what the map leaves as it is.
-        more: ``(T,)`` what the tokens of texts add to the cosine.
-        ptr: ``(E + 1,)`` the borders between the bags.
-        label: ``(E,)``.
-        weight: ``(E,)`` of the exemplars, 1 on average; the references of one share its weight.
-        reuse: by which standard errors grow, because the exemplars share instances.
-    """
-
-    coordinates: Tensor
-    rest: Tensor
-    query: Tensor
-    target: Tensor
-    product: Tensor
-    more: Tensor
-    ptr: Tensor
-    label: Tensor
-    weight: Tensor
-    reuse: float
-
-    @classmethod
-    def of(
-        cls, verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32], directions: Tensor
-    ) -> "_Pairs":
-        count, exemplars = len(exemplars), exemplars.by_reference()
-        norm = cast(AlignedNorm, verifier.pooling.norm)
-        units = _units(norm, features[exemplars.used, : norm.channels])  # tokens may follow
-        query, target = (
-            torch.from_numpy(np.searchsorted(exemplars.used, one))
-            for one in (exemplars.query[exemplars.owner], exemplars.bag_index)
-        )
-        coordinates = units @ directions  # (U, K)
-        left = units - coordinates @ directions.T  # (U, C)
-        more = torch.zeros(len(target), dtype=torch.float32)
-        if isinstance(verifier.pooling, CapTokensPooling):
-            matches = token_matches(verifier, verifier.pooling, exemplars, features)
-            more = torch.from_numpy(matches).float() * verifier.pooling.share.detach().cpu()
-        weight = np.ones(len(exemplars)) if exemplars.weight is None else exemplars.weight
-        return cls(
-            coordinates,
-            left.square().sum(dim=1),
-            query,
-            target,
-            (left[query] * left[target]).sum(dim=1),
-            more,
-            torch.from_numpy(exemplars.bag_ptr),
-            torch.from_numpy(exemplars.label).float(),
-            torch.from_numpy(weight * (count / weight.sum())).float(),
-            math.sqrt(len(exemplars) / independent(exemplars)),
-        )
-
-    def pooled(self, matrix: Tensor) -> Tensor:
-        """``(E,)`` the similarity of each query and its bag after the map ``(K, K)``."""
-        moved = self.coordinates @ matrix.T  # (U, K)
-        length = (moved.square().sum(dim=1) + self.rest).clamp(min=1e-12).sqrt()  # (U,)
-        # Not by an index in brackets, whose gradient depends on the timing of threads.
-        query, target = (moved.index_select(0, rows) for rows in (self.query, self.target))  # (T, K)
-        lengths = length.index_select(0, self.query) * length.index_select(0, self.target)  # (T,)
-        similar = (((query * target).sum(dim=1) + self.product) / lengths + self.more)[:, None]  # (T, 1)
-        bags = Bags(similar, self.ptr)
-        return bags.sum(bags.softmax(similar * SHARPNESS) * similar)[:, 0]
-
-
-def _path(pairs: _Pairs, strengths: Sequence[float | None]) -> list[Tensor]:
+def _path(pairs: MapPairs, strengths: Sequence[float | None]) -> list[Tensor]:
     """A map ``(K, K)`` for each strength; each starts where the one before ended."""
     identity = torch.eye(pairs.coordinates.shape[1], dtype=torch.float32)
     matrix, scale, intercept = identity.clone(), identity.new_tensor(SCALE), identity.new_tensor(INTERCEPT)
@@ -182,7 +107,7 @@ def _path(pairs: _Pairs, strengths: Sequence[float | None]) -> list[Tensor]:
 
 
 def _descend(
-    pairs: _Pairs, weights: tuple[Tensor, Tensor, Tensor], learned: list[Tensor], identity: Tensor, strength: float
+    pairs: MapPairs, weights: tuple[Tensor, Tensor, Tensor], learned: list[Tensor], identity: Tensor, strength: float
 ) -> None:
     matrix, scale, intercept = weights
     for weight in learned:
@@ -201,27 +126,26 @@ def _descend(
 
 
 def _folds(
-    verifier: Verifier,
+    pairs: MapPairs,
     exemplars: ExemplarSet,
-    features: NDArray[np.float32],
-    directions: Tensor,
+    rows: NDArray[np.int64],
     strengths: Sequence[float | None],
     random: np.random.Generator,
 ) -> list[HeldOutScores]:
-    """The bags of each fold, scored by maps that were fitted to the others; nothing if there are too few."""
-    names, unit = np.unique(kept_together(exemplars), return_inverse=True)
+    """The bags of these rows in folds, each scored by maps that were fitted to the others; nothing for too few."""
+    names, unit = np.unique(kept_together(exemplars.subset(rows)), return_inverse=True)
     folds = min(FOLDS, len(names))
-    part = random.permutation(len(names))[unit] % folds  # (E,)
+    part = np.full(len(exemplars), -1)
+    part[rows] = random.permutation(len(names))[unit] % folds
     found = []
     for number in range(folds if folds > 1 else 0):
-        fitting, held_out = exemplars.subset(part != number), exemplars.subset(part == number)
-        if fitting.label.min() < fitting.label.max():
-            seen, unseen = (_Pairs.of(verifier, one, features, directions) for one in (fitting, held_out))
-            found.append(_scores(unseen, _path(seen, strengths)))
+        fitting, held_out = pairs.subset((part >= 0) & (part != number)), pairs.subset(part == number)
+        if len(fitting.label.unique()) > 1:
+            found.append(_scores(held_out, _path(fitting, strengths)))
     return found
 
 
-def _scores(pairs: _Pairs, path: Sequence[Tensor]) -> HeldOutScores:
+def _scores(pairs: MapPairs, path: Sequence[Tensor]) -> HeldOutScores:
     with torch.no_grad():
         scores = [pairs.pooled(matrix).double().numpy() for matrix in path]
     return HeldOutScores(pairs.label.numpy().astype(np.int8), scores, pairs.reuse)
@@ -245,22 +169,14 @@ def _choose(folds: list[HeldOutScores], others: HeldOutScores) -> int:
     return best
 
 
-def _some(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_targets: int) -> ExemplarSet | None:
-    """A sample of at most so many exemplars and targets; ``None`` if not even one bag fits."""
+def _sample(exemplars: ExemplarSet, random: np.random.Generator, most: int, most_targets: int) -> NDArray[np.int64]:
+    """The places of at most so many exemplars and targets, in order; none if not even one bag fits."""
     targets = exemplars.bag_sizes * np.diff(exemplars.all_references[0])  # (E,) each reference has the bag for itself
     if len(exemplars) <= most and targets.sum() <= most_targets:
-        return exemplars
+        return np.arange(len(exemplars))
     order = random.permutation(len(exemplars))[:most]
     order = order[targets[order] <= most_targets]  # one giant bag must not leave out the others
-    order = order[np.cumsum(targets[order]) <= most_targets]
-    return exemplars.subset(np.sort(order)) if len(order) else None
-
-
-def _units(norm: AlignedNorm, features: NDArray[np.float32]) -> Tensor:
-    """``(U, C)`` the features after centre and map, of length 1."""
-    with torch.no_grad():
-        given = torch.from_numpy(np.array(features)).to(norm.map)
-        return norm.direction(given).float().cpu()
+    return np.sort(order[np.cumsum(targets[order]) <= most_targets])
 
 
 def _main_directions(units: Tensor) -> Tensor:
