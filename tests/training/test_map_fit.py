@@ -217,6 +217,22 @@ def test_what_an_earlier_verifier_learned_is_kept() -> None:
     assert not norm_of(verifier).has_map
 
 
+def test_a_map_with_which_the_head_is_worse_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A map that leaves out the two channels which tell the classes apart."""
+
+    def blinding(verifier: Verifier, *_given: object, **_named: object) -> float:
+        with torch.no_grad():
+            norm_of(verifier).map[:2] = 0
+        return 100.0
+
+    monkeypatch.setattr("miv.training.fits.fit_map", blinding)
+    sets = {"train": few_classes(0), "validation": few_classes(1)}
+    known = {split: one.pool.values for split, one in sets.items()}
+    verifier = new_verifier()
+    assert fit_all(verifier, sets, known, 0, only_scale=False, with_head=True) == []
+    assert not norm_of(verifier).has_map
+
+
 def test_it_is_told() -> None:
     train, validation = few_classes(0), few_classes(1)
     sets = {"train": train, "validation": validation}

@@ -1,9 +1,15 @@
 """What is fitted to the train bags before a stage trains: a map, the share of the tokens, the start and the head."""
 
+from collections.abc import Mapping
+from copy import deepcopy
+
+from torch import Tensor
+
 from miv.data import ExemplarSet
+from miv.evaluation.weighted_auroc import weighted_auroc
 from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm, ScaledProduct
-from miv.training.head_fit import fit_head
+from miv.training.head_fit import fit_head, logits_of
 from miv.training.map_fit import fit_map
 from miv.training.similar_start import fit_start
 from miv.training.stage_module import SplitFeatures
@@ -48,11 +54,17 @@ def fit_all(
         only_scale=only_scale,
         keep_centre=power is not None,
     )
+    before = deepcopy(verifier.pooling.state_dict())
     fitted = (
         fit_map(verifier, train, known, seed, validation=validation, validation_features=unseen) if is_new else None
     )
     if fitted is not None:  # only the scale: a map fitted to these bags makes their witnesses look too near
         fit_start(verifier, train, known, seed, only_scale=True)
+        with_map = deepcopy(verifier.pooling.state_dict())
+        without, found = (_auroc_with_head(verifier, one, sets, features, seed) for one in (before, with_map))
+        is_kept = found >= without  # the weights of the head may learn more from the features as they are
+        verifier.pooling.load_state_dict(with_map if is_kept else before)
+        fitted = fitted if is_kept else None
     if with_head:
         fit_head(verifier, train, known, seed)
     told = [] if share is None else [told_share(share)]
@@ -61,6 +73,16 @@ def fit_all(
     if fitted is not None:
         told.append("A map of the features is fitted to the labels: it tells held-out bags apart better.")
     return told
+
+
+def _auroc_with_head(
+    verifier: Verifier, state: Mapping[str, Tensor], sets: dict[str, ExemplarSet], features: SplitFeatures, seed: int
+) -> float:
+    """The AUROC on validation after the head is fitted to the train bags, from these weights of the pooling on."""
+    verifier.pooling.load_state_dict(state)
+    fit_head(verifier, sets["train"], features["train"], seed)
+    checked = sets["validation"].by_reference()
+    return weighted_auroc(checked.label, logits_of(verifier, checked, features["validation"]), checked.weight)
 
 
 def _is_new(verifier: Verifier) -> bool:

@@ -99,13 +99,18 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
     before = {name: tensor.clone() for name, tensor in similarity.state_dict().items()}
     _apply(similarity, change, -float(change @ mean))
     # The baseline attends by its similarity, so its bag vectors may be others now: measure again.
-    _, logit = _inputs_and_logits(verifier, train, features, only_logits=True)
+    logit = logits_of(verifier, train, features)
     nothing = np.zeros_like(solution)
     now = _Inputs(logit, values, train.label, weight).losses(nothing).mean()
     if not now < inputs.losses(nothing).mean():
         similarity.load_state_dict(before)
         return None
     return strength
+
+
+def logits_of(verifier: Verifier, exemplars: ExemplarSet, features: NDArray[np.float32]) -> Floats:
+    """``(E,)`` logits of exemplars with one reference each, from the features ``(P, C)`` of their pool."""
+    return _inputs_and_logits(verifier, exemplars, features, only_logits=True)[1]
 
 
 def _inputs_and_logits(
