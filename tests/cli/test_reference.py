@@ -88,7 +88,7 @@ def test_texts_are_embedded_by_the_encoder_that_is_installed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["vectros"], "no folder or task 'vectros'. Did you mean the folder 'vectors'"),
+        (["vectros"], "no folder or task 'vectros'. Did you mean 'vectors'"),
         (["digits-twn"], "no folder or task 'digits-twn'. Did you mean 'digits-twin'"),
         (["vectors", "--split", "tset"], "Did you mean 'test'"),
         (["vectors", "--split", "train"], "which the logistic regression is fitted on"),

@@ -140,9 +140,8 @@ def with_two_references(exemplars: ExemplarSet) -> ExemplarSet:
 
 def test_references_share_the_weight_of_their_exemplar() -> None:
     one, two = new_verifier(), new_verifier()
-    train = few_classes(0)
-    fit(one, train)
-    fit(two, with_two_references(train))
+    train, validation = few_classes(0), few_classes(2)
+    assert fit(one, train, validation) == fit(two, with_two_references(train), with_two_references(validation))
     assert torch.allclose(norm_of(one).map, norm_of(two).map, atol=1e-3)
 
 
@@ -217,7 +216,8 @@ def test_what_an_earlier_verifier_learned_is_kept() -> None:
     assert not norm_of(verifier).has_map
 
 
-def test_a_map_with_which_the_head_is_worse_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("with_head", [True, False])
+def test_a_map_with_which_the_head_is_worse_leaves_no_trace(monkeypatch: pytest.MonkeyPatch, with_head: bool) -> None:
     """A map that leaves out the two channels which tell the classes apart."""
 
     def blinding(verifier: Verifier, *_given: object, **_named: object) -> float:
@@ -225,12 +225,31 @@ def test_a_map_with_which_the_head_is_worse_is_not_kept(monkeypatch: pytest.Monk
             norm_of(verifier).map[:2] = 0
         return 100.0
 
-    monkeypatch.setattr("miv.training.fits.fit_map", blinding)
     sets = {"train": few_classes(0), "validation": few_classes(1)}
     known = {split: one.pool.values for split, one in sets.items()}
-    verifier = new_verifier()
-    assert fit_all(verifier, sets, known, 0, only_scale=False, with_head=True) == []
-    assert not norm_of(verifier).has_map
+    fitted = []
+    for fit_one in (blinding, lambda *_given, **_named: None):
+        monkeypatch.setattr("miv.training.fits.fit_map", fit_one)
+        torch.manual_seed(0)
+        fitted.append(new_verifier())
+        assert fit_all(fitted[-1], sets, known, 0, only_scale=False, with_head=with_head) == []
+    wanted = fitted[1].state_dict()
+    assert all(torch.equal(value, wanted[name]) for name, value in fitted[0].state_dict().items())
+
+
+@pytest.mark.parametrize("pooling", ["pma", "mi_net"])
+def test_the_verdicts_of_a_pooling_that_has_not_learned_reject_no_map(
+    monkeypatch: pytest.MonkeyPatch, pooling: str
+) -> None:
+    def refuse(*_given: object) -> float:
+        raise AssertionError("its first weights are random")
+
+    monkeypatch.setattr("miv.training.fits._auroc_with_head", refuse)
+    sets = {"train": few_classes(0), "validation": few_classes(1)}
+    known = {split: one.pool.values for split, one in sets.items()}
+    verifier = Verifier(pooling, channels=CHANNELS)
+    fit_all(verifier, sets, known, 0, only_scale=False, with_head=True)
+    assert norm_of(verifier).has_map
 
 
 def test_it_is_told() -> None:
@@ -246,7 +265,7 @@ def test_part_of_the_pairs_is_the_pairs_of_a_part() -> None:
     verifier, values, keep = new_verifier(), train.pool.values, np.arange(40) % 3 == 0
     directions = torch.eye(CHANNELS)
     change = directions + 0.1 * torch.from_numpy(np.random.default_rng(0).normal(size=(CHANNELS, CHANNELS))).float()
-    part = MapPairs.of(verifier, train, values, directions).subset(keep)
+    part = MapPairs.of(verifier, train, values, directions).subset(np.arange(40) != 1).subset(np.delete(keep, 1))
     wanted = MapPairs.of(verifier, train.subset(keep), values, directions)
     torch.testing.assert_close(part.pooled(change), wanted.pooled(change))
     torch.testing.assert_close(part.weight, wanted.weight)

@@ -54,25 +54,34 @@ def fit_all(
         only_scale=only_scale,
         keep_centre=power is not None,
     )
-    before = deepcopy(verifier.pooling.state_dict())
-    fitted = (
-        fit_map(verifier, train, known, seed, validation=validation, validation_features=unseen) if is_new else None
-    )
-    if fitted is not None:  # only the scale: a map fitted to these bags makes their witnesses look too near
-        fit_start(verifier, train, known, seed, only_scale=True)
-        with_map = deepcopy(verifier.pooling.state_dict())
-        without, found = (_auroc_with_head(verifier, one, sets, features, seed) for one in (before, with_map))
-        is_kept = found >= without  # the weights of the head may learn more from the features as they are
-        verifier.pooling.load_state_dict(with_map if is_kept else before)
-        fitted = fitted if is_kept else None
+    has_map = is_new and _fit_map(verifier, sets, features, seed)
     if with_head:
         fit_head(verifier, train, known, seed)
     told = [] if share is None else [told_share(share)]
     if power is not None:
         told.append(f"The features are whitened in part (power {power:g}).")
-    if fitted is not None:
+    if has_map:
         told.append("A map of the features is fitted to the labels: it tells held-out bags apart better.")
     return told
+
+
+def _fit_map(verifier: Verifier, sets: dict[str, ExemplarSet], features: SplitFeatures, seed: int) -> bool:
+    """Fit the map, and return whether it is kept: not if the verdicts on validation are worse for it."""
+    train, known = sets["train"], features["train"]
+    validation = None if sets["validation"] is train else sets["validation"]
+    before = deepcopy(verifier.pooling.state_dict())
+    fitted = fit_map(verifier, train, known, seed, validation=validation, validation_features=features["validation"])
+    if fitted is None:
+        return False
+    # Only the scale: a map fitted to these bags makes their witnesses look too near.
+    fit_start(verifier, train, known, seed, only_scale=True)
+    if not verifier.pooling.starts_as_nearest:  # its verdicts mean nothing before it has learned
+        return True
+    with_map = deepcopy(verifier.pooling.state_dict())
+    without = _auroc_with_head(verifier, before, sets, features, seed)
+    is_kept = _auroc_with_head(verifier, with_map, sets, features, seed) >= without
+    verifier.pooling.load_state_dict(with_map if is_kept else before)
+    return is_kept
 
 
 def _auroc_with_head(

@@ -58,7 +58,7 @@ def fit_map(
 
     Args:
         verifier: changed in place; one without an ``AlignedNorm`` is left alone (``None``).
-        train: the exemplars; each reference of a query counts as an exemplar of its own.
+        train: the exemplars; each reference of a query counts as an exemplar of its own, with its part of the weight.
         features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
         seed: random seed for folds and samples.
         validation: further exemplars to choose by; ``None`` if there are none.
@@ -67,7 +67,7 @@ def fit_map(
     norm = verifier.pooling.norm
     if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.channels > _MOST_CHANNELS:
         return None
-    if validation is None:
+    if validation is None or min(np.bincount(validation.label, minlength=2)) < 2:
         return None
     random = np.random.default_rng([seed, 29])
     most_targets = min(_MOST_TARGETS, _MOST_NUMBERS // norm.channels)
@@ -146,9 +146,12 @@ def _folds(
 
 
 def _scores(pairs: MapPairs, path: Sequence[Tensor]) -> HeldOutScores:
+    """The score of each exemplar for each map: the mean of its references."""
+    exemplar = pairs.exemplar.numpy()
+    _, first, references = np.unique(exemplar, return_index=True, return_counts=True)
     with torch.no_grad():
-        scores = [pairs.pooled(matrix).double().numpy() for matrix in path]
-    return HeldOutScores(pairs.label.numpy().astype(np.int8), scores, pairs.reuse)
+        scores = [np.bincount(exemplar, pairs.pooled(matrix).double().numpy()) / references for matrix in path]
+    return HeldOutScores(pairs.label.numpy()[first].astype(np.int8), scores, pairs.reuse)
 
 
 def _choose(folds: list[HeldOutScores], others: HeldOutScores) -> int:

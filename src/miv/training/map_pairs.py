@@ -1,7 +1,7 @@
 """The bags that a map of the features is fitted to, as far as the map can change them."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -22,7 +22,7 @@ SHARPNESS = 16.0  # of the attention while the map is fitted; 8 to 64 end within
 
 @dataclass(frozen=True, eq=False)
 class MapPairs:
-    """The queries and targets of ``E`` exemplars, as far as a map can change them.
+    """The queries and targets of ``R`` references, one or more for each exemplar, as far as a map can change them.
 
     Args:
         coordinates: ``(U, K)`` of the distinct instances along the main directions.
@@ -31,10 +31,10 @@ class MapPairs:
         target: ``(T,)`` the row of each target.
         product: ``(T,)`` of what the map leaves as it is.
         more: ``(T,)`` what the tokens of texts add to the cosine.
-        ptr: ``(E + 1,)`` the borders between the bags.
-        label: ``(E,)``.
-        weight: ``(E,)``, 1 on average for an exemplar, whose references share it.
-        exemplar: ``(E,)`` the place of the exemplar that has this reference.
+        ptr: ``(R + 1,)`` the borders between the bags.
+        label: ``(R,)``.
+        weight: ``(R,)``, 1 on average for an exemplar, whose references share it.
+        exemplar: ``(R,)`` the number of the exemplar that has this reference.
     """
 
     coordinates: Tensor
@@ -83,18 +83,18 @@ class MapPairs:
     @property
     def reuse(self) -> float:
         """By which standard errors grow, because the exemplars share instances."""
-        return math.sqrt(max(1.0, (len(self.label) + len(self.target)) / len(self.coordinates)))
+        exemplars, bag_size = len(self.exemplar.unique()), len(self.target) / len(self.label)
+        return math.sqrt(max(1.0, exemplars * (1 + bag_size) / len(self.coordinates)))
 
     def subset(self, keep: NDArray[np.bool_]) -> "MapPairs":
-        """Those of the exemplars to keep, of all."""
-        kept = torch.from_numpy(keep)[self.exemplar]  # (E,)
-        sizes = self.ptr.diff()  # (E,)
+        """Only those of some exemplars: ``(E,)``, true for those to keep."""
+        kept = torch.from_numpy(keep)[self.exemplar]  # (R,)
+        sizes = self.ptr.diff()  # (R,)
         targets = kept.repeat_interleave(sizes)  # (T,)
         used, place = torch.cat([self.query[targets], self.target[targets]]).unique(return_inverse=True)
         query, target = place.chunk(2)
         weight = self.weight[kept]
-        return replace(
-            self,
+        return MapPairs(
             coordinates=self.coordinates[used],
             rest=self.rest[used],
             query=query,
@@ -104,11 +104,11 @@ class MapPairs:
             ptr=functional.pad(sizes[kept].cumsum(0), (1, 0)),
             label=self.label[kept],
             weight=weight * (int(keep.sum()) / weight.sum()),
-            exemplar=self.exemplar[kept],
+            exemplar=self.exemplar[kept].unique(return_inverse=True)[1],
         )
 
     def pooled(self, matrix: Tensor) -> Tensor:
-        """``(E,)`` the similarity of each query and its bag after the map ``(K, K)``."""
+        """``(R,)`` the similarity of each reference and its bag after the map ``(K, K)``."""
         moved = self.coordinates @ matrix.T  # (U, K)
         length = (moved.square().sum(dim=1) + self.rest).clamp(min=1e-12).sqrt()  # (U,)
         # Not by an index in brackets, whose gradient depends on the timing of threads.

@@ -1,13 +1,13 @@
 """The exemplars given to a workflow: sets, a folder of splits, or the name of a task."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from miv.data import SPLITS, ExemplarSet, load_split, load_splits
 from miv.data.holding_out import hold_out
+from miv.data.set_folder import is_set
 from miv.errors import MIVError, unknown_name
 from miv.io.whole_files import bring_back
 from miv.runtime.progress import Progress
@@ -59,20 +59,16 @@ def open_splits(
             "a folder of splits from a table."
         )
     if given not in list_tasks():
-        raise _unknown_folder(Path(given)) or unknown_name("folder or task", str(given), list_tasks())
+        raise unknown_name("folder or task", str(given), [*list_tasks(), *_folders_beside(Path(given))])
     return build_once(str(given), task_options, built, progress)
 
 
-def _unknown_folder(given: Path) -> MIVError | None:
-    """The error that suggests a folder in the same place with nearly the same name, if there is one."""
+def _folders_beside(given: Path) -> list[str]:
+    """The folders of splits in the same place."""
     try:
-        beside = {path.name: path for path in given.parent.iterdir() if path.is_dir()}
-    except OSError:  # not a place
-        return None
-    near = get_close_matches(given.name, beside, n=1, cutoff=0.75)
-    if not near:
-        return None
-    return MIVError(f"There is no folder or task '{given}'. Did you mean the folder '{beside[near[0]]}'?")
+        return [str(path) for path in given.parent.iterdir() if any(is_set(path / split) for split in SPLITS)]
+    except (OSError, ValueError):  # not a place
+        return []
 
 
 def open_one(given: GivenExemplars, split: str) -> ExemplarSet:

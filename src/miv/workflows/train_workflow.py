@@ -27,6 +27,7 @@ from miv.training.earlier_verifier import EarlierVerifier
 from miv.training.presets import AUTO, HEAD
 from miv.training.presets import preset as settings_of_preset
 from miv.training.run_folder import RunFolder
+from miv.training.run_lock import refuse_if_locked
 from miv.workflows.given_exemplars import GivenExemplars, open_splits
 from miv.workflows.training_run import TrainingRun
 
@@ -108,7 +109,9 @@ def train(
         raise MIVError(f"{what}, and out is missing. Pass the folder of the run as out.")
     if out is not None:
         check_name(Path(out))
-        if not resume:  # before the data are read and settings are chosen for them
+        # Before the data are read and settings chosen. Other processes start after the first has begun the run.
+        if not resume and is_first_process():
+            refuse_if_locked(Path(out))
             RunFolder(Path(out)).refuse_existing()
     earlier = start_from.folder if isinstance(start_from, TrainingRun) else start_from
     start = None if earlier is None else EarlierVerifier.of(earlier)
