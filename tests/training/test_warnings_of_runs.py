@@ -57,6 +57,16 @@ def test_equal_answers_have_no_better_threshold() -> None:
     assert [str(one.message)[:40] for one in caught if "threshold" in str(one.message)] == []
 
 
+def test_a_validation_of_one_label_is_named_and_needs_no_threshold() -> None:
+    positive = VALIDATION.subset(VALIDATION.label == 1)
+    logit = np.linspace(-1, 1, len(positive))  # half of the answers are wrong
+    answers = evaluate(Predictions.of(positive, logit, None))
+    with pytest.warns(MIVWarning) as caught:
+        warn_of_run({}, answers, positive, logit)
+    (text,) = (str(one.message) for one in caught)
+    assert "All 200 exemplars of validation have the label 1" in text
+
+
 def test_memorised_bags_are_named_with_both_losses() -> None:
     (text,) = texts(state(row(0.6, 0.69), row(0.1, 0.9), row(0.0005, 1.98)))
     assert "0.0005 on train and 1.98 on validation" in text

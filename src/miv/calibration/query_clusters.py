@@ -25,7 +25,8 @@ def folds_of(label: Labels, cluster: Integers, most: int, seed: int, words: str 
         of = "" if len(np.unique(cluster)) == len(label) else f" and come from {having[1]} {words}"
         raise MIVError(
             f"Of {len(label)} exemplars {int(label.sum())} are positive{of}. Expected at least two positives and two "
-            f"negatives{f', each of two {words},' if of else ''} to calibrate on. Use a larger validation set."
+            f"negatives{f', each of two {words},' if of else ''} to calibrate on. Use validation data with more "
+            f"{'positives' if having[1] < 2 else 'negatives'}."
         )
     fold = np.zeros(len(label), np.int64)
     together = len(np.unique(cluster)) < len(label)

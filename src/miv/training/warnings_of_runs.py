@@ -1,4 +1,4 @@
-"""Warnings at the end of training: the verifier is at chance, memorised the train bags, or needs another threshold."""
+"""Warnings at the end of training: at chance, memorised, another threshold needed, or one label in validation."""
 
 import math
 import warnings
@@ -27,6 +27,8 @@ def warn_of_run(
 ) -> None:
     """Warn if the verifier is at chance, memorised the train bags for nothing, or needs another threshold.
 
+    Also if validation has only one label.
+
     Args:
         states: states of the stages that end with a verifier, in order.
         evaluation: evaluation of the final verifier on ``validation``.
@@ -35,12 +37,23 @@ def warn_of_run(
     """
     what_to_try = _WHAT_TO_TRY if any(state.history for state in states.values()) else _WITHOUT_LEARNING
     texts = (
+        _one_label(validation),
         _at_chance(evaluation.metrics["auroc"], validation, what_to_try),
         _memorised(states, validation),
         _misplaced(validation, logit),
     )
     for text in filter(None, texts):
         warnings.warn(text, MIVWarning, stacklevel=3)
+
+
+def _one_label(validation: ExemplarSet) -> str | None:
+    label = validation.label
+    if label.min() < label.max():
+        return None
+    return (
+        f"All {len(label):,} exemplars of validation have the label {int(label[0])}, so they could not show what "
+        "helps, and the verifier may be worse than with both labels. Hold out bags of both labels."
+    )
 
 
 def _at_chance(auroc: float, validation: ExemplarSet, what_to_try: str) -> str | None:
@@ -76,6 +89,8 @@ def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str
 
 def _misplaced(validation: ExemplarSet, logit: Floats) -> str | None:
     """Far more answers would be right at another threshold than at a probability of 0.5."""
+    if validation.label.min() == validation.label.max():
+        return None  # always the same answer would be right
     order = np.argsort(logit, kind="stable")
     yes, ranked = validation.label[order] == 1, logit[order]
     weight = np.ones(len(yes)) if validation.weight is None else validation.weight[order] / validation.weight.mean()
