@@ -260,7 +260,7 @@ def test_every_record_has_its_commit_or_says_why_not_and_the_hashes_of_its_files
 def test_the_page_of_the_preset_best_has_the_note_of_its_records() -> None:
     page = " ".join((RESULTS / "best.md").read_text("utf-8").replace("\n> ", " ").split())
     runs = {name: json.loads(files["run.json"]) for name, files in read_packed(RESULTS / "best").items()}
-    assert len(runs) == 6
+    assert {f"{kind}round-{number}" for kind in ("", "first-") for number in range(3)} <= runs.keys()
     for name, run in runs.items():
         if not name.startswith("first-"):
             assert len(run["code"]["commit"]) == 40
