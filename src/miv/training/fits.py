@@ -39,11 +39,12 @@ def fit_all(
     train, known = sets["train"], features["train"]
     validation = None if sets["validation"] is train else sets["validation"]
     unseen = features["validation"]
-    power = None
+    power = share = None
     is_new = not only_scale and _is_new(verifier)
     if not only_scale:
         power = fit_whitening(verifier, train, known, seed, validation=validation, validation_features=unseen)
-    share = None if only_scale else fit_share(verifier, train, known, seed)
+    if is_new:
+        share = fit_share(verifier, train, known, seed, validation=validation, validation_features=unseen)
     fit_start(
         verifier,
         train,

@@ -165,12 +165,13 @@ def _solve(inputs: _Inputs, strength: float) -> Floats:
     count = inputs.scaled.shape[1]
     pull = strength * count
     sign = 1 - 2 * inputs.label.astype(np.float64)
+    scaled = inputs.scaled.astype(np.float64)  # once; a product with float64 converts it in every step
 
     def objective(solution: Floats) -> tuple[float, Floats]:
-        logit = inputs.offset + inputs.scaled @ solution
+        logit = inputs.offset + scaled @ solution
         slope = sign * expit(sign * logit) * inputs.weight
         value = float((np.logaddexp(0, sign * logit) * inputs.weight).sum() + pull / 2 * solution @ solution)
-        return value, inputs.scaled.T @ slope + pull * solution
+        return value, scaled.T @ slope + pull * solution
 
     found = minimize(objective, np.zeros(count), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
     return np.asarray(found.x, np.float64)
