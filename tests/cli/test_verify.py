@@ -62,6 +62,37 @@ def test_a_folder_files_and_a_table_are_the_same_bag(folder: Path) -> None:
     assert [line.split()[-1] for line in table.splitlines()[3:]] == files
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["images", "--query", "query.png", "b.png", "--bag", "refs"], "Got b.png after --query query.png"),
+        (["images", "--query", "query.png", "b.png", "c.png", "--bag", "refs"], "repeat it: .* --query b.png"),
+        (["images", "--bag", "refs", "--query=query.png", "b.png"], "instances of the bag after --bag"),
+        (["images", "--query", "a.png", "--query", "b.png", "c.png", "--bag", "refs"], "Got c.png after --query b.png"),
+        (["--query", "query.png", "images", "b.png", "--bag", "refs"], "Got b.png after --query query.png"),
+        (["images", "--query", "query.png", "--", "b.png"], "Got b.png after --query query.png"),
+        (["images", "--query", "a claim", "a text", "--bag", "x"], "Got 'a text' after --query 'a claim'"),
+    ],
+)
+def test_files_after_a_query_do_not_join_the_bag(folder: Path, arguments: list[str], message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        run(*arguments)
+    assert "Usage: " in run("--help", *arguments)
+
+
+def test_the_model_and_the_bag_may_come_anywhere(folder: Path) -> None:
+    files = [f"refs/{name}.png" for name in "bcd"]
+    ways = [
+        ["images", "--query", "query.png", "--bag", *files],
+        ["--query", "query.png", "images", "--bag", *files],
+        ["--query", "query.png", "--witnesses", "attention", "images", "--bag", *files],
+        ["images", *files, "--query", "query.png"],
+    ]
+    found = [run_json(*way) for way in ways]
+    assert all(one == found[0] for one in found)
+    assert found[0]["bag"] == files
+
+
 def test_vectors_by_file_and_in_place(folder: Path) -> None:
     Path("bag.jsonl").write_text('{"vector": [1, 0]}\n{"vector": [0, 1]}\n{"vector": [0.5, 0.5]}\n')
     from_file = run_json("vectors", "--query", "one.npy", "--bag", "three.npy")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from miv.cli.app import JsonOption, OverwriteOption, app, print_json
+from miv.cli.query_values import OneValuePerQuery
 from miv.errors import MIVError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
 
-@app.command("verify")
+@app.command("verify", cls=OneValuePerQuery)
 def verify(
     model: Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")],
     more: Annotated[
