@@ -320,7 +320,7 @@ def test_instances_by_id(folder: Path) -> None:
         (["images", "--query", "query.png", "--bag", "nope"], "--bag nope: there is no such folder or image"),
         (["images", "--query", "query.png", "--bag", ""], "--bag is empty"),
         (["images", "--query", "big.png", "--bag", "refs"], "16 × 16 grey.*8 × 8 grey.*--resize"),
-        (["vectors", "--query", "three.npy", "--bag", "three.npy"], "holds 3 instances. Expected one"),
+        (["vectors", "--query", "three.npy", "--bag", "three.npy"], "3 vectors.*Expected one vector.*repeat --query"),
         (["vectors", "--query", "one", "--bag", "three.npy"], "expected a .npy file or a JSON list"),
         (["vectors", "--query", "q.json", "--bag", "three.npy"], "--query: q.json is not a .npy file.*numpy.save"),
         (["vectors", "--query", "one.npy", "--bag", "q.json"], "--bag: q.json is not a .npy file.*as in '.0.1, 0.2.'"),
