@@ -1,5 +1,7 @@
 import csv
+import itertools
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
-from miv.cli.app import app
+from miv.cli.app import app, main
 from miv.decisions.operating_point import OperatingPoint
+from miv.decisions.witness_rules import ConformalRule
 from miv.io.image_files import read_image
 from tests.cli.running import run_command
 
@@ -288,6 +291,34 @@ def test_notes_go_to_standard_error(folder: Path) -> None:
     assert many.stderr.count("miv calibrate") == 1
     told_not_to = ["verify", "even", "--query", "one.npy", "--bag", "three.npy", "--witnesses", "none"]
     assert "miv calibrate" not in CliRunner().invoke(app, told_not_to).stderr
+
+
+def test_witnesses_by_another_method_than_the_calibrated_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verifier = Verifier.from_pretrained("vectors")
+    rule = ConformalRule(threshold=0.0, epsilon=0.1)  # every instance is a witness
+    nearly_whole = {"witnesses": {"shares_of_bags": {"marked": 1.0, "true": 0.2}}}
+    verifier.operating_point = OperatingPoint(threshold=0.0, witness_rule=rule, measured=nearly_whole)
+    verifier.save_pretrained("calibrated")
+    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1], [0.5, 0.5]]}\n')
+    one = ["--query", "one.npy", "--bag", "three.npy", "--json"]
+    for by, arguments in itertools.product(
+        ("attention", "shapley"), (one, ["--bags", "pairs.jsonl", "--out", "o.csv"])
+    ):
+        command = ["miv", "verify", "calibrated", *arguments, "--witnesses", by]
+        monkeypatch.setattr(sys, "argv", command + ["--overwrite"] * ("--out" in arguments))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        told = capsys.readouterr()
+        warned = "Warning: The verifier's witness rule was calibrated on attention and is not applied to shapley."
+        assert told.err.count(warned) == (by == "shapley")
+        assert ("not informative" in told.err) == (by == "attention" and "--out" in arguments)
+        if arguments is one:
+            found = json.loads(told.out)
+            assert (found["witnesses_by"], len(found["witnesses"]) < 3) == (by, by == "shapley")
+            assert (found["nearly_whole_sets"] is None) == (by == "shapley")
 
 
 def test_instances_by_id(folder: Path) -> None:
