@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from miv.cli.app import app, main
 from miv.data import save_splits
@@ -245,6 +246,23 @@ def test_resuming_a_mistyped_folder_says_that_a_new_run_begins(
     with pytest.raises(SystemExit):
         main()
     assert "There is no run in mistyped to resume" in capsys.readouterr().err
+
+
+def test_resuming_a_folder_that_is_not_a_run_only_says_so(folder: Path) -> None:
+    Path("notes").mkdir()
+    Path("notes/todo.txt").touch()
+    for out, problem in (("notes", "not a run: it contains 'todo.txt'"), ("notes/todo.txt", "is a file")):
+        done = CliRunner().invoke(app, ["train", "not-even-read", "--out", out, "--resume"])
+        assert isinstance(done.exception, MIVError)
+        assert problem in str(done.exception)
+        assert "new one begins" not in done.stderr
+
+
+def test_resuming_a_finished_run_says_that_it_is_finished(folder: Path) -> None:
+    command = ["train", "data", "--out", "run", "--max-epochs", "1", "--align-epochs", "0", "--threads", "1"]
+    finished = "The run in run is finished, so nothing is trained."
+    told = [CliRunner().invoke(app, [*command, *more, "--no-reference"]).stderr for more in ([], ["--resume"])]
+    assert [finished in one for one in told] == [False, True]
 
 
 @pytest.mark.slow

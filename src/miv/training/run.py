@@ -1,5 +1,6 @@
 """A complete training run, and the files it saves."""
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,9 @@ def _train(
         run.check(config, sets, data, started, resume=resume)  # another process may have begun in the meantime
         run.begin_or_go_on(config, sets, data, data_options, started)
     if run.is_done():
+        if is_first_process() and not machine.quiet:
+            told = f"The run in {out} is finished, so nothing is trained. Evaluating its verifier again."
+            print(told, file=sys.stderr, flush=True)
         cache = machine.cache if (run.read().get("best") or {}).get("stage") == FROZEN else None
         return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)
     stages = planned_stages(config, verifier, sets, run, machine, progress)

@@ -152,7 +152,7 @@ class RunFolder:
     ) -> None:
         """Check that a new run can start here, or that the existing run has the same settings."""
         if not self.exists():
-            self._refuse_foreign(config)
+            self.refuse_foreign(config)
             return
         if not resume:
             self.refuse_existing()
@@ -169,8 +169,11 @@ class RunFolder:
         if about["data"]["fingerprints"] != _fingerprints(sets):
             raise MIVError(f"{self.path} was started with other data than {data}. Choose another folder for --out.")
 
-    def _refuse_foreign(self, config: TrainingConfig) -> None:
-        """Raise an error for a folder with any file that a training killed before it began did not leave there."""
+    def refuse_foreign(self, config: TrainingConfig | None = None) -> None:
+        """Raise an error for a folder with any file that a training killed before it began did not leave there.
+
+        Without ``config``, such a training may have had any settings.
+        """
         if not self.path.exists():
             return
         if not self.path.is_dir():
@@ -180,7 +183,7 @@ class RunFolder:
             for path in self.path.iterdir()
             if path.name != LOCK_NAME
             and name_beneath(path.name, PART) is None
-            and not (path == self.config and self._is_begun(config))
+            and not (path == self.config and (config is None or self._is_begun(config)))
         )
         if foreign:
             raise MIVError(
