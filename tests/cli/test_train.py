@@ -201,7 +201,10 @@ def interrupt(*arguments: object) -> None:
     [
         (["train", "digits-twn", "--out", "r"], "Did you mean 'digits-twin'"),
         (["train", "wrong.toml", "--out", "r"], "wrong.toml is a file. Expected a folder of splits.*from-table"),
-        (["evaluate", "miv/digits", "nope"], "There is no folder nope"),
+        (["evaluate", "miv/digits", "nowhere/nope"], "There is no folder nowhere/nope. Expected"),
+        (["evaluate", "miv/digits", "daat"], "There is no folder 'daat'. Did you mean 'data'"),
+        (["evaluate", "miv/digits", "data/tset"], "no folder 'data/tset'. Did you mean 'data/test'"),
+        (["audit", "miv/digits", "daat"], "There is no folder 'daat'. Did you mean 'data'"),
         (["report", "runs/nope", "--out", "r.html"], "runs/nope is not a run of `miv train`: there is no such folder"),
         (["train", "data", "--out", "r", "--preset", "fast"], "no preset 'fast'.*Known: auto, best"),
         (["train", "data", "--out", "r", "--optimiser", "sgd"], "adamw"),
