@@ -239,6 +239,31 @@ def test_a_stop_outside_the_stages_says_how_to_go_on(
     assert "test: 400 exemplars" in run("train", "data", *flags, "--resume", "--no-reference")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stop_before_the_run_began_says_that_the_same_command_starts_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, code: int
+) -> None:
+    monkeypatch.setattr("miv.workflows.train_workflow.open_splits", lambda *_, **__: os.kill(os.getpid(), number))
+    monkeypatch.setattr(sys, "argv", ["miv", "train", "data", "--out", "run"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    assert capsys.readouterr().err == "Stopped before the run began. Start it with the same command.\n"
+    assert not Path("run").exists()
+
+
+def test_ctrl_c_in_another_command_says_that_it_stopped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "miv.workflows.evaluate_workflow.open_one", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+    )
+    monkeypatch.setattr(sys, "argv", ["miv", "evaluate", "miv/digits", "data"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "Stopped.\n")
+
+
 def test_resuming_a_mistyped_folder_says_that_a_new_run_begins(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
