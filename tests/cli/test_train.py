@@ -59,6 +59,19 @@ def test_train_evaluate_list_and_compare(folder: Path) -> None:
     assert "baseline" in run("runs", "compare", "runs/a", "runs/b")
 
 
+def test_the_seconds_of_a_run_count_a_trial_that_keeps_the_start(folder: Path) -> None:
+    sets = {**tiny_sets("features"), "validation": tiny_sets("features", 20)["validation"]}
+    save_splits(sets, folder / "few", builder="test", options={}, seed=0)
+    rates = ["--align-epochs", "0", "--learning-rates", "1e-9", "--max-epochs", "2"]  # no epoch beats the start
+    run("train", "few", "--out", "runs/few", *rates, "--threads", "1", "--no-reference")
+    about = json.loads(Path("runs/few/run.json").read_text())
+    assert about["best"]["epoch"] == 0
+    assert list(about["stage_seconds"]) == ["pilot", "frozen"]
+    assert about["stage_seconds"]["pilot"] > 0
+    (listed,) = json.loads(run("runs", "list", "--json"))
+    assert listed["seconds"] == pytest.approx(sum(about["stage_seconds"].values()), abs=0.11)
+
+
 def test_a_flag_changes_what_auto_chose(folder: Path) -> None:
     run("train", "data", "--out", "runs/a", "--align-epochs", "1", "--max-epochs", "1", "--no-reference")
     config = json.loads(Path("runs/a/config.json").read_text())

@@ -31,7 +31,7 @@ from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"
 LOCK_NAME = ".lock"
-_PILOT = "pilot"
+TRIAL = "pilot"  # the name of a trial on halves of train
 _DAMAGED = "The run is damaged. Train again with another --out."
 # The shapes of run.json and, for each split, of evaluation.json; a field with "?" may be missing.
 _ABOUT = {
@@ -88,12 +88,12 @@ class RunFolder:
     @property
     def is_pilot(self) -> bool:
         """Whether this is the folder of a trial on halves of train."""
-        return self.path.name == _PILOT
+        return self.path.name == TRIAL
 
     @property
     def pilot(self) -> "RunFolder":
         """Folder where a trial on halves of train saves its state."""
-        return RunFolder(self.path / "checkpoints" / _PILOT)
+        return RunFolder(self.path / "checkpoints" / TRIAL)
 
     def predictions(self, split: str) -> Path:
         return self.path / "predictions" / f"{split}.parquet"
@@ -253,7 +253,7 @@ class RunFolder:
         return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
 
     def finish(self, seconds: dict[str, float], best: dict[str, Any]) -> None:
-        """Mark the run as done, with the seconds spent in each stage."""
+        """Mark the run as done, with the seconds spent in each stage, including its fitted start, and in a trial."""
         took = {
             "seconds": round(sum(seconds.values()), 1),
             "stage_seconds": {stage: round(one, 1) for stage, one in seconds.items()},
