@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from miv.cli.app import app, main
 from miv.data import save_splits
@@ -56,6 +57,19 @@ def test_train_evaluate_list_and_compare(folder: Path) -> None:
     assert compared[0]["auroc"] == trained["test"]["classification"]["auroc"]
     assert "batch_size" not in compared[0]
     assert "baseline" in run("runs", "compare", "runs/a", "runs/b")
+
+
+def test_the_seconds_of_a_run_count_a_trial_that_keeps_the_start(folder: Path) -> None:
+    sets = {**tiny_sets("features"), "validation": tiny_sets("features", 20)["validation"]}
+    save_splits(sets, folder / "few", builder="test", options={}, seed=0)
+    rates = ["--align-epochs", "0", "--learning-rates", "1e-9", "--max-epochs", "2"]  # no epoch beats the start
+    run("train", "few", "--out", "runs/few", *rates, "--threads", "1", "--no-reference")
+    about = json.loads(Path("runs/few/run.json").read_text())
+    assert about["best"]["epoch"] == 0
+    assert list(about["stage_seconds"]) == ["pilot", "frozen"]
+    assert about["stage_seconds"]["pilot"] > 0
+    (listed,) = json.loads(run("runs", "list", "--json"))
+    assert listed["seconds"] == pytest.approx(sum(about["stage_seconds"].values()), abs=0.11)
 
 
 def test_a_flag_changes_what_auto_chose(folder: Path) -> None:
@@ -200,7 +214,10 @@ def interrupt(*arguments: object) -> None:
     [
         (["train", "digits-twn", "--out", "r"], "Did you mean 'digits-twin'"),
         (["train", "wrong.toml", "--out", "r"], "wrong.toml is a file. Expected a folder of splits.*from-table"),
-        (["evaluate", "miv/digits", "nope"], "There is no folder nope"),
+        (["evaluate", "miv/digits", "nowhere/nope"], "There is no folder nowhere/nope. Expected"),
+        (["evaluate", "miv/digits", "daat"], "There is no folder 'daat'. Did you mean 'data'"),
+        (["evaluate", "miv/digits", "data/tset"], "no folder 'data/tset'. Did you mean 'data/test'"),
+        (["audit", "miv/digits", "daat"], "There is no folder 'daat'. Did you mean 'data'"),
         (["report", "runs/nope", "--out", "r.html"], "runs/nope is not a run of `miv train`: there is no such folder"),
         (["train", "data", "--out", "r", "--preset", "fast"], "no preset 'fast'.*Known: auto, best"),
         (["train", "data", "--out", "r", "--optimiser", "sgd"], "adamw"),
@@ -235,6 +252,31 @@ def test_a_stop_outside_the_stages_says_how_to_go_on(
     assert "test: 400 exemplars" in run("train", "data", *flags, "--resume", "--no-reference")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stop_before_the_run_began_says_that_the_same_command_starts_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, code: int
+) -> None:
+    monkeypatch.setattr("miv.workflows.train_workflow.open_splits", lambda *_, **__: os.kill(os.getpid(), number))
+    monkeypatch.setattr(sys, "argv", ["miv", "train", "data", "--out", "run"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    assert capsys.readouterr().err == "Stopped before the run began. Start it with the same command.\n"
+    assert not Path("run").exists()
+
+
+def test_ctrl_c_in_another_command_says_that_it_stopped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "miv.workflows.evaluate_workflow.open_one", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+    )
+    monkeypatch.setattr(sys, "argv", ["miv", "evaluate", "miv/digits", "data"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "Stopped.\n")
+
+
 def test_resuming_a_mistyped_folder_says_that_a_new_run_begins(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +287,23 @@ def test_resuming_a_mistyped_folder_says_that_a_new_run_begins(
     with pytest.raises(SystemExit):
         main()
     assert "There is no run in mistyped to resume" in capsys.readouterr().err
+
+
+def test_resuming_a_folder_that_is_not_a_run_only_says_so(folder: Path) -> None:
+    Path("notes").mkdir()
+    Path("notes/todo.txt").touch()
+    for out, problem in (("notes", "not a run: it contains 'todo.txt'"), ("notes/todo.txt", "is a file")):
+        done = CliRunner().invoke(app, ["train", "not-even-read", "--out", out, "--resume"])
+        assert isinstance(done.exception, MIVError)
+        assert problem in str(done.exception)
+        assert "new one begins" not in done.stderr
+
+
+def test_resuming_a_finished_run_says_that_it_is_finished(folder: Path) -> None:
+    command = ["train", "data", "--out", "run", "--max-epochs", "1", "--align-epochs", "0", "--threads", "1"]
+    finished = "The run in run is finished, so nothing is trained."
+    told = [CliRunner().invoke(app, [*command, *more, "--no-reference"]).stderr for more in ([], ["--resume"])]
+    assert [finished in one for one in told] == [False, True]
 
 
 @pytest.mark.slow

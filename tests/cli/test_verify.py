@@ -1,5 +1,7 @@
 import csv
+import itertools
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
-from miv.cli.app import app
+from miv.cli.app import app, main
 from miv.decisions.operating_point import OperatingPoint
+from miv.decisions.witness_rules import ConformalRule
 from miv.io.image_files import read_image
 from tests.cli.running import run_command
 
@@ -60,6 +63,37 @@ def test_a_folder_files_and_a_table_are_the_same_bag(folder: Path) -> None:
     table = run("images", "--query", "query.png", "--bag", "refs")
     assert table.startswith(f"{'Yes' if expected else 'No'}: probability {expected.probability:.3f}, threshold 0.500.")
     assert [line.split()[-1] for line in table.splitlines()[3:]] == files
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["images", "--query", "query.png", "b.png", "--bag", "refs"], "Got b.png after --query query.png"),
+        (["images", "--query", "query.png", "b.png", "c.png", "--bag", "refs"], "repeat it: .* --query b.png"),
+        (["images", "--bag", "refs", "--query=query.png", "b.png"], "instances of the bag after --bag"),
+        (["images", "--query", "a.png", "--query", "b.png", "c.png", "--bag", "refs"], "Got c.png after --query b.png"),
+        (["--query", "query.png", "images", "b.png", "--bag", "refs"], "Got b.png after --query query.png"),
+        (["images", "--query", "query.png", "--", "b.png"], "Got b.png after --query query.png"),
+        (["images", "--query", "a claim", "a text", "--bag", "x"], "Got 'a text' after --query 'a claim'"),
+    ],
+)
+def test_files_after_a_query_do_not_join_the_bag(folder: Path, arguments: list[str], message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        run(*arguments)
+    assert "Usage: " in run("--help", *arguments)
+
+
+def test_the_model_and_the_bag_may_come_anywhere(folder: Path) -> None:
+    files = [f"refs/{name}.png" for name in "bcd"]
+    ways = [
+        ["images", "--query", "query.png", "--bag", *files],
+        ["--query", "query.png", "images", "--bag", *files],
+        ["--query", "query.png", "--witnesses", "attention", "images", "--bag", *files],
+        ["images", *files, "--query", "query.png"],
+    ]
+    found = [run_json(*way) for way in ways]
+    assert all(one == found[0] for one in found)
+    assert found[0]["bag"] == files
 
 
 def test_vectors_by_file_and_in_place(folder: Path) -> None:
@@ -259,6 +293,34 @@ def test_notes_go_to_standard_error(folder: Path) -> None:
     assert "miv calibrate" not in CliRunner().invoke(app, told_not_to).stderr
 
 
+def test_witnesses_by_another_method_than_the_calibrated_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verifier = Verifier.from_pretrained("vectors")
+    rule = ConformalRule(threshold=0.0, epsilon=0.1)  # every instance is a witness
+    nearly_whole = {"witnesses": {"shares_of_bags": {"marked": 1.0, "true": 0.2}}}
+    verifier.operating_point = OperatingPoint(threshold=0.0, witness_rule=rule, measured=nearly_whole)
+    verifier.save_pretrained("calibrated")
+    Path("pairs.jsonl").write_text('{"query": [1, 0], "bag": [[1, 0], [0, 1], [0.5, 0.5]]}\n')
+    one = ["--query", "one.npy", "--bag", "three.npy", "--json"]
+    for by, arguments in itertools.product(
+        ("attention", "shapley"), (one, ["--bags", "pairs.jsonl", "--out", "o.csv"])
+    ):
+        command = ["miv", "verify", "calibrated", *arguments, "--witnesses", by]
+        monkeypatch.setattr(sys, "argv", command + ["--overwrite"] * ("--out" in arguments))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        told = capsys.readouterr()
+        warned = "Warning: The verifier's witness rule was calibrated on attention and is not applied to shapley."
+        assert told.err.count(warned) == (by == "shapley")
+        assert ("not informative" in told.err) == (by == "attention" and "--out" in arguments)
+        if arguments is one:
+            found = json.loads(told.out)
+            assert (found["witnesses_by"], len(found["witnesses"]) < 3) == (by, by == "shapley")
+            assert (found["nearly_whole_sets"] is None) == (by == "shapley")
+
+
 def test_instances_by_id(folder: Path) -> None:
     Path("pairs.csv").write_text("query,bag\nq,b|c\n")
     Path("instances.csv").write_text("id,path\nq,query.png\nb,refs/b.png\nc,refs/c.png\n")
@@ -289,7 +351,7 @@ def test_instances_by_id(folder: Path) -> None:
         (["images", "--query", "query.png", "--bag", "nope"], "--bag nope: there is no such folder or image"),
         (["images", "--query", "query.png", "--bag", ""], "--bag is empty"),
         (["images", "--query", "big.png", "--bag", "refs"], "16 × 16 grey.*8 × 8 grey.*--resize"),
-        (["vectors", "--query", "three.npy", "--bag", "three.npy"], "holds 3 instances. Expected one"),
+        (["vectors", "--query", "three.npy", "--bag", "three.npy"], "3 vectors.*Expected one vector.*repeat --query"),
         (["vectors", "--query", "one", "--bag", "three.npy"], "expected a .npy file or a JSON list"),
         (["vectors", "--query", "q.json", "--bag", "three.npy"], "--query: q.json is not a .npy file.*numpy.save"),
         (["vectors", "--query", "one.npy", "--bag", "q.json"], "--bag: q.json is not a .npy file.*as in '.0.1, 0.2.'"),

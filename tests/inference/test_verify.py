@@ -13,6 +13,7 @@ from PIL import Image
 from miv import Bags, MIVError, Verifier
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.witness_rules import ConformalRule
+from miv.errors import MIVWarning
 from miv.explain import explain_features
 from miv.inference.prediction import predict
 from miv.inference.verdict import Verdict
@@ -414,13 +415,16 @@ def test_equal_instances_share_evenly_though_roundings_differ() -> None:
     assert verifier.verify(vectors(4), vectors(4, 4)).shares == pytest.approx([0.25] * 4)
 
 
-def test_a_rule_is_used_for_the_shares_that_it_was_calibrated_on_and_refused_for_others() -> None:
+def test_a_rule_is_used_for_the_shares_that_it_was_calibrated_on_and_not_for_others() -> None:
     verifier = Verifier("cap_dba_l2", channels=4).eval()
     query, bag = vectors(4), vectors(5, 4, seed=1)
     verifier.operating_point = OperatingPoint(witness_rule=ConformalRule(0.4, 0.1, by="leave_one_out"))
     assert verifier.verify(query, bag).witnesses_by == "leave_one_out"
-    with pytest.raises(MIVError, match=r"witnesses=attention.*calibrated on leave_one_out.*--witnesses attention"):
-        verifier.verify(query, bag, witnesses="attention")
+    with pytest.warns(MIVWarning, match=r"calibrated on leave_one_out and is not applied to attention.*--witnesses"):
+        other = verifier.verify(query, bag, witnesses="attention")
+    uncalibrated = Verifier("cap_dba_l2", channels=4).eval()
+    uncalibrated.load_state_dict(verifier.state_dict())
+    assert other.document() == uncalibrated.verify(query, bag, witnesses="attention").document()
     assert verifier.verify(query, bag, witnesses="none").witnesses == ()
     with pytest.raises(MIVError, match="no attention"):
         Verifier("mi_net", channels=4).verify(query, bag, witnesses="attention")

@@ -90,6 +90,20 @@ def test_the_advice_is_a_command_for_the_same_data(run: RunFolder) -> None:
     assert "More exemplars or another backbone" in text
 
 
+def test_after_a_comparison_of_tokens_the_advice_also_names_one_vector_per_text(run: RunFolder) -> None:
+    below = {"test": answers(0.5)}
+    text = advice(below, plain(nearest=(0.8, 0.9)), run)
+    assert text is not None
+    assert "without tokens" not in text
+    config = TrainingConfig(backbone="sentence_tokens:minilm", pooling="cap_tokens", pooling_options={"vector": 384})
+    write_json(run.config, config.document())
+    text = advice(below, plain(nearest=(0.8, 0.9)), run)
+    assert text is not None
+    assert shlex.split(text.split("`")[3])[3:] == ["--pooling", "nearest", "--out", f"{run.path}-nearest"]
+    assert shlex.split(text.split("`")[5])[3:] == ["--backbone", "hf:minilm", "--out", f"{run.path}-vectors"]
+    assert "compares one vector per text, without tokens" in text
+
+
 def test_the_card_carries_the_figures_and_keeps_what_was_written(tmp_path: Path) -> None:
     card = tmp_path / "README.md"
     card.write_text("---\nlicense: mit\n---\nMine.\n")

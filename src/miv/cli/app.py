@@ -113,6 +113,10 @@ def main() -> None:
     except Terminated:
         print("Stopped by SIGTERM.", file=sys.stderr)
         raise
+    except SystemExit as ended:
+        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):  # Typer exits without a word
+            print("Stopped.", file=sys.stderr)
+        raise
     finally:
         _flush_output()
 

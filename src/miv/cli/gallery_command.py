@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from miv.cli.app import JsonOption, app, print_json, printable
+from miv.cli.query_values import OneValuePerQuery
 from miv.errors import MIVError
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def remove(
     typer.echo(f"{folder} has {_counted(len(gallery))}.", err=True)
 
 
-@gallery_app.command("search")
+@gallery_app.command("search", cls=OneValuePerQuery)
 def search(
     folder: FolderArgument,
     query: Annotated[

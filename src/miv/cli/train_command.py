@@ -7,6 +7,9 @@ import typer
 
 from miv.cli.app import JsonOption, app, print_json
 from miv.cli.settings import with_settings
+from miv.errors import StoppedByUser
+from miv.io.run_names import RUN_NAME
+from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
 from miv.training.config import parse_options
 from miv.training.presets import AUTO
 
@@ -73,19 +76,18 @@ def train(
 
     Example: miv train my-data --from runs/dba --out runs/further
     """
-    from miv.errors import StoppedByUser
-    from miv.reference.beside import figures_of, rows_beside
-    from miv.reference.reference_table import print_table
-    from miv.runtime.memory import keep_memory
-    from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
-    from miv.training.machine import is_first_process
-    from miv.training.run_folder import RunFolder
-    from miv.workflows.train_workflow import train as train_verifier
+    try:  # the imports take seconds too
+        from miv.reference.beside import figures_of, rows_beside
+        from miv.reference.reference_table import print_table
+        from miv.runtime.memory import keep_memory
+        from miv.training.machine import is_first_process
+        from miv.training.run_folder import RunFolder
+        from miv.workflows.train_workflow import train as train_verifier
 
-    keep_memory()
-    if resume and is_first_process() and not RunFolder(out).exists():
-        typer.echo(f"There is no run in {out} to resume, so a new one begins there.", err=True)
-    try:
+        keep_memory()
+        if resume and is_first_process() and not RunFolder(out).exists():
+            RunFolder(out).refuse_foreign()
+            typer.echo(f"There is no run in {out} to resume, so a new one begins there.", err=True)
         run = train_verifier(
             data,
             out=out,
@@ -108,8 +110,10 @@ def train(
         typer.echo(str(stopped), err=True)
         raise typer.Exit(stopped.exit_code) from None
     except (KeyboardInterrupt, Terminated) as stopped:  # before, between or after the stages
-        if RunFolder(out).exists():
+        if (out / RUN_NAME).is_file():
             typer.echo("Stopped. Resume with the same command and --resume.", err=True)
+        else:
+            typer.echo("Stopped before the run began. Start it with the same command.", err=True)
         raise typer.Exit(TERMINATED if isinstance(stopped, Terminated) else CTRL_C) from None
     if not is_first_process():
         return

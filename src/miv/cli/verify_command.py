@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from miv.cli.app import JsonOption, OverwriteOption, app, print_json
+from miv.cli.query_values import OneValuePerQuery
 from miv.errors import MIVError
 
 if TYPE_CHECKING:
+    from miv.decisions.operating_point import OperatingPoint
     from miv.io.image_files import Fit
     from miv.models.verifier import Verifier
 
 
-@app.command("verify")
+@app.command("verify", cls=OneValuePerQuery)
 def verify(
     model: Annotated[str, typer.Argument(help="A run, a verifier folder, or a name on the hub.")],
     more: Annotated[
@@ -61,7 +63,8 @@ def verify(
         Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
         typer.Option(
             help="How to choose witnesses. Default: as calibrated, else attention if the pooling has it, "
-            "else leave_one_out, which verifies a bag of N another N times; none skips witnesses.",
+            "else leave_one_out, which verifies a bag of N another N times; none skips witnesses. A calibrated rule "
+            "holds only for its own method; others use the default rule.",
             show_default=False,
         ),
     ] = None,
@@ -142,11 +145,12 @@ def verify(
             )
         if scored.odd_label is not None:
             typer.echo(f"A label is neither 0 nor 1 and is copied unchanged: {scored.odd_label}.", err=True)
+        point = verifier.operating_point.for_witnesses_by(scored.witnesses_by)
         if scored.yes_without_witness:
             _hint_to_calibrate(
-                verifier, f"In {scored.yes_without_witness:,} accepted bag{'s' * (scored.yes_without_witness != 1)},"
+                point, f"In {scored.yes_without_witness:,} accepted bag{'s' * (scored.yes_without_witness != 1)},"
             )
-        nearly_whole = verifier.operating_point.nearly_whole_sets
+        nearly_whole = point.nearly_whole_sets
         if nearly_whole is not None and witnesses != "none":
             typer.echo(
                 f"The witness sets are not informative: they contain {nearly_whole:.0%} of a bag on average.", err=True
@@ -173,7 +177,7 @@ def verify(
     else:
         print(as_text(verdict, [in_a_line(one.name) if one.in_place else one.name for one in members]))
     if verdict.verdict and not verdict.witnesses and witnesses != "none":
-        _hint_to_calibrate(verifier, "In this accepted bag,")
+        _hint_to_calibrate(verifier.operating_point.for_witnesses_by(verdict.witnesses_by), "In this accepted bag,")
 
 
 def _verify_stream(
@@ -192,11 +196,11 @@ def _verify_stream(
         print(f"{one}: {verdict}" if len(queries) > 1 else str(verdict))
 
 
-def _hint_to_calibrate(verifier: "Verifier", which: str) -> None:
+def _hint_to_calibrate(point: "OperatingPoint", which: str) -> None:
     """Explain why an accepted bag has no witness if calibration might name one."""
     from miv.decisions.witness_rules import StatedRule
 
-    rule = verifier.operating_point.witness_rule
+    rule = point.witness_rule
     if isinstance(rule, StatedRule):
         typer.echo(
             f"{which} no instance has {rule.factor:g} times an even share, so none counts as a witness. "

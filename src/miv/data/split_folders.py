@@ -72,17 +72,31 @@ def load_split(folder: Path | str, split: str, *, verify: bool = False) -> Exemp
     folder = Path(folder)
     if is_set(folder):
         return ExemplarSet.load(folder, verify=verify)
-    found = _splits_in(folder)
+    found = _splits_in(folder, or_set=True)
     if split not in found:
         raise unknown_name("split", split, found)
     return ExemplarSet.load(folder / split, verify=verify)
 
 
-def _splits_in(folder: Path) -> list[str]:
+def folders_beside(given: Path, *, or_set: bool = False) -> list[str]:
+    """The folders of splits in the same place, to suggest one of them; with ``or_set``, single sets too."""
+    try:
+        return [
+            str(path)
+            for path in given.parent.iterdir()
+            if (or_set and is_set(path)) or any(is_set(path / split) for split in SPLITS)
+        ]
+    except (OSError, ValueError):  # not a place
+        return []
+
+
+def _splits_in(folder: Path, *, or_set: bool = False) -> list[str]:
     bring_back(folder)
     found = [split for split in SPLITS if (folder / split).is_dir()]
     if not found:
         if not folder.exists():
+            if known := folders_beside(folder, or_set=or_set):
+                raise unknown_name("folder", str(folder), known)
             raise MIVError(f"There is no folder {folder}. Expected one with the splits of a set.")
         if is_set(folder):
             hint = "It is a single set. Save one set per split, as in exemplars.save(folder / 'train')."

@@ -1,7 +1,7 @@
 """The operating point of a verifier: the scaling of logits, one or two thresholds, and the rule for witnesses."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.decisions.answers import decisions_of
 from miv.decisions.scalings import Identity, Scaling, scaling_from
-from miv.decisions.witness_rules import StatedRule, WitnessRule, rule_from
+from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessesBy, WitnessRule, rule_from
 from miv.errors import MIVError
 from miv.io.checked_values import Floats, finite_number
 from miv.io.json_files import read_json_object, write_json
@@ -86,6 +86,23 @@ class OperatingPoint:
         if not isinstance(marked, float) or not isinstance(true, float):
             return None
         return marked if true <= _NEARLY_WHOLE < marked else None
+
+    @property
+    def witnesses_by(self) -> WitnessesBy | None:
+        """The method whose shares the witness rule was calibrated on; ``None`` if it takes any."""
+        return self.witness_rule.by if isinstance(self.witness_rule, ConformalRule) else None
+
+    def for_witnesses_by(self, method: str) -> "OperatingPoint":
+        """Return the operating point for shares by a method: with the default rule if its own is for another method.
+
+        >>> point = OperatingPoint(witness_rule=ConformalRule(0.3, epsilon=0.1, by="attention"))
+        >>> point.for_witnesses_by("shapley").witness_rule
+        StatedRule(factor=1.5)
+        """
+        if self.witnesses_by in (None, method):
+            return self
+        measured = {name: value for name, value in self.measured.items() if name != "witnesses"}
+        return replace(self, witness_rule=StatedRule(), measured=measured)
 
     def probability(self, logit: ArrayLike) -> Floats:
         """Return the calibrated probabilities of logits ``(B,)``."""

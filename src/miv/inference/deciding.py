@@ -1,5 +1,6 @@
 """From features to verdicts: run the verifier, apply its operating point, and find the witnesses."""
 
+import warnings
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -7,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.decisions.witness_rules import ConformalRule
-from miv.errors import MIVError
+from miv.decisions.witness_rules import StatedRule
+from miv.errors import MIVError, MIVWarning
 from miv.explain import as_shares, check_method
 from miv.inference.engine import EmbeddedExemplars, explain_embedded, verify_embedded
 from miv.inference.given_instances import GivenPlaces
@@ -41,7 +42,7 @@ def decide(
         scores = explain_embedded(verifier, exemplars, by, progress)
         _check_answers(by, scores, ptr, places)
         shares = as_shares(scores, by, logit, ptr, verifier.dtype)
-    point = verifier.operating_point
+    point = verifier.operating_point.for_witnesses_by(by)
     probability = point.probability(logit)
     witness = None if shares is None else point.witnesses(probability, shares, ptr)
     verdict = point.verdict(probability)
@@ -88,17 +89,22 @@ def decide(
 
 
 def witnesses_by(verifier: "Verifier", asked: Asked | None) -> Asked:
-    """How to choose witnesses: as requested, else as the witness rule was calibrated, else as the pooling allows."""
-    rule = verifier.operating_point.witness_rule
-    calibrated = rule.by if isinstance(rule, ConformalRule) else None
+    """How to choose witnesses: as requested, else as the witness rule was calibrated, else as the pooling allows.
+
+    Warns if the rule was calibrated on another method: the threshold of one kind of shares means nothing for another.
+    """
+    calibrated = verifier.operating_point.witnesses_by
     by = asked or calibrated or ("attention" if verifier.pooling.has_attention else "leave_one_out")
     if by == "none":
         return by
     check_method(verifier.pooling, by)
     if calibrated not in (None, by):
-        raise MIVError(
-            f"Got witnesses={by}, but the verifier's witness rule was calibrated on {calibrated}, and "
-            f"its guarantee holds only for that. Omit the option, or calibrate with --witnesses {by}."
+        warnings.warn(
+            f"The verifier's witness rule was calibrated on {calibrated} and is not applied to {by}. Witnesses are the "
+            f"instances with {StatedRule().factor:g} times an even share, without a guarantee; `miv calibrate "
+            f"--witnesses {by}` fits a rule.",
+            MIVWarning,
+            stacklevel=5,
         )
     return by
 

@@ -51,7 +51,10 @@ def named_query(name: str, kind: InstanceKind) -> Any:
     _refuse_lost(name, kind, "--query")
     found = list(_instances(name, Path(), kind, "--query"))
     if len(found) != 1:
-        raise MIVError(f"--query {name} holds {len(found)} instances. Expected one.")
+        raise MIVError(
+            f"--query {name} holds {len(found)} vectors, one per row. Expected one vector. For several references of "
+            "one class, save each row to a file of its own and repeat --query."
+        )
     return found[0].instance
 
 

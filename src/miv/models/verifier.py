@@ -240,7 +240,8 @@ class Verifier(
                 images were (black and white, size), if the verifier records how; else such an image is an error.
             witnesses: how to choose witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``
                 (see ``miv.explain``), or ``none`` for the verdict only. The default is the method that the witness
-                rule was calibrated on; without calibration, attention if the pooling has it, else leave-one-out.
+                rule was calibrated on; without calibration, attention if the pooling has it, else leave-one-out. For
+                another method than the calibrated one, the default rule chooses witnesses, with a warning.
 
         >>> verifier = Verifier("baseline", channels=2)
         >>> verdict = verifier.verify([1.0, 0.0], [[0.0, 1.0], [1.0, 0.1], [0.5, 0.5]])

@@ -60,8 +60,17 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Reference, run: RunFold
     return (
         f"The verifier is below the plain reference: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
         f"`{plain.best}`, the best plain method on {CHOSEN_ON}.\n"
-        f"What to do: {remedy}More exemplars or {other} may lift both.\n"
+        f"What to do: {remedy}{_without_tokens(run)}More exemplars or {other} may lift both.\n"
     )
+
+
+def _without_tokens(run: RunFolder) -> str:
+    """For a run that compares tokens of texts: the command that compares one vector per text."""
+    kind, _, encoder = str(run.read_config().get("backbone")).partition(":")
+    if kind != "sentence_tokens":
+        return ""
+    command = shlex.join([*run.command(), "--backbone", f"hf:{encoder}", "--out", f"{run.path}-vectors"])
+    return f"`{command}` compares one vector per text, without tokens, which may suit your texts better. "
 
 
 def _plain_command(best: str, run: RunFolder) -> str:

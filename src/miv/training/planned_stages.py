@@ -1,6 +1,7 @@
 """The stages of a run: which there are, how many epochs each gets, and one after the other."""
 
 import sys
+import time
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
@@ -51,18 +52,22 @@ def planned_stages(
     run: RunFolder,
     machine: Machine,
     progress: Progress,
-) -> list[Stage]:
-    """The stages; if validation is too small to choose epochs, a trial on halves of train chooses them."""
+) -> tuple[list[Stage], float | None]:
+    """The stages; if validation is too small to choose epochs, a trial on halves of train chooses them.
+
+    Returns:
+        The stages, and the seconds that the trial took, ``None`` if there was none.
+    """
     stages = stages_of(config, verifier)
     nothing_held_out = sets["validation"] is sets["train"]
     # After a contrast stage, which has seen all of train, no half is unseen.
     if config.start == "paper" or not all(stage.frozen for stage in stages):
-        return stages
+        return stages, None
     # Without unseen data to choose by, keep the start.
     without_trial = [replace(stage, take=0) for stage in stages] if nothing_held_out else stages
     few = nothing_held_out or len(sets["validation"]) < ENOUGH
     if not few or not can_divide(sets["train"]):
-        return without_trial
+        return without_trial, None
     is_told = is_first_process() and not machine.quiet
     if is_told:
         why = "Nothing is held out" if nothing_held_out else f"Validation has only {len(sets['validation'])} exemplars"
@@ -70,7 +75,7 @@ def planned_stages(
     features = _embed(verifier, sets, machine.cache, progress)
     divided, known = halves(sets, features, config.seed)
     if any(half.label.min() == half.label.max() for half in divided.values()):
-        return without_trial  # too few for a trial
+        return without_trial, None  # too few for a trial
     trial = deepcopy(verifier)
     # Half of train is held out, and the best of many epochs is taken, so a small gain may be luck.
     doubtful = [replace(stage, must_be_clear=True) for stage in stages]
@@ -82,7 +87,7 @@ def planned_stages(
         if not any(stage.take for stage in planned):
             then = "None was better than the start, so the start fitted on all of train is kept."
         print(f"Epochs chosen by the trial: {chosen}. {then}", file=sys.stderr, flush=True)
-    return planned
+    return planned, sum(state.seconds for state in states.values())
 
 
 def run_stages(
@@ -100,18 +105,20 @@ def run_stages(
     states: dict[str, StageState] = {}
     for stage in stages:
         features = known or (_embed(verifier, sets, machine.cache, progress) if stage.frozen else None)
-        has_begun = (run.checkpoints(stage.name) / LAST).is_file()
+        has_begun, fitting = (run.checkpoints(stage.name) / LAST).is_file(), 0.0
         if stage.fits_start and not has_begun and isinstance(verifier.pooling.norm, AlignedNorm):
             fitted = features or _embed(verifier, sets, machine.cache, progress)
-            only_scale = _only_scale(verifier, states)
+            only_scale, began = _only_scale(verifier, states), time.monotonic()
             told = fit_all(
                 verifier, sets, fitted, config.seed, only_scale=only_scale, with_head=stage.name in VERIFIER_STAGES
             )
+            fitting = time.monotonic() - began
             if told and is_first_process() and not machine.quiet and not run.is_pilot:
                 print("\n".join(told), file=sys.stderr, flush=True)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
             states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)
+        states[stage.name].seconds += fitting
         verifier.to(device)  # Lightning leaves it in main memory
     return states
 

@@ -1,5 +1,6 @@
 """A complete training run, and the files it saves."""
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from miv.training.pilot import ENOUGH
 from miv.training.planned_stages import VERIFIER_STAGES, planned_stages, run_stages
 from miv.training.precision import settle_precision
 from miv.training.reference_fit import fit_reference_rule
-from miv.training.run_folder import RunFolder
+from miv.training.run_folder import TRIAL, RunFolder
 from miv.training.run_lock import locked, refuse_if_locked
 from miv.training.stage_state import START, StageState
 from miv.training.stages import FROZEN
@@ -124,9 +125,12 @@ def _train(
         run.check(config, sets, data, started, resume=resume)  # another process may have begun in the meantime
         run.begin_or_go_on(config, sets, data, data_options, started)
     if run.is_done():
+        if is_first_process() and not machine.quiet:
+            told = f"The run in {out} is finished, so nothing is trained. Evaluating its verifier again."
+            print(told, file=sys.stderr, flush=True)
         cache = machine.cache if (run.read().get("best") or {}).get("stage") == FROZEN else None
         return _evaluate(Verifier.from_pretrained(run.verifier).to(device), sets, run, progress, cache)
-    stages = planned_stages(config, verifier, sets, run, machine, progress)
+    stages, trial_seconds = planned_stages(config, verifier, sets, run, machine, progress)
     states = run_stages(stages, verifier, config, sets, run, machine, progress)
     # Ties go to the earlier stage. Stages before these make features, not a verifier.
     best = max((name for name in states if name in VERIFIER_STAGES), key=lambda name: states[name].best_value)
@@ -138,7 +142,8 @@ def _train(
     if ProcessShare.of_this_process().rank == 0:
         with whole_folder(run.verifier) as temporary:
             verifier.save_pretrained(temporary)
-        seconds = {name: state.seconds for name, state in states.items()}
+        trial = {} if trial_seconds is None else {TRIAL: trial_seconds}
+        seconds = trial | {name: state.seconds for name, state in states.items()}
         run.finish(seconds, {"stage": best, "epoch": _best_epoch(states, best)})
         of_verifiers = {name: state for name, state in states.items() if name in VERIFIER_STAGES}
         answers = Predictions.load(run.predictions("validation"))

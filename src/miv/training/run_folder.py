@@ -31,7 +31,7 @@ from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"
 LOCK_NAME = ".lock"
-_PILOT = "pilot"
+TRIAL = "pilot"  # the name of a trial on halves of train
 _DAMAGED = "The run is damaged. Train again with another --out."
 # The shapes of run.json and, for each split, of evaluation.json; a field with "?" may be missing.
 _ABOUT = {
@@ -88,12 +88,12 @@ class RunFolder:
     @property
     def is_pilot(self) -> bool:
         """Whether this is the folder of a trial on halves of train."""
-        return self.path.name == _PILOT
+        return self.path.name == TRIAL
 
     @property
     def pilot(self) -> "RunFolder":
         """Folder where a trial on halves of train saves its state."""
-        return RunFolder(self.path / "checkpoints" / _PILOT)
+        return RunFolder(self.path / "checkpoints" / TRIAL)
 
     def predictions(self, split: str) -> Path:
         return self.path / "predictions" / f"{split}.parquet"
@@ -152,7 +152,7 @@ class RunFolder:
     ) -> None:
         """Check that a new run can start here, or that the existing run has the same settings."""
         if not self.exists():
-            self._refuse_foreign(config)
+            self.refuse_foreign(config)
             return
         if not resume:
             self.refuse_existing()
@@ -169,8 +169,11 @@ class RunFolder:
         if about["data"]["fingerprints"] != _fingerprints(sets):
             raise MIVError(f"{self.path} was started with other data than {data}. Choose another folder for --out.")
 
-    def _refuse_foreign(self, config: TrainingConfig) -> None:
-        """Raise an error for a folder with any file that a training killed before it began did not leave there."""
+    def refuse_foreign(self, config: TrainingConfig | None = None) -> None:
+        """Raise an error for a folder with any file that a training killed before it began did not leave there.
+
+        Without ``config``, such a training may have had any settings.
+        """
         if not self.path.exists():
             return
         if not self.path.is_dir():
@@ -180,7 +183,7 @@ class RunFolder:
             for path in self.path.iterdir()
             if path.name != LOCK_NAME
             and name_beneath(path.name, PART) is None
-            and not (path == self.config and self._is_begun(config))
+            and not (path == self.config and (config is None or self._is_begun(config)))
         )
         if foreign:
             raise MIVError(
@@ -250,7 +253,7 @@ class RunFolder:
         return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
 
     def finish(self, seconds: dict[str, float], best: dict[str, Any]) -> None:
-        """Mark the run as done, with the seconds spent in each stage."""
+        """Mark the run as done, with the seconds spent in each stage, including its fitted start, and in a trial."""
         took = {
             "seconds": round(sum(seconds.values()), 1),
             "stage_seconds": {stage: round(one, 1) for stage, one in seconds.items()},

@@ -7,7 +7,7 @@ from typing import Any
 
 from miv.data import SPLITS, ExemplarSet, load_split, load_splits
 from miv.data.holding_out import hold_out
-from miv.data.set_folder import is_set
+from miv.data.split_folders import folders_beside
 from miv.errors import MIVError, unknown_name
 from miv.io.whole_files import bring_back
 from miv.runtime.progress import Progress
@@ -59,16 +59,8 @@ def open_splits(
             "a folder of splits from a table."
         )
     if given not in list_tasks():
-        raise unknown_name("folder or task", str(given), [*list_tasks(), *_folders_beside(Path(given))])
+        raise unknown_name("folder or task", str(given), [*list_tasks(), *folders_beside(Path(given))])
     return build_once(str(given), task_options, built, progress)
-
-
-def _folders_beside(given: Path) -> list[str]:
-    """The folders of splits in the same place."""
-    try:
-        return [str(path) for path in given.parent.iterdir() if any(is_set(path / split) for split in SPLITS)]
-    except (OSError, ValueError):  # not a place
-        return []
 
 
 def open_one(given: GivenExemplars, split: str) -> ExemplarSet:
