@@ -3,14 +3,17 @@
     python benchmarks/text_tokens.py --data DATA [--set fever-evidence] [--exemplars 500]
 
 A bag scores as its most similar target. The similarities: the cosine of the vectors of ``hf:minilm``; the tokens of
-``tokens:minilm`` with its random projection; the tokens of ``miv/evidence``; and 0.32 of these plus the cosine, from
-which ``miv train`` starts. One JSON object per set and similarity.
+``tokens:minilm`` with its random projection; the tokens of ``miv/evidence``; and the cosine plus a share of these, one
+of which ``miv train`` chooses. ``docstrings`` asks whether a bag holds a docstring of the query's module, with the
+first paragraphs of installed packages. One JSON object per set and similarity.
 """
 
 import argparse
+import ast
 import json
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -22,19 +25,47 @@ from benchmarks import plain_sets
 
 from miv import Verifier, create_backbone
 from miv.backbones.feature_cache import embed_instances
-from miv.data import ExemplarSet, csr
+from miv.data import ExemplarSet, InstancePool, csr
+from miv.data.sources.drawing import Drawing
 from miv.evaluation import auroc
 from miv.evaluation.cosines import unit_rows
 from miv.evaluation.witnesses import witness_scores
+from miv.runtime.progress import SilentProgress
+from miv.training.token_share import SHARES
 
-SETS = ("fever-evidence", "fm2-evidence", "fever-verdicts", "claims-twin")
-SHARE = 0.32  # of the tokens, beside the cosine
+SETS = ("fever-evidence", "fm2-evidence", "fever-verdicts", "claims-twin", "docstrings")
 WIDTH = 128
+PACKAGES = ("sklearn", "scipy", "numpy", "torch", "transformers", "matplotlib", "lightning", "networkx")
+FEWEST, MOST, LENGTHS = 8, 30, (25, 300)  # docstrings per module, and letters in each
+MODULES = 150
 TOGETHER = 256  # targets that are compared together
+
+
+def docstrings(seed: int, exemplars: int) -> ExemplarSet:
+    """Is one of these by the query's module? The first paragraphs of docstrings of installed packages."""
+    modules: dict[str, list[str]] = {}
+    for package in PACKAGES:
+        found = find_spec(package)
+        folder = None if found is None or found.origin is None else Path(found.origin).parent
+        for path in [] if folder is None else sorted(folder.rglob("*.py")):
+            documented = (ast.FunctionDef, ast.ClassDef)
+            nodes = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, documented))
+            texts = (" ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()) for node in nodes)
+            kept = list(dict.fromkeys(text for text in texts if LENGTHS[0] <= len(text) <= LENGTHS[1]))
+            if len(kept) >= FEWEST and "test" not in path.parts:
+                modules[str(path)] = kept[:MOST]
+    random = np.random.default_rng([seed, 99])
+    chosen = [sorted(modules)[at] for at in np.sort(random.permutation(len(modules))[:MODULES])]
+    classes = np.repeat(np.array(chosen, object), [len(modules[name]) for name in chosen])
+    pool = InstancePool("text", np.array([text for name in chosen for text in modules[name]], object), classes)
+    members = {name: np.flatnonzero(classes == name) for name in chosen}
+    return Drawing(exemplars).draw(pool, members, exemplars, random, SilentProgress(), "validation").compact()
 
 
 def drawn(name: str, data: Path, seed: int, exemplars: int) -> ExemplarSet:
     """At most so many exemplars of validation, over the instances that they use."""
+    if name == "docstrings":
+        return docstrings(seed, exemplars)
     sets = plain_sets.WITHOUT_CACHE[name](data, seed)
     random = np.random.default_rng([seed, 7])
     if len(sets["train"]) > 1000:
@@ -73,7 +104,8 @@ def compute(exemplars: ExemplarSet) -> Iterator[dict[str, object]]:
     yield {"similarity": "tokens, projected at random", **figures(exemplars, matches(random, exemplars))}
     learned = matches(Verifier.from_pretrained("miv/evidence"), exemplars)
     yield {"similarity": "tokens of miv/evidence", **figures(exemplars, learned)}
-    yield {"similarity": f"{SHARE} of these, plus the cosine", **figures(exemplars, cosine + SHARE * learned)}
+    for share in SHARES[1:]:
+        yield {"similarity": f"{share} of these, plus the cosine", **figures(exemplars, cosine + share * learned)}
 
 
 def figures(exemplars: ExemplarSet, score: NDArray[np.float64]) -> dict[str, float]:

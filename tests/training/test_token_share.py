@@ -54,7 +54,9 @@ def test_the_default_stays_if_nothing_tells_the_bags_apart() -> None:
 def test_validation_counts_too() -> None:
     few, many = np.arange(10), np.arange(10, EXEMPLARS)
     (vectors, known), (tokens, unseen) = made(in_vectors=True, in_tokens=False), made(in_vectors=False, in_tokens=True)
-    share = fit_share(verifier(), vectors.subset(few), known, validation=tokens.subset(many), validation_features=unseen)
+    share = fit_share(
+        verifier(), vectors.subset(few), known, validation=tokens.subset(many), validation_features=unseen
+    )
     assert share is not None
     assert share > SHARE
 

@@ -29,6 +29,7 @@ from miv.training.precision import settle_precision
 from miv.training.reference_fit import fit_reference_rule
 from miv.training.run_folder import TRIAL, RunFolder
 from miv.training.run_lock import locked, refuse_if_locked
+from miv.training.softening import soften
 from miv.training.stage_state import START, StageState
 from miv.training.stages import FROZEN
 from miv.training.warnings_of_runs import warn_of_run
@@ -137,6 +138,7 @@ def _train(
     verifier = Verifier.from_pretrained(run.checkpoints(best) / BEST).to(device)
     # The cache may already have the features of the first stage's backbone, from another run.
     cache = machine.cache if best == FROZEN else None
+    _soften(verifier, sets, cache, machine, progress)
     _fit_references(verifier, sets, cache, progress)
     evaluations = _evaluate(verifier, sets, run, progress, cache)
     if ProcessShare.of_this_process().rank == 0:
@@ -149,6 +151,20 @@ def _train(
         answers = Predictions.load(run.predictions("validation"))
         warn_of_run(of_verifiers, evaluations["validation"], sets["validation"], answers.logit)
     return evaluations
+
+
+def _soften(
+    verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path | None, machine: Machine, progress: Progress
+) -> None:
+    """Lower the logits if validation shows that they are too sure; a reference counts as an exemplar of its own."""
+    if sets["validation"] is sets["train"]:  # nothing is held out
+        return
+    validation = sets["validation"].by_reference()
+    known = None if cache is None else embed_pool(verifier.backbone, validation.pool, cache, progress)
+    temperature = soften(verifier, validation, predict(verifier, validation, known, progress).logit)
+    if temperature is not None and is_first_process() and not machine.quiet:
+        told = f"Answers to validation were too sure, so logits are divided by {temperature:.2g}; verdicts stay."
+        print(told, file=sys.stderr, flush=True)
 
 
 def _fit_references(verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path | None, progress: Progress) -> None:
