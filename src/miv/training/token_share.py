@@ -20,6 +20,8 @@ from miv.poolings.similar import AlignedNorm
 from miv.runtime.evaluation_mode import evaluating
 
 SHARES = (0.0, 0.02, SHARE, 0.08, 0.16, 0.32)  # 0: the vectors alone
+OF_ANSWERS = 0.16  # the default if queries and targets are texts of two kinds
+_ONE_KIND = 0.05  # of the queries that are targets too; fewer may be accidents
 _MOST_EXEMPLARS = 1_500  # of each split, to choose one of a few numbers
 _TOGETHER = 128  # exemplars
 _CLEAR = 1.0  # standard errors
@@ -54,9 +56,11 @@ def fit_share(
     .. math:: \max_n \big(\cos(q, v_n) + r \, t_n\big)
 
     with the similarity :math:`t_n` of the tokens. The share with the lowest cross-entropy is taken if that is lower
-    than with the default share by a standard error of the difference. On texts of many kinds the default is never far
-    from the best: claims gain more with a large share, and texts of one topic, author or source lose with it. Nothing
-    was learned from validation before, so its bags count as much as those of train.
+    than with the default by a standard error of the difference. The default is 0.16 if targets answer queries (a claim
+    and its evidence, a question and sentences), for which the tokens were trained, and 0.04 if texts of one kind are
+    compared (of a topic, an author, a source): there, tokens help little and a large share does harm. Texts are of one
+    kind if some are queries here and targets there. Nothing was learned from validation before, so its bags count as
+    much as those of train.
 
     Args:
         verifier: changed in place; one with another pooling is left alone (``None``).
@@ -77,10 +81,11 @@ def fit_share(
         return None
     weight = np.concatenate([_weights(part.exemplars) for part in parts])  # (E,)
     losses = {share: _losses(np.concatenate([p.nearest(share) for p in parts]), label, weight) for share in SHARES}
+    default = SHARE if _are_of_one_kind(train) else OF_ANSWERS
     best = min(SHARES, key=lambda share: losses[share].mean())
-    gain = losses[SHARE] - losses[best]  # (E,)
+    gain = losses[default] - losses[best]  # (E,)
     if gain.mean() <= _CLEAR * gain.std() / np.sqrt(len(gain)):
-        best = SHARE
+        best = default
     with torch.no_grad():
         pooling.share.fill_(best)
         cast(MatchedProduct, pooling.similarity).share.fill_(best)
@@ -89,10 +94,14 @@ def fit_share(
 
 def told_share(share: float) -> str:
     """One line about the share, for standard error."""
-    if share == SHARE:
-        return f"Tokens count with the default share of {share:g}: no other tells the bags apart clearly better."
-    what = "Vectors count alone, without tokens" if share == 0 else f"Tokens count with a share of {share:g}"
-    return f"{what}: that tells the bags apart clearly better than the default of {SHARE:g}."
+    if share == 0:
+        return "Vectors count alone, without the tokens of texts: these do not help to tell the bags apart."
+    return f"The tokens of texts count with a share of {share:g} beside their vectors."
+
+
+def _are_of_one_kind(exemplars: ExemplarSet) -> bool:
+    """Whether queries are targets of other bags."""
+    return bool(np.isin(np.unique(exemplars.all_references[1]), exemplars.bag_index).mean() >= _ONE_KIND)
 
 
 def _similarities(
