@@ -48,11 +48,13 @@ def docstrings(seed: int, exemplars: int) -> ExemplarSet:
         found = find_spec(package)
         folder = None if found is None or found.origin is None else Path(found.origin).parent
         for path in [] if folder is None else sorted(folder.rglob("*.py")):
+            if "tests" in path.parts:
+                continue
             documented = (ast.FunctionDef, ast.ClassDef)
             nodes = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, documented))
             texts = (" ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()) for node in nodes)
             kept = list(dict.fromkeys(text for text in texts if LENGTHS[0] <= len(text) <= LENGTHS[1]))
-            if len(kept) >= FEWEST and "test" not in path.parts:
+            if len(kept) >= FEWEST:
                 modules[str(path)] = kept[:MOST]
     random = np.random.default_rng([seed, 99])
     chosen = [sorted(modules)[at] for at in np.sort(random.permutation(len(modules))[:MODULES])]

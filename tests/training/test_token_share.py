@@ -1,5 +1,7 @@
 """How much tokens count beside vectors is fitted to the bags."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -65,6 +67,17 @@ def test_validation_counts_too() -> None:
     )
     assert share is not None
     assert share > OF_ANSWERS
+
+
+@pytest.mark.parametrize("size", [0.001, 1000.0])
+def test_only_ratios_of_weights_count(size: float) -> None:
+    """Weights of one split say nothing about the other split."""
+    vectors, known = made(in_vectors=True, in_tokens=False)
+    tokens, unseen = made(in_vectors=False, in_tokens=True)
+    few = vectors.subset(np.arange(40))
+    expected = fit_share(verifier(), few, known, validation=tokens, validation_features=unseen)
+    weighted = replace(few, weight=np.full(40, size))
+    assert fit_share(verifier(), weighted, known, validation=tokens, validation_features=unseen) == expected
 
 
 def test_other_poolings_have_no_share() -> None:

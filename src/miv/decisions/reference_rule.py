@@ -12,7 +12,7 @@ from torch import Tensor
 from miv.bags import Bags
 from miv.errors import MIVError
 
-_SHARPEST = 1e4
+SHARPEST = 1e4
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ReferenceRule:
     mean_share: float = 0.25
 
     def __post_init__(self) -> None:
-        for name, most in (("sharpness", _SHARPEST), ("mean_share", 1.0)):
+        for name, most in (("sharpness", SHARPEST), ("mean_share", 1.0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
                 raise MIVError(f"The {name} of the reference rule is {value!r}. Expected a number from 0 to {most:g}.")

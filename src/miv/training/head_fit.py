@@ -20,7 +20,7 @@ from miv.runtime.evaluation_mode import evaluating
 STRENGTHS = (4.0, 1.3)  # of the pull to the start, per input; more would leave nothing to fit, less memorises
 FOLDS = 5
 _MOST_EXEMPLARS = 20_000  # for the fit
-_MOST_NUMBERS = 1 << 25  # of inputs in memory: 128 MB
+_MOST_NUMBERS = 1 << 25  # of inputs in memory: 128 MB, and 256 MB more while they are fitted
 _FEWEST_EXEMPLARS = 2_000  # however many channels there are
 _MOST_FOR_CHOOSING = 4_000  # exemplars: more would not help to choose between two strengths
 _STEPS = 100

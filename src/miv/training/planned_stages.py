@@ -117,8 +117,7 @@ def run_stages(
                 print("\n".join(told), file=sys.stderr, flush=True)
         shared = contrast_once(run.checkpoints(CONTRAST), machine.cache, config, verifier.backbone, sets, progress)
         with shared if stage.name == CONTRAST else nullcontext():
-            states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features)
-        states[stage.name].seconds += fitting
+            states[stage.name] = run_stage(stage, verifier, config, sets, run, machine, states, features, fitting)
         verifier.to(device)  # Lightning leaves it in main memory
     return states
 

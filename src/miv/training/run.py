@@ -29,7 +29,7 @@ from miv.training.precision import settle_precision
 from miv.training.reference_fit import fit_reference_rule
 from miv.training.run_folder import TRIAL, RunFolder
 from miv.training.run_lock import locked, refuse_if_locked
-from miv.training.softening import soften
+from miv.training.softening import can_soften, soften
 from miv.training.stage_state import START, StageState
 from miv.training.stages import FROZEN
 from miv.training.warnings_of_runs import warn_of_run
@@ -113,6 +113,8 @@ def _train(
     if is_first_process():
         refuse_if_locked(run.path)
         run.check(config, sets, data, started, resume=resume)
+        if resume and not run.exists() and not machine.quiet:
+            print(f"There is no run in {out} to resume, so a new one begins there.", file=sys.stderr, flush=True)
     verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
     if start is None and isinstance(verifier.backbone, Features) and verifier.backbone.standardise:
         verifier.backbone.fit(sets["train"].pool.values[sets["train"].used])
@@ -156,14 +158,15 @@ def _train(
 def _soften(
     verifier: Verifier, sets: dict[str, ExemplarSet], cache: Path | None, machine: Machine, progress: Progress
 ) -> None:
-    """Lower the logits if validation shows that they are too sure; a reference counts as an exemplar of its own."""
-    if sets["validation"] is sets["train"]:  # nothing is held out
+    """Lower the logits if validation shows that they are too sure."""
+    validation = sets["validation"]
+    if validation is sets["train"] or not can_soften(verifier, validation):  # the first: nothing is held out
         return
-    validation = sets["validation"].by_reference()
     known = None if cache is None else embed_pool(verifier.backbone, validation.pool, cache, progress)
-    temperature = soften(verifier, validation, predict(verifier, validation, known, progress).logit)
+    logit = predict(verifier, validation.by_reference(), known, progress).logit
+    temperature = soften(verifier, validation, logit)
     if temperature is not None and is_first_process() and not machine.quiet:
-        told = f"Answers to validation were too sure, so logits are divided by {temperature:.2g}; verdicts stay."
+        told = f"Answers to validation were too sure, so logits are divided by {temperature:.2f}; verdicts stay."
         print(told, file=sys.stderr, flush=True)
 
 

@@ -74,19 +74,20 @@ def run_stage(
     machine: Machine,
     before: dict[str, StageState],
     features: SplitFeatures | None,
+    fitting: float,
 ) -> StageState:
     """Train to the end of the stage, load its best weights into the verifier, and return the final state.
 
     A finished stage is not run again; ``before`` holds the earlier stages, ``features`` the features of
-    a frozen backbone.
+    a frozen backbone, and ``fitting`` the seconds that the fit of the start took.
     """
     config = config.for_stage(stage.name)
     folder = run.checkpoints(stage.name)
     state = read_state(folder / LAST, stage.criterion(config), keeps_last=stage.keeps_last) or StageState()
-    if stage.take == 0:
-        state = _keep_start(_module(stage, verifier, config, sets, features, machine), folder)
-    elif not state.is_over(stage.epochs(config), stage.patience):
-        state = _go_on(stage, _module(stage, verifier, config, sets, features, machine), run, machine, before)
+    if stage.take == 0 or not state.is_over(stage.epochs(config), stage.patience):
+        module = _module(stage, verifier, config, sets, features, machine)
+        module.state.seconds = fitting  # a checkpoint replaces it
+        state = _keep_start(module, folder) if stage.take == 0 else _go_on(stage, module, run, machine, before)
     if ProcessShare.of_this_process().rank == 0:
         record_metrics(
             run, {**before, stage.name: state}

@@ -29,15 +29,29 @@ _CLEAR = 1.0  # standard errors
 
 @dataclass(frozen=True, eq=False)
 class _Similarities:
-    """What decides the share: for ``T`` targets in ``E`` bags, cosines of vectors and similarities of tokens."""
+    """What decides the share: for ``T`` targets in the bags of ``R`` references.
 
-    exemplars: ExemplarSet
+    Args:
+        references: one exemplar per reference.
+        owner: ``(R,)`` the number of the exemplar that has this reference.
+        cosine: ``(T,)`` of the vectors.
+        match: ``(T,)`` similarity of the tokens.
+    """
+
+    references: ExemplarSet
+    owner: NDArray[np.int64]
     cosine: Floats
     match: Floats
 
     def nearest(self, share: float) -> Floats:
-        """``(E,)`` the largest similarity of each bag."""
-        return csr.bag_maxima(self.cosine + share * self.match, self.exemplars.bag_ptr)
+        """``(R,)`` the largest similarity of each bag."""
+        return csr.bag_maxima(self.cosine + share * self.match, self.references.bag_ptr)
+
+    @property
+    def weight(self) -> Floats:
+        """``(R,)``, 1 on average for an exemplar, whose references share it."""
+        weight = np.ones(len(self.owner)) if self.references.weight is None else self.references.weight
+        return weight * (len(np.unique(self.owner)) / weight.sum())
 
 
 def fit_share(
@@ -64,7 +78,7 @@ def fit_share(
 
     Args:
         verifier: changed in place; one with another pooling is left alone (``None``).
-        train: the exemplars; each reference of a query counts as an exemplar of its own.
+        train: the exemplars; the references of a query share its weight.
         features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
         seed: random seed for sampling from many exemplars.
         validation: further exemplars to choose by.
@@ -76,15 +90,18 @@ def fit_share(
     parts = [_similarities(verifier, pooling, train, features, seed)]
     if validation is not None and validation_features is not None:
         parts.append(_similarities(verifier, pooling, validation, validation_features, seed))
-    label = np.concatenate([part.exemplars.label for part in parts])  # (E,)
+    label = np.concatenate([part.references.label for part in parts])  # (R,)
     if label.min() == label.max():
         return None
-    weight = np.concatenate([_weights(part.exemplars) for part in parts])  # (E,)
-    losses = {share: _losses(np.concatenate([p.nearest(share) for p in parts]), label, weight) for share in SHARES}
+    weight = np.concatenate([part.weight for part in parts])  # (R,)
+    # References of one query are one observation, and exemplars of the two splits have numbers of their own.
+    _, owner = np.unique(np.concatenate([p.owner + at * len(train) for at, p in enumerate(parts)]), return_inverse=True)
+    nearest = {share: np.concatenate([part.nearest(share) for part in parts]) for share in SHARES}
+    losses = {share: np.bincount(owner, _losses(nearest[share], label, weight)) for share in SHARES}
     default = SHARE if _are_of_one_kind(train) else OF_ANSWERS
     best = min(SHARES, key=lambda share: losses[share].mean())
     gain = losses[default] - losses[best]  # (E,)
-    if gain.mean() <= _CLEAR * gain.std() / np.sqrt(len(gain)):
+    if not gain.mean() > _CLEAR * gain.std() / np.sqrt(len(gain)):
         best = default
     with torch.no_grad():
         pooling.share.fill_(best)
@@ -108,11 +125,11 @@ def _similarities(
     verifier: Verifier, pooling: CapTokensPooling, exemplars: ExemplarSet, features: NDArray[np.float32], seed: int
 ) -> _Similarities:
     """Of a sample that is large enough."""
-    exemplars = exemplars.by_reference()
-    chosen = np.random.default_rng([seed, 23]).permutation(len(exemplars))[:_MOST_EXEMPLARS]
-    some = exemplars.subset(np.sort(chosen))
+    references = exemplars.by_reference()
+    chosen = np.sort(np.random.default_rng([seed, 23]).permutation(len(references))[:_MOST_EXEMPLARS])
+    some, owner = references.subset(chosen), csr.owners(exemplars.all_references[0])[chosen]
     cosine, match = _cosines(verifier, pooling, some, features), token_matches(verifier, pooling, some, features)
-    return _Similarities(some, cosine, match)
+    return _Similarities(some, owner, cosine, match)
 
 
 def token_matches(
@@ -151,13 +168,8 @@ def _batches(
         yield make_batch(exemplars, rows, lookup).to(verifier.device).single_queries_and_bags()
 
 
-def _weights(exemplars: ExemplarSet) -> Floats:
-    return np.ones(len(exemplars)) if exemplars.weight is None else exemplars.weight
-
-
 def _losses(nearest: Floats, label: NDArray[np.int8], weight: Floats) -> Floats:
-    """``(E,)`` weighted cross-entropy of the bags by the largest similarity of each."""
-    weight = weight / weight.mean()
+    """``(R,)`` weighted cross-entropy of the bags by the largest similarity of each."""
     score = ((nearest - nearest.mean()) / max(float(nearest.std()), 1e-9))[:, None]
     found = LogisticRegression(C=1.0).fit(score, label, weight).decision_function(score)
     return np.asarray(np.logaddexp(0, (1 - 2 * label.astype(np.float64)) * found) * weight)
