@@ -1,4 +1,4 @@
-"""What is fitted to the train bags before a stage trains: a map, the share of the tokens, the start and the head."""
+"""What is fitted before a stage trains: a centre and a map of the features, the share of tokens, start and head."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -9,6 +9,7 @@ from miv.data import ExemplarSet
 from miv.evaluation.weighted_auroc import weighted_auroc
 from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm, ScaledProduct
+from miv.training.centring import assume_centre
 from miv.training.head_fit import fit_head, logits_of
 from miv.training.map_fit import fit_map
 from miv.training.similar_start import fit_start
@@ -25,6 +26,7 @@ def fit_all(
     *,
     only_scale: bool,
     with_head: bool,
+    has_learned_features: bool = False,
 ) -> list[str]:
     """Fit the parts in their order, each of which needs those before it; return lines for standard error.
 
@@ -35,12 +37,15 @@ def fit_all(
         seed: random seed for folds and samples.
         only_scale: keep map, centre and sharpness, which an earlier stage fitted.
         with_head: whether the stage trains a head, and not only a map.
+        has_learned_features: whether a stage before trained the backbone, for cosines without a centre.
     """
     train, known = sets["train"], features["train"]
     validation = None if sets["validation"] is train else sets["validation"]
     unseen = features["validation"]
     power = share = None
     is_new = not only_scale and _is_new(verifier)
+    if is_new and not has_learned_features:
+        assume_centre(verifier, train, known)
     if not only_scale:
         power = fit_whitening(verifier, train, known, seed, validation=validation, validation_features=unseen)
     if is_new:

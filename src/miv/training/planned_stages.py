@@ -110,7 +110,13 @@ def run_stages(
             fitted = features or _embed(verifier, sets, machine.cache, progress)
             only_scale, began = _only_scale(verifier, states), time.monotonic()
             told = fit_all(
-                verifier, sets, fitted, config.seed, only_scale=only_scale, with_head=stage.name in VERIFIER_STAGES
+                verifier,
+                sets,
+                fitted,
+                config.seed,
+                only_scale=only_scale,
+                with_head=stage.name in VERIFIER_STAGES,
+                has_learned_features=CONTRAST in states,
             )
             fitting = time.monotonic() - began
             if told and is_first_process() and not machine.quiet and not run.is_pilot:

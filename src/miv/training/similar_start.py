@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
-from torch import Tensor, nn
+from torch import Tensor
 
 from miv.data import ExemplarSet
 from miv.data.batches import embedded, make_batch, rows_together
@@ -18,6 +18,7 @@ from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime.evaluation_mode import evaluating
+from miv.training.centring import mean_direction
 from miv.training.pilot import ENOUGH
 
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -73,10 +74,10 @@ def fit_start(
 
     .. math:: P(y = 1) = \sigma\Big(\frac{s}{C} \sum_i w_i \, v^Q_i v^P_i + b\Big),
 
-    and the sharpness with the lowest cross-entropy is kept. A centre is kept if it lowers the cross-entropy by more
-    than a standard error of the difference: on a few hundred bags, less is chance. Likewise, a previously
-    trained verifier keeps its learned centre and sharpness unless others are clearly better. The
-    weights of the pooling and the map of its norm do not change.
+    and the sharpness with the lowest cross-entropy is kept. The centre of the verifier, none or an assumed one, is kept
+    unless the other lowers the cross-entropy by more than a standard error of the difference: on a few hundred bags,
+    less is chance. Likewise, a previously trained verifier keeps its learned centre and sharpness unless others are
+    clearly better. The weights of the pooling and the map of its norm do not change.
 
     With ``validation``, that choice stands only if it is not below the plain answer there. If train has few classes,
     soft attention may fit only these: on six digits it had an AUROC of 0.924 on train and 0.800 on validation, and the
@@ -101,7 +102,8 @@ def fit_start(
         return None
     own, own_sharpness = pooling.norm.centre.clone(), _sharpness(pooling)
     vectors = features[:, : len(own)]  # tokens may follow
-    centres = (own,) if keep_centre else (torch.zeros_like(own), _mean_direction(train, vectors).to(own))
+    centres = [own] if keep_centre else [torch.zeros_like(own), mean_direction(train, vectors).to(own)]
+    centres.sort(key=lambda centre: not torch.equal(centre, own))  # the one that was assumed comes first
     grid = SHARPNESS if len(own) >= _CHANNELS else SHARPNESS + SHARPER
     sharps = [None] if own_sharpness is None else [torch.full_like(own_sharpness, sharp) for sharp in grid]
     with evaluating(verifier), torch.no_grad():
@@ -157,7 +159,7 @@ def _checked(
 ) -> StartFit:
     """The best fit of train, unless the plain answer has a higher AUROC on validation.
 
-    The plain answer is what the verifier learned before, if anything, or the sharpest attention without a centre. If it
+    The plain answer is what the verifier learned before, if anything, or the sharpest attention with its centre. If it
     wins, the fit with the highest AUROC on train and validation together is taken; of equals the later, sharper one.
     Validation counts as much as train if it has at least ``ENOUGH`` exemplars, and less if it has fewer.
     """
@@ -174,22 +176,13 @@ def _checked(
     return fits[max(range(len(fits)), key=lambda number: (total[number], number))]
 
 
-def _is_one_of(given: Tensor | None, known: tuple[Tensor, ...] | list[None] | list[Tensor]) -> bool:
+def _is_one_of(given: Tensor | None, known: list[None] | list[Tensor]) -> bool:
     return given is None or any(one is not None and torch.equal(given, one) for one in known)
 
 
 def _is_clearly_better(one: StartFit, other: StartFit) -> bool:
     gain = other.losses - one.losses  # (E,)
     return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
-
-
-def _mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor:
-    """``(C,)`` the mean of the features that train uses, each scaled to length 1."""
-    used = torch.from_numpy(np.asarray(features[train.used]))
-    used = used / used.abs().amax(dim=1, keepdim=True).clamp(
-        min=torch.finfo(used.dtype).tiny
-    )  # so that squares do not overflow
-    return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
 
 
 def _fits(

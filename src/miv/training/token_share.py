@@ -18,10 +18,10 @@ from miv.models.verifier import Verifier
 from miv.poolings.cap_tokens import SHARE, CapTokensPooling, MatchedProduct
 from miv.poolings.similar import AlignedNorm
 from miv.runtime.evaluation_mode import evaluating
+from miv.training.centring import are_of_one_kind
 
 SHARES = (0.0, 0.02, SHARE, 0.08, 0.16, 0.32)  # 0: the vectors alone
 OF_ANSWERS = 0.16  # the default if queries and targets are texts of two kinds
-_ONE_KIND = 0.05  # of the queries that are targets too; fewer may be accidents
 _MOST_EXEMPLARS = 1_500  # of each split, to choose one of a few numbers
 _TOGETHER = 128  # exemplars
 _CLEAR = 1.0  # standard errors
@@ -98,7 +98,7 @@ def fit_share(
     _, owner = np.unique(np.concatenate([p.owner + at * len(train) for at, p in enumerate(parts)]), return_inverse=True)
     nearest = {share: np.concatenate([part.nearest(share) for part in parts]) for share in SHARES}
     losses = {share: np.bincount(owner, _losses(nearest[share], label, weight)) for share in SHARES}
-    default = SHARE if _are_of_one_kind(train) else OF_ANSWERS
+    default = SHARE if are_of_one_kind(train) else OF_ANSWERS
     best = min(SHARES, key=lambda share: losses[share].mean())
     gain = losses[default] - losses[best]  # (E,)
     if not gain.mean() > _CLEAR * gain.std() / np.sqrt(len(gain)):
@@ -114,11 +114,6 @@ def told_share(share: float) -> str:
     if share == 0:
         return "Vectors count alone, without the tokens of texts: these do not help to tell the bags apart."
     return f"The tokens of texts count with a share of {share:g} beside their vectors."
-
-
-def _are_of_one_kind(exemplars: ExemplarSet) -> bool:
-    """Whether queries are targets of other bags."""
-    return bool(np.isin(np.unique(exemplars.all_references[1]), exemplars.bag_index).mean() >= _ONE_KIND)
 
 
 def _similarities(

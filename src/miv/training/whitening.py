@@ -15,7 +15,7 @@ from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
 from miv.training.held_out_scores import HeldOutScores, auroc_gain
 
-POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)  # 0: the plain cosine
+POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)  # 0: the plain cosine, after the centre of the norm
 FOLDS = 3
 _MOST_CHANNELS = 2_048  # more take minutes and say little about so large a covariance
 _MOST_INSTANCES = 10_000
@@ -88,12 +88,13 @@ def fit_whitening(
     features = features[:, : norm.channels]  # tokens may follow
     if validation_features is not None:
         validation_features = validation_features[:, : norm.channels]
+    centre = norm.centre.cpu().numpy().astype(np.float32)
     spectrum = _spectrum(features, train.used, random)
     assumed = getattr(verifier.backbone, "whitening", 0.0)  # a backbone may be any module
     powers = sorted({*POWERS, assumed})
-    parts = _folds(train, features, random, powers)
+    parts = _folds(train, features, random, powers, centre)
     if validation is not None and validation_features is not None:
-        parts.append(_scores(_some(validation, random), validation_features, spectrum, powers))
+        parts.append(_scores(_some(validation, random), validation_features, spectrum, powers, centre))
     power = _choose([part for part in parts if part.can_choose], powers, assumed)
     if power == 0:
         return None
@@ -105,7 +106,11 @@ def fit_whitening(
 
 
 def _folds(
-    train: ExemplarSet, features: NDArray[np.float32], random: np.random.Generator, powers: Sequence[float]
+    train: ExemplarSet,
+    features: NDArray[np.float32],
+    random: np.random.Generator,
+    powers: Sequence[float],
+    centre: NDArray[np.float32],
 ) -> list[HeldOutScores]:
     """Cross-validation in which held-out instances take no part in the covariance, if enough others are left."""
     some = _some(train, random)
@@ -120,7 +125,7 @@ def _folds(
         unseen = np.setdiff1d(others, held_out.used)
         # With fewer instances than channels, the covariance would be far from the one that is judged here.
         rows = unseen if len(unseen) >= features.shape[1] else others
-        found.append(_scores(held_out, features, _spectrum(features, rows, random), powers))
+        found.append(_scores(held_out, features, _spectrum(features, rows, random), powers, centre))
     return found
 
 
@@ -140,7 +145,11 @@ def _is_clear(parts: list[HeldOutScores], one: int, other: int, least: float = 0
 
 
 def _scores(
-    exemplars: ExemplarSet, features: NDArray[np.float32], spectrum: _Spectrum, powers: Sequence[float]
+    exemplars: ExemplarSet,
+    features: NDArray[np.float32],
+    spectrum: _Spectrum,
+    powers: Sequence[float],
+    centre: NDArray[np.float32],
 ) -> HeldOutScores:
     """The cosine of the nearest target for each power; each reference of a query counts as an exemplar of its own."""
     exemplars = exemplars.by_reference()
@@ -148,7 +157,8 @@ def _scores(
     query = np.searchsorted(exemplars.used, exemplars.query)[exemplars.owner]  # (T,)
     target = np.searchsorted(exemplars.used, exemplars.bag_index)  # (T,)
     turned = np.asarray((units - spectrum.mean) @ spectrum.directions, np.float32)
-    forms = (units if power == 0 else _unit(turned * spectrum.gains(power)) for power in powers)
+    plain = _unit(units - centre) if centre.any() else units
+    forms = (plain if power == 0 else _unit(turned * spectrum.gains(power)) for power in powers)
     each = (np.einsum("tc,tc->t", form[query], form[target]).astype(np.float64) for form in forms)
     return HeldOutScores(exemplars.label, [csr.bag_maxima(one, exemplars.bag_ptr) for one in each])
 

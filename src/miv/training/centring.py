@@ -1,0 +1,53 @@
+"""Assumes a centre of the features, which the start keeps unless the bags speak against it."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from miv.data import ExemplarSet
+from miv.models.verifier import Verifier
+from miv.poolings.similar import AlignedNorm
+
+_SHARED = 0.2  # length of the mean of unit features from which on they share a direction
+_ONE_KIND = 0.05  # of the queries that are targets too; fewer may be accidents
+
+
+def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32]) -> bool:
+    """Subtract the mean of the train features, scaled to length 1, if they share a direction; return whether they do.
+
+    Pixels, descriptors and most embeddings share a direction, which makes all cosines large and says nothing about
+    classes. Without it, the nearest target gained up to 0.05 AUROC on texts of one kind, images and tables. Where texts
+    answer others, such as claims and evidence, it lost up to 0.008, so nothing is assumed there. ``fit_start`` compares
+    both.
+
+    Args:
+        verifier: changed in place; one that has learned a map, or has nothing to learn, is left alone.
+        train: the exemplars.
+        features: ``(P, C)`` of the pool of ``train``, as the backbone returns them.
+    """
+    norm = verifier.pooling.norm
+    if not isinstance(norm, AlignedNorm) or not verifier.pooling.learns or norm.has_map:
+        return False
+    if train.pool.kind == "text" and not are_of_one_kind(train):
+        return False
+    mean = mean_direction(train, features[:, : norm.channels])  # tokens may follow
+    if float(mean.norm()) < _SHARED:
+        return False
+    with torch.no_grad():
+        norm.centre.copy_(mean)
+    return True
+
+
+def mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor:
+    """``(C,)`` the mean of the features that train uses, each scaled to length 1."""
+    used = torch.from_numpy(np.asarray(features[train.used]))
+    used = used / used.abs().amax(dim=1, keepdim=True).clamp(
+        min=torch.finfo(used.dtype).tiny
+    )  # so that squares do not overflow
+    return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
+
+
+def are_of_one_kind(exemplars: ExemplarSet) -> bool:
+    """Whether instances that are queries here are targets there, so that all are of one kind."""
+    return bool(np.isin(np.unique(exemplars.all_references[1]), exemplars.bag_index).mean() >= _ONE_KIND)
