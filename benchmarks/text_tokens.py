@@ -42,26 +42,33 @@ TOGETHER = 256  # targets that are compared together
 
 
 def docstrings(seed: int, exemplars: int) -> ExemplarSet:
-    """Is one of these by the query's module? The first paragraphs of docstrings of installed packages."""
-    modules: dict[str, list[str]] = {}
-    for package in PACKAGES:
-        found = find_spec(package)
-        folder = None if found is None or found.origin is None else Path(found.origin).parent
-        for path in [] if folder is None else sorted(folder.rglob("*.py")):
-            if "tests" in path.parts:
-                continue
-            documented = (ast.FunctionDef, ast.ClassDef)
-            nodes = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, documented))
-            texts = (" ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()) for node in nodes)
-            kept = list(dict.fromkeys(text for text in texts if LENGTHS[0] <= len(text) <= LENGTHS[1]))
-            if len(kept) >= FEWEST:
-                modules[str(path)] = kept[:MOST]
+    """Is one of these of the query's module? The first paragraphs of docstrings of installed packages."""
+    found = [find_spec(package) for package in PACKAGES]
+    folders = [Path(spec.origin).parent for spec in found if spec is not None and spec.origin is not None]
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py")) if "tests" not in path.parts]
     random = np.random.default_rng([seed, 99])
-    chosen = [sorted(modules)[at] for at in np.sort(random.permutation(len(modules))[:MODULES])]
-    classes = np.repeat(np.array(chosen, object), [len(modules[name]) for name in chosen])
-    pool = InstancePool("text", np.array([text for name in chosen for text in modules[name]], object), classes)
-    members = {name: np.flatnonzero(classes == name) for name in chosen}
+    modules: dict[str, list[str]] = {}
+    for at in random.permutation(len(paths)):
+        kept = list(dict.fromkeys(text for text in _paragraphs(paths[at]) if LENGTHS[0] <= len(text) <= LENGTHS[1]))
+        if len(kept) >= FEWEST:
+            modules[str(paths[at])] = kept[:MOST]
+        if len(modules) == MODULES:
+            break
+    classes = np.repeat(np.array([*modules], object), [len(texts) for texts in modules.values()])
+    pool = InstancePool("text", np.array([text for texts in modules.values() for text in texts], object), classes)
+    members = {name: np.flatnonzero(classes == name) for name in modules}
     return Drawing(exemplars).draw(pool, members, exemplars, random, SilentProgress(), "validation").compact()
+
+
+def _paragraphs(path: Path) -> Iterator[str]:
+    """The first paragraph of each docstring of a module; none for one of a later Python."""
+    try:
+        tree = ast.parse(path.read_text("utf-8"))
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
 
 
 def drawn(name: str, data: Path, seed: int, exemplars: int) -> ExemplarSet:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from miv import Verifier
+from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
 from miv.poolings.similar import AlignedNorm
@@ -55,9 +56,11 @@ def test_texts_that_answer_others_keep_their_direction(asked_once: bool) -> None
     assert assume_centre(verifier, exemplars, values) is not asked_once
 
 
-def test_the_plain_cosine_has_no_centre() -> None:
+def test_the_plain_cosine_and_standardised_columns_have_no_centre() -> None:
     exemplars, values = made(3.0)
     assert not assume_centre(Verifier("nearest", channels=CHANNELS), exemplars, values)
+    standardised = Verifier("cap_dba_l2", Features(CHANNELS, standardise=True))
+    assert not assume_centre(standardised, exemplars, values)
 
 
 def test_the_start_keeps_the_centre_if_features_are_not_learned() -> None:
