@@ -248,6 +248,22 @@ def test_splitting_by_a_group_that_is_not_there(tmp_path: Path) -> None:
         FromTable(tmp_path / "a.jsonl", kind="images")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("unknown", [{}, {"witnesses": None}])
+def test_witnesses_may_be_known_in_one_split_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, unknown: dict[str, None]
+) -> None:
+    rows: list[dict[str, Any]] = [
+        {"query": "a", "bag": ["b", "c"], "label": 1, "split": "train", **unknown},
+        {"query": "d", "bag": ["e", "f"], "label": 1, "split": "test", "witnesses": [1]},
+        {"query": "g", "bag": ["h"], "label": 0, "split": "test", **unknown},
+    ]
+    sets = build(write_json_lines(tmp_path / "a.jsonl", rows))
+    assert sets["train"].witness is None
+    assert sets["test"].witness is not None
+    assert sets["test"].witness.tolist() == [False, True, False]
+    assert "contradicts" not in caplog.text
+
+
 def test_doubtful_rows_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [
         {"query": "a", "bag": ["b"], "label": 1, "witness": [0], "witnesses": [0]},

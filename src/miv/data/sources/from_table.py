@@ -1,7 +1,7 @@
 """Exemplars from a table with one row per exemplar: query, bag and label."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -64,7 +64,12 @@ class FromTable:
         exemplars, rows = self.read(progress)
         numbers = rows.splits() or self._deal_out(exemplars, rows)
         filled = {split: chosen for split, chosen in numbers.items() if len(chosen)}
-        return {split: exemplars.subset(chosen).compact() for split, chosen in filled.items()}
+        sets = {split: exemplars.subset(chosen).compact() for split, chosen in filled.items()}
+        # Witnesses may be known in some splits only, such as test.
+        return {
+            split: one if rows.marks_witnesses(filled[split]) else replace(one, witness=None)
+            for split, one in sets.items()
+        }
 
     def read(self, progress: Progress) -> tuple[ExemplarSet, Rows]:
         """Read the rows of all splits as one set; also return the other columns."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from miv.data import SPLITS, ExemplarSet
 from miv.data.sources.instance_sources import CellInstances, InstanceTable
@@ -45,11 +46,11 @@ class Rows:
         self._bags: list[list[int]] = []
         self._labels: list[int] = []
         self._witnesses: list[list[bool]] = []
-        self._knows_witnesses = False
+        self._marked: list[bool] = []  # whether the cell of the witnesses is not empty
         self._optional: dict[str, list[str]] = {columns.split: [], columns.group: [], columns.query_id: []}
         self._not_seen = set(astuple(columns)) - set(astuple(Columns()))  # named by the user, so they must exist
         self._seen: dict[str, None] = {}
-        self._contradictions: list[str] = []
+        self._contradictions: dict[int, str] = {}
         self._own_queries: list[str] = []
 
     def read(self, record: dict[str, Any], place: str, source: CellInstances | InstanceTable) -> None:
@@ -80,10 +81,14 @@ class Rows:
         """The id of each query, if the table has that column."""
         return self._optional[self._columns.query_id] or None
 
-    def splits(self) -> dict[str, Any] | None:
+    def splits(self) -> dict[str, NDArray[np.int64]] | None:
         """The exemplar numbers of each split, if the table has that column."""
         given = self._optional[self._columns.split]
         return {split: np.flatnonzero(np.array(given) == split) for split in SPLITS} if given else None
+
+    def marks_witnesses(self, rows: NDArray[np.int64]) -> bool:
+        """Whether any of these rows names witnesses; if none does, they are unknown there, not absent."""
+        return bool(np.array(self._marked)[rows].any())
 
     def exemplars(self, source: CellInstances | InstanceTable) -> ExemplarSet:
         """All rows as one set."""
@@ -91,8 +96,11 @@ class Rows:
             raise MIVError(f"{self._table}: no rows. Expected one exemplar per row.")
         for name in sorted(self._not_seen):
             raise MIVError(f"{self._table}: {unknown_name('column', name, self._seen)}")
-        if self._knows_witnesses and self._contradictions:
-            _warn_of("rows have a label that contradicts their witnesses", self._contradictions)
+        splits = (self.splits() or {"all": np.arange(len(self._bags))}).values()
+        known = {row for rows in splits if self.marks_witnesses(rows) for row in rows.tolist()}
+        contradictions = [place for row, place in self._contradictions.items() if row in known]
+        if contradictions:
+            _warn_of("rows have a label that contradicts their witnesses", contradictions)
         if self._own_queries:
             _warn_of("rows have their query in their own bag", self._own_queries)
         return ExemplarSet.from_lists(
@@ -100,7 +108,7 @@ class Rows:
             None,
             self._bags,
             self._labels,
-            self._witnesses if self._knows_witnesses else None,
+            self._witnesses if any(self._marked) else None,
             self._optional[self._columns.group] or None,
             references=self._references,
             query_ids=self.query_ids,
@@ -108,10 +116,10 @@ class Rows:
 
     def _read_witnesses(self, cell: Any, place: str) -> None:
         flags = parse_witnesses(cell, len(self._bags[-1]), place)
-        self._knows_witnesses |= not is_blank(cell)
-        self._witnesses.append(flags)
         if any(flags) != bool(self._labels[-1]):
-            self._contradictions.append(place)
+            self._contradictions[len(self._marked)] = place
+        self._marked.append(not is_blank(cell))
+        self._witnesses.append(flags)
 
     def _read_optional(self, name: str, cell: Any, values: list[str], place: str) -> None:
         # `values` has an entry for every earlier row, or none.
