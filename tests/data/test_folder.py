@@ -298,3 +298,11 @@ def test_refuses_a_pool_that_does_not_fit(tmp_path: Path, array: Any) -> None:
     rehash(folder)
     with pytest.raises(MIVError, match=r"NumPy array|NaN or infinite|float64|shape"):
         ExemplarSet.load(folder, verify=True)
+
+
+def test_folders_of_instances_are_not_sets(tmp_path: Path) -> None:
+    """Somebody who trains on images in train/ and test/ is told how to build sets from them."""
+    for split in ("train", "test"):
+        (tmp_path / "digits" / split / "seven").mkdir(parents=True)
+    with pytest.raises(MIVError, match="miv data from-folder .*digits --out .*digits-sets"):
+        load_splits(tmp_path / "digits")

@@ -103,4 +103,10 @@ def _splits_in(folder: Path, *, or_set: bool = False) -> list[str]:
         else:
             hint = "`miv data from-folder` builds them from one folder per class, `miv data from-table` from a table."
         raise MIVError(f"{folder} contains none of the folders {', '.join(SPLITS)}. {hint}")
+    has_classes = any(path.is_dir() for split in found for path in (folder / split).iterdir())
+    if has_classes and not any(is_set(folder / split) for split in found):
+        raise MIVError(
+            f"{folder} contains folders of instances, not saved sets. Build sets from them first: "
+            f"miv data from-folder {folder} --out {folder}-sets"
+        )
     return found
