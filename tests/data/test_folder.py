@@ -304,5 +304,5 @@ def test_folders_of_instances_are_not_sets(tmp_path: Path) -> None:
     """Somebody who trains on images in train/ and test/ is told how to build sets from them."""
     for split in ("train", "test"):
         (tmp_path / "digits" / split / "seven").mkdir(parents=True)
-    with pytest.raises(MIVError, match="miv data from-folder .*digits --out .*digits-sets"):
+    with pytest.raises(MIVError, match=r"miv data from-folder .*digits --out .*digits-sets"):
         load_splits(tmp_path / "digits")
