@@ -1,10 +1,15 @@
 """What holds for every test, those in docstrings included."""
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Some virtual machines announce AMX and end a process that uses it, as products of bfloat16 do. torch reads this when
+# it is imported, and processes that tests start inherit it.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 # A shell that starts the tests in the background lets them, and all that they start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -208,7 +208,8 @@ def test_bfloat16_is_tolerated(name: str, options: dict[str, Any], start: Start,
         answer = verifier(query.to(dtype), Bags.from_list([bag.to(dtype) for bag in bags]))
     scale = expected.logit.abs().max().item()
     torch.testing.assert_close(answer.logit.double(), expected.logit, atol=0.05 * scale + 0.05, rtol=0.05)
-    tolerance = 0.03 if start == "paper" else 0.06  # a norm of several steps is rounded more often
+    # A norm of several steps is rounded more often; cap_tokens has no other.
+    tolerance = 0.06 if start == "similar" or name == "cap_tokens" else 0.03
     if name != "baseline" and answer.attention is not None and expected.attention is not None:  # a tie may turn
         torch.testing.assert_close(answer.attention.double(), expected.attention, atol=tolerance, rtol=0.05)
     answer.logit.sum().backward()
