@@ -13,7 +13,7 @@ from miv.training.centring import are_of_one_kind, assume_centre
 from miv.training.fits import fit_all
 from miv.training.head_fit import logits_of
 
-CHANNELS, EXEMPLARS, POOL = 6, 60, 90
+CHANNELS, EXEMPLARS, POOL = 64, 60, 90
 
 
 def made(shared: float, kind: str = "features", *, asked_once: bool = False) -> tuple[ExemplarSet, np.ndarray]:
@@ -56,11 +56,11 @@ def test_texts_that_answer_others_keep_their_direction(asked_once: bool) -> None
     assert assume_centre(verifier, exemplars, values) is not asked_once
 
 
-def test_the_plain_cosine_and_standardised_columns_have_no_centre() -> None:
+def test_the_plain_cosine_and_columns_of_a_table_have_no_centre() -> None:
     exemplars, values = made(3.0)
     assert not assume_centre(Verifier("nearest", channels=CHANNELS), exemplars, values)
-    standardised = Verifier("cap_dba_l2", Features(CHANNELS, standardise=True))
-    assert not assume_centre(standardised, exemplars, values)
+    assert not assume_centre(Verifier("cap_dba_l2", Features(CHANNELS, standardise=True)), exemplars, values)
+    assert not assume_centre(Verifier("cap_dba_l2", Features(8)), exemplars, np.hstack([values, values[:, :2]]))
 
 
 def test_the_start_keeps_the_centre_if_features_are_not_learned() -> None:

@@ -9,6 +9,7 @@ from miv.backbones.features import Features
 from miv.data import ExemplarSet
 from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
+from miv.training.standardising import FEW_CHANNELS
 
 _SHARED = 0.2  # length of the mean of unit features from which on they share a direction
 _ONE_KIND = 0.05  # of the queries that are targets too; fewer may be accidents
@@ -19,8 +20,8 @@ def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.f
 
     Pixels, descriptors and most embeddings share a direction, which makes all cosines large and says nothing about
     classes. Without it, the nearest target gained up to 0.05 AUROC on texts of one kind, images and tables. Where texts
-    answer others, such as claims and evidence, it lost up to 0.008, so nothing is assumed there, nor for standardised
-    columns. ``fit_start`` compares both.
+    answer others, such as claims and evidence, it lost up to 0.008, so nothing is assumed there, nor for columns
+    of a table. ``fit_start`` compares both.
 
     Args:
         verifier: changed in place; one that has learned a map, or has nothing to learn, is left alone.
@@ -32,7 +33,8 @@ def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.f
         return False
     if train.pool.kind == "text" and not are_of_one_kind(train):
         return False
-    if isinstance(verifier.backbone, Features) and verifier.backbone.standardise:  # it has taken the mean away
+    # Columns of a table: standardising has taken the mean away, or was clearly worse.
+    if isinstance(verifier.backbone, Features) and (verifier.backbone.standardise or norm.channels < FEW_CHANNELS):
         return False
     mean = mean_direction(train, features[:, : norm.channels])  # tokens may follow
     if float(mean.norm()) < _SHARED:
