@@ -87,6 +87,7 @@ def train(
         keep_memory()
         if resume and is_first_process() and not RunFolder(out).exists():
             RunFolder(out).refuse_foreign()  # before the data are read
+            typer.echo(f"There is no run in {out} to resume, so a new one begins there.", err=True)
         run = train_verifier(
             data,
             out=out,

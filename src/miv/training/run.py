@@ -113,8 +113,6 @@ def _train(
     if is_first_process():
         refuse_if_locked(run.path)
         run.check(config, sets, data, started, resume=resume)
-        if resume and not run.exists() and not machine.quiet:
-            print(f"There is no run in {out} to resume, so a new one begins there.", file=sys.stderr, flush=True)
     verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
     if start is None and isinstance(verifier.backbone, Features) and verifier.backbone.standardise:
         verifier.backbone.fit(sets["train"].pool.values[sets["train"].used])
