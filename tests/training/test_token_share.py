@@ -9,6 +9,7 @@ import torch
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.poolings.cap_tokens import SHARE, CapTokensPooling, MatchedProduct
+from miv.training.fits import fit_all
 from miv.training.token_share import OF_ANSWERS, fit_share, told_share
 
 EXEMPLARS, BAG, VECTOR, WIDTH = 200, 4, 8, 6
@@ -83,6 +84,19 @@ def test_only_ratios_of_weights_count(size: float) -> None:
 def test_other_poolings_have_no_share() -> None:
     exemplars, features = made(in_vectors=True, in_tokens=False)
     assert fit_share(Verifier("cap_dba_l2", channels=features.shape[1]), exemplars, features) is None
+
+
+def test_a_share_that_was_learned_stays() -> None:
+    exemplars, features = made(in_vectors=True, in_tokens=False)
+    one = verifier()
+    assert isinstance(one.pooling, CapTokensPooling)
+    assert isinstance(one.pooling.similarity, MatchedProduct)
+    with torch.no_grad():
+        one.pooling.share.fill_(0.5)
+        one.pooling.similarity.weight.fill_(2.0)  # an earlier training changed it
+    sets, known = {"train": exemplars, "validation": exemplars}, {"train": features, "validation": features}
+    fit_all(one, sets, known, 0, only_scale=False, with_head=False)
+    assert one.pooling.share.item() == 0.5
 
 
 def test_the_choice_is_told() -> None:
