@@ -19,8 +19,8 @@ def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.f
     """Subtract the mean of the train features, scaled to length 1, if they share a direction; return whether they do.
 
     Pixels, descriptors and most embeddings share a direction, which makes all cosines large and says nothing about
-    classes. Without it, the nearest target gained up to 0.05 AUROC on texts of one kind, images and vectors. Where texts
-    answer others, such as claims and evidence, it lost up to 0.008, so nothing is assumed there, nor for columns
+    classes. Without it, the nearest target gained up to 0.05 AUROC on texts of one kind, images and vectors. Where
+    texts answer others, such as claims and evidence, it lost up to 0.008, so nothing is assumed there, nor for columns
     of a table. ``fit_start`` compares both.
 
     Args:
