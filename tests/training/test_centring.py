@@ -8,6 +8,7 @@ from miv import Verifier
 from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
+from miv.evaluation.cosines import cosines
 from miv.poolings.similar import AlignedNorm
 from miv.training.centring import are_of_one_kind, assume_centre
 from miv.training.fits import fit_all
@@ -61,6 +62,28 @@ def test_the_plain_cosine_and_columns_of_a_table_have_no_centre() -> None:
     assert not assume_centre(Verifier("nearest", channels=CHANNELS), exemplars, values)
     assert not assume_centre(Verifier("cap_dba_l2", Features(CHANNELS, standardise=True)), exemplars, values)
     assert not assume_centre(Verifier("cap_dba_l2", Features(8)), exemplars, np.hstack([values, values[:, :2]]))
+
+
+def test_the_pooling_nearest_is_centred_if_asked() -> None:
+    exemplars, values = made(3.0)
+    sets, features = {"train": exemplars, "validation": exemplars}, {"train": values, "validation": values}
+    mean = (values / np.linalg.norm(values, axis=1, keepdims=True))[exemplars.used].mean(axis=0)
+    for centred in (False, True):
+        verifier = Verifier("nearest", channels=CHANNELS, pooling_options={"centred": centred}).eval()
+        fit_all(verifier, sets, features, 0, only_scale=True, with_head=True)
+        np.testing.assert_allclose(centre_of(verifier).numpy(), mean * centred, atol=1e-6)
+        nearest = cosines(exemplars, values, mean if centred else None).nearest
+        assert np.corrcoef(logits_of(verifier, exemplars, values), nearest)[0, 1] == pytest.approx(1)
+    again, others = made(1.0)  # an earlier verifier goes on with other data
+    fit_all(
+        verifier,
+        {"train": again, "validation": again},
+        {"train": others, "validation": others},
+        0,
+        only_scale=True,
+        with_head=True,
+    )
+    np.testing.assert_allclose(centre_of(verifier).numpy(), mean, atol=1e-6)
 
 
 def test_the_start_keeps_the_centre_if_features_are_not_learned() -> None:

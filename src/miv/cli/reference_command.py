@@ -38,9 +38,9 @@ def reference(
 ) -> None:
     """Score plain methods on your data: the reference that a trained verifier has to beat.
 
-    nearest is the cosine of the query and its nearest target, and mean is the mean cosine. logistic is a logistic
-    regression on both and on the nearest target, fitted on train; nothing else is learned. Texts are also scored by
-    bm25, and images by hog and pixels.
+    nearest is the cosine of the query and its nearest target, and mean is the mean cosine. centred is nearest after the
+    mean of the train features is subtracted. logistic is a logistic regression on both cosines and on the nearest
+    target, fitted on train; nothing else is learned. Texts are also scored by bm25, and images by hog and pixels.
 
     Example: miv reference exemplars --backbone hf:minilm
     """

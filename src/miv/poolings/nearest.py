@@ -1,7 +1,7 @@
 from torch import Tensor
 
 from miv.bags import Bags
-from miv.poolings.pooling_base import Pooling, PoolingOutput, register_pooling
+from miv.poolings.pooling_base import Pooling, PoolingOutput, check_flag, register_pooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 
 SHARPNESS = 20.0  # of the shares; a cosine that is greater by 0.05 has e times the share
@@ -9,20 +9,26 @@ SHARPNESS = 20.0  # of the shares; a cosine that is greater by 0.05 has e times 
 
 @register_pooling("nearest", section="–")
 class NearestPooling(Pooling):
-    r"""The target nearest to the query by cosine: a plain answer that learns only its scale.
+    r"""The target nearest to the query by cosine: a plain answer that learns only its scale, and a centre if asked.
 
     .. math:: n^* = argmax_n \cos(v^{query}, v^{target}_n), \qquad v^P = v^{target}_{n^*}, \qquad
         a_n \propto \exp\{20 \cos(v^{query}, v^{target}_n)\}
 
     The logit is the scaled cosine of the nearest target. The attention ranks all targets by their cosine; it does not
     affect the logit. Equally near targets share :math:`v^P`.
+
+    Args:
+        channels: ``C``.
+        centred: whether training subtracts the mean of the train features, scaled to length 1, before the cosine.
     """
 
     starts_as_nearest = True
     learns = False
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, centred: bool = False) -> None:
         super().__init__(channels)
+        check_flag("centred", centred)
+        self.centred = centred
         self.start_similar()
 
     def start_similar(self) -> None:

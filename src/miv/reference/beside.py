@@ -9,6 +9,7 @@ from miv.reference.scoring import DESCRIPTORS
 from miv.training.run_folder import RunFolder
 
 MARGIN = 0.01  # of AUROC: smaller differences are ignored
+COSINES = ("nearest", "centred")  # plain methods that the pooling `nearest` is, with the features of the run
 
 
 def figures_of(evaluation: Evaluation) -> Figures:
@@ -48,13 +49,14 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Reference, run: RunFold
     if not below:
         return None
     split, own, theirs = below[0]
-    command = _plain_command(plain.best, run)
-    nearest = plain.splits[split]["nearest"].auroc
     other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
-    if plain.best in ("nearest", *DESCRIPTORS):
-        remedy = f"`{command}` makes a verifier of that plain answer. "
+    by_cosine = plain.best_of(COSINES) or "nearest"
+    nearest = plain.splits[split][by_cosine].auroc
+    if plain.best in (*COSINES, *DESCRIPTORS):
+        remedy = f"`{_plain_command(plain.best, run)}` makes a verifier of that plain answer. "
     elif nearest is not None and nearest > own:
-        remedy = f"`{command}` makes a verifier of the nearest target, which has {nearest:.3f}. "
+        command = _plain_command(by_cosine, run)
+        remedy = f"`{command}` makes a verifier of `{by_cosine}`, which has {nearest:.3f}. "
     else:
         remedy = ""
     return (
@@ -74,9 +76,11 @@ def _without_tokens(run: RunFolder) -> str:
 
 
 def _plain_command(best: str, run: RunFolder) -> str:
-    """The command that trains the pooling `nearest` on the same data."""
+    """The command that trains the pooling `nearest` on the same data, as one of ``COSINES`` or ``DESCRIPTORS``."""
     settings = run.read_config()
     words = [*run.command(), "--pooling", "nearest"]
+    if best == "centred":
+        words += ["--pooling-options", "centred=true"]
     if best in DESCRIPTORS:
         words += ["--backbone", best]
     elif str(settings.get("backbone")).startswith("sentence_tokens:"):
@@ -85,4 +89,5 @@ def _plain_command(best: str, run: RunFolder) -> str:
         words += ["--backbone", str(settings.get("backbone"))]
     else:
         words += ["--config", str(run.config)]
-    return shlex.join([*words, "--out", f"{run.path}-nearest"])
+    name = "centred" if best == "centred" else "nearest"
+    return shlex.join([*words, "--out", f"{run.path}-{name}"])

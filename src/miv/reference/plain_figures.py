@@ -1,6 +1,6 @@
 """The figures of the plain methods, by split, and the file that keeps them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Reference:
 
     Args:
         splits: by split and method, such as ``splits["test"]["nearest"].auroc``.
-        backbone: source of the features of ``nearest``, ``mean`` and ``logistic``; ``None`` without features.
+        backbone: source of the features of all methods but the fixed ones; ``None`` without features.
         strength: the C of the logistic regression, chosen on train; ``None`` if it could not be fitted.
         standardised: whether the features are vectors, standardised by the means and deviations of train.
 
@@ -55,8 +55,13 @@ class Reference:
     @property
     def best(self) -> str | None:
         """The method with the highest AUROC on validation, the first on ties; ``None`` if none has an AUROC."""
-        measured = {name: one.auroc for name, one in self.splits.get(CHOSEN_ON, {}).items() if one.auroc is not None}
-        return max(measured, key=lambda name: measured[name], default=None)
+        return self.best_of(self.splits.get(CHOSEN_ON, ()))
+
+    def best_of(self, methods: Iterable[str]) -> str | None:
+        """The best of some methods, likewise."""
+        rows = self.splits.get(CHOSEN_ON, {})
+        measured = {name: rows[name].auroc for name in methods if name in rows and rows[name].auroc is not None}
+        return max(measured, key=lambda name: measured[name] or 0.0, default=None)
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""

@@ -2,8 +2,12 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from miv.backbones import Backbone, create_backbone
 from miv.backbones.feature_cache import embed_pool
@@ -18,12 +22,14 @@ from miv.reference.bm25 import bm25
 from miv.reference.logistic import Logistic, fit_logistic, logistic_inputs
 from miv.reference.plain_figures import Figures, Reference
 from miv.runtime.progress import Progress
+from miv.training.centring import mean_direction
 from miv.training.standardising import should_standardise
 
 # Description of each method, in display order.
 METHODS = {
     "nearest": "cosine of the query and its nearest target",
     "mean": "mean cosine of the query and all targets",
+    "centred": "cosine of the query and its nearest target, after the mean of the train features is subtracted",
     "logistic": "logistic regression on largest cosine, mean cosine, |q − t*| and q · t*, t* being the nearest target",
     "bm25": "BM25 of the best target, by words",
     "hog": "largest cosine of histograms of oriented gradients",
@@ -44,9 +50,9 @@ def reference(
     """Score the plain alternatives to a verifier; see ``METHODS``.
 
     Args:
-        sets: the exemplars by split. ``logistic`` is fitted on ``train`` and omitted without it.
-        backbone: computes the features for ``nearest``, ``mean`` and ``logistic``: a backbone, or a name as for
-            ``Verifier``. Without it, vectors are used as they are, or standardised if ``miv train`` would do so, and
+        sets: the exemplars by split. ``centred`` and ``logistic`` are fitted on ``train`` and omitted without it.
+        backbone: computes the features for all methods but the fixed ones: a backbone, or a name as for ``Verifier``.
+            Without it, vectors are used as they are, or standardised if ``miv train`` would do so, and
             images and texts have only the fixed methods: ``hog`` and ``pixels``, or ``bm25``.
         backbone_options: options of a backbone given by name. One that standardises is fitted on ``train``.
         splits: splits to score; by default all except ``train``.
@@ -77,9 +83,9 @@ def reference(
     strength = None
     if backbone is not None:
         fitted = _fit(sets["train"], backbone, folder, progress) if "train" in sets else None
-        strength = None if fitted is None else fitted.strength
+        strength = None if fitted is None or fitted.logistic is None else fitted.logistic.strength
         for split in chosen:
-            found[split] = _by_features(sets[split], backbone, fitted, "train" in sets, folder, progress)
+            found[split] = _by_features(sets[split], backbone, fitted, folder, progress)
         name = name or type(backbone).__name__
     for split in chosen:
         if kind == "text":
@@ -125,16 +131,24 @@ def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> 
     return known if splits is None else [split for split in known if split in splits]
 
 
-def _fit(exemplars: ExemplarSet, backbone: Backbone, cache: Path, progress: Progress | None) -> Logistic | None:
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """What is fitted on train: the mean ``(C,)`` of the features, and a regression unless all labels are the same."""
+
+    mean: NDArray[np.float32]
+    logistic: Logistic | None
+
+
+def _fit(exemplars: ExemplarSet, backbone: Backbone, cache: Path, progress: Progress | None) -> _Fitted:
     features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
-    return fit_logistic(exemplars, logistic_inputs(exemplars, features, cosines(exemplars, features)))
+    inputs = logistic_inputs(exemplars, features, cosines(exemplars, features))
+    return _Fitted(mean_direction(exemplars, features).numpy(), fit_logistic(exemplars, inputs))
 
 
 def _by_features(
     exemplars: ExemplarSet,
     backbone: Backbone,
-    fitted: Logistic | None,
-    has_train: bool,
+    fitted: _Fitted | None,
     cache: Path,
     progress: Progress | None,
 ) -> dict[str, Figures]:
@@ -144,9 +158,10 @@ def _by_features(
         "nearest": _measure(exemplars, near.nearest, near.each),
         "mean": _measure(exemplars, near.mean, near.each),
     }
-    if has_train:
-        inputs = None if fitted is None else logistic_inputs(exemplars, features, near)
-        logit = None if fitted is None or inputs is None else fitted.score(inputs)
+    if fitted is not None:
+        rows["centred"] = _nearest(exemplars, cosines(exemplars, features, fitted.mean).each)
+        model = fitted.logistic
+        logit = None if model is None else model.score(logistic_inputs(exemplars, features, near))
         rows["logistic"] = _measure(exemplars, logit, near.each)
     return rows
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from miv.backbones.features import Features
 from miv.data import ExemplarSet
 from miv.models.verifier import Verifier
+from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import AlignedNorm
 from miv.training.standardising import FEW_CHANNELS
 
@@ -42,6 +43,15 @@ def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.f
     with torch.no_grad():
         norm.centre.copy_(mean)
     return True
+
+
+def take_asked_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32]) -> None:
+    """Subtract that mean if the pooling is ``nearest`` and its option ``centred`` asks for it; an earlier one stays."""
+    pooling, norm = verifier.pooling, verifier.pooling.norm
+    is_asked = isinstance(pooling, NearestPooling) and pooling.centred
+    if is_asked and isinstance(norm, AlignedNorm) and not norm.centre.any():
+        with torch.no_grad():
+            norm.centre.copy_(mean_direction(train, features))
 
 
 def mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor:

@@ -9,7 +9,7 @@ from miv.data import ExemplarSet
 from miv.evaluation.weighted_auroc import weighted_auroc
 from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm, ScaledProduct
-from miv.training.centring import assume_centre
+from miv.training.centring import assume_centre, take_asked_centre
 from miv.training.head_fit import fit_head, logits_of
 from miv.training.map_fit import fit_map
 from miv.training.similar_start import fit_start
@@ -44,6 +44,7 @@ def fit_all(
     unseen = features["validation"]
     power = share = None
     is_new = not only_scale and _is_new(verifier)
+    take_asked_centre(verifier, train, known)
     if is_new and not has_learned_features:
         assume_centre(verifier, train, known)
     if not only_scale:
