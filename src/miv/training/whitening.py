@@ -67,9 +67,9 @@ def fit_whitening(
 
     where :math:`p = 1` whitens fully. Labels only choose :math:`p`: cross-validation over the queries of train (over
     their classes, if known), and validation, compare the powers. The power that the backbone assumes, 0 for most, is
-    kept unless the best is better by a standard error and by 0.02. Then the lowest power is taken that is not worse
-    than the best by a standard error, because the ranks of witnesses get worse with high powers. With power 0
-    (``None``) nothing changes.
+    kept unless the best is better by a standard error and, if it is higher, by 0.02. Then the lowest power is taken
+    that is not worse than the best by a standard error, because the ranks of witnesses get worse with high powers. With
+    power 0 (``None``) nothing changes.
 
     Args:
         verifier: changed in place; one that has no ``AlignedNorm``, or has learned a map already, is left alone.
@@ -134,7 +134,7 @@ def _choose(parts: list[HeldOutScores], powers: Sequence[float], assumed: float)
         return assumed
     numbers = range(len(powers))
     best = max(numbers, key=lambda one: auroc_gain(parts, one, 0)[0])
-    if not _is_clear(parts, best, powers.index(assumed), _LEAST_GAIN):
+    if not _is_clear(parts, best, powers.index(assumed), _LEAST_GAIN if powers[best] > assumed else 0.0):
         return assumed
     return next(powers[one] for one in numbers if one == best or not _is_clear(parts, best, one))
 
