@@ -37,7 +37,7 @@ def qmnist_vectors(data: Path, seed: int, cache: Path) -> Sets:
 
 def omniglot(data: Path, seed: int) -> Sets:
     """Is one of these characters the query's? Images of 1,623 characters; no character is in two splits."""
-    images, classes = _read_omniglot(data / "omniglot")
+    images, classes = read_omniglot(data / "omniglot")
     pool = InstancePool("image", images, classes)
     shares = Shares(validation=1 / 9, test=2 / 9)
     random = [np.random.default_rng([seed, number]) for number in range(4)]
@@ -176,7 +176,8 @@ def _some(exemplars: ExemplarSet, count: int, random: np.random.Generator) -> Ex
     return exemplars.subset(np.sort(random.permutation(len(exemplars))[:count]))
 
 
-def _read_omniglot(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.object_]]:
+def read_omniglot(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.object_]]:
+    """All images, and the alphabet and character of each, joined by a slash."""
     images, classes = [], []
     for name in ("images_background", "images_evaluation"):
         with zipfile.ZipFile(folder / f"{name}.zip") as archive:

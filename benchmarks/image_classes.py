@@ -1,0 +1,103 @@
+"""Images of few classes: `miv train` beside plain code. Every class is in all splits, and no image is in two.
+
+    python benchmarks/image_classes.py --data DATA    # computes what is missing, about ten minutes on two cores
+    python benchmarks/image_classes.py --report       # prints the table from docs/results/image_classes.jsonl
+
+DATA is a folder with qmnist/ and omniglot/. The sets are digits of QMNIST (ten), digits of scikit-learn (ten) and
+characters of Omniglot by alphabet (fifty). Bags are drawn as in `few_classes.py`. The last line is JSON.
+"""
+
+import argparse
+import gzip
+import json
+import sys
+import tempfile
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from sklearn import datasets
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks import few_classes, plain_sets
+
+from miv.data import SPLITS, InstancePool
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "image_classes.jsonl"
+SETS, SIZES, SEEDS = ("QMNIST digits", "scikit-learn digits", "alphabets"), (300, 1_000), (0, 1, 2)
+SHARES = np.array([1 / 2, 5 / 8])  # where validation and test begin
+TEST = 600
+SIDE = 28
+MOST_IMAGES = 6_000
+
+
+def images_of(name: str, data: Path) -> tuple[NDArray[np.uint8], NDArray[np.object_]]:
+    """The images and their classes."""
+    if name == "QMNIST digits":
+        with gzip.open(data / "qmnist" / "train-images-idx3-ubyte.gz") as file:
+            images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, SIDE, SIDE)
+        with gzip.open(data / "qmnist" / "qmnist-train-labels-idx2-int.gz") as file:
+            digits = np.frombuffer(file.read(), ">i4", offset=12).reshape(-1, 8)[:, 0]
+        return images[:MOST_IMAGES], digits[:MOST_IMAGES].astype(str).astype(object)
+    if name == "scikit-learn digits":
+        table = datasets.load_digits()
+        pixels = (table.images * 15.9).astype(np.uint8)
+        large = [np.asarray(Image.fromarray(one).resize((SIDE, SIDE), Image.Resampling.BILINEAR)) for one in pixels]
+        return np.stack(large), table.target.astype(str).astype(object)
+    images, characters = plain_sets.read_omniglot(data / "omniglot")
+    return images, np.array([name.split("/")[0] for name in characters], object)
+
+
+def build(name: str, size: int, seed: int, data: Path) -> few_classes.Sets:
+    """Half of the images are for train, an eighth for validation; validation has a quarter of train's exemplars."""
+    images, classes = images_of(name, data)
+    random = np.random.default_rng([seed, 78])
+    pool = InstancePool("image", images, classes)
+    parts = np.split(random.permutation(len(images)), (SHARES * len(images)).astype(int))
+    counts = (size, size // 4, TEST)
+    return {
+        split: few_classes.draw(pool, classes, rows, count, random).compact()
+        for split, rows, count in zip(SPLITS, parts, counts, strict=True)
+    }
+
+
+def compute(name: str, size: int, seed: int, data: Path) -> dict[str, Any]:
+    """The figures on test of `miv train` with its defaults, and of the reference on the same features."""
+    from miv import train
+
+    with tempfile.TemporaryDirectory() as folder:
+        out, cache = Path(folder) / "run", Path(folder) / "cache"
+        run = train(build(name, size, seed, data), out=out, seed=seed, cache=cache, verbose=False)
+    test = run.evaluations["test"].document()
+    assert run.reference is not None
+    return {
+        "set": name,
+        "size": size,
+        "seed": seed,
+        "miv": {"auroc": test["classification"]["auroc"], "i_ap": test["witnesses"]["i_ap"]},
+        "plain": {m: {"auroc": row.auroc, "i_ap": row.i_ap} for m, row in run.reference.splits["test"].items()},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--report", action="store_true")
+    asked = parser.parse_args()
+    if asked.data is None and not asked.report:
+        parser.error("--data is missing; or say --report")
+    cells = [json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()] if RESULTS.is_file() else []
+    done = {(cell["set"], cell["size"], cell["seed"]) for cell in cells}
+    for seed, size, name in () if asked.report else product(SEEDS, SIZES, SETS):
+        if (name, size, seed) not in done:
+            cells.append(compute(name, size, seed, asked.data))
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(cells[-1], separators=(",", ":")) + "\n")
+    few_classes.report(cells, ("nearest", "centred", "logistic"))
+
+
+if __name__ == "__main__":
+    main()
