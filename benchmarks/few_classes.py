@@ -120,6 +120,8 @@ def compute(name: str, size: int, seed: int) -> dict[str, Any]:
 
 def report(cells: list[dict[str, Any]], methods: Sequence[str]) -> None:
     """Print means over the seeds; the best plain method is the best on test."""
+    if not cells:
+        raise SystemExit("There is no cell yet. Compute some without --report.")
     print(f"| set | train | miv AUROC | {' | '.join(methods)} | margin | miv i-AP | nearest | margin |")
     print("|---" * (7 + len(methods)) + "|")
     margins = {"auroc": [_margin(cell, "auroc") for cell in cells], "i_ap": [_margin(cell, "i_ap") for cell in cells]}

@@ -82,12 +82,13 @@ def test_the_advice_is_a_command_for_the_same_data(run: RunFolder) -> None:
     assert words(plain(nearest=(0.8, 0.9))) == [*begin, *config, *end]
     assert words(plain(nearest=(0.8, 0.9), hog=(0.9, 0.9))) == [*begin, "--backbone", "hog", *end]
     assert words(plain(nearest=(0.8, 0.6), logistic=(0.9, 0.9))) == [*begin, *config, *end]
-    centred = [*begin, "--pooling-options", "centred=true", *config, "--out", f"{run.path}-centred"]
+    centred = [*begin, *config, "--pooling-options", "centred=true", "--out", f"{run.path}-centred"]
     assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.8))) == centred
     assert words(plain(nearest=(0.8, 0.6), centred=(0.85, 0.8), logistic=(0.9, 0.9))) == centred
     assert words(plain(nearest=(0.8, 0.6), centred=(0.75, 0.8), logistic=(0.9, 0.9))) == [*begin, *config, *end]
     write_json(run.config, TrainingConfig(backbone="hf:x", pooling_options={"norm": "post"}).document())
-    assert words(plain(nearest=(0.8, 0.9))) == [*begin, "--backbone", "hf:x", *end]
+    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *config, "--pooling-options", "centred=false", *end]
+    assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.9))) == centred
     text = advice({"test": answers(0.75)}, plain(nearest=(0.8, 0.7), logistic=(0.9, 0.9)), run)
     assert text is not None
     assert "nearest`" not in text  # it is below the verifier

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from miv import MIVError
+from miv import MIVError, Verifier, train
 from miv.backbones import create_backbone
 from miv.backbones.feature_cache import embed_instances
 from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation.cosines import cosines
+from miv.inference.prediction import predict
 from miv.reference import METHODS, Figures, Reference, reference
 from miv.reference.bm25 import bm25
 from tests.training.tiny import tiny_sets
@@ -112,36 +113,61 @@ def test_the_figures_are_those_of_scikit_learn() -> None:
         assert rows[method].i_ap == pytest.approx(i_ap)
 
 
-def test_centred_subtracts_the_mean_of_the_train_features_of_length_1() -> None:
-    sets = tiny_sets("features", 60)
+def hidden_by_a_shared_direction() -> dict[str, ExemplarSet]:
+    """The last channel is large in all features and says nothing; the first is the class, and the others are noise.
+
+    The last rows of every pool are used by no exemplar.
+    """
+    sets = {}
+    for seed, split in enumerate(("train", "validation", "test")):
+        random = np.random.default_rng(seed)
+        values = random.normal(size=(440, 9)).astype(np.float32)
+        values[:, 0] = np.where(np.arange(440) % 2, 2, -2)
+        values[:, 8] = random.normal(10, 3, 440)
+        values[400:, 8] = -50
+        query, bag = random.integers(0, 400, 300), random.integers(0, 400, (300, 2))
+        witness = query[:, None] % 2 == bag % 2
+        label = witness.any(axis=1).astype(np.int8)
+        sets[split] = ExemplarSet(
+            InstancePool("features", values), query, 2 * np.arange(301), bag.ravel(), label, witness.ravel()
+        )
+    return sets
+
+
+def test_centred_subtracts_the_mean_of_what_train_uses() -> None:
+    sets = hidden_by_a_shared_direction()
     train, test, values = sets["train"], sets["test"], sets["test"].pool.values
     used = sorted({*train.query.tolist(), *train.bag_index.tolist()})
     mean = np.mean([row / np.linalg.norm(row) for row in train.pool.values[used]], axis=0)
     moved = [row / np.linalg.norm(row) - mean for row in values]
-    each = [[naive_cosine(moved[test.query[e]], moved[t]) for t in test.bag(e)] for e in range(60)]
-    found = reference(sets).splits["test"]["centred"]
-    assert found.auroc == pytest.approx(roc_auc_score(test.label, [max(one) for one in each]))
-    positive = [e for e in range(60) if test.label[e]]
-    i_ap = np.mean([average_precision_score(test.bag_witness(e), each[e]) for e in positive])
-    assert found.i_ap == pytest.approx(i_ap)
-
-
-def test_centred_sees_what_a_shared_direction_hides() -> None:
-    """The last channel is large in all features and says nothing; the first is the class, and the others are noise."""
-    sets = {}
-    for seed, split in enumerate(("train", "validation")):
-        random = np.random.default_rng(seed)
-        values = random.normal(size=(400, 8)).astype(np.float32)
-        values[:, 0] = np.where(np.arange(400) % 2, 2, -2)
-        values = np.hstack([values, random.normal(10, 3, (400, 1)).astype(np.float32)])
-        query, bag = random.integers(0, 400, 300), random.integers(0, 400, 300)
-        label = (query % 2 == bag % 2).astype(np.int8)
-        sets[split] = ExemplarSet(InstancePool("features", values), query, np.arange(301), bag, label)
-    channels = {"channels": 9}
-    rows = reference(sets, "features", backbone_options=channels).splits["validation"]
+    each = [[naive_cosine(moved[test.query[e]], moved[t]) for t in test.bag(e)] for e in range(300)]
+    rows = reference(sets, "features", backbone_options={"channels": 9}).splits["test"]
+    assert rows["centred"].auroc == pytest.approx(roc_auc_score(test.label, [max(one) for one in each]), abs=1e-4)
     assert rows["centred"].auroc is not None
     assert rows["nearest"].auroc is not None
     assert rows["centred"].auroc > rows["nearest"].auroc + 0.02
+    mixed = [e for e in range(300) if 0 < test.bag_witness(e).sum() < 2]  # with something to rank
+    i_ap = np.mean([average_precision_score(test.bag_witness(e), each[e]) for e in mixed])
+    assert rows["centred"].i_ap == pytest.approx(i_ap, abs=1e-4)
+
+
+def test_the_pooling_nearest_can_be_centred_and_is_saved_so(tmp_path: Path) -> None:
+    sets = hidden_by_a_shared_direction()
+    run = train(
+        sets,
+        out=tmp_path / "run",
+        cache=tmp_path / "cache",
+        pooling="nearest",
+        pooling_options={"centred": True},
+        backbone="features",
+        backbone_options={"standardise": False},
+        verbose=False,
+    )
+    assert run.reference is not None
+    expected = run.reference.splits["test"]["centred"].auroc
+    found = predict(Verifier.from_pretrained(tmp_path / "run"), sets["test"])
+    assert roc_auc_score(sets["test"].label, found.logit) == pytest.approx(expected, abs=1e-4)
+    assert expected != pytest.approx(run.reference.splits["test"]["nearest"].auroc, abs=0.02)
 
 
 @settings(max_examples=20, deadline=None)

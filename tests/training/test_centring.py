@@ -10,7 +10,7 @@ from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
 from miv.poolings.similar import AlignedNorm
-from miv.training.centring import are_of_one_kind, assume_centre
+from miv.training.centring import are_of_one_kind, assume_centre, take_asked_centre
 from miv.training.fits import fit_all
 from miv.training.head_fit import logits_of
 
@@ -84,6 +84,10 @@ def test_the_pooling_nearest_is_centred_if_asked() -> None:
         with_head=True,
     )
     np.testing.assert_allclose(centre_of(verifier).numpy(), mean, atol=1e-6)
+    # Its backbone is trained further, so that its features are others.
+    take_asked_centre(verifier, again, others, has_learned_features=True)
+    new = (others / np.linalg.norm(others, axis=1, keepdims=True))[again.used].mean(axis=0)
+    np.testing.assert_allclose(centre_of(verifier).numpy(), new, atol=1e-6)
 
 
 def test_the_start_keeps_the_centre_if_features_are_not_learned() -> None:

@@ -79,15 +79,14 @@ def _plain_command(best: str, run: RunFolder) -> str:
     """The command that trains the pooling `nearest` on the same data, as one of ``COSINES`` or ``DESCRIPTORS``."""
     settings = run.read_config()
     words = [*run.command(), "--pooling", "nearest"]
-    if best == "centred":
-        words += ["--pooling-options", "centred=true"]
     if best in DESCRIPTORS:
         words += ["--backbone", best]
-    elif str(settings.get("backbone")).startswith("sentence_tokens:"):
-        pass  # a cosine needs one vector per text, which `auto` chooses for this pooling
-    elif settings.get("pooling_options"):  # options of another pooling, so the settings file would be invalid
-        words += ["--backbone", str(settings.get("backbone"))]
-    else:
+    elif not str(settings.get("backbone")).startswith("sentence_tokens:"):
         words += ["--config", str(run.config)]
+    # A cosine needs one vector per text, which `auto` chooses for this pooling.
     name = "centred" if best == "centred" else "nearest"
+    if best == "centred":
+        words += ["--pooling-options", "centred=true"]
+    elif "--config" in words and settings.get("pooling_options"):  # replaces those of another pooling
+        words += ["--pooling-options", "centred=false"]
     return shlex.join([*words, "--out", f"{run.path}-{name}"])

@@ -3,16 +3,18 @@
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from miv.backbones.features import Features
 from miv.data import ExemplarSet
+from miv.evaluation.cosines import unit_rows
 from miv.models.verifier import Verifier
 from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import AlignedNorm
 from miv.training.standardising import FEW_CHANNELS
 
 _SHARED = 0.2  # length of the mean of unit features from which on they share a direction
+_TOGETHER = 10_000  # instances: copies of all could fill the memory
 _ONE_KIND = 0.05  # of the queries that are targets too; fewer may be accidents
 
 
@@ -45,22 +47,26 @@ def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.f
     return True
 
 
-def take_asked_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32]) -> None:
-    """Subtract that mean if the pooling is ``nearest`` and its option ``centred`` asks for it; an earlier one stays."""
+def take_asked_centre(
+    verifier: Verifier, train: ExemplarSet, features: NDArray[np.float32], has_learned_features: bool = False
+) -> None:
+    """Subtract that mean if the pooling is ``nearest`` and its option ``centred`` asks for it.
+
+    The centre of an earlier verifier stays, unless its backbone was trained again and the features are others now.
+    """
     pooling, norm = verifier.pooling, verifier.pooling.norm
     is_asked = isinstance(pooling, NearestPooling) and pooling.centred
-    if is_asked and isinstance(norm, AlignedNorm) and not norm.centre.any():
+    if is_asked and isinstance(norm, AlignedNorm) and (has_learned_features or not norm.centre.any()):
         with torch.no_grad():
             norm.centre.copy_(mean_direction(train, features))
 
 
 def mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor:
     """``(C,)`` the mean of the features that train uses, each scaled to length 1."""
-    used = torch.from_numpy(np.asarray(features[train.used]))
-    used = used / used.abs().amax(dim=1, keepdim=True).clamp(
-        min=torch.finfo(used.dtype).tiny
-    )  # so that squares do not overflow
-    return nn.functional.normalize(used, dim=1, eps=1e-6).mean(dim=0)
+    total = np.zeros(features.shape[1])
+    for first in range(0, len(train.used), _TOGETHER):
+        total += unit_rows(features, train.used[first : first + _TOGETHER]).sum(axis=0, dtype=np.float64)
+    return torch.from_numpy((total / len(train.used)).astype(np.float32))
 
 
 def are_of_one_kind(exemplars: ExemplarSet) -> bool:

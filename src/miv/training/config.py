@@ -246,6 +246,8 @@ def parse_options(texts: list[str], where: str) -> dict[str, Any]:
 
     >>> parse_options(["size=large", "heads=4"], "an option")
     {'size': 'large', 'heads': 4}
+    >>> parse_options(["projection=True"], "an option")
+    {'projection': True}
     """
     options = {}
     for text in texts:
@@ -253,7 +255,7 @@ def parse_options(texts: list[str], where: str) -> dict[str, Any]:
         if not key or not equals:
             raise MIVError(f"{where} is {text!r}. Expected key=value, such as heads=4.")
         try:
-            options[key] = json.loads(value)
+            options[key] = json.loads(value.lower() if value in ("True", "False") else value)
         except ValueError:
             options[key] = value
     return options

@@ -44,7 +44,7 @@ def fit_all(
     unseen = features["validation"]
     power = share = None
     is_new = not only_scale and _is_new(verifier)
-    take_asked_centre(verifier, train, known)
+    take_asked_centre(verifier, train, known, has_learned_features)
     if is_new and not has_learned_features:
         assume_centre(verifier, train, known)
     if not only_scale:
