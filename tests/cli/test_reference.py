@@ -61,12 +61,14 @@ def test_vectors_are_standardised_where_training_would_standardise_them() -> Non
     assert not json.loads(run("reference", "embeddings", "--json"))["standardised"]
 
 
-def test_images_have_hog_and_pixels_unless_a_backbone_is_named() -> None:
+def test_images_are_described_by_hog_unless_a_backbone_is_named() -> None:
     save_splits(tiny_sets("image"), "pictures", builder="test", options={}, seed=0)
-    assert list(json.loads(run("reference", "pictures", "--json"))["splits"]["test"]) == ["hog", "pixels"]
+    described = json.loads(run("reference", "pictures", "--json"))["splits"]["test"]
+    assert list(described) == ["nearest", "mean", "centred", "logistic", "hog", "pixels"]
+    assert described["nearest"] == described["hog"]
     flags = ["--backbone", "hog", "--backbone-options", "cells=3,orientations=4"]
     found = json.loads(run("reference", "pictures", *flags, "--json"))
-    assert list(found["splits"]["test"]) == ["nearest", "mean", "centred", "logistic", "hog", "pixels"]
+    assert found["splits"]["test"]["nearest"] != described["nearest"]
     assert found["backbone"] == "hog"
 
 

@@ -355,7 +355,14 @@ def test_instances_by_id(folder: Path) -> None:
         (["vectors", "--query", "one", "--bag", "three.npy"], "expected a .npy file or a JSON list"),
         (["vectors", "--query", "q.json", "--bag", "three.npy"], "--query: q.json is not a .npy file.*numpy.save"),
         (["vectors", "--query", "one.npy", "--bag", "q.json"], "--bag: q.json is not a .npy file.*as in '.0.1, 0.2.'"),
-        (["vectors", "--query", "no.json", "--bag", "three.npy"], "--query: there is no file no.json. Expected a .npy"),
+        (
+            ["vectors", "--query", "no.json", "--bag", "three.npy"],
+            "--query: there is no file or folder no.json. Expected",
+        ),
+        (
+            ["vectors", "--query", "one.npy", "--bag", "no/folder"],
+            "--bag: there is no file or folder no/folder. Expected",
+        ),
         (["vectors", "--query", "[1, 0", "--bag", "three.npy"], "expected a .npy file or a JSON list"),
         (["vectors", "--query", " ", "--bag", "three.npy"], r"--query: empty cell\. Expected a .npy file"),
         (["images", "--query", "q.json", "--bag", "refs"], "q.json: not a readable image.*PNG"),

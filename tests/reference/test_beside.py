@@ -49,6 +49,8 @@ def test_the_method_is_chosen_on_validation_and_compared_on_test(run: RunFolder)
     text = advice(both, plain(nearest=(0.8, 0.9), mean=(0.7, 0.99)), run)
     assert text is not None
     assert "its AUROC on test is 0.750, and 0.900 is that of `nearest`, the best plain method on validation" in text
+    assert "This may be chance: the standard error of an AUROC on 8 exemplars is 0.18." in text
+    assert "chance" not in (advice(both, plain(nearest=(0.8, 0.95)), run) or "chance")
     assert advice(both, plain(nearest=(0.8, 0.76), mean=(0.7, 0.99)), run) is None  # 0.01 is no difference
     silent_on_test = advice({"validation": answers(0.5), "test": answers(0.5)}, plain(nearest=(0.9, None)), run)
     assert silent_on_test is not None

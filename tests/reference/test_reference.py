@@ -146,8 +146,9 @@ def test_centred_subtracts_the_mean_of_what_train_uses() -> None:
     assert rows["centred"].auroc is not None
     assert rows["nearest"].auroc is not None
     assert rows["centred"].auroc > rows["nearest"].auroc + 0.02
-    mixed = [e for e in range(300) if 0 < test.bag_witness(e).sum() < 2]  # with something to rank
-    i_ap = np.mean([average_precision_score(test.bag_witness(e), each[e]) for e in mixed])
+    assert test.witness is not None
+    mixed = np.flatnonzero(test.witness.reshape(300, 2).sum(axis=1) == 1)  # with something to rank
+    i_ap = np.mean([average_precision_score(test.bag_witness(int(e)), each[e]) for e in mixed])
     assert rows["centred"].i_ap == pytest.approx(i_ap, abs=1e-4)
 
 

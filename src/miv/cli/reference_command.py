@@ -21,7 +21,7 @@ def reference(
         str | None,
         typer.Option(
             help="Feature extractor: hog, pixels, hf:<name or folder> or timm:<name>.",
-            show_default="none for vectors and images; hf:minilm for texts, if installed",
+            show_default="none for vectors; hog for images; hf:minilm for texts, if installed",
         ),
     ] = None,
     backbone_options: Annotated[
@@ -89,7 +89,10 @@ def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | 
     if asked is not None or kind == "features":
         return None if asked == "features" else asked, ""
     if kind == "image":
-        return None, "Nothing was trained here. Add --backbone NAME to score the features of a network as well."
+        told = (
+            "The first four methods use the features of hog. To score the features of a network, add --backbone NAME."
+        )
+        return "hog", told
     from miv.backbones.hf_names import installed_sentence_encoder
 
     encoder = installed_sentence_encoder()

@@ -145,8 +145,8 @@ def _instances(given: Any, folder: Path, kind: InstanceKind, place: str, column:
         try:
             numbers = json.loads(given)
         except (ValueError, RecursionError) as error:
-            if _LIKE_A_PATH.fullmatch(given.strip()):
-                found = f"{path} is not a .npy file" if is_file(path) else f"there is no file {path}"
+            if _LIKE_A_PATH.fullmatch(given.strip()) or re.fullmatch(r"[^\s\[]+[/\\]\S+", given.strip()):
+                found = f"{path} is not a .npy file" if is_file(path) else f"there is no file or folder {path}"
                 raise MIVError(
                     f"{place}: {found}. Expected a .npy file, which numpy.save writes, or the numbers themselves as a "
                     "JSON list, as in '[0.1, 0.2]'."

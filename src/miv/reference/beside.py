@@ -1,5 +1,6 @@
 """Compare a verifier with the reference: is it better than the plain methods, and what to do if not."""
 
+import math
 import shlex
 from collections.abc import Mapping
 
@@ -61,9 +62,21 @@ def advice(evaluations: Mapping[str, Evaluation], plain: Reference, run: RunFold
         remedy = ""
     return (
         f"The verifier is below the plain reference: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
-        f"`{plain.best}`, the best plain method on {CHOSEN_ON}.\n"
+        f"`{plain.best}`, the best plain method on {CHOSEN_ON}.{_doubt(evaluations[split], theirs - own)}\n"
         f"What to do: {remedy}{_without_tokens(run)}More exemplars or {other} may lift both.\n"
     )
+
+
+def _doubt(evaluation: Evaluation, difference: float) -> str:
+    """A sentence if the difference is below the standard error of one AUROC (Hanley and McNeil 1982)."""
+    area, positives = evaluation.classification["auroc"], evaluation.positives
+    negatives = evaluation.exemplars - positives
+    one, both = area / (2 - area), 2 * area**2 / (1 + area)
+    rest = (positives - 1) * (one - area**2) + (negatives - 1) * (both - area**2)
+    error = math.sqrt((area * (1 - area) + rest) / (positives * negatives))
+    if difference > error:
+        return ""
+    return f" This may be chance: the standard error of an AUROC on {evaluation.exemplars:,} exemplars is {error:.2f}."
 
 
 def _without_tokens(run: RunFolder) -> str:

@@ -67,7 +67,7 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
     elif len(train) < ENOUGH_TO_LEARN_FROM and not wants_network:
         settings |= {"backbone": "hog", "align_epochs": 12}
         words = (
-            f"images with a fixed descriptor (hog) and a learned map, because {len(train):,} exemplars are too few to "
+            f"images with a fixed descriptor (hog){_and_map(given)}, because {len(train):,} exemplars are too few to "
             "train a network from scratch"
         )
     else:
@@ -86,6 +86,10 @@ def choose(sets: dict[str, ExemplarSet], given: dict[str, Any], *, is_trained: b
             "nearest target; the cap poolings and baseline can."
         )
     return Choice(config, reason)
+
+
+def _and_map(given: dict[str, Any]) -> str:
+    return " and a learned map" if POOLINGS[given.get("pooling", TrainingConfig.pooling)].make.learns else ""
 
 
 def _wants_no_norm(train: ExemplarSet, given: dict[str, Any]) -> bool:
