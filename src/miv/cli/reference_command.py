@@ -89,10 +89,7 @@ def _backbone(asked: str | None, sets: "dict[str, ExemplarSet]") -> tuple[str | 
     if asked is not None or kind == "features":
         return None if asked == "features" else asked, ""
     if kind == "image":
-        told = (
-            "The first four methods use the features of hog. To score the features of a network, add --backbone NAME."
-        )
-        return "hog", told
+        return "hog", "The features are those of hog. To score the features of a network, add --backbone NAME."
     from miv.backbones.hf_names import installed_sentence_encoder
 
     encoder = installed_sentence_encoder()

@@ -94,9 +94,8 @@ def _plain_command(best: str, run: RunFolder) -> str:
     words = [*run.command(), "--pooling", "nearest"]
     if best in DESCRIPTORS:
         words += ["--backbone", best]
-    elif not str(settings.get("backbone")).startswith("sentence_tokens:"):
+    elif not str(settings.get("backbone")).startswith("sentence_tokens:"):  # else `auto` chooses one vector per text
         words += ["--config", str(run.config)]
-    # A cosine needs one vector per text, which `auto` chooses for this pooling.
     name = "centred" if best == "centred" else "nearest"
     if best == "centred":
         words += ["--pooling-options", "centred=true"]
