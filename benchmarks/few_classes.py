@@ -12,8 +12,8 @@ witness of a bag and is fitted again, six times. The last line is JSON.
 import argparse
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,20 @@ def compute(name: str, size: int, seed: int) -> dict[str, Any]:
     }
 
 
+def completed(
+    results: Path, wanted: Iterable[tuple[str, int, int]], compute: Callable[[str, int, int], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The cells of a file, after computing those of the wanted sets, sizes and seeds that it lacks."""
+    cells = [json.loads(line) for line in results.read_text("utf-8").splitlines()] if results.is_file() else []
+    done = {(cell["set"], cell["size"], cell["seed"]) for cell in cells}
+    for one in wanted:
+        if one not in done:
+            cells.append(compute(*one))
+            with results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(cells[-1], separators=(",", ":")) + "\n")
+    return cells
+
+
 def report(cells: list[dict[str, Any]], methods: Sequence[str]) -> None:
     """Print means over the seeds; the best plain method is the best on test."""
     if not cells:
@@ -153,16 +167,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--report", action="store_true")
     asked = parser.parse_args()
-    cells = [json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()] if RESULTS.is_file() else []
-    done = {(cell["set"], cell["size"], cell["seed"]) for cell in cells}
-    for name in () if asked.report else TABLES:
-        for size in SIZES:
-            for seed in SEEDS:
-                if (name, size, seed) not in done:
-                    cells.append(compute(name, size, seed))
-                    with RESULTS.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(cells[-1], separators=(",", ":")) + "\n")
-    report(cells, ("nearest", "logistic", "again"))
+    wanted = () if asked.report else product(TABLES, SIZES, SEEDS)
+    report(completed(RESULTS, wanted, compute), ("nearest", "logistic", "again"))
 
 
 if __name__ == "__main__":

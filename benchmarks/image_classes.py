@@ -8,10 +8,9 @@ characters of Omniglot by alphabet (fifty). Bags are drawn as in `few_classes.py
 """
 
 import argparse
-import gzip
-import json
 import sys
 import tempfile
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import few_classes, plain_sets
 
 from miv.data import SPLITS, InstancePool
+from miv.runtime.progress import SilentProgress
+from miv.tasks.qmnist.qmnist_files import read_digits
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "image_classes.jsonl"
 SETS, SIZES, SEEDS = ("QMNIST digits", "scikit-learn digits", "alphabets"), (300, 1_000), (0, 1, 2)
@@ -37,11 +38,8 @@ MOST_IMAGES = 6_000
 def images_of(name: str, data: Path) -> tuple[NDArray[np.uint8], NDArray[np.object_]]:
     """The images and their classes."""
     if name == "QMNIST digits":
-        with gzip.open(data / "qmnist" / "train-images-idx3-ubyte.gz") as file:
-            images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, SIDE, SIDE)
-        with gzip.open(data / "qmnist" / "qmnist-train-labels-idx2-int.gz") as file:
-            digits = np.frombuffer(file.read(), ">i4", offset=12).reshape(-1, 8)[:, 0]
-        return images[:MOST_IMAGES], digits[:MOST_IMAGES].astype(str).astype(object)
+        digits, _ = read_digits(data / "qmnist", SilentProgress(), download=False)
+        return digits.images[:MOST_IMAGES], digits.digit[:MOST_IMAGES].astype(str).astype(object)
     if name == "scikit-learn digits":
         table = datasets.load_digits()
         pixels = (table.images * 15.9).astype(np.uint8)
@@ -89,13 +87,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.data is None and not asked.report:
         parser.error("--data is missing; or say --report")
-    cells = [json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()] if RESULTS.is_file() else []
-    done = {(cell["set"], cell["size"], cell["seed"]) for cell in cells}
-    for seed, size, name in () if asked.report else product(SEEDS, SIZES, SETS):
-        if (name, size, seed) not in done:
-            cells.append(compute(name, size, seed, asked.data))
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(cells[-1], separators=(",", ":")) + "\n")
+    wanted = () if asked.report else product(SETS, SIZES, SEEDS)
+    cells = few_classes.completed(RESULTS, wanted, partial(compute, data=asked.data))
     few_classes.report(cells, ("nearest", "centred", "logistic"))
 
 

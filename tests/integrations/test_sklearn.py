@@ -334,7 +334,9 @@ class OfRows(MIVClassifier):
     """
 
     def fit(self, X: Any, y: Any, labels: Any = None, *, sample_weight: Any = None) -> Self:  # noqa: N803
-        return super().fit(_as_pairs(X), y, sample_weight=sample_weight)
+        super().fit(_as_pairs(X), y, sample_weight=sample_weight)
+        self.verifier_.double()  # a check asks for 1e-7, below the rounding of a float32, which batches change
+        return self
 
     def verify(self, X: Any, bags: Any = None, *, witnesses: Any = None) -> Any:  # noqa: N803
         return super().verify(_as_pairs(X), witnesses=witnesses)
@@ -513,13 +515,7 @@ OF_ROWS = [
 ]
 
 
-def _about_equal(actual: Any, desired: Any, *, err_msg: str = "", **_: Any) -> None:
-    np.testing.assert_allclose(actual, desired, rtol=1e-5, atol=1e-5, err_msg=err_msg)
-
-
 @pytest.mark.parametrize("check", OF_ROWS)
-def test_checks_of_scikit_learn_for_rows(check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_of_scikit_learn_for_rows(check: str) -> None:
     estimator = OfRows(heads=1, max_epochs=2, random_state=0)
-    # The checks ask for 1e-7, the last digit of a float32, which depends on how many rows are multiplied together.
-    monkeypatch.setattr(estimator_checks, "assert_allclose", _about_equal)
     getattr(estimator_checks, check)("OfRows", estimator)

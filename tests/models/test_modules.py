@@ -316,3 +316,9 @@ def test_a_network_with_a_hundred_thousand_layers_is_refused_whatever_their_numb
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(MIVError, match="a network with more than 10,000 parts"):
         Verifier.from_pretrained(tmp_path)
+
+
+def test_channels_in_two_places_must_agree() -> None:
+    assert Verifier("nearest", channels=4, backbone_options={"channels": 4}).backbone.channels == 4
+    with pytest.raises(MIVError, match="channels is 4, and 5 in backbone_options"):
+        Verifier("nearest", channels=4, backbone_options={"channels": 5})

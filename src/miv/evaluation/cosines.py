@@ -46,6 +46,14 @@ def unit_rows(
     return chosen
 
 
+def mean_direction(exemplars: ExemplarSet, features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``(C,)`` the mean of the features that the exemplars use, each scaled to length 1."""
+    together, total = max(1, _NUMBERS // features.shape[1]), np.zeros(features.shape[1])
+    for first in range(0, len(exemplars.used), together):
+        total += unit_rows(features, exemplars.used[first : first + together]).sum(axis=0, dtype=np.float64)
+    return (total / len(exemplars.used)).astype(np.float32)
+
+
 def unit_queries(
     exemplars: ExemplarSet, features: NDArray[np.float32], centre: NDArray[np.float32] | None = None
 ) -> NDArray[np.float32]:

@@ -24,7 +24,12 @@ def backbone_of(given: str | nn.Module, channels: int | None, options: dict[str,
     if given == "features" and channels is None:
         raise MIVError("channels is missing. The backbone 'features' needs the length of a vector.")
     if given == "features":
-        return as_backbone(make_module(given, **{"channels": channels, **(options or {})}))
+        options = {"channels": channels, **(options or {})}
+        if options["channels"] != channels:
+            raise MIVError(
+                f"channels is {channels}, and {options['channels']} in backbone_options. Omit it in the options."
+            )
+        return as_backbone(make_module(given, **options))
     made = make_module(given, **(options or {}))
     if isinstance(made, Backbone) and channels is not None:
         raise MIVError(f"channels is {channels}. The backbone {given!r} sets its own. Omit channels.")

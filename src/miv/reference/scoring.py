@@ -15,14 +15,13 @@ from miv.backbones.features import Features
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc, witness_metrics
-from miv.evaluation.cosines import cosines
+from miv.evaluation.cosines import cosines, mean_direction
 from miv.io.cache_folder import cache_folder
 from miv.io.checked_values import Floats
 from miv.reference.bm25 import bm25
 from miv.reference.logistic import Logistic, fit_logistic, logistic_inputs
 from miv.reference.plain_figures import Figures, Reference
 from miv.runtime.progress import Progress
-from miv.training.centring import mean_direction
 from miv.training.standardising import should_standardise
 
 # Description of each method, in display order.
@@ -142,7 +141,7 @@ class _Fitted:
 def _fit(exemplars: ExemplarSet, backbone: Backbone, cache: Path, progress: Progress | None) -> _Fitted:
     features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
     inputs = logistic_inputs(exemplars, features, cosines(exemplars, features))
-    return _Fitted(mean_direction(exemplars, features).numpy(), fit_logistic(exemplars, inputs))
+    return _Fitted(mean_direction(exemplars, features), fit_logistic(exemplars, inputs))
 
 
 def _by_features(

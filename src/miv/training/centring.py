@@ -3,18 +3,16 @@
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from miv.backbones.features import Features
 from miv.data import ExemplarSet
-from miv.evaluation.cosines import unit_rows
+from miv.evaluation.cosines import mean_direction
 from miv.models.verifier import Verifier
 from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import AlignedNorm
 from miv.training.standardising import FEW_CHANNELS
 
 _SHARED = 0.2  # length of the mean of unit features from which on they share a direction
-_TOGETHER = 10_000  # instances: copies of all could fill the memory
 _ONE_KIND = 0.05  # of the queries that are targets too; fewer may be accidents
 
 
@@ -40,10 +38,10 @@ def assume_centre(verifier: Verifier, train: ExemplarSet, features: NDArray[np.f
     if isinstance(verifier.backbone, Features) and (verifier.backbone.standardise or norm.channels < FEW_CHANNELS):
         return False
     mean = mean_direction(train, features[:, : norm.channels])  # tokens may follow
-    if float(mean.norm()) < _SHARED:
+    if np.linalg.norm(mean) < _SHARED:
         return False
     with torch.no_grad():
-        norm.centre.copy_(mean)
+        norm.centre.copy_(torch.from_numpy(mean))
     return True
 
 
@@ -58,15 +56,7 @@ def take_asked_centre(
     is_asked = isinstance(pooling, NearestPooling) and pooling.centred
     if is_asked and isinstance(norm, AlignedNorm) and (has_learned_features or not norm.centre.any()):
         with torch.no_grad():
-            norm.centre.copy_(mean_direction(train, features))
-
-
-def mean_direction(train: ExemplarSet, features: NDArray[np.float32]) -> Tensor:
-    """``(C,)`` the mean of the features that train uses, each scaled to length 1."""
-    total = np.zeros(features.shape[1])
-    for first in range(0, len(train.used), _TOGETHER):
-        total += unit_rows(features, train.used[first : first + _TOGETHER]).sum(axis=0, dtype=np.float64)
-    return torch.from_numpy((total / len(train.used)).astype(np.float32))
+            norm.centre.copy_(torch.from_numpy(mean_direction(train, features)))
 
 
 def are_of_one_kind(exemplars: ExemplarSet) -> bool:

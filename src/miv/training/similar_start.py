@@ -11,6 +11,7 @@ from torch import Tensor
 
 from miv.data import ExemplarSet
 from miv.data.batches import embedded, make_batch, rows_together
+from miv.evaluation.cosines import mean_direction
 from miv.evaluation.weighted_auroc import weighted_auroc
 from miv.models.verifier import Verifier
 from miv.poolings import Pooling
@@ -18,7 +19,6 @@ from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime.evaluation_mode import evaluating
-from miv.training.centring import mean_direction
 from miv.training.pilot import ENOUGH
 
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -102,7 +102,8 @@ def fit_start(
         return None
     own, own_sharpness = pooling.norm.centre.clone(), _sharpness(pooling)
     vectors = features[:, : len(own)]  # tokens may follow
-    centres = [own] if keep_centre else [torch.zeros_like(own), mean_direction(train, vectors).to(own)]
+    mean = torch.from_numpy(mean_direction(train, vectors)).to(own)
+    centres = [own] if keep_centre else [torch.zeros_like(own), mean]
     centres.sort(key=lambda centre: not torch.equal(centre, own))  # the one that was assumed comes first
     grid = SHARPNESS if len(own) >= _CHANNELS else SHARPNESS + SHARPER
     sharps = [None] if own_sharpness is None else [torch.full_like(own_sharpness, sharp) for sharp in grid]

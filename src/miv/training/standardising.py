@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from miv.backbones.features import Features, unlike_scales
 from miv.data import ExemplarSet
 from miv.evaluation import auroc
-from miv.evaluation.cosines import cosines, unit_rows
+from miv.evaluation.cosines import cosines, mean_direction
 from miv.evaluation.influence import auroc_error
 from miv.io.checked_values import Floats
 
@@ -34,8 +34,7 @@ def should_standardise(train: ExemplarSet) -> bool:
     unchanged = cosines(some, values).nearest
     if values.shape[1] < FEW_CHANNELS or unlike_scales(values) > UNLIKE_SCALES:
         return not _is_clearly_better(some.label, unchanged, standardised)
-    unit = unit_rows(values, np.arange(len(values)))
-    centred = cosines(some, unit - unit.mean(axis=0)).nearest
+    centred = cosines(some, values, mean_direction(some, values)).nearest
     return all(_is_clearly_better(some.label, standardised, rival) for rival in (unchanged, centred))
 
 
