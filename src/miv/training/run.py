@@ -110,9 +110,10 @@ def _train(
     config = settle_precision(config, device, quiet=machine.quiet or not is_first_process())
     started = None if start is None else start.document()
     run = RunFolder(out)
+    settings, defaults = config.document(), TrainingConfig().document()
     if is_first_process():
         refuse_if_locked(run.path)
-        run.check(config, sets, data, started, resume=resume)
+        run.check(settings, sets, data, started, defaults=defaults, resume=resume)
     verifier = (create_verifier(config, sets["train"].pool) if start is None else start.copy()).to(device)
     if start is None and isinstance(verifier.backbone, Features) and verifier.backbone.standardise:
         verifier.backbone.fit(sets["train"].pool.values[sets["train"].used])
@@ -123,8 +124,10 @@ def _train(
         warn_of_cut_texts(verifier.backbone, [exemplars.pool for exemplars in sets.values()])
     if is_first_process():  # not earlier: invalid settings must leave no files behind
         held.enter_context(locked(run.path))
-        run.check(config, sets, data, started, resume=resume)  # another process may have begun in the meantime
-        run.begin_or_go_on(config, sets, data, data_options, started)
+        run.check(
+            settings, sets, data, started, defaults=defaults, resume=resume
+        )  # another process may have begun in the meantime
+        run.begin_or_go_on(settings, sets, data, data_options, started)
     if run.is_done():
         if is_first_process() and not machine.quiet:
             told = f"The run in {out} is finished, so nothing is trained. Evaluating its verifier again."

@@ -27,7 +27,6 @@ from miv.io.json_shapes import NUMBER, check_shape
 from miv.io.run_names import RUN_NAME, VERIFIER_NAME
 from miv.io.temporary_names import PART, name_beneath
 from miv.io.whole_files import bring_back, remove_unfinished
-from miv.training.config import TrainingConfig
 
 FORMAT = "miv-run"
 LOCK_NAME = ".lock"
@@ -45,6 +44,7 @@ _ABOUT = {
     "best?": {"stage": str, "epoch": int},
 }
 _METRICS = {"classification?": {"*": (*NUMBER, type(None))}, "witnesses?": {"*": (*NUMBER, type(None))}}
+Settings = dict[str, Any]
 _LIBRARIES = ("torch", "lightning", "numpy", "transformers", "timm")
 
 
@@ -108,7 +108,7 @@ class RunFolder:
 
     def begin_or_go_on(
         self,
-        config: TrainingConfig,
+        settings: Settings,
         sets: dict[str, ExemplarSet],
         data: str,
         options: dict[str, Any],
@@ -118,12 +118,12 @@ class RunFolder:
         if self.exists():
             remove_unfinished(self.path)
             return
-        write_json(self.config, config.document())
+        write_json(self.config, settings)
         about = {
             "format": FORMAT,
             "version": 1,
             "done": False,
-            "seed": config.seed,
+            "seed": settings["seed"],
             "data": {
                 "name": data,
                 "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
@@ -143,24 +143,34 @@ class RunFolder:
 
     def check(
         self,
-        config: TrainingConfig,
+        settings: Settings,
         sets: dict[str, ExemplarSet],
         data: str,
         start: dict[str, str] | None = None,
         *,
+        defaults: Settings,
         resume: bool,
     ) -> None:
-        """Check that a new run can start here, or that the existing run has the same settings."""
+        """Check that a new run can start here, or that the existing run has the same settings.
+
+        Args:
+            settings: the settings of this run; ``defaults`` are those of settings that an older run lacks.
+            sets: its exemplars by split, called ``data``.
+            data: their name.
+            start: the verifier that the run starts from.
+            defaults: see ``settings``.
+            resume: whether an existing run may be resumed.
+        """
         if not self.exists():
-            self.refuse_foreign(config)
+            self.refuse_foreign(settings)
             return
         if not resume:
             self.refuse_existing()
         about = self.read()
         self._check_version(about)
         self._check_start(about.get("start"), start)
-        before = {**TrainingConfig().document(), **self.read_config()}  # older runs lack newer settings
-        for name, value in config.document().items():
+        before = {**defaults, **self.read_config()}
+        for name, value in settings.items():
             if before[name] != value:
                 raise MIVError(
                     f"{self.path} was started with {name} = {before[name]!r}, but got {value!r}. Resume with "
@@ -169,10 +179,10 @@ class RunFolder:
         if about["data"]["fingerprints"] != _fingerprints(sets):
             raise MIVError(f"{self.path} was started with other data than {data}. Choose another folder for --out.")
 
-    def refuse_foreign(self, config: TrainingConfig | None = None) -> None:
+    def refuse_foreign(self, settings: Settings | None = None) -> None:
         """Raise an error for a folder with any file that a training killed before it began did not leave there.
 
-        Without ``config``, such a training may have had any settings.
+        Without ``settings``, such a training may have had any settings.
         """
         if not self.path.exists():
             return
@@ -183,7 +193,7 @@ class RunFolder:
             for path in self.path.iterdir()
             if path.name != LOCK_NAME
             and name_beneath(path.name, PART) is None
-            and not (path == self.config and (config is None or self._is_begun(config)))
+            and not (path == self.config and (settings is None or self._is_begun(settings)))
         )
         if foreign:
             raise MIVError(
@@ -191,9 +201,9 @@ class RunFolder:
                 "--out."
             )
 
-    def _is_begun(self, config: TrainingConfig) -> bool:
+    def _is_begun(self, settings: Settings) -> bool:
         try:
-            return self.read_config() == json.loads(json.dumps(config.document()))
+            return self.read_config() == json.loads(json.dumps(settings))
         except MIVError:
             return False
 
