@@ -60,13 +60,13 @@ def test_goals_are_reached_or_not_or_not_measured() -> None:
     figures = {
         "stream_efficiency": 0.41,
         "stream_queries_cost": 0.31,
-        "shortlist_gain": 21,
-        "runs": {"stream_efficiency": {"running_before": 7}, "shortlist_gain": {"load_before": 1.6}},
+        "quantised_auroc_loss": 0.001,
+        "runs": {"stream_efficiency": {"running_before": 7}, "quantised_auroc_loss": {"load_before": 1.6}},
     }
     rows = {row.split("`")[1]: row.split(" | ")[-3:] for row in goals(figures).splitlines()[2:]}
     assert rows["stream_efficiency"] == ["0.41", "yes", "7.00 |"]
     assert rows["stream_queries_cost"] == ["0.31", "**no**", "7.00 |"]
-    assert rows["shortlist_gain"] == ["21", "yes", "unknown (load average 1.60) |"]  # which counts the figure before
+    assert rows["quantised_auroc_loss"] == ["0.001", "yes", "unknown (load average 1.60) |"]  # of the figure before too
     assert rows["ray_efficiency"] == ["–", "–", "– |"]
 
 

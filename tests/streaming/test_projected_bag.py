@@ -10,9 +10,8 @@ import torch
 
 from miv import MIVError
 from miv.decisions.unlike import UnlikeLimit
-from miv.streaming import Shortlist, numpy_chunks
+from miv.streaming import numpy_chunks
 from tests.kept.test_kept_forms import CHANNELS, verifier_of
-from tests.streaming.test_shortlist import trained_like
 from tests.streaming.test_streaming_pass import STREAMED, bag_and_queries
 
 
@@ -84,14 +83,12 @@ def test_wrong_kept_bags_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_kept_bag_of_another_verifier_is_refused_also_once_open(tmp_path: Path) -> None:
-    verifier, other = (trained_like("cap_dba_l2", start) for start in ("similar", "paper"))
+    verifier, other = (verifier_of("cap_dba_l2", {}, start) for start in ("similar", "paper"))
     bag, queries = bag_and_queries()
     kept = verifier.keep_bag(bag, tmp_path / "kept")
     for given in (kept, tmp_path / "kept"):
         with pytest.raises(MIVError, match="kept with another verifier"):
             other.verify_stream(queries, given)
-        with pytest.raises(MIVError, match="kept with another verifier"):
-            Shortlist(other, given)
     with torch.no_grad():
         next(verifier.pooling.parameters()).add_(0.1)  # trained further since
     with pytest.raises(MIVError, match="kept with another verifier"):
@@ -117,8 +114,6 @@ def test_a_text_that_cannot_be_a_name_is_no_bag(name: str, tmp_path: Path) -> No
         verifier.verify_stream(queries, name)
     with pytest.raises(MIVError, match=missing):
         verifier.keep_bag(name, tmp_path / "kept")
-    with pytest.raises(MIVError, match=r"does not exist\. Expected the folder of a kept bag"):
-        Shortlist(verifier, name)
 
 
 def test_a_kept_bag_is_not_projected_again(tmp_path: Path) -> None:

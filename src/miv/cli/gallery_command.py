@@ -1,5 +1,6 @@
 """``miv gallery``: many bags on disk, searched by one query."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -7,7 +8,7 @@ import typer
 
 from miv.cli.app import JsonOption, app, print_json, printable
 from miv.cli.query_values import OneValuePerQuery
-from miv.errors import MIVError
+from miv.errors import MIVError, MIVWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,9 +117,7 @@ def search(
         typer.Option(help="A query as for `miv verify --query`; give it several times for several references."),
     ],
     top: Annotated[int, typer.Option(help="Number of bags to show.", min=1)] = 10,
-    prefilter: Annotated[
-        bool, typer.Option("--prefilter", help="Compare only bags that the index proposes; see `miv gallery index`.")
-    ] = False,
+    prefilter: Annotated[bool, typer.Option("--prefilter", help="No effect: every search compares all bags.")] = False,
     resize: ResizeOption = None,
     witnesses: Annotated[
         Literal["attention", "alone", "leave_one_out", "shapley", "rollout", "none"] | None,
@@ -133,11 +132,11 @@ def search(
     from miv.gallery import Gallery
     from miv.inference.named_instances import named_query
 
+    if prefilter:
+        warnings.warn("--prefilter has no effect: every search compares all bags.", MIVWarning, stacklevel=1)
     gallery = Gallery.open(folder)
     kind = gallery.verifier.query_kind
-    hits = gallery.search(
-        [named_query(one, kind) for one in query], top, prefilter=prefilter, witnesses=witnesses, resize=resize
-    )
+    hits = gallery.search([named_query(one, kind) for one in query], top, witnesses=witnesses, resize=resize)
     if json:
         print_json({"query": query, **hits.document()})
     else:
@@ -159,16 +158,11 @@ def info(folder: FolderArgument, json: JsonOption = False) -> None:
 
 @gallery_app.command("index")
 def index(folder: FolderArgument) -> None:
-    """Build or update the index for `miv gallery search --prefilter`, and measure its recall."""
+    """Do nothing: every search compares all bags, so a gallery needs no index."""
     from miv.gallery import Gallery
-    from miv.runtime.progress import RichProgress
 
-    gallery = Gallery.open(folder)
-    recall = gallery.build_index(progress=RichProgress())
-    if gallery.info()["indexed_bags"]:
-        print(f"The index finds {recall:.1%} of the ten best bags of an exact search.")
-    else:
-        print("No index is needed: parts of fewer than 10,000 rows are compared exactly, which is faster.")
+    Gallery.open(folder)
+    print("No index is needed: every search compares all bags.")
 
 
 @gallery_app.command("compact")

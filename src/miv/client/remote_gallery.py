@@ -61,7 +61,7 @@ class RemoteGallery:
     ) -> dict[str, Any]:
         """The bags that most likely hold something of the query's class: the document of ``miv gallery search --json``.
 
-        The arguments are those of ``Gallery.search``.
+        The arguments are those of ``Gallery.search``; ``prefilter`` is of services of earlier versions.
         """
         body = _body(query=sent_query(query, self._kind), top=top, prefilter=prefilter or None)
         body |= _body(witnesses=witnesses, resize=resize)

@@ -11,9 +11,8 @@ from miv.gallery.adding import Adding
 from miv.gallery.bag_reading import GivenBag, check_bag_name, query_features
 from miv.gallery.gallery_counts import counts_of
 from miv.gallery.hits import Hits
-from miv.gallery.prefilter import build_index, noted_prefilter
 from miv.gallery.searching import search
-from miv.gallery.store.arrow_files import missing_file, require_arrow
+from miv.gallery.store.arrow_files import require_arrow
 from miv.gallery.store.gallery_manifest import GalleryManifest
 from miv.gallery.store.merging import compact
 from miv.gallery.store.open_gallery import OpenGallery
@@ -173,7 +172,6 @@ class Gallery:
         query: Any,
         top: int = 10,
         *,
-        prefilter: bool = False,
         witnesses: Asked | None = None,
         resize: Fit | None = None,
     ) -> Hits:
@@ -182,7 +180,6 @@ class Gallery:
         Args:
             query: a query as ``Verifier.verify`` takes it, or a list of several references of one class.
             top: number of bags to return.
-            prefilter: compare only the bags that an index proposes, instead of all; see ``build_index``.
             witnesses: as for ``Verifier.verify``.
             resize: as for ``Verifier.verify``.
         """
@@ -190,24 +187,7 @@ class Gallery:
             raise MIVError(f"top is {top!r}. Expected a whole number of at least 1.")
         by = witnesses_by(self.verifier, witnesses)
         queries = query_features(self.verifier, query, resize)
-        snapshot = self._store.refresh()
-        while True:
-            try:
-                proposing = noted_prefilter(self._form, snapshot) if prefilter else None
-                return search(self._form, snapshot, queries, top, by, proposing)
-            except FileNotFoundError as error:  # an index; another process may have replaced its segment just now
-                before, snapshot = snapshot, self._store.refresh()
-                if snapshot is before:
-                    raise missing_file(error) from error
-
-    def build_index(self, *, progress: Progress | None = None) -> float:
-        """Index the bags for ``search(..., prefilter=True)``, and return the measured recall of its ten best hits.
-
-        Indexed parts are committed one by one, so a killed command can be repeated. Bags that are added later are
-        compared without the index, until it is built again.
-        """
-        with self._store.writing():
-            return build_index(self._store, self._form, progress)
+        return search(self._form, self._store.refresh(), queries, top, by)
 
     def compact(self) -> None:
         """Free the space of removed bags and of instances that no bag uses, and merge small files."""

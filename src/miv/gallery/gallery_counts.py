@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.gallery.store.gallery_manifest import INDEX
 from miv.gallery.store.snapshot import Snapshot
 from miv.models.verifier import Verifier
 
@@ -15,7 +14,6 @@ def counts_of(snapshot: Snapshot, folder: Path, verifier: Verifier) -> dict[str,
     """Counts and sizes, as plain values."""
     manifest = snapshot.manifest
     live, used = _live_members(snapshot), used_instances(snapshot)
-    indexed = sum(entry.bags for entry in manifest.segments if INDEX in entry.bytes)
     return {
         "folder": str(folder),
         "bags": int(snapshot.is_live.sum()),
@@ -25,8 +23,8 @@ def counts_of(snapshot: Snapshot, folder: Path, verifier: Verifier) -> dict[str,
         "unused_instances": manifest.instances - used,
         "segments": len(manifest.segments),
         "bytes": sum(sum(entry.bytes.values()) for entry in manifest.segments),
-        "indexed_bags": indexed,
-        "recall": None if manifest.recall is None else manifest.recall.recall,
+        "indexed_bags": 0,  # this and the next are of an index that earlier versions had
+        "recall": None,
         "pooling": verifier.configuration["pooling"],
         "calibrated": not verifier.operating_point.is_default,
         "fingerprint": manifest.fingerprint,

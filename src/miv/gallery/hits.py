@@ -6,7 +6,6 @@ from typing import Any, overload
 
 from miv.decisions.answers import Decision
 from miv.gallery.chance import Chance
-from miv.gallery.store.gallery_manifest import Recall
 from miv.inference.verdict import Verdict
 from miv.inference.verdict_text import headline, in_a_line, witness_word
 
@@ -78,8 +77,6 @@ class Hits(Sequence[Hit]):
             verifier has one threshold.
         references: number of queries that were given.
         chance: how many bags without the query's class would look as good.
-        compared: number of bags that the verifier ranked; fewer than ``bags`` with a prefilter.
-        recall: with a prefilter, the share of the exact hits that it finds, as measured.
     """
 
     hits: tuple[Hit, ...]
@@ -88,8 +85,6 @@ class Hits(Sequence[Hit]):
     lower_threshold: float | None
     references: int
     chance: Chance
-    compared: int
-    recall: Recall | None = None
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -117,25 +112,17 @@ class Hits(Sequence[Hit]):
 
     def notes(self) -> list[str]:
         """What a reader must know about the hits."""
-        notes = [self.chance.words(self.hits[0].probability if self.hits else None, self.bags)]
-        if self.recall is not None and self.compared == self.bags:
-            notes.append("Every bag was compared exactly; the index left none out.")
-        elif self.recall is not None:
-            notes.append(
-                f"The index proposed {self.compared:,} of {self.bags:,} bags. In a test with {self.recall.queries} "
-                f"stored instances as queries, it found {self.recall.recall:.1%} of the {self.recall.top} best bags."
-            )
-        return notes
+        return [self.chance.words(self.hits[0].probability if self.hits else None, self.bags)]
 
     def document(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return {
             "bags": self.bags,
-            "compared": self.compared,
+            "compared": self.bags,
             "references": self.references,
             "threshold": self.threshold,
             "lower_threshold": self.lower_threshold,
-            "recall": None if self.recall is None else asdict(self.recall),
+            "recall": None,  # of an index that earlier versions had
             "notes": self.notes(),
             "hits": [hit.document() for hit in self],
         }

@@ -1,6 +1,6 @@
-"""Search: one pass over everything that is kept, or over what an index proposes, then verdicts on the best bags."""
+"""Search: one pass over everything that is kept, then verdicts on the best bags."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,26 +16,15 @@ from miv.inference.verdict import Asked, Verdict
 from miv.kept import KeptForm, PreparedQueries
 from miv.runtime.evaluation_mode import evaluating
 
-if TYPE_CHECKING:
-    from miv.gallery.prefilter import Prefilter
 
-
-def search(
-    form: KeptForm, snapshot: Snapshot, references: Rows, top: int, by: Asked, prefilter: "Prefilter | None" = None
-) -> Hits:
+def search(form: KeptForm, snapshot: Snapshot, references: Rows, top: int, by: Asked) -> Hits:
     """Find the ``top`` best bags for the features ``(R, C)`` of the references of one query."""
     verifier = form.verifier
     rule = verifier.reference_rule
     queries = rule.queries(references)  # with the mean of several
     with torch.inference_mode(), evaluating(verifier):
-        prepared = form.prepare(queries)
-        if prefilter is None:
-            bags = np.flatnonzero(snapshot.is_live)
-            of_queries = exact_logits(prepared, snapshot)[:, bags]
-        else:
-            bags = prefilter.candidates(queries, top)
-            of_queries = logits_of(prepared, snapshot, bags)
-        logits = rule.combined(of_queries)
+        bags = np.flatnonzero(snapshot.is_live)
+        logits = rule.combined(exact_logits(form.prepare(queries), snapshot)[:, bags])
         if not np.isfinite(logits).all():
             raise MIVError(
                 f"The verifier's logit for the bag {snapshot.name(int(bags[np.argmin(np.isfinite(logits))]))!r} is NaN "
@@ -57,8 +46,6 @@ def search(
         verifier.operating_point.lower_threshold,
         len(references),
         chance,
-        len(bags),
-        None if prefilter is None else prefilter.recall,
     )
 
 
@@ -73,14 +60,6 @@ def exact_logits(prepared: PreparedQueries, snapshot: Snapshot) -> NDArray[np.fl
         rows = snapshot.kept_between(first, last)
         found.append(prepared.logits(rows, snapshot.ptr[first : last + 1] - snapshot.ptr[first]))
         first = last
-    return np.concatenate(found, axis=1) if found else np.zeros((1, 0), np.float32)
-
-
-def logits_of(prepared: PreparedQueries, snapshot: Snapshot, bags: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Logits ``(R, n)`` of some bags."""
-    rows_of = np.diff(snapshot.ptr)[bags]
-    parts = np.split(bags, np.flatnonzero(np.diff(np.cumsum(rows_of) // prepared.rows_together)) + 1)
-    found = [prepared.logits(*snapshot.kept_of(part)) for part in parts if len(part)]
     return np.concatenate(found, axis=1) if found else np.zeros((1, 0), np.float32)
 
 

@@ -15,8 +15,6 @@ from miv.poolings import CrossAttentionPooling, VarianceExcitedPooling
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
-_LEAST_VARIANCE = 1e-12  # of a row that is divided by its deviation
-
 
 class CrossAttentionForm(KeptForm):
     r"""CAP: the keys :math:`z_n = v^{target}_n W` are kept.
@@ -63,17 +61,3 @@ class CrossAttentionForm(KeptForm):
 
     def prepare(self, queries: Rows) -> PreparedQueries:
         return CrossAttentionQueries(self.pooling, self.normed(queries))
-
-    def proposal_rows(self, rows: Rows) -> Rows:
-        """Keys normalised per head, but without the gate, which depends on the query."""
-        keys = rows[:, -self.pooling.channels :]
-        if self.pooling.pre_norm is None:
-            return keys
-        by_head = keys.reshape(len(keys), self.pooling.heads, -1)
-        centred = by_head - by_head.mean(axis=2, keepdims=True)
-        variance = np.square(centred).mean(axis=2, keepdims=True)
-        return np.asarray((centred / np.sqrt(np.maximum(variance, _LEAST_VARIANCE))).reshape(keys.shape))
-
-    def proposal_queries(self, queries: Rows) -> Rows:
-        """How much each channel of a key adds to the logit of a bag of one."""
-        return CrossAttentionQueries(self.pooling, self.normed(queries)).value_directions

@@ -19,13 +19,6 @@ def backbone_fingerprint(verifier: "Verifier") -> str:
     return hashlib.sha256(f"{verifier.backbone.fingerprint()} {json.dumps(form)}".encode()).hexdigest()
 
 
-def weights_of_pooling(verifier: "Verifier") -> str:
-    """Equal if equal features get equal logits, for one verifier over time; far fewer weights than a backbone has."""
-    digest = hashlib.sha256()
-    add_weights(digest, verifier.pooling.state_dict())
-    return digest.hexdigest()
-
-
 def verifier_fingerprint(verifier: "Verifier") -> str:
     """Equal if equal exemplars get equal logits. The operating point does not count: it changes no feature."""
     pooling, asking = verifier.pooling, verifier.query_backbone

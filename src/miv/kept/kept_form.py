@@ -38,9 +38,6 @@ class KeptForm(ABC):
     """
 
     per: ClassVar[Per] = "instance"
-    proposes: ClassVar[bool] = True
-    """Whether ``proposal_rows`` and ``proposal_queries`` exist, so that an index can propose candidates."""
-
     is_kept_apart: ClassVar[bool] = True
     """Whether kept rows are stored beside the features; otherwise the features themselves are read."""
 
@@ -59,14 +56,6 @@ class KeptForm(ABC):
     @abstractmethod
     def prepare(self, queries: Rows) -> PreparedQueries:
         """Prepare the features ``(R, C)`` of ``R`` queries."""
-
-    def proposal_rows(self, rows: Rows) -> Rows:
-        """Vectors ``(N, P)`` to index for kept rows ``(N, K)``; a greater product with a query's is a better one."""
-        return rows
-
-    def proposal_queries(self, queries: Rows) -> Rows:
-        """Vectors ``(R, P)`` of queries to compare with ``proposal_rows``."""
-        raise NotImplementedError
 
     def normed(self, features: Rows) -> Tensor:
         """Features after the pooling's first norm, on the verifier's device."""

@@ -31,10 +31,6 @@ class BestTargetForm(KeptForm):
         query = self.normed(queries)
         return _BestTarget(QuerySimilarity(self.pooling, query), self.by_cosine)
 
-    def proposal_queries(self, queries: Rows) -> Rows:
-        query = self.normed(queries)
-        return as_rows(query) if self.by_cosine else QuerySimilarity(self.pooling, query).factors
-
 
 class _BestTarget(PreparedQueries):
     rows_together: ClassVar[int] = 1 << 16
@@ -73,9 +69,6 @@ class BagVectorForm(KeptForm):
     def prepare(self, queries: Rows) -> PreparedQueries:
         return _BagVectors(self._similarity(queries))
 
-    def proposal_queries(self, queries: Rows) -> Rows:
-        return self._similarity(queries).factors
-
     def _similarity(self, queries: Rows) -> QuerySimilarity:
         query = self.tensor(queries)
         bags = Bags.from_list([one[None] for one in query])  # any bag gives the same query vector
@@ -93,7 +86,6 @@ class _BagVectors(PreparedQueries):
 class FeatureForm(KeptForm):
     """Any other pooling: the features themselves are kept, and the verifier pools them for every query."""
 
-    proposes = False
     is_kept_apart = False
 
     def keep(self, features: Rows, ptr: Borders) -> Rows:

@@ -47,7 +47,7 @@ class SearchRequest(StrictBody):
     query: Query = Field(description="One instance, or a list of references: known instances of one class.")
     top: int = Field(10, strict=True, ge=1, le=1000, description="Number of bags to return.")
     witnesses: Asked | None = Field(None, description="How to choose witnesses; none skips them.")
-    prefilter: bool = Field(False, strict=True, description="Compare only bags that the index proposes.")
+    prefilter: bool = Field(False, strict=True, description="No effect: every search compares all bags.")
     resize: Fit | None = Field(None, description="How to fit images of another size.")
 
 

@@ -3,7 +3,6 @@
 from miv.streaming.bag_chunks import BagChunks, ChunkReader
 from miv.streaming.bag_variance import BagVariance, needs_variance
 from miv.streaming.projected_bag import ProjectedBag
-from miv.streaming.shortlist import Shortlist
 from miv.streaming.streamed_verdict import StreamedVerdict
 from miv.streaming.streaming_pass import StreamingPass
 
@@ -12,7 +11,6 @@ __all__ = [
     "BagVariance",
     "ChunkReader",
     "ProjectedBag",
-    "Shortlist",
     "StreamedVerdict",
     "StreamingPass",
     "needs_variance",

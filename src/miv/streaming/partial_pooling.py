@@ -19,17 +19,11 @@ class PooledBag:
         logit: ``(R,)``.
         places: for each query, places ``(k,)`` of the targets with the largest shares, largest first.
         shares: for each query, the shares ``(k,)`` of these targets.
-        bounds: ``(2, R)``, the least and the greatest that each exact logit can be; ``None`` if all were compared.
-        standard_error: ``(R,)``, of each logit, estimated; ``None`` if all targets were compared.
-        compared: ``(R,)``, number of targets that were compared; ``None``: all.
     """
 
     logit: Floats
     places: list[Integers]
     shares: list[Floats]
-    bounds: Floats | None = None
-    standard_error: Floats | None = None
-    compared: Integers | None = None
 
 
 class PartialPooling(ABC):

@@ -32,10 +32,6 @@ class StreamedVerdict:
         size: ``N``.
         lower_threshold: as in ``Verdict``.
         reason: why no answer is given, if the query or the whole bag is unlike the training data.
-        probability_bounds: the exact probability is certainly between these two, however far apart they are, if only
-            some targets were compared, see ``Shortlist``; both are ``probability`` if all were.
-        compared: number of targets that were compared with the query; if each head compares others, the mean number.
-        standard_error: estimated standard error of ``probability`` if only some targets were compared. No guarantee.
     """
 
     verdict: bool
@@ -47,19 +43,11 @@ class StreamedVerdict:
     size: int
     lower_threshold: float | None
     reason: str | None
-    probability_bounds: tuple[float, float]
-    compared: int
-    standard_error: float = 0.0
 
     @property
     def decision(self) -> Decision:
         """``yes``, ``no`` or ``unsure``, as in ``Verdict``."""
         return "unsure" if self.reason else decision_of(self.verdict, self.probability, self.lower_threshold)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all targets were compared."""
-        return self.compared == self.size
 
     def __bool__(self) -> bool:
         return self.verdict
@@ -68,9 +56,6 @@ class StreamedVerdict:
         words = threshold_words(self.threshold, self.lower_threshold)
         because = f" ({self.reason})" if self.reason else ""
         lines = [f"{self.decision.capitalize()}{because}: probability {self.probability:.3f}, {words}."]
-        if not self.is_exact:
-            low, high = self.probability_bounds
-            lines[0] += f" Standard error {self.standard_error:.4f}; certainly from {low:.4f} to {high:.4f}."
         lines.append(f"Bag of {self.size:,}, {len(self.leading)} leading by attention:" if self.leading else "")
         witnesses = {one.index for one in self.witnesses}
         mark = "witness" if self.verdict else "candidate"
@@ -79,18 +64,18 @@ class StreamedVerdict:
         return "\n".join(line for line in lines if line)
 
     def document(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return plain values, for JSON, with the bounds and the error that an exact answer has."""
         return {
             "verdict": self.verdict,
             "decision": self.decision,
             "probability": self.probability,
-            "probability_bounds": list(self.probability_bounds),
-            "standard_error": self.standard_error,
+            "probability_bounds": [self.probability, self.probability],
+            "standard_error": 0.0,
             "threshold": self.threshold,
             "lower_threshold": self.lower_threshold,
             "logit": self.logit,
             "size": self.size,
-            "compared": self.compared,
+            "compared": self.size,
             "leading": [asdict(one) for one in self.leading],
             "witnesses": [asdict(one) for one in self.witnesses],
             "reason": self.reason,
@@ -124,10 +109,6 @@ def streamed_verdicts(
             "or calibrate with --witnesses attention."
         )
     probability = point.probability(pooled.logit)
-    low, high = (probability, probability) if pooled.bounds is None else map(point.probability, pooled.bounds)
-    error = np.zeros_like(pooled.logit) if pooled.standard_error is None else pooled.standard_error
-    error = (point.probability(pooled.logit + error) - point.probability(pooled.logit - error)) / 2
-    compared = np.full(len(pooled.logit), size) if pooled.compared is None else pooled.compared
     verdicts = []
     for query, (places, shares) in enumerate(zip(pooled.places, pooled.shares, strict=True)):
         one = probability[query]
@@ -146,9 +127,6 @@ def streamed_verdicts(
                 size,
                 point.lower_threshold,
                 reason,
-                (float(low[query]), float(high[query])),
-                int(compared[query]),
-                float(error[query]),
             )
         )
     return verdicts

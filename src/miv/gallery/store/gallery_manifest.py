@@ -14,8 +14,8 @@ MANIFEST_NAME = "gallery.json"
 _FORMAT, _FORMAT_VERSION = "miv-gallery", 1
 _SEGMENT_NAME = re.compile(r"segment-[0-9a-f]{16}")
 _REMOVED_NAME = re.compile(r"removed-[0-9a-f]{16}\.arrow")
-INSTANCES, KEPT, BAGS, INDEX = "instances.arrow", "kept.arrow", "bags.arrow", "index.arrow"
-_FILES = {INSTANCES, KEPT, BAGS, INDEX, "index.usearch"}  # the last was an index once, and is no longer read
+INSTANCES, KEPT, BAGS = "instances.arrow", "kept.arrow", "bags.arrow"
+_FILES = {INSTANCES, KEPT, BAGS, "index.arrow", "index.usearch"}  # the last two are no longer read
 _NO_GALLERY = "Expected a folder made by `miv gallery create`."
 _MOST = 1 << 40  # instances, channels and bytes of a gallery are far fewer
 
@@ -46,25 +46,6 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Recall:
-    """Share of the exact hits that the index proposes, as measured when it was built.
-
-    Args:
-        recall: the share.
-        top: number of hits per query.
-        queries: number of queries.
-        bags: of the gallery at that time.
-        share: of the kept rows, proposed by their codes; ``None`` for an index that is no longer read.
-    """
-
-    recall: float
-    top: int
-    queries: int
-    bags: int
-    share: float | None = None
-
-
-@dataclass(frozen=True)
 class GalleryManifest:
     """Everything that a reader must know before it opens the files.
 
@@ -75,7 +56,6 @@ class GalleryManifest:
         width: length of a kept row; 0 if the features themselves are read.
         segments: in the order of their bags and instances.
         removed: bags that no longer count.
-        recall: of the index, if there is one.
         generation: number of changes so far.
     """
 
@@ -85,7 +65,6 @@ class GalleryManifest:
     width: int
     segments: tuple[SegmentEntry, ...] = ()
     removed: Removed | None = None
-    recall: Recall | None = None
     generation: int = 0
     made_with: dict[str, Any] = field(default_factory=dict)
 
@@ -100,7 +79,7 @@ class GalleryManifest:
 
     def save(self, folder: Path) -> None:
         """Replace the manifest in one step, but not in a folder that someone has removed."""
-        document = {"format": _FORMAT, "format_version": _FORMAT_VERSION, **asdict(self)}
+        document = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "recall": None, **asdict(self)}
         write_json(folder / MANIFEST_NAME, document, make_folder=False)
 
     @classmethod
@@ -116,12 +95,12 @@ class GalleryManifest:
         check_shape(document, _SHAPE, str(path), DAMAGED)
         try:
             segments = tuple(SegmentEntry(**one) for one in document.pop("segments"))
-            removed, recall = document.pop("removed"), document.pop("recall")
+            removed = document.pop("removed")
+            del document["recall"]  # of an index that earlier versions had, and still expect to be described
             manifest = cls(
                 **document,
                 segments=segments,
                 removed=None if removed is None else Removed(**removed),
-                recall=None if recall is None else Recall(**recall),
             )
         except TypeError as error:  # a key too many
             raise MIVError(f"{path}: {error}. {DAMAGED}") from error

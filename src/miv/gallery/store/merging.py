@@ -13,7 +13,7 @@ from miv.gallery.store.segments import Segment, SegmentContent
 
 _TOGETHER = 4  # segments of about one size are merged when there are this many
 _SMALLEST = 64  # rows; up to this, segments count as equally small
-_LARGEST = 1 << 19  # rows of a merged segment: an index of one takes minutes, and merging seconds
+_LARGEST = 1 << 19  # rows of a merged segment: merging takes seconds
 _ROWS_PER_BATCH = 1 << 16
 
 

@@ -48,7 +48,6 @@ class Segment:
             self.kept_batches = self._mapped(KEPT, arrow.kept_schema(manifest.width), kept_rows)
             self.kept = [arrow.column_rows(batch.column(0), manifest.width) for batch in self.kept_batches]
         self.sizes, self.members = self._checked_bags()
-        self.index: Any = None  # of the prefilter, once it is mapped
 
     def _mapped(self, name: str, schema: Any, rows: int) -> list[Any]:
         if name not in self.entry.bytes:

@@ -125,23 +125,7 @@ class Snapshot:
             return last
         return max(first + 1, int(np.searchsorted(ptr, start + border - row, side="right")) - 1)
 
-    def kept_of(self, bags: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
-        """Kept rows and borders of some bags, in their order."""
-        ptr, rows = csr.take_bags(self.ptr, bags)
-        if self.per == "bag":
-            return self.kept.take(bags), ptr
-        return self.kept.take(rows if self.per == "member" else self.members[rows]), ptr
-
     def features_of(self, bags: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
         """Features and borders of some bags, in their order."""
         ptr, rows = csr.take_bags(self.ptr, bags)
         return self.features.take(self.members[rows]), ptr
-
-    @cached_property
-    def bags_of_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For every kept row, borders ``(N + 1,)`` and numbers of the bags that it belongs to."""
-        owner = csr.owners(self.ptr) if self.per != "bag" else np.arange(self.bags)
-        if self.per != "instance":
-            return np.arange(len(owner) + 1), owner
-        order = np.argsort(self.members, kind="stable")
-        return csr.borders(np.bincount(self.members, minlength=len(self.features))), owner[order]

@@ -111,7 +111,7 @@ async def search(request: Request, gallery: str) -> JSONResponse:
     several = is_several(asked.query)
     given = asked.query if several else [asked.query]
     read, size = await in_thread(_read, given, "The query", model, request, asked.resize)
-    options = {"top": asked.top, "witnesses": asked.witnesses, "prefilter": asked.prefilter}
+    options = {"top": asked.top, "witnesses": asked.witnesses}
     work = partial(shelf.search, gallery, read if several else read[0], model, **options)
     return JSONResponse(await model.run(work, size))
 
