@@ -8,7 +8,7 @@ import torch
 
 from miv import MIVError
 from miv.data.sources import splits_from_folder
-from tests.audio.sounds import random_encoder, write_random_weights, write_voice
+from tests.backbones.sounds import random_encoder, write_random_weights, write_voice
 from tests.cli.running import run_command
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from miv import Verifier
-from tests.audio.sounds import write_random_weights, write_voice
+from tests.backbones.sounds import write_random_weights, write_voice
 from tests.docs.page_blocks import run_shell
 
 IMAGES = {"kind": "image", "height": 28, "width": 28, "mode": "L"}

@@ -1,4 +1,4 @@
-"""``miv audio``: turn recordings into vectors of the voice."""
+"""``miv audio``: turn recordings into speaker embeddings."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ from miv.cli.app import OverwriteOption, app
 from miv.io.whole_files import refuse_existing
 from miv.runtime.progress import RichProgress
 
-audio_app = typer.Typer(help="Turn recordings (wav) into vectors of the voice.", no_args_is_help=True)
+audio_app = typer.Typer(help="Turn recordings (wav) into speaker embeddings.", no_args_is_help=True)
 app.add_typer(audio_app, name="audio")
 
 
@@ -32,7 +32,7 @@ def weights(
     """
     refuse_existing(out, overwrite=overwrite)
 
-    from miv.audio import write_speaker_weights
+    from miv.backbones.audio import write_speaker_weights
 
     write_speaker_weights(out, source, RichProgress())
     print(f"Wrote {out} ({out.stat().st_size / 1e6:.1f} MB).")
@@ -56,7 +56,7 @@ def embed(
 
     Example: miv audio embed voices --out vectors
     """
-    from miv.audio import SpeakerEncoder, embed_recordings
+    from miv.backbones.audio import SpeakerEncoder, embed_recordings
 
     encoder = SpeakerEncoder.load(weights)
     written = embed_recordings(encoder, source, out, whole=whole, overwrite=overwrite, progress=RichProgress())

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from scipy.io import wavfile
 
-from miv.audio import SpeakerEncoder
+from miv.backbones.audio import SpeakerEncoder
 
 RATE = 16_000
 

@@ -1,0 +1,233 @@
+"""Recordings: wav files, spectrograms, windows, the speaker encoder and its weights."""
+
+import os
+import pickle
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.io import wavfile
+
+from miv import MIVError, Verifier
+from miv.backbones.audio import SpeakerEncoder, mel_spectrogram, read_wav, write_speaker_weights
+from miv.runtime.progress import SilentProgress
+from tests.backbones.sounds import RATE, random_encoder, tone, write_random_weights, write_tone
+
+
+@pytest.mark.parametrize(
+    ("factor", "offset", "dtype"),
+    [(127, 128, np.uint8), (32767, 0, np.int16), (2**31 - 128, 0, np.int32), (1, 0, np.float32), (1, 0, np.float64)],
+)
+def test_every_sample_format_gives_the_same_sound(factor: int, offset: int, dtype: type, tmp_path: Path) -> None:
+    sound = tone(440, 0.1)
+    stored = (sound * np.float64(factor) + offset).astype(dtype)
+    for samples in (stored, np.stack([stored, stored], axis=1)):
+        wavfile.write(tmp_path / "a.wav", RATE, samples)
+        np.testing.assert_allclose(read_wav(tmp_path / "a.wav"), sound, atol=0.02 if dtype is np.uint8 else 1e-4)
+
+
+def test_channels_are_averaged(tmp_path: Path) -> None:
+    left, right = tone(440, 0.1), tone(900, 0.1)
+    wavfile.write(tmp_path / "a.wav", RATE, np.stack([left, right], axis=1))
+    np.testing.assert_allclose(read_wav(tmp_path / "a.wav"), (left + right) / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [8_000, 22_050, 44_100, 48_000])
+def test_other_rates_are_resampled(rate: int, tmp_path: Path) -> None:
+    sound = read_wav(write_tone(tmp_path / "a.wav", 440, 0.5, rate))
+    assert len(sound) == pytest.approx(RATE / 2, abs=1)
+    middle = slice(1000, 7000)  # the filter rings at both ends
+    np.testing.assert_allclose(sound[middle], tone(440, 0.5)[middle], atol=0.01)
+
+
+@pytest.mark.parametrize("content", [b"", b"RIFF\xff\xff\xff\xffWAVEfmt ", b"ID3 this is an mp3"])
+def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(content)
+    with pytest.raises(MIVError, match="ffmpeg -i"):
+        read_wav(tmp_path / "a.wav")
+
+
+def test_missing_empty_and_odd_recordings_are_refused(tmp_path: Path) -> None:
+    wavfile.write(tmp_path / "empty.wav", RATE, np.zeros(0, np.int16))
+    wavfile.write(tmp_path / "slow.wav", 7, np.ones(100, np.int16))
+    for name, message in (
+        ("none.wav", "could not be read"),
+        ("", "not a file"),
+        ("empty.wav", "empty"),
+        ("slow.wav", "7 samples per second"),
+    ):
+        with pytest.raises(MIVError, match=message):
+            read_wav(tmp_path / name)
+
+
+def test_a_sweep_has_the_spectrogram_of_librosa() -> None:
+    # librosa.feature.melspectrogram(y=y, sr=16000, n_fft=400, hop_length=160, n_mels=40), version 0.11
+    expected = {(0, 0): 7.908756, (0, 5): 0.5331617, (10, 7): 0.12835945, (30, 14): 7.1205096, (50, 20): 1.0405439}
+    t = np.arange(16000) / 16000
+    sound = 0.4 * np.sin(2 * np.pi * (100 * t + 1800 * t**2)) + 0.1 * np.sin(2 * np.pi * 440 * t)
+    mel = mel_spectrogram(sound.astype(np.float32))
+    assert mel.shape == (101, 40)
+    assert {place: float(mel[place]) for place in expected} == pytest.approx(expected, rel=1e-4)
+    assert float(mel.sum()) == pytest.approx(2191.1323, rel=1e-4)
+
+
+def test_windows_of_1_6_seconds_cover_the_recording() -> None:
+    spoken = random_encoder().windows(tone(440, 4.0))
+    assert spoken.start.tolist() == pytest.approx([0.0, 0.77, 1.54, 2.31])
+    assert spoken.vectors.shape == (4, 256)
+    np.testing.assert_allclose(np.linalg.norm(spoken.vectors, axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(0.05, 1), (1.6, 1), (1.9, 1), (2.0, 2), (60.0, 77)])
+def test_a_recording_of_any_length_has_windows(seconds: float, count: int) -> None:
+    assert len(random_encoder().windows(tone(440, seconds))) == count
+
+
+def test_a_window_is_the_last_state_of_the_lstm_over_its_spectrogram() -> None:
+    encoder, sound = random_encoder(), tone(300, 1.6)
+    weights = {name: tensor.detach() for name, tensor in encoder.named_parameters()}
+    rows = torch.from_numpy(mel_spectrogram(sound))[:160]
+    for layer in range(3):
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        w_i, w_h, b_i, b_h = (weights[f"lstm.{name}_l{layer}"] for name in names)
+        hidden, cell, outputs = torch.zeros(256), torch.zeros(256), []
+        for row in rows:
+            i, f, g, o = (w_i @ row + b_i + w_h @ hidden + b_h).split(256)
+            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+            hidden = o.sigmoid() * cell.tanh()
+            outputs.append(hidden)
+        rows = torch.stack(outputs)
+    state = (weights["linear.weight"] @ rows[-1] + weights["linear.bias"]).relu()
+    np.testing.assert_allclose(encoder.windows(sound).vectors[0], (state / state.norm()).numpy(), atol=1e-5)
+
+
+def test_silence_is_left_out_and_times_stay() -> None:
+    sound = np.concatenate([tone(440, 2.0), np.full(5 * 16_000, 1e-6, np.float32), tone(440, 2.0)])
+    start = random_encoder().windows(sound).start
+    assert start.min() == 0
+    assert not ((start > 2.0) & (start + 1.6 < 7.0)).any()
+    assert start.max() > 5
+
+
+def test_loudness_does_not_matter_and_the_tone_does() -> None:
+    encoder = random_encoder()
+    np.testing.assert_allclose(encoder.whole(tone(440, 2) * 1e-3), encoder.whole(tone(440, 2) * 1e-2), atol=1e-4)
+    low, high = (encoder.whole(tone(hertz, 2.0)) for hertz in (200, 3000))
+    assert float(low @ high) < 0.999
+
+
+def test_a_saved_encoder_reads_files(tmp_path: Path) -> None:
+    encoder = SpeakerEncoder.load(write_random_weights(tmp_path / "speaker.safetensors"))
+    path = write_tone(tmp_path / "a.wav", 440, 2.5)
+    np.testing.assert_allclose(encoder.whole(str(path)), random_encoder().whole(tone(440, 2.5)), atol=1e-4)
+    with pytest.raises(MIVError, match="miv audio weights"):
+        SpeakerEncoder.load(tmp_path / "none.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("sound", "message"),
+    [
+        (np.zeros(16_000, np.float32), "all samples are zero"),
+        (np.full(16_000, np.nan, np.float32), "NaN or infinite"),
+        (np.zeros((2, 16_000), np.float32), r"float \(S,\)"),
+        (np.ones(16_000, np.int16), r"float \(S,\)"),
+    ],
+)
+def test_what_is_no_sound_is_refused(sound: np.ndarray, message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        random_encoder().windows(sound)
+
+
+def convert(source: Path, out: Path) -> SpeakerEncoder:
+    write_speaker_weights(out, source, SilentProgress())
+    return SpeakerEncoder.load(out)
+
+
+def checkpoint(**changed: Any) -> dict[str, Any]:
+    return {"step": 7, "model_state": {**random_encoder().state_dict(), "similarity_bias": torch.ones(1), **changed}}
+
+
+@pytest.mark.parametrize("as_wheel", [False, True])
+def test_the_encoder_has_the_weights_of_the_pickle(as_wheel: bool, tmp_path: Path) -> None:
+    source = tmp_path / "pretrained.pt"
+    torch.save(checkpoint(), source)
+    if as_wheel:
+        with zipfile.ZipFile(tmp_path / "a.whl", "w") as wheel:
+            wheel.write(source, "resemblyzer/pretrained.pt")
+        source = tmp_path / "a.whl"
+    encoder = convert(source, tmp_path / "speaker.safetensors")
+    for name, tensor in random_encoder().state_dict().items():
+        assert torch.equal(encoder.state_dict()[name], tensor)
+
+
+class Harmful:
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path("harm"),)
+
+
+def test_a_pickle_that_runs_code_is_refused_and_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save({**checkpoint(), "harm": Harmful()}, "pretrained.pt")
+    with pytest.raises(MIVError, match="does not hold the weights"):
+        convert(Path("pretrained.pt"), Path("speaker.safetensors"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pretrained.pt"]
+
+
+@pytest.mark.parametrize(
+    ("bias", "message"),
+    [(torch.zeros(255), r"\(255,\)"), (torch.full((256,), torch.nan), "finite"), ("no tensor", "does not hold")],
+)
+def test_other_weights_are_refused(bias: Any, message: str, tmp_path: Path) -> None:
+    torch.save(checkpoint(**{"linear.bias": bias}), tmp_path / "pretrained.pt")
+    with pytest.raises(MIVError, match=message):
+        convert(tmp_path / "pretrained.pt", tmp_path / "speaker.safetensors")
+    assert not (tmp_path / "speaker.safetensors").exists()
+
+
+@pytest.mark.parametrize("name", ["a.whl", "a.pt"])
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 damaged", pickle.dumps([1, 2], protocol=2)])
+def test_damaged_files_are_refused(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(MIVError, match=r"is not the wheel|does not hold the weights"):
+        convert(tmp_path / name, tmp_path / "speaker.safetensors")
+    with pytest.raises(MIVError, match="is not a file"):
+        convert(tmp_path / "none.whl", tmp_path / "speaker.safetensors")
+
+
+@pytest.mark.slow
+def test_the_real_encoder_separates_voices_that_say_other_words(tmp_path: Path) -> None:
+    """Downloads 16 MB, unless MIV_SPEAKER_WEIGHTS names the file of ``miv audio weights``; espeak-ng speaks."""
+    weights = Path(os.environ.get("MIV_SPEAKER_WEIGHTS") or tmp_path / "speaker.safetensors")
+    try:
+        if not weights.is_file():
+            write_speaker_weights(weights, None, SilentProgress())
+    except MIVError as error:
+        pytest.skip(f"no speaker weights: {error}")
+    if shutil.which("espeak-ng") is None:
+        pytest.skip("espeak-ng is not installed: apt-get install espeak-ng")
+    encoder = SpeakerEncoder.load(weights)
+    texts = (
+        "The quick brown fox jumps over the lazy dog and runs away into the forest.",
+        "My grandmother keeps seven old clocks in the kitchen, and none of them is right.",
+        "Tomorrow morning the train to the harbour will leave at half past nine.",
+    )
+    voices, speech = ("en-us+m3", "en-us+f2", "en-gb+m7"), {}
+    for name in [(voice, text) for voice in voices for text in texts]:
+        speech[name] = tmp_path / f"{len(speech)}.wav"
+        subprocess.run(["espeak-ng", "-v", name[0], "-w", str(speech[name]), name[1]], check=True)
+    vector = {name: encoder.whole(path) for name, path in speech.items()}
+    for name, query in vector.items():
+        others = {other: float(query @ two) for other, two in vector.items() if other != name}
+        assert max(others, key=others.__getitem__)[0] == name[0]
+        assert max(float(query @ encoder.whole(tone(hertz, 3.0))) for hertz in (200, 800)) < max(others.values()) - 0.1
+    first, second = (encoder.windows(speech[voice, texts[1]]).vectors for voice in voices[:2])
+    scores = (
+        Verifier("nearest", channels=256).verify(vector[voices[1], texts[0]], np.concatenate([first, second])).scores
+    )
+    assert scores is not None
+    assert int(np.argmax(scores)) >= len(first)
