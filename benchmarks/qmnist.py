@@ -28,9 +28,9 @@ from miv.backbones.feature_cache import embed_instances
 from miv.data import ExemplarSet
 from miv.evaluation import Predictions, evaluate
 from miv.explain import METHODS
-from miv.export.onnx_file import export_onnx
-from miv.export.onnx_verifier import OnnxVerifier
 from miv.inference.prediction import explain, predict
+from miv.interop.onnx_export import export_onnx
+from miv.interop.onnx_verifier import OnnxVerifier
 from miv.report import ReportModel, ReportSource, write_report
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task

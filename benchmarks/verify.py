@@ -99,8 +99,8 @@ def throughput(exemplars: int, repeats: int) -> dict[str, Any]:
 def exported(repeats: int) -> dict[str, Any]:
     if not all(map(find_spec, ("onnx", "onnxruntime", "onnxscript"))):
         return {}
-    from miv.export import export_onnx
-    from miv.export.onnx_verifier import OnnxVerifier
+    from miv.interop import export_onnx
+    from miv.interop.onnx_verifier import OnnxVerifier
 
     ratios = {}
     for name, (size, channels) in SIZES.items():

@@ -28,11 +28,11 @@ folders of the source. A name that is not listed here is private and may change 
 
 
 def public_modules() -> list[ModuleType]:
-    """Every package that declares `__all__`, the whole package first, and each module of `miv.integrations`."""
+    """Every package that declares `__all__`, the whole package first, and each module of `miv.interop`."""
     found = [miv]
     for module in pkgutil.walk_packages(miv.__path__, "miv."):
         is_room = module.ispkg and module.name != "miv.cli"  # the command line describes itself: `miv --help`
-        if is_room or module.name.startswith("miv.integrations."):
+        if is_room or module.name.startswith("miv.interop."):
             imported = importlib.import_module(module.name)
             if getattr(imported, "__all__", None):
                 found.append(imported)

@@ -13,7 +13,7 @@ MAY_IMPORT_LATE = (
     "cli/",
     "data/exemplar_set.py",
     "data/set_folder.py",
-    "integrations/sklearn.py",
+    "interop/sklearn.py",
     "workflows/train_workflow.py",
 )
 NEED_PYARROW = ("miv.evaluation.prediction_files", "miv.io.parquet")  # which a plain install lacks too

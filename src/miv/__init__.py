@@ -13,7 +13,7 @@ _HOMES = {
     "ExemplarSet": "miv.data",
     "Gallery": "miv.gallery",
     "InstancePool": "miv.data",
-    "MIVClassifier": "miv.integrations.sklearn",
+    "MIVClassifier": "miv.interop.sklearn",
     "MIVError": "miv.errors",
     "Pooling": "miv.poolings",
     "PoolingOutput": "miv.poolings",
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from miv.gallery import Gallery as Gallery
     from miv.inference.verdict import Verdict as Verdict
     from miv.inference.verdict import Verdicts as Verdicts
-    from miv.integrations.sklearn import MIVClassifier as MIVClassifier
+    from miv.interop.sklearn import MIVClassifier as MIVClassifier
     from miv.models.verification import Verification as Verification
     from miv.models.verifier import Verifier as Verifier
     from miv.poolings import Pooling as Pooling

@@ -25,7 +25,7 @@ from tests.backbones.sounds import RATE, random_encoder, tone, write_random_weig
 )
 def test_every_sample_format_gives_the_same_sound(factor: int, offset: int, dtype: type, tmp_path: Path) -> None:
     sound = tone(440, 0.1)
-    stored = (sound * np.float64(factor) + offset).astype(dtype)
+    stored: np.ndarray = (sound * np.float64(factor) + offset).astype(dtype)
     for samples in (stored, np.stack([stored, stored], axis=1)):
         wavfile.write(tmp_path / "a.wav", RATE, samples)
         np.testing.assert_allclose(read_wav(tmp_path / "a.wav"), sound, atol=0.02 if dtype is np.uint8 else 1e-4)
@@ -216,7 +216,8 @@ def test_the_real_encoder_separates_voices_that_say_other_words(tmp_path: Path) 
         "My grandmother keeps seven old clocks in the kitchen, and none of them is right.",
         "Tomorrow morning the train to the harbour will leave at half past nine.",
     )
-    voices, speech = ("en-us+m3", "en-us+f2", "en-gb+m7"), {}
+    voices = ("en-us+m3", "en-us+f2", "en-gb+m7")
+    speech: dict[tuple[str, str], Path] = {}
     for name in [(voice, text) for voice in voices for text in texts]:
         speech[name] = tmp_path / f"{len(speech)}.wav"
         subprocess.run(["espeak-ng", "-v", name[0], "-w", str(speech[name]), name[1]], check=True)

@@ -10,7 +10,7 @@ from torch.nn import functional
 from miv import Bags, MIVError, Verifier
 from miv.backbones import create_backbone
 from miv.backbones.hog_cnn import HogCNN
-from miv.export import export_onnx
+from miv.interop import export_onnx
 from tests.backbones.test_fixed import SIZES, photographs
 
 SMALL = {"features": 24, "grid": 2, "cells": 3}

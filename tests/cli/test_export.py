@@ -67,6 +67,6 @@ def test_what_cannot_be_meant_is_refused(
 
 def test_help_names_the_loader_as_it_lies_here() -> None:
     shown = CliRunner().invoke(app, ["export", "--help"], terminal_width=400, env={"COLUMNS": "400"}).stdout
-    from miv.export import onnx_verifier
+    from miv.interop import onnx_verifier
 
     assert onnx_verifier.__file__ in shown

@@ -89,7 +89,7 @@ def voices(folder: Path) -> None:
 
 
 def onnx_verifier(path: Path) -> None:
-    shutil.copy(ROOT / "src" / "miv" / "export" / path.name, path)
+    shutil.copy(ROOT / "src" / "miv" / "interop" / path.name, path)
 
 
 THINGS: dict[str, Callable[[Path], None]] = {

@@ -11,7 +11,7 @@ from miv.cli.app import JsonOption, OverwriteOption, app, print_json
 from miv.errors import MIVError
 from miv.io.whole_files import refuse_existing
 
-LOADER = Path(miv.__file__).parent / "export" / "onnx_verifier.py"  # not imported: that would load PyTorch for --help
+LOADER = Path(miv.__file__).parent / "interop" / "onnx_verifier.py"  # not imported: that would load PyTorch for --help
 
 
 @app.command("export", epilog=f"Loader to copy into your project (needs only numpy and onnxruntime): {LOADER}")
@@ -37,7 +37,7 @@ def export(
     size = None if image_size is None else _size(image_size)
     refuse_existing(onnx, overwrite=overwrite)
 
-    from miv.export import export_onnx
+    from miv.interop import export_onnx
     from miv.models.verifier import Verifier
     from miv.training.run_folder import refuse_unfinished
 

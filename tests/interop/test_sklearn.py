@@ -24,8 +24,8 @@ from miv.calibration.unlike_fit import fit_unlike
 from miv.data import InstancePool
 from miv.data.holding_out import choose_held_out
 from miv.decisions.operating_point import OperatingPoint
-from miv.integrations.pairs import exemplar_set
-from miv.integrations.sklearn import OnInstances
+from miv.interop.sklearn import OnInstances
+from miv.interop.sklearn_pairs import exemplar_set
 from miv.training.config import TrainingConfig
 from miv.training.presets import HEAD
 from miv.training.stages import run_stage

@@ -5,7 +5,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from miv import Bags, MIVError, Verifier, list_poolings
+from miv import Bags, MIVError, Verifier, create_pooling, list_poolings
 from miv.backbones.features import Features
 from miv.calibration.unlike_fit import fit_unlike
 from miv.decisions.operating_point import OperatingPoint
@@ -25,13 +26,24 @@ from miv.poolings.pooling_base import Start
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
-from miv.export import ExportCheck, export_onnx, onnx_verifier
-from miv.export.graph import VerifierGraph
-from miv.export.onnx_verifier import OnnxVerifier, scaled
+from miv.interop import ExportCheck, export_onnx, onnx_verifier
+from miv.interop.onnx_graph import OneBag, VerifierGraph
+from miv.interop.onnx_verifier import OnnxVerifier, scaled
 
 onnx = pytest.importorskip("onnx")
 
 CHANNELS = 12
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _operators_are_listed_once() -> Iterator[None]:
+    """The exporter reads the source of the same 500 operators anew for every file, a third of its time."""
+    registration = pytest.importorskip("torch.onnx._internal.exporter._registration")
+    with pytest.MonkeyPatch.context() as patched:
+        if hasattr(registration, "onnxscript_apis"):  # not public, so another version may lack it
+            listed = registration.onnxscript_apis.get_torchlib_ops
+            patched.setattr(registration.onnxscript_apis, "get_torchlib_ops", cache(listed))
+        yield
 
 
 def shaken(verifier: Verifier) -> Verifier:
@@ -337,3 +349,37 @@ def test_a_limit_of_the_vectors_of_texts_leaves_their_tokens_out(tmp_path: Path)
     assert answer.unlike is not None
     assert answer.unlike.tolist() == np.flatnonzero(verifier.unlike.unlike(bag[:, :384])).tolist()
     assert 4 in answer.unlike
+
+
+ONE_BAG_OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("cap_ma", {"heads": 1, "projection": False, "co_excitation": False, "norm": "none"}),
+    ("cap_vema", {"heads": 3, "norm": "post"}),
+    ("cap_dba_l1", {"co_excitation": False}),
+    ("cap_dba_l2", {"gate_reads": "projected_query", "norm": "none"}),
+    ("cap_dba_l2", {"order": "position"}),
+    ("mi_net", {"pool": "mean"}),
+    ("mi_net", {"pool": "lse"}),
+    ("pma", {"seeds": 1}),
+    ("bi_lstm", {}),
+    ("msa", {}),
+    ("nearest", {}),
+    ("cap_dba_l2", {"start": "similar"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), ONE_BAG_OPTIONS)
+@pytest.mark.parametrize("size", [1, 5])
+def test_one_bag_computes_what_bags_compute(name: str, options: dict[str, Any], size: int) -> None:
+    torch.manual_seed(size)
+    pooling = create_pooling(name, channels=6, **options).eval()
+    for parameter in pooling.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    # A second bag in the batch, so that nothing can rest on there being one.
+    bags = Bags.from_list([torch.randn(size, 6), torch.randn(3, 6)])
+    query = torch.randn(2, 6)
+    with torch.inference_mode():
+        expected, exported = pooling(query, bags), pooling(query[:1], OneBag(bags.values[:size]))
+    torch.testing.assert_close(exported.query_vector, expected.query_vector[:1], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(exported.bag_vector, expected.bag_vector[:1], atol=1e-5, rtol=1e-5)
+    if expected.attention is not None:
+        torch.testing.assert_close(exported.attention, expected.attention[:size], atol=1e-5, rtol=1e-5)
