@@ -118,7 +118,7 @@ def _exemplars_here(way: str, count: int, folder: Path) -> dict[str, float]:
     """The cost of all exemplars, in this process."""
     from miv import Verifier
     from miv.data import ExemplarSet, InstancePool
-    from miv.distributed import score
+    from miv.scoring import score
 
     bag, channels, random = _OF_EXEMPLARS["bag"], _OF_EXEMPLARS["channels"], np.random.default_rng(0)
     pool = random.normal(size=(_OF_EXEMPLARS["pool"], channels)).astype(np.float32)

@@ -24,9 +24,9 @@ import torch
 from miv import Verifier
 from miv.backbones.feature_cache import embed_instances
 from miv.data import InstancePool
-from miv.distributed import pool_giant
-from miv.distributed.giant_bag import ROWS as PART
 from miv.runtime.progress import SilentProgress
+from miv.scoring import pool_giant
+from miv.scoring.giant_bag import ROWS as PART
 from miv.streaming import StreamingPass
 from miv.tasks import create_task
 

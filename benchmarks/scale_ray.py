@@ -27,8 +27,8 @@ import torch
 
 from miv import Verifier
 from miv.data import ExemplarSet
-from miv.distributed import score
 from miv.runtime.progress import SilentProgress
+from miv.scoring import score
 from miv.tasks import create_task
 
 ROWS = 20

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from miv import Gallery, MIVError, Verifier, register_backbone
 from miv.backbones import create_backbone, exemplars_of_two_kinds
 from miv.data import bag_side, query_side
-from miv.distributed import score
 from miv.kept.fingerprints import verifier_fingerprint
+from miv.scoring import score
 from tests.cli.running import run_command
 
 WORDS, PICTURE = 8, 6
@@ -160,8 +160,8 @@ def test_the_service_refuses_such_a_verifier(verifier: Verifier, tmp_path: Path)
     pytest.importorskip("fastapi")
     pytest.importorskip("prometheus_client")
     from miv.service import ServiceSettings
-    from miv.service.loaded_models import ServedModels
-    from miv.service.service_metrics import ServiceMetrics
+    from miv.service.metrics import ServiceMetrics
+    from miv.service.models import ServedModels
 
     verifier.save_pretrained(tmp_path / "v")
     with pytest.raises(MIVError, match="v takes queries of another kind than its bags, which the service cannot"):

@@ -5,19 +5,19 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from miv.service.arriving_body import ArrivingBody, ArrivingBytes, ClientGone
-from miv.service.refusals import RefusedRequest
+from miv.service.errors import RefusedRequest
+from miv.service.security import ByteBudget, ClientGone, LimitedBody
 
 
-def body_of(*messages: Message, most: int = 100, total: int = 1_000) -> tuple[ArrivingBody, ArrivingBytes]:
+def body_of(*messages: Message, most: int = 100, total: int = 1_000) -> tuple[LimitedBody, ByteBudget]:
     coming = list(messages)
 
     async def receive() -> Message:
         await asyncio.sleep(0.01)
         return coming.pop(0) if coming else await asyncio.Event().wait()  # type: ignore[return-value]
 
-    counted = ArrivingBytes(total)
-    return ArrivingBody(receive, most, counted), counted
+    counted = ByteBudget(total)
+    return LimitedBody(receive, most, counted), counted
 
 
 def part(size: int, *, more: bool = False) -> Message:
@@ -58,7 +58,7 @@ def test_work_that_ends_in_time_is_left_alone() -> None:
     asyncio.run(story())
 
 
-async def _read(body: ArrivingBody) -> None:
+async def _read(body: LimitedBody) -> None:
     while (await body.receive()).get("more_body"):
         pass
 

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from miv import Verifier
 from miv.service import Limits
-from miv.service.exemplar_reading import read_exemplars
+from miv.service.reading import read_exemplars
 from tests.service.serving import ready_client
 
 

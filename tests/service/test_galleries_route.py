@@ -17,7 +17,7 @@ from miv import Gallery, Verifier
 from miv.gallery.store import open_gallery
 from miv.gallery.store.gallery_manifest import GalleryManifest
 from miv.gallery.store.snapshot import Snapshot
-from miv.service.gallery_room import bytes_below
+from miv.service.galleries import bytes_below
 from tests.service.serving import ready_client
 
 
@@ -33,13 +33,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("galleries")
 
 
 @pytest.fixture(scope="module")
-def client(model: Path, shelf: Path) -> Iterator[TestClient]:
-    with ready_client(str(model), galleries=shelf) as client:
+def client(model: Path, registry: Path) -> Iterator[TestClient]:
+    with ready_client(str(model), galleries=registry) as client:
         yield client
 
 
@@ -60,13 +60,13 @@ def message(response: Any) -> str:
     return str(response.json()["error"]["message"])
 
 
-def test_bags_are_added_replaced_found_and_removed(client: TestClient, shelf: Path) -> None:
+def test_bags_are_added_replaced_found_and_removed(client: TestClient, registry: Path) -> None:
     create(client, "letters")
     assert put(client, "letters", "one", vectors(3, 1)).json() == {"name": "one", "size": 3, "bags": 1}
     assert put(client, "letters", "box%201/two", vectors(2, 2)).json()["bags"] == 2
     assert put(client, "letters", "one", vectors(5, 3)).json() == {"name": "one", "size": 5, "bags": 2}
     found = search(client, "letters", vectors(1, 9)[0], top=2).json()
-    gallery = Gallery.open(shelf / "letters")
+    gallery = Gallery.open(registry / "letters")
     assert found == {"model": "vectors", **gallery.search(vectors(1, 9)[0], 2).document()}
     assert {hit["name"] for hit in found["hits"]} == {"one", "box 1/two"}
     about = client.get("/v1/galleries/letters").json()
@@ -90,10 +90,10 @@ def test_several_references_are_one_query(client: TestClient) -> None:
     assert search(client, "references", vectors(3, 9)).json()["references"] == 3
 
 
-def test_what_other_processes_add_is_found_without_a_restart(client: TestClient, shelf: Path) -> None:
+def test_what_other_processes_add_is_found_without_a_restart(client: TestClient, registry: Path) -> None:
     create(client, "shared")
     put(client, "shared", "one", vectors(3, 1))
-    Gallery.open(shelf / "shared").add("other", vectors(2, 7))
+    Gallery.open(registry / "shared").add("other", vectors(2, 7))
     assert search(client, "shared", vectors(1, 9)[0]).json()["bags"] == 2
 
 
@@ -108,12 +108,12 @@ def test_the_list_counts_the_instances_that_bags_use_now(client: TestClient) -> 
     assert described["unused_instances"] == 3
 
 
-def test_the_list_names_the_model_or_the_problem(client: TestClient, shelf: Path) -> None:
+def test_the_list_names_the_model_or_the_problem(client: TestClient, registry: Path) -> None:
     create(client, "listed")
-    Gallery.create(shelf / "foreign", Verifier("cap_vema", channels=8))
-    (shelf / "damaged").mkdir()
-    (shelf / "damaged" / "gallery.json").write_text("{")
-    (shelf / "no gallery").mkdir()
+    Gallery.create(registry / "foreign", Verifier("cap_vema", channels=8))
+    (registry / "damaged").mkdir()
+    (registry / "damaged" / "gallery.json").write_text("{")
+    (registry / "no gallery").mkdir()
     listed = {one["name"]: one for one in client.get("/v1/galleries").json()["galleries"]}
     assert "no gallery" not in listed
     assert listed["listed"] == {
@@ -127,19 +127,19 @@ def test_the_list_names_the_model_or_the_problem(client: TestClient, shelf: Path
         assert command in message(response)
     refused = client.get("/v1/galleries/damaged")
     assert refused.status_code == 409
-    assert str(shelf) not in message(refused)
+    assert str(registry) not in message(refused)
 
 
 @pytest.mark.parametrize("name", ["..", ".hidden", "a/b", "a b", "", "é", "x" * 101, "a\\b", "a\x00b"])
-def test_a_name_that_could_be_a_path_is_refused(client: TestClient, shelf: Path, name: str) -> None:
-    before = sorted(shelf.parent.iterdir())
+def test_a_name_that_could_be_a_path_is_refused(client: TestClient, registry: Path, name: str) -> None:
+    before = sorted(registry.parent.iterdir())
     assert client.post("/v1/galleries", json={"name": name}).status_code == 422
-    assert sorted(shelf.parent.iterdir()) == before
+    assert sorted(registry.parent.iterdir()) == before
 
 
-def test_nothing_outside_the_folder_is_a_gallery(client: TestClient, shelf: Path, tmp_path: Path) -> None:
+def test_nothing_outside_the_folder_is_a_gallery(client: TestClient, registry: Path, tmp_path: Path) -> None:
     Gallery.create(tmp_path / "secret", Verifier("cap_vema", channels=4))
-    (shelf / "link").symlink_to(tmp_path / "secret")
+    (registry / "link").symlink_to(tmp_path / "secret")
     for name in ("link", "..%2fsecret", "%2e%2e", f"{tmp_path}/secret"):
         assert client.get(f"/v1/galleries/{name}").status_code in (404, 405), name
     assert "link" not in client.get("/v1/galleries").text
@@ -159,13 +159,13 @@ def ask_verb(client: TestClient, gallery: str, verb: int) -> Any:
     return search(client, gallery, vectors(1, 9)[0])
 
 
-def test_a_gallery_that_is_not_there_is_404_for_every_verb(client: TestClient, shelf: Path) -> None:
+def test_a_gallery_that_is_not_there_is_404_for_every_verb(client: TestClient, registry: Path) -> None:
     for name in ("removed", "replaced"):
         create(client, name)
         assert [one.status_code for one in every_verb(client, name)] == [200, 200, 204, 200]
-        shutil.rmtree(shelf / name)
-    (shelf / "replaced").write_text("a file")
-    (shelf / "empty").mkdir()
+        shutil.rmtree(registry / name)
+    (registry / "replaced").write_text("a file")
+    (registry / "empty").mkdir()
     for name in ("never", "removed", "replaced", "empty"):
         for response in every_verb(client, name):
             assert (response.status_code, message(response)) == (
@@ -209,39 +209,39 @@ def before_call(owner: Any, name: str, number: int, change: Callable[[], object]
     ],
 )
 def test_a_gallery_that_vanishes_during_requests_is_404_and_stays_away(
-    client: TestClient, shelf: Path, verb: int, owner: Any, function: str
+    client: TestClient, registry: Path, verb: int, owner: Any, function: str
 ) -> None:
     for number in range(20):
         name = f"vanishing-{verb}-{function}-{number}"
         create(client, name)
         put(client, name, "one", vectors(2, 1))
-        with before_call(owner, function, number, partial((shelf / name).rename, shelf / f".{name}")) as vanished:
+        with before_call(owner, function, number, partial((registry / name).rename, registry / f".{name}")) as vanished:
             response = ask_verb(client, name, verb)
         if not vanished[0]:  # it was called less often
             break
         assert response.status_code in {200, 204, 404}, response.text
         assert client.get(f"/v1/galleries/{name}").status_code == 404
-        assert not (shelf / name / "gallery.json").exists()
+        assert not (registry / name / "gallery.json").exists()
     assert 0 < number < 19
 
 
-def test_a_gallery_that_vanishes_while_all_are_listed_is_left_out(client: TestClient, shelf: Path) -> None:
+def test_a_gallery_that_vanishes_while_all_are_listed_is_left_out(client: TestClient, registry: Path) -> None:
     create(client, "leaving")
     names = [one["name"] for one in client.get("/v1/galleries").json()["galleries"]]
     place = names.index("leaving")
-    with before_call(GalleryManifest, "load", place, lambda: (shelf / "leaving").rename(shelf / ".leaving")):
+    with before_call(GalleryManifest, "load", place, lambda: (registry / "leaving").rename(registry / ".leaving")):
         listed = client.get("/v1/galleries").json()["galleries"]
     assert [one["name"] for one in listed] == [*names[:place], *names[place + 1 :]]
 
 
 def test_a_gallery_that_is_replaced_during_a_request_is_left_as_it_is(
-    client: TestClient, shelf: Path, model: Path
+    client: TestClient, registry: Path, model: Path
 ) -> None:
     create(client, "replaced-soon")
 
     def replace() -> None:
-        shutil.rmtree(shelf / "replaced-soon")
-        Gallery.create(shelf / "replaced-soon", Verifier.from_pretrained(model)).add("other", vectors(2, 5))
+        shutil.rmtree(registry / "replaced-soon")
+        Gallery.create(registry / "replaced-soon", Verifier.from_pretrained(model)).add("other", vectors(2, 5))
 
     with before_call(open_gallery.OpenGallery, "write_segment", 0, replace):
         refused = put(client, "replaced-soon", "one", vectors(3, 1))
@@ -281,10 +281,10 @@ def test_two_requests_create_a_gallery_once(client: TestClient) -> None:
     assert sorted(found) == [201, 409, 409, 409]
 
 
-def test_a_busy_gallery_is_503_with_retry_after(client: TestClient, shelf: Path) -> None:
+def test_a_busy_gallery_is_503_with_retry_after(client: TestClient, registry: Path) -> None:
     create(client, "busy")
     put(client, "busy", "one", vectors(3, 1))
-    with Gallery.open(shelf / "busy")._store.writing():
+    with Gallery.open(registry / "busy")._store.writing():
         for refused in (put(client, "busy", "two", vectors(2, 2)), client.delete("/v1/galleries/busy/bags/one")):
             assert refused.status_code == 503
             assert int(refused.headers["Retry-After"]) >= 1
@@ -323,9 +323,9 @@ def test_a_folder_of_galleries_may_be_relative(
     assert "damaged" in caplog.text
 
 
-def test_removed_bags_free_their_space(client: TestClient, shelf: Path) -> None:
+def test_removed_bags_free_their_space(client: TestClient, registry: Path) -> None:
     create(client, "freed")
-    gallery = Gallery.open(shelf / "freed")
+    gallery = Gallery.open(registry / "freed")
     gallery.add_many({str(number): vectors(1, number) for number in range(70)})
     gallery.remove(*map(str, range(69)))
     assert gallery.info()["removed_bags"] == 69
@@ -343,17 +343,17 @@ def test_removed_bags_free_their_space(client: TestClient, shelf: Path) -> None:
         ({"bag": [[1.0] * 4] * 2001}, 413),
     ],
 )
-def test_a_wrong_bag_changes_nothing(client: TestClient, shelf: Path, body: Any, status: int) -> None:
-    if not (shelf / "wrong").exists():
+def test_a_wrong_bag_changes_nothing(client: TestClient, registry: Path, body: Any, status: int) -> None:
+    if not (registry / "wrong").exists():
         create(client, "wrong")
     response = client.put("/v1/galleries/wrong/bags/one", json=body)
     assert response.status_code == status
-    assert len(Gallery.open(shelf / "wrong")) == 0
+    assert len(Gallery.open(registry / "wrong")) == 0
 
 
 @pytest.mark.parametrize("body", [{"query": [1.0, 2.0]}, {"query": [1.0] * 4, "top": 0}, {"top": 3}, {"query": "text"}])
-def test_a_wrong_search_is_refused(client: TestClient, shelf: Path, body: Any) -> None:
-    if not (shelf / "asked").exists():
+def test_a_wrong_search_is_refused(client: TestClient, registry: Path, body: Any) -> None:
+    if not (registry / "asked").exists():
         create(client, "asked")
     assert client.post("/v1/galleries/asked/search", json=body).status_code == 422
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miv import MIVError
-from miv.service.kept_bags import KeptBags
-from miv.service.refusals import RefusedRequest
+from miv.service.errors import RefusedRequest
+from miv.service.storage import BagStore
 from tests.io.killing import kill_at_change, names_in
 
 
@@ -29,8 +29,8 @@ def files_in(folder: Path) -> list[str]:
 
 
 def test_a_bag_is_found_again_by_another_process_and_can_be_removed(tmp_path: Path) -> None:
-    kept = KeptBags(tmp_path / "kept").keep(rows(3), "abc", "miv/digits")
-    again = KeptBags(tmp_path / "kept")
+    kept = BagStore(tmp_path / "kept").keep(rows(3), "abc", "miv/digits")
+    again = BagStore(tmp_path / "kept")
     assert np.array_equal(again.features(kept.id, "abc"), rows(3))
     assert again.find(kept.id) == kept
     document = kept.document()
@@ -44,12 +44,12 @@ def test_a_bag_is_found_again_by_another_process_and_can_be_removed(tmp_path: Pa
 
 
 def test_only_its_user_can_read_the_folder(tmp_path: Path) -> None:
-    KeptBags(tmp_path / "kept")
+    BagStore(tmp_path / "kept")
     assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
 
 
 def test_the_features_are_for_one_backbone(tmp_path: Path) -> None:
-    bags = KeptBags(tmp_path)
+    bags = BagStore(tmp_path)
     kept = bags.keep(rows(3), "abc", "miv/digits")
     with pytest.raises(MIVError, match="was kept for miv/digits, whose features do not fit"):
         bags.features(kept.id, "other")
@@ -58,7 +58,7 @@ def test_the_features_are_for_one_backbone(tmp_path: Path) -> None:
 @given(name=st.one_of(st.text(), st.sampled_from(["../secret", "kept.lock", "a" * 32 + "/..", "A" * 32, "0" * 31])))
 def test_a_name_from_outside_is_never_a_path(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     folder = tmp_path_factory.getbasetemp() / "names"
-    bags = KeptBags(folder / "kept")
+    bags = BagStore(folder / "kept")
     (folder / "secret.safetensors").touch()
     for ask in (bags.find, bags.remove):
         with pytest.raises(RefusedRequest):
@@ -67,7 +67,7 @@ def test_a_name_from_outside_is_never_a_path(tmp_path_factory: pytest.TempPathFa
 
 
 def test_an_old_bag_is_gone_and_its_file_too(tmp_path: Path) -> None:
-    bags = KeptBags(tmp_path, days=2)
+    bags = BagStore(tmp_path, days=2)
     old, new = bags.keep(rows(3), "abc", "m"), bags.keep(rows(4), "abc", "m")
     three_days_ago = time.time() - 3 * 86_400
     os.utime(tmp_path / f"{old.id}.safetensors", (three_days_ago, three_days_ago))
@@ -79,7 +79,7 @@ def test_an_old_bag_is_gone_and_its_file_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [{"most_bags": 3}, {"most_bytes": 4_000}])
 def test_the_oldest_bags_make_room(tmp_path: Path, limit: dict[str, int]) -> None:
-    bags = KeptBags(tmp_path, **limit)
+    bags = BagStore(tmp_path, **limit)
     kept = []
     for number in range(8):
         kept.append(bags.keep(rows(60, number), "abc", "m"))  # about 1,200 bytes
@@ -88,7 +88,7 @@ def test_the_oldest_bags_make_room(tmp_path: Path, limit: dict[str, int]) -> Non
 
 
 def test_a_bag_that_never_fits_is_refused_and_removes_nothing(tmp_path: Path) -> None:
-    bags = KeptBags(tmp_path, most_bytes=4_000)
+    bags = BagStore(tmp_path, most_bytes=4_000)
     kept = bags.keep(rows(60), "abc", "m")
     with pytest.raises(RefusedRequest, match=r"Expected at most 4,000: start the server with a larger --keep-bytes"):
         bags.keep(rows(1000), "abc", "m")
@@ -98,7 +98,7 @@ def test_a_bag_that_never_fits_is_refused_and_removes_nothing(tmp_path: Path) ->
 def test_a_damaged_file_counts_as_gone(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     for number in range(24):
-        bags = KeptBags(tmp_path)
+        bags = BagStore(tmp_path)
         kept = bags.keep(rows(3), "abc", "miv/digits")
         path = tmp_path / f"{kept.id}.safetensors"
         content = bytearray(path.read_bytes())
@@ -113,7 +113,7 @@ def test_a_damaged_file_counts_as_gone(tmp_path: Path) -> None:
 
 
 def change(folder: Path) -> None:
-    bags = KeptBags(folder, most_bags=2)
+    bags = BagStore(folder, most_bags=2)
     bags.keep(rows(5, 1), "abc", "m")
     bags.keep(rows(5, 2), "abc", "m")
 
@@ -121,10 +121,10 @@ def change(folder: Path) -> None:
 def test_a_kill_at_any_moment_leaves_whole_bags(tmp_path: Path) -> None:
     for number in count(1):
         folder = tmp_path / str(number)
-        before = KeptBags(folder).keep(rows(5), "abc", "m")
+        before = BagStore(folder).keep(rows(5), "abc", "m")
         os.utime(folder / f"{before.id}.safetensors", (time.time() - 100,) * 2)
         killed = kill_at_change(number, change, folder)
-        bags = KeptBags(folder, most_bags=2)
+        bags = BagStore(folder, most_bags=2)
         last = bags.keep(rows(6), "abc", "m")  # the lock of a killed process is free, and what it left is cleared
         names = files_in(folder)
         assert len(names) <= 2
@@ -136,7 +136,7 @@ def test_a_kill_at_any_moment_leaves_whole_bags(tmp_path: Path) -> None:
 
 
 def keep_many(folder: Path, seed: int) -> None:
-    bags = KeptBags(folder, most_bytes=20_000, most_bags=10)
+    bags = BagStore(folder, most_bytes=20_000, most_bags=10)
     for number in range(8):
         kept = bags.keep(rows(50, 1000 * seed + number), "abc", "m")
         with suppress(RefusedRequest):  # the others kept ten newer ones meanwhile
@@ -159,18 +159,18 @@ def test_the_limits_hold_while_several_processes_keep_bags(tmp_path: Path) -> No
 
 def test_the_default_folder_is_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path))
-    assert KeptBags().folder == tmp_path / "kept-bags"
+    assert BagStore().folder == tmp_path / "kept-bags"
 
 
 def test_limits_are_above_zero(tmp_path: Path) -> None:
     with pytest.raises(MIVError, match="Expected numbers above 0"):
-        KeptBags(tmp_path, days=0)
+        BagStore(tmp_path, days=0)
     with pytest.raises(MIVError, match="36,500 days"):
-        KeptBags(tmp_path, days=1e9)
+        BagStore(tmp_path, days=1e9)
 
 
 def test_trouble_with_the_disk_is_503_and_does_not_name_the_folder(tmp_path: Path) -> None:
-    bags = KeptBags(tmp_path / "kept")
+    bags = BagStore(tmp_path / "kept")
     (tmp_path / "kept").rmdir()
     (tmp_path / "kept").touch()
     with pytest.raises(RefusedRequest, match=r"could not be written on the server: .*Try again later") as caught:

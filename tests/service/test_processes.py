@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from miv.errors import MIVError
-from miv.service.supervisor_death import clear_left_metrics
+from miv.service.process import clear_left_metrics
 from tests.cli.running import run_command
 from tests.service.serving import serving, vector_exemplars, vectors_folder
 

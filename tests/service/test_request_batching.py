@@ -14,10 +14,9 @@ from miv.errors import MIVError
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
 from miv.service import Limits
-from miv.service.exemplar_reading import read_exemplars
-from miv.service.refusals import RefusedRequest
-from miv.service.request_batching import RequestBatcher
-from miv.service.verifying_together import ReadExemplar, ReadRequest, verify_together
+from miv.service.batching import ReadExemplar, ReadRequest, RequestBatcher, verify_batch
+from miv.service.errors import RefusedRequest
+from miv.service.reading import read_exemplars
 from tests.service.serving import CHANNELS, vector_exemplars
 
 
@@ -165,9 +164,9 @@ def test_together_means_the_same_as_alone() -> None:
         if seed > 3:
             exemplars[0] = ([exemplars[0][0], exemplars[1][0]], exemplars[0][1])  # references
         requests.append(read_exemplars(verifier, Limits(), exemplars, **options))  # type: ignore[arg-type]
-    together = verify_together(verifier, requests)
+    together = verify_batch(verifier, requests)
     for answers, request in zip(together, requests, strict=True):
-        alone = verify_together(verifier, [request])[0]
+        alone = verify_batch(verifier, [request])[0]
         for one, other in zip(answers, alone, strict=True):
             assert one.keys() == other.keys()
             for key in ("probability", "shares", "attention", "scores", "matches", "attention_by_head"):

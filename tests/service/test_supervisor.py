@@ -6,7 +6,7 @@ import pytest
 import uvicorn
 from uvicorn.supervisors import multiprocess
 
-from miv.service import server_process
+from miv.service import process
 
 
 class FakeWorker:
@@ -49,9 +49,9 @@ class FakeWorker:
 def supervisor(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(multiprocess, "Process", FakeWorker)
     monkeypatch.setattr(multiprocess, "SIGNALS", {})
-    monkeypatch.setattr(server_process, "mark_process_dead", lambda _: None)
+    monkeypatch.setattr(process, "mark_process_dead", lambda _: None)
     monkeypatch.setattr(FakeWorker, "made", [], raising=False)
-    found = server_process._Supervisor(uvicorn.Config("no:app", workers=2, log_config=None), [])
+    found = process._Supervisor(uvicorn.Config("no:app", workers=2, log_config=None), [])
     found.init_processes()
     return found
 

@@ -62,9 +62,9 @@ def score(
     Example: miv score runs/dba pairs.parquet --out verdicts --workers 2
     Example: miv score runs/dba pairs/ --out verdicts --address auto
     """
-    from miv.distributed.scoring_run import score as score_table
     from miv.errors import StoppedByUser
     from miv.runtime.progress import RichProgress
+    from miv.scoring.run import score as score_table
     from miv.training.run_folder import refuse_unfinished
 
     refuse_unfinished(Path(model))

@@ -70,8 +70,8 @@ def serve(
         import python_multipart  # noqa: F401
         import uvicorn  # noqa: F401
 
-    from miv.service.server_process import run_service
-    from miv.service.service_settings import Limits, ServiceSettings
+    from miv.service.process import run_service
+    from miv.service.settings import Limits, ServiceSettings
 
     run_service(
         ServiceSettings(

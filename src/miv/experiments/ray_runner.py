@@ -10,7 +10,6 @@ from typing import Any
 
 from filelock import FileLock
 
-from miv.distributed.ray_connection import check_address, connected, import_ray, living_machines
 from miv.errors import MIVError, StoppedByUser
 from miv.experiments.cells import compute
 from miv.experiments.clock import Clock
@@ -20,6 +19,7 @@ from miv.experiments.results import write_result
 from miv.runtime.memory import keep_memory
 from miv.runtime.progress import RichProgress
 from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
+from miv.scoring.ray import check_address, connected, import_ray, living_machines
 from miv.training.run import set_threads
 
 __all__ = ["ClusterShare", "check_address", "compute_remotely", "run_on_ray"]

@@ -2,9 +2,9 @@
 
 To add addresses, add a file to this folder with a ``router``; nothing else changes::
 
-    router = APIRouter(prefix="/v1/things", tags=["things"])
+    router = APIRouter()
 
-    @router.post("", responses=refusals(413, 415, 422, 503), openapi_extra=json_body(ThingRequest, {"name": "a"}))
+    @router.post("/v1/things", responses=error_responses(413, 415, 422, 503), openapi_extra=json_body(ThingRequest, {}))
     async def make_thing(request: Request) -> JSONResponse:
         asked = await read_json(request, ThingRequest)        # 4xx with a message for anything else
         model = service_of(request).models.named(asked.model)  # 404, or 503 while it is loaded
@@ -13,7 +13,7 @@ To add addresses, add a file to this folder with a ``router``; nothing else chan
 If the file also has ``prepare(service)``, it is called once when the app is made, before any request; a function given
 to ``service.at_stop`` is called when the app stops. Raise ``RefusedRequest(status, message)`` or any ``MIVError`` (422)
 to refuse a request. Work that takes more than about a millisecond goes to a thread: ``await in_thread(function, ...)``
-of ``miv.service.request_reading``, or, if it runs the model, ``await model.run(function)``.
+of ``miv.service.reading``, or, if it runs the model, ``await model.run(function)``.
 """
 
 import pkgutil

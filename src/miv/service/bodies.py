@@ -1,0 +1,370 @@
+"""The bodies of requests and answers, and the OpenAPI document made of them.
+
+Requests are strict: no number from a text, no unknown field, no NaN.
+"""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import models_json_schema
+
+from miv import __version__
+from miv.inference.verdict import Asked
+from miv.io.image_files import Fit
+
+# fail_fast: a million wrong items give one error, not a million.
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Vector = Annotated[list[Number], Field(fail_fast=True, min_length=1, description="The numbers of a vector.")]
+Text = Annotated[str, Field(strict=True, min_length=1, description="A text.")]
+AnyText = Annotated[str, Field(strict=True, description="A text; an empty one is refused.")]
+
+
+class StrictBody(BaseModel):
+    """A body without unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ImageInstance(StrictBody):
+    """An image, as the base64 of a PNG, JPEG, WebP, BMP, GIF or TIFF file."""
+
+    image: str = Field(strict=True, description="Base64 of an image file.")  # if empty, the reader says which one
+    name: str | None = Field(None, max_length=300, description="A label to show; never opened as a file.")
+
+
+class TextInstance(StrictBody):
+    """A text with a name."""
+
+    text: AnyText
+    name: str | None = Field(None, max_length=300, description="A label to show.")
+
+
+class KeptBag(StrictBody):
+    """A bag that the service keeps."""
+
+    kept: str = Field(strict=True, min_length=1, max_length=100, description="The id from POST /v1/bags.")
+
+
+Instance = Annotated[Vector | AnyText | ImageInstance | TextInstance, Field(union_mode="left_to_right")]
+Instances = Annotated[list[Instance], Field(fail_fast=True, min_length=1)]
+Query = Annotated[Instance | Instances, Field(union_mode="left_to_right")]
+ModelName = Annotated[str | None, Field(description="A name from /v1/models; not needed if only one fits.")]
+
+
+class AskedExemplar(StrictBody):
+    """A query, or several references, and a bag."""
+
+    query: Query = Field(description="One instance, or a list of references: known instances of one class.")
+    bag: Annotated[Instances | KeptBag, Field(union_mode="left_to_right", description="The instances of the bag.")]
+
+
+class VerifyRequest(StrictBody):
+    """Exemplars to verify."""
+
+    exemplars: Annotated[list[AskedExemplar], Field(fail_fast=True, min_length=1)]
+    model: ModelName = None
+    witnesses: Asked | None = Field(None, description="How to choose witnesses; none skips them.")
+    heads: bool = Field(False, strict=True, description="Whether to return the attention of each head.")
+    resize: Fit | None = Field(None, description="How to fit images of another size.")
+
+
+class GivenSource(StrictBody):
+    """A document to check against."""
+
+    name: str = Field(strict=True, min_length=1, max_length=300)
+    text: Text
+
+
+class CheckRequest(StrictBody):
+    """An answer and the sources to check it against."""
+
+    answer: Text
+    sources: Annotated[list[GivenSource], Field(fail_fast=True, min_length=1)]
+    citations: int = Field(3, strict=True, ge=1, description="Maximum number of citations per sentence.")
+    model: ModelName = None
+
+
+class VerifyForm(StrictBody):
+    """One exemplar of image files, as multipart/form-data."""
+
+    query: list[bytes] = Field(description="The image file of the query, or several references.")
+    bag: list[bytes] = Field(description="The image files of the bag.")
+    model: ModelName = None
+    witnesses: Asked | None = None
+    heads: bool = False
+    resize: Fit | None = None
+
+
+VERIFY_EXAMPLE: dict[str, Any] = {
+    "model": "runs/vectors",
+    "exemplars": [{"query": [0.1, 0.9], "bag": [[0.2, 0.8], [0.9, 0.1]]}],
+}
+CHECK_EXAMPLE: dict[str, Any] = {
+    "answer": "The harbour of Aldmere was built in 1842.",
+    "sources": [{"name": "history.txt", "text": "Aldmere is a small town. Its harbour was finished in 1842."}],
+}
+
+
+class KeepRequest(StrictBody):
+    """A bag to keep."""
+
+    bag: Instances
+    model: ModelName = None
+    resize: Fit | None = Field(None, description="How to fit images of another size.")
+
+
+class KeptBagAnswer(BaseModel):
+    """A kept bag."""
+
+    id: str = Field(examples=["0123456789abcdef0123456789abcdef"], description="For the bag of /v1/verify.")
+    model: str
+    size: int
+    created: str
+    expires: str
+
+
+class NewGalleryRequest(StrictBody):
+    """A gallery to create."""
+
+    name: str = Field(strict=True, min_length=1, max_length=100)
+    model: ModelName = None
+
+
+class PutBagRequest(StrictBody):
+    """The instances of a bag."""
+
+    bag: Instances
+    resize: Fit | None = Field(None, description="How to fit images of another size.")
+
+
+class SearchRequest(StrictBody):
+    """A query to search a gallery with."""
+
+    query: Query = Field(description="One instance, or a list of references: known instances of one class.")
+    top: int = Field(10, strict=True, ge=1, le=1000, description="Number of bags to return.")
+    witnesses: Asked | None = Field(None, description="How to choose witnesses; none skips them.")
+    prefilter: bool = Field(False, strict=True, description="No effect: every search compares all bags.")
+    resize: Fit | None = Field(None, description="How to fit images of another size.")
+
+
+class ListedGallery(BaseModel):
+    """A gallery."""
+
+    name: str
+    model: str | None = Field(description="The model that searches it; null if no served model made it.")
+    bags: int
+    instances: int
+    bytes: int
+    problem: str | None = Field(description="Why it cannot be used, and what to do.")
+
+
+class GalleriesAnswer(BaseModel):
+    """All galleries."""
+
+    galleries: list[ListedGallery]
+
+
+class GalleryAnswer(ListedGallery):
+    """A gallery with its counts, and the names of its first bags."""
+
+    names: list[str]
+    model_config = ConfigDict(extra="allow")
+
+
+class PutBagAnswer(BaseModel):
+    """A bag that is now in the gallery."""
+
+    name: str
+    size: int
+    bags: int = Field(description="Number of bags in the gallery.")
+
+
+class SearchAnswer(BaseModel):
+    """The document of ``miv gallery search --json``."""
+
+    model: str
+    bags: int
+    compared: int
+    references: int
+    threshold: float
+    lower_threshold: float | None
+    recall: Any
+    notes: list[str]
+    hits: list[dict[str, Any]]
+
+
+class ServedImageForm(BaseModel):
+    """Size and mode of a model's images; other images are converted to it."""
+
+    height: int
+    width: int
+    mode: Literal["L", "RGB"]
+
+
+class ListedSample(BaseModel):
+    """A sample to try a model with."""
+
+    id: str
+    title: str
+    use: Literal["verify", "check"]
+
+
+class ServedModel(BaseModel):
+    """A model."""
+
+    name: str = Field(examples=["miv/digits"])
+    about: str | None = Field(description="What it decides, in a sentence of its model card.")
+    kind: Literal["image", "text", "features"]
+    image: ServedImageForm | None
+    channels: int | None = Field(description="Length of a vector.")
+    pooling: str
+    heads: int | None = Field(description="Number of attention heads.")
+    calibrated: bool
+    threshold: float
+    lower_threshold: float | None
+    promise: str | None = Field(description="What the operating point promises, in words.")
+    can_check: bool
+    samples: list[ListedSample]
+
+
+class ModelsAnswer(BaseModel):
+    """All models, and what a request may hold."""
+
+    models: list[ServedModel]
+    limits: dict[str, float]
+    galleries: bool
+    version: str
+
+
+class WitnessAnswer(BaseModel):
+    """An instance that explains the verdict."""
+
+    index: int
+    score: float
+
+
+class VerdictAnswer(BaseModel):
+    """The document of ``Verdict``, with the size of the bag."""
+
+    verdict: bool
+    decision: Literal["yes", "no", "unsure"]
+    probability: float
+    threshold: float
+    lower_threshold: float | None
+    witnesses: list[WitnessAnswer]
+    witnesses_by: str
+    shares: list[float] | None
+    attention: list[float] | None
+    scores: list[float] | None
+    nearly_whole_sets: float | None
+    reason: str | None
+    unlike: Any
+    size: int
+    matches: list[list[float]] | None = Field(None, description="One row per reference, if there are references.")
+    matched_by: list[int] | None = Field(None, description="For each witness, the reference that matches it best.")
+    attention_by_head: list[list[float]] | None = Field(None, description="One row per head, if asked for.")
+
+
+class VerifyAnswer(BaseModel):
+    """One verdict per exemplar."""
+
+    model: str
+    verdicts: list[VerdictAnswer]
+
+
+class SampleAnswer(BaseModel):
+    """A query and a bag, or an answer and its sources."""
+
+    title: str
+    kind: Literal["image", "text", "features"]
+    query: Any = None
+    bag: list[Any] | None = None
+    answer: str | None = None
+    sources: list[dict[str, str]] | None = None
+
+
+class CheckedSentenceAnswer(BaseModel):
+    """A sentence of the answer."""
+
+    text: str
+    paragraph: int
+    outcome: Literal["supported", "unsure", "unsupported", "not checked"]
+    probability: float | None
+    citations: list[int]
+    nearest: list[int]
+    probabilities: list[float]
+    words_read: int | None
+    item: str
+
+
+class CitationAnswer(BaseModel):
+    """A source sentence that is a witness."""
+
+    number: int
+    source: str
+    sentence: int
+    text: str
+    line: int
+
+
+class SourceAnswer(BaseModel):
+    """A source, and its number of sentences."""
+
+    name: str
+    sentences: int
+
+
+class CheckAnswer(BaseModel):
+    """The document of ``miv check --json``, with warnings."""
+
+    verifier: str
+    goal: str
+    supported_from: float
+    unsupported_below: float
+    counts: dict[str, int]
+    sentences: list[CheckedSentenceAnswer]
+    citations: list[CitationAnswer]
+    nearest: list[CitationAnswer]
+    sources: list[SourceAnswer]
+    warnings: list[str] = Field(description="What a reader should know, such as a source that was left out.")
+
+
+_BODIES: dict[str, type[BaseModel]] = {}
+_REFERENCE = "#/components/schemas/{model}"
+_ABOUT = "Multiple instance verification: does a bag hold something of the query's class, and which instances show it?"
+OPEN = ("/healthz", "/readyz")  # documented addresses that need no token
+
+
+def json_body(body: type[BaseModel], example: Any, form: type[BaseModel] | None = None) -> dict[str, Any]:
+    """``openapi_extra=`` of a route that reads its body with ``read_json``; ``form`` documents a multipart form."""
+    _BODIES.update({one.__name__: one for one in (body, form) if one is not None})
+    content: dict[str, Any] = {"application/json": {"schema": _reference(body), "example": example}}
+    if form is not None:
+        content["multipart/form-data"] = {"schema": _reference(form)}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def add_api_document(app: FastAPI, *, token: bool) -> None:
+    """Make ``/openapi.json`` complete."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = get_openapi(title="miv", version=__version__, description=_ABOUT, routes=app.routes)
+            _, bodies = models_json_schema([(one, "validation") for one in _BODIES.values()], ref_template=_REFERENCE)
+            components = made.setdefault("components", {})
+            components["schemas"] = {**bodies.get("$defs", {}), **components.get("schemas", {})}
+            if token:
+                components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+                for path, methods in made["paths"].items():
+                    for operation in methods.values():
+                        operation["security"] = [] if path in OPEN else [{"token": []}]
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]  # as FastAPI's own documentation does it
+
+
+def _reference(body: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": _REFERENCE.format(model=body.__name__)}

@@ -1,0 +1,529 @@
+"""A Python client of ``miv serve``: the calls of a verifier and of a gallery, answered by another process."""
+
+import base64
+import io
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from os import PathLike
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from miv.errors import MIVError, unknown_name
+from miv.inference.deciding import LazyScores
+from miv.inference.given_instances import ALONE, GivenPlaces, as_vectors, check_bags, with_folders
+from miv.inference.given_references import single_instances
+from miv.inference.matches import LazyMatches
+from miv.inference.unlike_instances import UnlikeInstances
+from miv.inference.verdict import Asked, Verdict, Witness
+from miv.io.image_files import Fit, read_image
+from miv.io.instance_files import InstanceKind
+
+_PAUSE = 1.0  # seconds, if a busy service does not say how long to wait
+_LOST = 2  # times that a request whose connection was lost is sent again
+
+
+class ServiceError(MIVError):
+    """The service refused a request.
+
+    Args:
+        status: the HTTP status, such as 422.
+        message: what was given, what was expected, what to do.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{message} (HTTP {status})")
+        self.status = status
+
+
+class ServiceConnection:
+    """Sends JSON and returns the JSON of the answer.
+
+    Args:
+        url: address of the service, such as ``http://localhost:8000``.
+        token: the bearer token, if the service asks for one.
+        timeout: seconds to wait for an answer.
+        patience: seconds to go on trying while the service is busy (HTTP 503 or 429).
+    """
+
+    def __init__(self, url: str, token: str | None, timeout: float, patience: float) -> None:
+        wrong = f"The address of the service is {url!r}. Expected one such as http://localhost:8000."
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:  # an unclosed bracket, or a port that is no port
+            raise MIVError(wrong) from error
+        if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+            raise MIVError(wrong)
+        self.url, self._timeout, self._patience = url.rstrip("/"), timeout, patience
+        self._address, self._base = (host, port), parts.path.rstrip("/")
+        self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._headers = {"Accept": "application/json"}
+        if token is not None:
+            if not token.isascii() or not token.isprintable():
+                raise MIVError("The token has odd characters. Expected printable ASCII ones.")
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._idle: list[HTTPConnection] = []  # as many as requests have run at once
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, repeatable: bool = True, again_when_busy: bool = True
+    ) -> Any:
+        """Send a request and return the document of the answer, ``None`` if it is empty.
+
+        Args:
+            method: such as GET.
+            path: with a leading slash.
+            body: plain values, sent as JSON.
+            repeatable: whether sending it twice does no harm, so that it is sent again if the connection is lost.
+            again_when_busy: whether it is sent again after HTTP 503. A service that is too slow answers so, and may
+                still carry the request out.
+        """
+        content, headers = None, self._headers
+        if body is not None:
+            content, headers = _as_json(body), {**headers, "Content-Type": "application/json"}
+        until, is_first = time.monotonic() + self._patience, True
+        busy = (429, 503) if again_when_busy else (429,)
+        while True:
+            status, answer, pause = self._sent(method, path, content, headers, repeatable)
+            if method == "DELETE" and status == 404 and not is_first:
+                return None  # the earlier request was carried out after all
+            if status not in busy or time.monotonic() + pause > until:
+                return _document(status, answer, self.url)
+            time.sleep(pause)
+            is_first = False
+
+    def close(self) -> None:
+        """Close the connections; the next request opens one again."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _sent(
+        self, method: str, path: str, content: bytes | None, headers: dict[str, str], repeatable: bool
+    ) -> tuple[int, bytes, float]:
+        for attempt in range(_LOST + 1):
+            connection = self._free_connection()
+            is_new = connection.sock is None
+            try:
+                connection.request(method, f"{self._base}{path}", content, headers)
+                response = connection.getresponse()
+                answer = response.read()
+            except (OSError, HTTPException) as error:
+                connection.close()
+                # A service closes connections that were idle; nothing was done then.
+                if (
+                    attempt == _LOST
+                    or isinstance(error, ConnectionRefusedError | TimeoutError)
+                    or (is_new and not repeatable)
+                ):
+                    raise self._unreachable(error) from error
+                continue
+            self._idle.append(connection)
+            return response.status, answer, _pause(response)
+        raise AssertionError  # the last attempt returns or raises
+
+    def _free_connection(self) -> HTTPConnection:
+        try:
+            return self._idle.pop()  # one step, so that two threads never get the same one
+        except IndexError:
+            return self._kind(*self._address, timeout=self._timeout)
+
+    def _unreachable(self, error: Exception) -> MIVError:
+        if isinstance(error, TimeoutError):
+            return MIVError(f"{self.url} did not answer within {self._timeout:g} seconds. Send less, or wait longer.")
+        return MIVError(f"Could not reach {self.url}: {error or type(error).__name__}. Is `miv serve` running there?")
+
+
+def _as_json(body: Any) -> bytes:
+    try:
+        return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError as error:
+        raise MIVError("The request contains NaN or infinity. Expected finite numbers.") from error
+
+
+def _pause(response: HTTPResponse) -> float:
+    given = response.headers.get("Retry-After", "")
+    return float(given) if given.isascii() and given.isdigit() else _PAUSE
+
+
+def _document(status: int, answer: bytes, url: str) -> Any:
+    if 200 <= status < 300 and not answer:
+        return None
+    try:
+        document = json.loads(answer)
+    except (ValueError, RecursionError):
+        document = None
+    if 200 <= status < 300 and document is not None:
+        return document
+    error = document.get("error") if isinstance(document, dict) else None
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        raise ServiceError(status, error["message"])
+    raise ServiceError(status, f"{url} did not answer as `miv serve` does. Check the address.")
+
+
+_MOST_BYTES = 32_000_000  # of a file; a service takes no more by default
+_NETPBM = (b"P1", b"P2", b"P3", b"P4", b"P5", b"P6")  # which no browser sends, so the service does not read it
+
+
+def sent_bag(bag: Any, kind: InstanceKind, places: GivenPlaces = ALONE) -> list[Any]:
+    """A bag: a list, an array, a folder, or for texts a .txt file; ``places`` names it in errors."""
+    [instances] = with_folders([bag], kind)
+    check_bags([None], [instances], kind, places)
+    if kind == "features":
+        return _vectors(instances, places.bag(0))
+    return [_sent(one, kind, places.member(0, number)) for number, one in enumerate(instances)]
+
+
+def sent_query(query: Any, kind: InstanceKind, places: GivenPlaces = ALONE) -> Any:
+    """A query: one instance, or a list of several references; ``places`` names it in errors."""
+    instances, several, named = single_instances([query], kind, places)
+    if kind == "features":
+        found = _vectors(instances, places.query(0))
+    else:
+        found = [_sent(one, kind, named.query(number)) for number, one in enumerate(instances)]
+    return found[0] if several is None else found
+
+
+def _vectors(given: Any, place: str) -> list[list[float]]:
+    channels = int(np.prod(np.shape(given[0])))
+    vectors = as_vectors(given, channels, place)
+    return vectors.astype(np.float64).tolist()
+
+
+def _sent(one: Any, kind: InstanceKind, place: str) -> Any:
+    if kind == "text":
+        if not isinstance(one, str):
+            raise MIVError(f"{place} is a {type(one).__name__}. Expected a text: this model reads texts.")
+        return str(one)
+    if isinstance(one, str | PathLike):
+        return {"image": _base64(_file(Path(one), place)), "name": Path(one).name[:300]}
+    if isinstance(one, Image.Image):
+        return {"image": _base64(_png(one))}
+    pixels = np.asarray(one)
+    if pixels.dtype != np.uint8 or not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)):
+        raise MIVError(
+            f"{place} is {pixels.dtype} {pixels.shape}. Expected an image: a file, a Pillow image, or an array "
+            "(H, W) or (H, W, 3) of uint8."
+        )
+    return {"image": _base64(_png(Image.fromarray(pixels)))}
+
+
+def _file(path: Path, place: str) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > _MOST_BYTES:
+            raise MIVError(f"{place}: {path} has {size:,} bytes. Expected at most {_MOST_BYTES:,}.")
+        content = path.read_bytes()
+    except OSError as error:
+        raise MIVError(f"{place}: could not read {path}: {error.strerror or error}.") from error
+    return _png(Image.fromarray(read_image(path, colour=True))) if content[:2] in _NETPBM else content
+
+
+def _png(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "PNG", compress_level=1)
+    return file.getvalue()
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def verdict_of(document: dict[str, Any]) -> Verdict:
+    """A verdict as ``Verifier.verify`` returns it; only the instances to show are missing."""
+    size, scores, matches = document["size"], _array(document["scores"]), _array(document.get("matches"))
+    return Verdict(
+        document["verdict"],
+        document["probability"],
+        document["threshold"],
+        tuple(Witness(one["index"], one["score"]) for one in document["witnesses"]),
+        document["witnesses_by"],
+        _array(document["shares"]),
+        _array(document["attention"]),
+        size,
+        lazy_scores=None if scores is None else LazyScores(lambda *_: scores, 0, 1),
+        nearly_whole_sets=document["nearly_whole_sets"],
+        lower_threshold=document["lower_threshold"],
+        lazy_matches=None if matches is None else LazyMatches(lambda _: matches, range(1)),
+        unlike=_unlike(document["unlike"], size),
+    )
+
+
+def _array(numbers: Any) -> NDArray[np.float64] | None:
+    return None if numbers is None else np.array(numbers, np.float64)
+
+
+def _unlike(document: dict[str, Any] | None, size: int) -> UnlikeInstances | None:
+    if document is None:
+        return None
+    bag = np.zeros(size, bool)
+    bag[document["places"]] = True
+    return UnlikeInstances(np.array([document["query"]]), bag, np.array([0, size]))
+
+
+class RemoteGallery:
+    """The bags of a gallery that a service searches; ``Client.gallery`` returns one.
+
+    Args:
+        connection: to the service.
+        name: of the gallery.
+        kind: what the instances of its model are.
+    """
+
+    def __init__(self, connection: ServiceConnection, name: str, kind: InstanceKind) -> None:
+        self.name, self._connection, self._kind = name, connection, kind
+        self._path = f"/v1/galleries/{quote(name, safe='')}"
+
+    def put(
+        self, name: str, bag: Any, *, instance_names: Sequence[str] | None = None, resize: Fit | None = None
+    ) -> None:
+        """Add a bag, or replace the bag of that name.
+
+        Args:
+            name: of the bag.
+            bag: a bag as ``Verifier.verify`` takes it.
+            instance_names: names to show for witnesses; by default the files of images, and the texts.
+            resize: as for ``Verifier.verify``.
+        """
+        instances = sent_bag(bag, self._kind)
+        if instance_names is not None:
+            if len(instance_names) != len(instances) or self._kind == "features":
+                raise MIVError(
+                    f"There are {len(instances)} instances and {len(instance_names)} instance names. Expected one name "
+                    "per image or text."
+                )
+            instances = [_named(one, name) for one, name in zip(instances, instance_names, strict=True)]
+        self._connection.request("PUT", f"{self._path}/bags/{_quoted(name)}", _fields(bag=instances, resize=resize))
+
+    def remove(self, name: str) -> None:
+        """Remove a bag."""
+        self._connection.request("DELETE", f"{self._path}/bags/{_quoted(name)}", repeatable=False)
+
+    def search(
+        self,
+        query: Any,
+        top: int = 10,
+        *,
+        prefilter: bool = False,
+        witnesses: Asked | None = None,
+        resize: Fit | None = None,
+    ) -> dict[str, Any]:
+        """The bags that most likely hold something of the query's class: the document of ``miv gallery search --json``.
+
+        The arguments are those of ``Gallery.search``; ``prefilter`` is of services of earlier versions.
+        """
+        body = _fields(query=sent_query(query, self._kind), top=top, prefilter=prefilter or None)
+        body |= _fields(witnesses=witnesses, resize=resize)
+        found: dict[str, Any] = self._connection.request("POST", f"{self._path}/search", body)
+        return found
+
+    def info(self) -> dict[str, Any]:
+        """Counts and sizes, and the names of the first bags."""
+        found: dict[str, Any] = self._connection.request("GET", self._path)
+        return found
+
+    def __len__(self) -> int:
+        return int(self.info()["bags"])
+
+    def __repr__(self) -> str:
+        return f"RemoteGallery({self._connection.url!r}, {self.name!r})"
+
+
+def _fields(**given: Any) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _named(one: Any, name: str) -> dict[str, Any]:
+    return {**one, "name": name} if isinstance(one, dict) else {"text": one, "name": name}
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")
+
+
+@dataclass(frozen=True)
+class RemoteBag:
+    """A bag that the service keeps; give it to ``Client.verify`` instead of the instances.
+
+    Args:
+        id: its name at the service.
+        model: the model that it was kept for.
+        size: number of instances.
+        created: when, in UTC.
+        expires: when the service removes it at the latest.
+    """
+
+    id: str
+    model: str
+    size: int
+    created: str
+    expires: str
+
+
+class Client:
+    """A service that ``miv serve`` runs.
+
+    Args:
+        url: its address.
+        token: its token, if it asks for one.
+        timeout: seconds to wait for an answer.
+        patience: seconds to go on trying while the service is busy; it says how long to wait.
+
+    Threads may share a client. ``with Client(...) as client:`` closes its connections at the end.
+    """
+
+    def __init__(
+        self, url: str = "http://localhost:8000", token: str | None = None, *, timeout: float = 60, patience: float = 30
+    ) -> None:
+        self._connection = ServiceConnection(url, token, timeout, patience)
+        self._models: list[dict[str, Any]] | None = None
+
+    def models(self) -> list[dict[str, Any]]:
+        """The models, with what they take and promise."""
+        found: list[dict[str, Any]] = self._connection.request("GET", "/v1/models")["models"]
+        self._models = found
+        return found
+
+    def verify(
+        self,
+        query: Any,
+        bag: Any,
+        *,
+        model: str | None = None,
+        resize: Fit | None = None,
+        witnesses: Asked | None = None,
+    ) -> Verdict:
+        """Does the bag hold something of the query's class, and which of its instances show it?
+
+        Args:
+            query: as ``Verifier.verify`` takes it: an image file, a Pillow image, an array, a text or a vector; a list
+                of them is several references.
+            bag: as ``Verifier.verify`` takes it, or a ``RemoteBag``.
+            model: name of a model; not needed if the service has one, or for a ``RemoteBag``.
+            resize: as for ``Verifier.verify``.
+            witnesses: as for ``Verifier.verify``.
+        """
+        return self.verify_many([query], [bag], model=model, resize=resize, witnesses=witnesses)[0]
+
+    def verify_many(
+        self,
+        queries: Sequence[Any],
+        bags: Sequence[Any],
+        *,
+        model: str | None = None,
+        resize: Fit | None = None,
+        witnesses: Asked | None = None,
+    ) -> list[Verdict]:
+        """Verify many exemplars with one request; ``queries`` and ``bags`` have the same length."""
+        if len(queries) != len(bags):
+            raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query per bag.")
+        kept_for = {bag.model for bag in bags if isinstance(bag, RemoteBag)}
+        name, kind = self._model(kept_for.pop() if model is None and len(kept_for) == 1 else model)
+        exemplars = []
+        for number, (query, bag) in enumerate(zip(queries, bags, strict=True)):
+            places = ALONE if len(bags) == 1 else GivenPlaces([f"Exemplar {number}"])
+            exemplars.append({"query": sent_query(query, kind, places), "bag": _bag(bag, kind, places)})
+        answer = self.request(
+            "POST", "/v1/verify", _body(name, exemplars=exemplars, resize=resize, witnesses=witnesses)
+        )
+        return [verdict_of(one) for one in answer["verdicts"]]
+
+    def check(
+        self, answer: str, sources: Mapping[str, str], *, model: str | None = None, citations: int = 3
+    ) -> dict[str, Any]:
+        """Check whether each sentence of an answer is backed by the sources.
+
+        Returns the document of ``miv check --json``, with a list of ``warnings``.
+
+        Args:
+            answer: the text to check.
+            sources: texts by name.
+            model: name of a model that can check; not needed if the service has one of them.
+            citations: maximum number of citations per sentence.
+        """
+        given = [{"name": name, "text": text} for name, text in sources.items()]
+        body = _body(model, answer=answer, sources=given, citations=citations)
+        found: dict[str, Any] = self.request("POST", "/v1/check", body)
+        return found
+
+    def keep(self, bag: Any, *, model: str | None = None, resize: Fit | None = None) -> RemoteBag:
+        """Let the service keep the features of a bag, so that further queries need not send and embed it again."""
+        name, kind = self._model(model)
+        body = _body(name, bag=sent_bag(bag, kind), resize=resize)
+        return RemoteBag(**self._connection.request("POST", "/v1/bags", body, repeatable=False))
+
+    def is_kept(self, bag: RemoteBag) -> bool:
+        """Whether the service still has a bag."""
+        try:
+            self.request("GET", f"/v1/bags/{bag.id}")
+        except ServiceError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    def forget(self, bag: RemoteBag) -> None:
+        """Remove a kept bag from the service."""
+        self._connection.request("DELETE", f"/v1/bags/{bag.id}", repeatable=False)
+
+    def galleries(self) -> list[dict[str, Any]]:
+        """The galleries, with the model and the counts of each."""
+        found: list[dict[str, Any]] = self.request("GET", "/v1/galleries")["galleries"]
+        return found
+
+    def gallery(self, name: str) -> RemoteGallery:
+        """An existing gallery."""
+        found = {one["name"]: one for one in self.galleries()}
+        if name not in found:
+            raise unknown_name("gallery", name, found)
+        if found[name]["problem"] is not None:
+            raise MIVError(found[name]["problem"])
+        return RemoteGallery(self._connection, name, self._model(found[name]["model"])[1])
+
+    def create_gallery(self, name: str, *, model: str | None = None) -> RemoteGallery:
+        """Create an empty gallery for a model."""
+        name_of_model, kind = self._model(model)
+        body = _body(name_of_model, name=name)
+        self._connection.request("POST", "/v1/galleries", body, repeatable=False, again_when_busy=False)
+        return RemoteGallery(self._connection, name, kind)
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """Send any request, such as ``("GET", "/v1/models")``, and return the JSON of the answer as plain values."""
+        return self._connection.request(method, path, body)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connection.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self._connection.url!r})"
+
+    def _model(self, name: str | None) -> tuple[str, InstanceKind]:
+        """The name and the kind of a model; the models of a service never change."""
+        kinds = {one["name"]: one["kind"] for one in (self._models or self.models())}
+        if name is None and len(kinds) != 1:
+            raise MIVError(f"The service has {len(kinds)} models. Expected model=, one of {', '.join(kinds)}.")
+        chosen = next(iter(kinds)) if name is None else name
+        if chosen not in kinds:
+            raise unknown_name("model", chosen, kinds)
+        return chosen, kinds[chosen]
+
+
+def _bag(bag: Any, kind: InstanceKind, places: GivenPlaces) -> Any:
+    return {"kept": bag.id} if isinstance(bag, RemoteBag) else sent_bag(bag, kind, places)
+
+
+def _body(model: str | None, **given: Any) -> dict[str, Any]:
+    return {name: value for name, value in {"model": model, **given}.items() if value is not None}

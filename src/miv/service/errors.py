@@ -1,0 +1,141 @@
+"""Errors of the service: a status and a message in one form, ``{"error": {"status", "message"}}``."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from miv.errors import MIVError
+from miv.inference.distinct_instances import USE_RESIZE
+
+logger = logging.getLogger(__name__)
+
+
+RETRY_SECONDS = 1
+_LONGEST = 600  # characters of a message
+
+
+class RefusedRequest(MIVError):  # noqa: N818 - named after what happens
+    """A request that is not carried out.
+
+    Args:
+        status: the HTTP status.
+        message: what was given, what was expected, what to do.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ErrorDetails(BaseModel):
+    """Why a request was refused."""
+
+    status: int = Field(examples=[422])
+    message: str = Field(examples=["The bag is empty. Expected at least one instance."])
+
+
+class ErrorAnswer(BaseModel):
+    """The answer to every request that is refused."""
+
+    error: ErrorDetails
+
+
+def error_response(status: int, message: str) -> JSONResponse:
+    """The answer to a refused request."""
+    text = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…"
+    headers = {}
+    if status in (429, 503):
+        headers["Retry-After"] = str(RETRY_SECONDS)
+    if status == 413:
+        headers["Connection"] = "close"  # the rest of the body is not read
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"error": {"status": status, "message": text}}, status, headers)
+
+
+def error_page(status: int, message: str) -> HTMLResponse:
+    """The answer to a person who opens the page in a browser, and is refused."""
+    words = escape(message[:_LONGEST])
+    return HTMLResponse(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>miv: not answered</title>'
+        f"<h1>miv cannot answer here</h1><p>{words}</p></html>",
+        status,
+    )
+
+
+_MEANINGS = {
+    400: "The request is not HTTP or JSON as expected, or its header Host is unknown.",
+    401: "The token is missing or wrong.",
+    403: "The request comes from a page of another site.",
+    404: "There is no such model, sample or address.",
+    405: "The address does not have this method.",
+    409: "It exists already, or it changed meanwhile.",
+    413: "The request is larger than a limit.",
+    415: "The body is not of an expected content type.",
+    422: "The request has the right form, but its content cannot be used.",
+    503: "The service is starting, busy or too slow. Try again after the seconds in Retry-After.",
+}
+
+
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The documented answers to refused requests, for ``responses=`` of a route; some can always happen."""
+    every = sorted({400, 401, 403, *statuses})
+    return {status: {"model": ErrorAnswer, "description": _MEANINGS[status]} for status in every}
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Answer every error in one form; none shows a traceback."""
+
+    @app.exception_handler(MIVError)
+    def refused(request: Request, error: MIVError) -> JSONResponse:
+        message = str(error).replace(USE_RESIZE, "send the field `resize`: `stretch`, `crop` or `pad`")
+        return error_response(error.status if isinstance(error, RefusedRequest) else 422, message)
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        return error_response(422, first_problem(list(error.errors())))
+
+    @app.exception_handler(HTTPException)
+    def other(request: Request, error: HTTPException) -> JSONResponse:
+        response = error_response(error.status_code, f"{error.detail}: see /openapi.json for the addresses.")
+        response.headers.update(error.headers or {})
+        return response
+
+
+def first_problem(problems: list[Any]) -> str:
+    """The first problem that pydantic found, in words."""
+    first = problems[0]
+    where = ".".join(str(part) for part in first["loc"] if not _is_branch(part))
+    return f"{where or 'The body'}: {first['msg']}. See /openapi.json for what is expected."
+
+
+def _is_branch(part: object) -> bool:
+    """Whether a part of a place names a branch of a union, which means nothing to a reader."""
+    return isinstance(part, str) and ("[" in part or part in {"str", "body"} or part[:1].isupper())
+
+
+@contextmanager
+def storage_errors(what: str, done: str) -> Iterator[None]:
+    """Refuse the request with 503 if the system fails to read or write in this block; the log says which file.
+
+    Args:
+        what: subject of the message, such as "The kept bag".
+        done: what could not be done, such as "written".
+    """
+    try:
+        yield
+    except (MIVError, OSError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(error, RefusedRequest) or not isinstance(cause, OSError):
+            raise
+        logger.error("%s could not be %s: %s", what, done, error)
+        reason = cause.strerror or type(cause).__name__
+        raise RefusedRequest(503, f"{what} could not be {done} on the server: {reason}. Try again later.") from error

@@ -1,0 +1,109 @@
+"""Metrics for Prometheus, and logs: one line of JSON per event, never the content of a request or a token."""
+
+import json
+import logging
+import os
+import sys
+import traceback
+import warnings
+from datetime import UTC, datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
+from prometheus_client.process_collector import ProcessCollector
+
+from miv.errors import MIVWarning, are_warnings_heard
+
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class ServiceMetrics:
+    """The counters of one app."""
+
+    def __init__(self) -> None:
+        self._is_shared = bool(os.environ.get(SHARED_FOLDER))
+        self._registry = registry = CollectorRegistry()
+        if not self._is_shared:
+            ProcessCollector(registry=registry)
+        self.requests = Counter("miv_requests", "Answered requests.", ("method", "route", "status"), registry=registry)
+        self.seconds = Histogram(
+            "miv_request_seconds", "Time per request.", ("route",), registry=registry, buckets=_SECONDS
+        )
+        self.received = Counter("miv_received_bytes", "Bytes of requests.", ("route",), registry=registry)
+        self.exemplars = Counter("miv_exemplars", "Verified exemplars.", ("model",), registry=registry)
+        self.batches = Histogram(
+            "miv_batch_requests",
+            "Requests verified together.",
+            ("model",),
+            registry=registry,
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128),
+        )
+        self.waiting = Gauge(
+            "miv_waiting_requests",
+            "Requests that wait for a model.",
+            ("model",),
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+        self.ready = Gauge("miv_models_ready", "Loaded models.", registry=registry, multiprocess_mode="livemin")
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format, summed over the workers."""
+        if not self._is_shared:
+            return generate_latest(self._registry)
+        summed = CollectorRegistry()
+        multiprocess.MultiProcessCollector(summed)
+        return generate_latest(summed)
+
+
+REQUESTS = logging.getLogger("miv.service.requests")
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON; an exception as its type and the places in the code, without its words."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "process": record.process,
+            "event": record.getMessage(),
+        }
+        line |= getattr(record, "fields", {})
+        if record.exc_info and record.exc_info[0] is not None:
+            # The words of an exception may quote the request.
+            line["exception"] = record.exc_info[0].__name__
+            line["places"] = [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(record.exc_info[2])]
+        return json.dumps(line)
+
+
+def configure_logs() -> None:
+    """Send all logs and warnings of this process to standard error, one line of JSON each."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers[:], logger.propagate = [], True
+    logging.getLogger("uvicorn.access").disabled = True
+    warnings.showwarning = _log_warning
+
+
+def _log_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Log a warning once, without where.
+
+    The words of other libraries may quote the request, and so may those of ours that are in the answer already.
+    """
+    fields = {"warning": category.__name__}
+    if issubclass(category, MIVWarning) and not are_warnings_heard():
+        fields["words"] = str(message)
+    logging.getLogger("miv.service").warning("warning", extra={"fields": fields})
+
+
+def log_request(fields: dict[str, Any]) -> None:
+    """Log one answered request."""
+    REQUESTS.info("request", extra={"fields": fields})

@@ -1,0 +1,228 @@
+"""The models of the service: loaded and warmed up in the background, each with its own thread."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from miv.data import InstancePool
+from miv.errors import MIVError, unknown_name
+from miv.gallery.verifier_identity import backbone_fingerprint, verifier_fingerprint
+from miv.inference.deciding import witnesses_by
+from miv.io.card_sections import card_about
+from miv.io.model_files import find_verifier
+from miv.models.hub import is_folder
+from miv.models.shipped import shipped_folder
+from miv.models.verifier import Verifier
+from miv.runtime.cores import available_cores
+from miv.service.batching import (
+    Features,
+    ReadExemplar,
+    ReadRequest,
+    RequestBatcher,
+    Work,
+    bytes_of,
+    embedded,
+    verify_batch,
+)
+from miv.service.errors import RefusedRequest
+from miv.service.metrics import ServiceMetrics
+from miv.service.settings import ServiceSettings
+from miv.training.run_folder import refuse_unfinished
+
+
+def served_name(model: str) -> str:
+    """The name of a model in requests: never the path of a folder.
+
+    >>> served_name("miv/digits"), served_name("/usr/")
+    ('miv/digits', 'usr')
+    """
+    folder = Path(model)
+    return folder.resolve().name if folder.is_dir() else model
+
+
+def served_names(models: Sequence[str]) -> list[str]:
+    """The names of all models in requests; a name that is given twice or not known is an error."""
+    named: dict[str, str] = {}
+    for model in models:
+        if not is_folder(model):
+            shipped_folder(model)  # raises for one that the package should have, but has not
+        name = served_name(model)
+        if name in named:
+            raise MIVError(f"Two models have the name {name}: {named[name]} and {model}. Rename one of the folders.")
+        named[name] = model
+    return list(named)
+
+
+def about_model(model: str) -> str | None:
+    """What a model decides, if it is in a folder with a card that says so."""
+    folder = Path(model) if is_folder(model) else shipped_folder(model)
+    return None if folder is None else card_about(find_verifier(folder))
+
+
+class LoadedModel:
+    """A verifier under the name it is served by.
+
+    Args:
+        name: the name of a shipped verifier, or the last part of a folder's path.
+        verifier: the verifier.
+        settings: settings of the service.
+        metrics: counters of the service.
+        about: what it decides, in a sentence of its model card.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        verifier: Verifier,
+        settings: ServiceSettings,
+        metrics: ServiceMetrics,
+        about: str | None = None,
+    ) -> None:
+        if verifier.query_backbone is not None:
+            raise MIVError(
+                f"{name} takes queries of another kind than its bags, which the service cannot. Use it in Python or "
+                "with `miv verify`."
+            )
+        self.name, self.verifier, self.limits, self.about = name, verifier, settings.limits, about
+        self.kind = verifier.backbone.kind
+        self.can_check = self.kind == "text" and find_spec("sentencex") is not None
+        threads = settings.threads or max(1, available_cores() // settings.workers)
+        self.batcher = RequestBatcher(
+            lambda requests, progress: verify_batch(verifier, requests, progress),
+            name,
+            waiting_requests=settings.limits.waiting_requests,
+            waiting_bytes=settings.limits.waiting_bytes,
+            together=settings.limits.together if settings.batching else 1,
+            start=lambda: torch.set_num_threads(threads),
+            waits=metrics.waiting.labels(name).set,
+            taken=metrics.batches.labels(name).observe,
+        )
+
+    async def run(self, work: Work, size: int = 0) -> Any:
+        """Do work in the model's thread; see ``RequestBatcher.run``."""
+        return await self.batcher.run(work, size)
+
+    async def embed(self, pool: InstancePool) -> Features:
+        """The features ``(P, C)`` of instances, as ``InstanceReader.pool`` returns them."""
+        return await self.run(lambda: embedded(self.verifier, [pool])[0], bytes_of(pool))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for verifiers that give equal logits: those that can search the same gallery."""
+        return verifier_fingerprint(self.verifier)
+
+    @cached_property
+    def backbone_fingerprint(self) -> str:
+        """Equal for verifiers that give equal features: those that can ask the same kept bag."""
+        return backbone_fingerprint(self.verifier)
+
+    def warm_up(self) -> None:
+        """Verify a tiny exemplar, so that the first request is as fast as the others."""
+        form, backbone = self.verifier.instances, self.verifier.backbone
+        values: Any = np.zeros((2, backbone.channels), np.float32)
+        if self.kind == "text":
+            values = np.array(["a text", "another text"], dtype=object)
+        elif self.kind == "image":
+            if form is None:
+                return
+            values = np.zeros((2, *form.shape), np.uint8)
+            values[1, 0] = 255
+        elif not backbone.is_identity:
+            return
+        one = ReadExemplar(np.array([0]), False, np.array([0, 1]))
+        by = witnesses_by(self.verifier, None)
+        verify_batch(self.verifier, [ReadRequest(InstancePool(self.kind, values), [one], by)])
+
+
+def _only(names: Sequence[str]) -> str:
+    """The one model that a request can mean that names none."""
+    if len(names) != 1:
+        raise RefusedRequest(422, f"model is missing. Expected one of {', '.join(names)}.")
+    return names[0]
+
+
+class ServedModels:
+    """All models by name; requests are refused with 503 until they are loaded."""
+
+    def __init__(self, settings: ServiceSettings, metrics: ServiceMetrics) -> None:
+        self.settings, self.metrics = settings, metrics
+        self.names = served_names(settings.models)
+        self._loaded: dict[str, LoadedModel] = {}
+        self._failure: Exception | None = None
+        self._loading: threading.Thread | None = None
+
+    @property
+    def are_ready(self) -> bool:
+        """Whether all models are loaded and warmed up."""
+        return len(self._loaded) == len(self.names)
+
+    def __iter__(self) -> Iterator[LoadedModel]:
+        return iter([self.named(name) for name in self.names])
+
+    def named(self, name: str | None) -> LoadedModel:
+        """The model of a request; it may be left out if there is only one."""
+        if name is None:
+            name = _only(self.names)
+        if name not in self.names:
+            raise RefusedRequest(404, str(unknown_name("model", name, self.names)))
+        if name not in self._loaded and self._failure is not None:
+            raise RefusedRequest(503, f"The model {name} could not be loaded: {self._failure}")
+        if name not in self._loaded:
+            raise RefusedRequest(503, f"The model {name} is being loaded. Try again in a second.")
+        return self._loaded[name]
+
+    def checking(self, name: str | None) -> LoadedModel:
+        """The model of a check; it may be left out if only one can check."""
+        able = [one.name for one in self if one.can_check]
+        if not able:
+            raise RefusedRequest(422, "No model here can check answers. Serve one of texts, such as miv/evidence.")
+        model = self.named(_only(able) if name is None else name)
+        if not model.can_check:
+            raise RefusedRequest(422, f"The model {name} cannot check answers. Expected one of {', '.join(able)}.")
+        return model
+
+    def load(self) -> None:
+        """Load and warm up all models."""
+        for name, model in zip(self.names, self.settings.models, strict=True):
+            refuse_unfinished(Path(model))
+            verifier = Verifier.from_pretrained(model)
+            loaded = LoadedModel(name, verifier, self.settings, self.metrics, about_model(model))
+            loaded.warm_up()
+            self._loaded[name] = loaded
+            self.metrics.ready.set(len(self._loaded))
+
+    def load_in_background(
+        self, failed: Callable[[Exception], None], ready: Callable[[float], None] | None = None
+    ) -> None:
+        """Load all models in a thread; call ``ready`` with the seconds it took, or ``failed`` with the error."""
+
+        def load() -> None:
+            start = time.perf_counter()
+            try:
+                self.load()
+            except Exception as error:
+                failed(error)
+                return
+            if ready is not None:
+                ready(time.perf_counter() - start)
+
+        self._loading = threading.Thread(target=load, name="loading", daemon=True)
+        self._loading.start()
+
+    def keep_failure(self, error: Exception) -> None:
+        """Refuse requests with this error from now on."""
+        self._failure = error
+
+    def stop(self) -> None:
+        """End the threads of the models, after the work that waits."""
+        if self._loading is not None:
+            self._loading.join()  # a process that ends while torch loads weights crashes
+        for model in self._loaded.values():
+            model.batcher.stop()

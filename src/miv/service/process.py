@@ -1,0 +1,254 @@
+"""Run the app with uvicorn: in this process, or in several workers that are restarted if they die."""
+
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from filelock import FileLock, Timeout
+from prometheus_client.multiprocess import mark_process_dead
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
+
+from miv.errors import MIVError
+from miv.runtime.stopping import Terminated
+from miv.service.app import create_app
+from miv.service.metrics import SHARED_FOLDER, configure_logs
+from miv.service.models import served_names
+from miv.service.settings import ServiceSettings
+
+logger = logging.getLogger(__name__)
+
+
+_ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}  # reserved for documentation
+
+
+def web_address(listening: socket.socket, *, everywhere: bool) -> str:
+    """The address to open in a browser: of a service on all addresses, the one that other machines use."""
+    host, port = listening.getsockname()[:2]
+    if everywhere:
+        host = _own_address(listening.family)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def announce_loading(settings: ServiceSettings, address: str) -> None:
+    """Say what is being loaded."""
+    logger.info("listening", extra={"fields": {"address": address, "models": settings.models}})
+    _print(f"Loading {', '.join(settings.models)}…")
+
+
+def announce_ready(settings: ServiceSettings, address: str, seconds: float) -> None:
+    """Say that all models are loaded, and where to ask them."""
+    fields = {"address": address, "models": settings.models, "seconds": round(seconds, 1)}
+    logger.info("ready", extra={"fields": fields})
+    models = ", ".join(settings.models)
+    _print(f"Ready: {models} ({seconds:.1f} s). Open {address} in a browser; Ctrl-C stops the service.")
+
+
+def _print(words: str) -> None:
+    """Print for a person; programs read the log."""
+    if sys.stderr.isatty():
+        print(words, file=sys.stderr, flush=True)
+
+
+def _own_address(family: int) -> str:
+    """This machine's address in its network; nothing is sent."""
+    elsewhere = _ELSEWHERE[socket.AddressFamily(family)]
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((elsewhere, 9))
+            return str(probe.getsockname()[0])
+    except OSError:  # no network
+        return "127.0.0.1" if family == socket.AF_INET else "::1"
+
+
+_PREFIX, _LOCK_NAME = "miv-metrics-", "owner.lock"
+_SECONDS = 1.0  # between two looks
+
+
+def end_orphaned_worker(supervisor: int) -> None:
+    """End this worker as SIGTERM does, after its running requests, when the process that started it is gone."""
+
+    def watch() -> None:
+        while os.getppid() == supervisor:
+            time.sleep(_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="supervisor", daemon=True).start()
+
+
+@contextmanager
+def metrics_folder() -> Iterator[Path]:
+    """A folder for the metrics of all workers, only for this user, which is removed at the end."""
+    clear_left_metrics()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    lock = FileLock(folder / _LOCK_NAME)  # released when the process ends for any reason
+    try:
+        with lock:
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear_left_metrics() -> None:
+    """Remove the metrics folders whose owners were killed."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK_NAME}"):
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0)
+        except (Timeout, OSError):  # in use, or of another user
+            continue
+        lock.release()
+        shutil.rmtree(path.parent, ignore_errors=True)
+
+
+_ANSWER_SECONDS = 60  # a worker that has started and then does not answer its supervisor for so long is killed
+
+
+def run_service(settings: ServiceSettings) -> None:
+    """Serve until SIGTERM or Ctrl-C, then finish what is running; a model that cannot be loaded is an error."""
+    served_names(settings.models)  # a wrong one is an error before anything is opened
+    configure_logs()
+    listening = _listen(settings.host, settings.port)
+    with listening:
+        address = web_address(listening, everywhere=settings.listens_everywhere)
+        announce_loading(settings, address)
+        ready = partial(announce_ready, settings, address)
+        if settings.workers == 1:
+            _run_alone(settings, listening, ready)
+        else:
+            _run_workers(settings, listening, ready)
+    logger.info("stopped")
+
+
+def _run_alone(settings: ServiceSettings, listening: socket.socket, ready: Callable[[float], None]) -> None:
+    problems: list[Exception] = []
+
+    def failed(error: Exception) -> None:
+        problems.append(error)
+        server.should_exit = True
+
+    server = uvicorn.Server(_config(settings, create_app(settings, failed, ready)))
+    with suppress(Terminated, KeyboardInterrupt):  # raised by uvicorn after everything has been finished
+        server.run(sockets=[listening])
+    if problems:
+        raise problems[0]
+
+
+def _run_workers(settings: ServiceSettings, listening: socket.socket, ready: Callable[[float], None]) -> None:
+    with metrics_folder() as folder:
+        os.environ[SHARED_FOLDER] = str(folder)
+        app = partial(_worker_app, settings, ready, os.getpid())
+        supervisor = _Supervisor(_config(settings, app, factory=True, workers=settings.workers), [listening])
+        supervisor.run()
+        if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+            raise MIVError("A worker could not start. Its message is above.")
+
+
+class _Supervisor(Multiprocess):
+    """Restarts dead workers; also takes them out of the metrics that count only living ones.
+
+    A worker may take any time to start: on a busy machine, one that is killed for being slow is as slow the next time.
+    Only a worker that has started must go on answering.
+    """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self._since: dict[int | None, float] = {}  # when each worker that starts was first asked whether it has
+        self._asked: set[int | None] = set()  # workers that still owe an answer
+        self._started: set[int | None] = set()
+
+    def keep_subprocess_alive(self) -> None:
+        before = {process.pid for process in self.processes}
+        starting = [process for process in self.processes if self._is_starting(process)]
+        self.processes = [process for process in self.processes if process not in starting]
+        super().keep_subprocess_alive()
+        self.processes += starting
+        for pid in before - {process.pid for process in self.processes}:
+            logger.warning("worker died", extra={"fields": {"worker": pid}})
+            mark_process_dead(pid)
+            self._started.discard(pid)
+            self._asked.discard(pid)
+            self._since.pop(pid, None)
+
+    def _is_starting(self, worker: Process) -> bool:
+        """Whether a worker runs and has not started yet.
+
+        It is asked again only after its answer: answers that wait in the pipe would hide later that it hangs.
+        """
+        if worker.pid in self._started or not worker.process.is_alive():
+            return False
+        try:
+            if worker.pid not in self._asked:
+                worker.parent_conn.send(b"ping")
+                self._asked.add(worker.pid)
+            began = self._since.setdefault(worker.pid, time.monotonic())
+            if not worker.parent_conn.poll(0):
+                return True
+            self._asked.discard(worker.pid)
+            if not worker.parent_conn.recv():
+                return True
+        except (OSError, EOFError):  # it is just ending
+            return False
+        self._started.add(worker.pid)
+        fields = {"worker": worker.pid, "seconds": round(time.monotonic() - began, 1)}
+        logger.info("worker started", extra={"fields": fields})
+        return False
+
+
+def _worker_app(settings: ServiceSettings, ready: Callable[[float], None], supervisor: int) -> FastAPI:
+    configure_logs()
+    end_orphaned_worker(supervisor)
+
+    def failed(error: Exception) -> None:
+        print(f"Error: {error}", file=sys.stderr, flush=True)
+        os._exit(STARTUP_FAILURE)  # tells the supervisor not to try again
+
+    return create_app(settings, failed, ready)
+
+
+def _config(settings: ServiceSettings, app: Any, **options: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=settings.stop_seconds,
+        timeout_worker_healthcheck=_ANSWER_SECONDS,
+        timeout_keep_alive=10,
+        h11_max_incomplete_event_size=32_768,  # of headers
+        **options,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that all workers share."""
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise MIVError(f"Cannot listen on {host} port {port}: {reason}. Choose another --host or --port.") from error
+    listening.set_inheritable(True)
+    return listening

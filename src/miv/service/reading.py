@@ -1,0 +1,341 @@
+"""From the body of a request to instances that a verifier takes. Nothing in a request is ever opened as a file."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import numpy as np
+from fastapi import Request
+from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from miv.data import InstancePool
+from miv.errors import MIVError
+from miv.inference.deciding import witnesses_by
+from miv.inference.distinct_instances import DistinctInstances
+from miv.inference.given_instances import as_vectors, check_finite
+from miv.inference.verdict import Asked
+from miv.io.image_bytes import image_of_bytes
+from miv.io.image_files import Fit
+from miv.service.batching import Features, ReadExemplar, ReadRequest, Rows
+from miv.service.bodies import ImageInstance, Instance, TextInstance, VerifyForm
+from miv.service.errors import RefusedRequest, first_problem
+from miv.service.settings import Limits
+from miv.service.state import service_of
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
+
+
+_SPARE = 100_000  # parts that cost a few milliseconds, so that the parser explains what is wrong with them
+_STRINGS = 6  # per instance or exemplar: the keys and values of an image with a name, and a few more
+
+
+def check_json_size(content: bytes, limits: Limits) -> None:
+    """Refuse more lists, objects, strings or numbers than the limits allow. Signs inside strings do not count."""
+    parts = limits.instances_in_all + 3 * limits.exemplars + _SPARE
+    quotes = 2 * _STRINGS * parts
+    if content.count(b'"') > quotes:
+        content = _without_escapes(content)
+        if content.count(b'"') > quotes:
+            raise _too_many(limits)
+    if _count(content, b"[", b"{") > parts and _count(_without_strings(content), b"[", b"{") > parts:
+        raise _too_many(limits)
+    commas = limits.numbers_in_all + 2 * parts
+    if content.count(b",") > commas and _without_strings(content).count(b",") > commas:
+        most = limits.numbers_in_all
+        raise RefusedRequest(413, f"The request has more than {most:,} numbers. Divide it.")
+
+
+def _count(content: bytes, *signs: bytes) -> int:
+    return sum(map(content.count, signs))
+
+
+def _without_escapes(content: bytes) -> bytes:
+    return content.replace(rb"\\", b"").replace(rb"\"", b"")
+
+
+def _without_strings(content: bytes) -> bytes:
+    """What is outside of the quotes."""
+    return b"".join(_without_escapes(content).split(b'"')[::2])
+
+
+def _too_many(limits: Limits) -> RefusedRequest:
+    most = limits.instances_in_all
+    return RefusedRequest(413, f"The request has far more than {most:,} instances. Divide it.")
+
+
+Body = TypeVar("Body", bound=BaseModel)
+Found = TypeVar("Found")
+_AT_ONCE = 300_000  # bytes of JSON that are read in about a millisecond, so that a thread would cost more
+
+
+def media_type(request: Request) -> str:
+    """The content type without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def is_small(request: Request) -> bool:
+    """Whether the body is so small that a thread would cost more than it saves."""
+    length = request.headers.get("content-length", "")
+    return length.isdigit() and int(length) <= _AT_ONCE
+
+
+async def in_thread(function: Callable[..., Found], *arguments: Any) -> Found:
+    """Run a function in a thread, so that other requests go on."""
+    return await asyncio.get_running_loop().run_in_executor(None, partial(function, *arguments))
+
+
+async def read_json(request: Request, body: type[Body]) -> Body:
+    """Read the body of a request as JSON; anything else is refused with a message."""
+    if media_type(request) != "application/json":
+        raise RefusedRequest(415, "The content type is not application/json. Send JSON with that content type.")
+    content, limits = await request.body(), service_of(request).limits
+    if not is_small(request):
+        return await in_thread(parse_json, content, body, limits)
+    return parse_json(content, body, limits)
+
+
+def parse_json(content: bytes, body: type[Body], limits: Limits) -> Body:
+    """Parse JSON. NaN, half letters and deep nesting are errors."""
+    check_json_size(content, limits)
+    try:
+        return body.model_validate_json(content)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        status = 400 if problems[0]["type"] == "json_invalid" else 422
+        raise RefusedRequest(status, first_problem(list(problems))) from None
+
+
+_FIELDS = ("model", "witnesses", "heads", "resize")
+_WITNESSES = [name for part in get_args(Asked) for name in get_args(part)]
+_TRUE, _FALSE = ("true", "1", "on", "yes"), ("false", "0", "off", "no", "")
+
+
+class _InMemory(MultiPartParser):
+    spool_max_size = 1 << 62  # the size of the whole request is limited, so nothing needs to go to disk
+
+
+async def read_form(request: Request, limits: Limits) -> VerifyForm:
+    """Read ``query`` and ``bag`` files and a few short fields; anything else is refused with a message."""
+    charset = parse_options_header(request.headers["content-type"])[1].get(b"charset", b"utf-8")
+    if charset.lower() not in {b"utf-8", b"utf8"}:  # others decode slowly, or raise errors of their own
+        raise RefusedRequest(400, "The form has another charset than utf-8. Leave the charset out.")
+    most = limits.references + limits.instances
+    parser = _InMemory(
+        request.headers, request.stream(), max_files=most, max_fields=2 * len(_FIELDS), max_part_size=1_000
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        status = 413 if "aximum" in error.message else 400
+        raise RefusedRequest(status, f"The form cannot be read: {error.message}") from None
+    try:
+        files: dict[str, list[bytes]] = {"query": [], "bag": []}
+        fields: dict[str, str] = {}
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile) and name in files:
+                files[name].append(await value.read())
+            elif isinstance(value, str) and name in _FIELDS and name not in fields:
+                fields[name] = value
+            else:
+                what = "file" if isinstance(value, UploadFile) else "field"
+                raise RefusedRequest(
+                    422,
+                    f"The form has an unknown or repeated {what}. Expected files query and bag, and fields "
+                    f"{', '.join(_FIELDS)}, each once.",
+                )
+    finally:
+        await form.close()
+    for name, given in files.items():
+        if not given:
+            raise RefusedRequest(422, f"The form has no file {name}. Expected at least one.")
+    return VerifyForm(
+        query=files["query"],
+        bag=files["bag"],
+        model=fields.get("model") or None,
+        witnesses=_choice("witnesses", fields.get("witnesses"), _WITNESSES),  # type: ignore[arg-type]
+        heads=_choice("heads", fields.get("heads", "false").lower(), (*_TRUE, *_FALSE)) in _TRUE,
+        resize=_choice("resize", fields.get("resize"), get_args(Fit)),  # type: ignore[arg-type]
+    )
+
+
+def _choice(name: str, given: str | None, allowed: Iterable[str]) -> str | None:
+    if given is not None and given != "" and given not in allowed:
+        raise RefusedRequest(422, f"{name} has an unknown value. Expected one of {', '.join(filter(None, allowed))}.")
+    return given or None
+
+
+_LONGEST_NAME = 80  # characters of a name in an error
+_ORDERS = 32  # of the instances, by which shapley adds them one by one
+
+GivenInstance = Instance | bytes
+"""An instance of a JSON body, or the content of an image file of a form."""
+
+
+class InstanceReader:
+    """Collects the instances of one request, each distinct image and text once.
+
+    Args:
+        verifier: the verifier that the instances are for.
+        limits: what a request may hold.
+        resize: how to fit images of another size.
+    """
+
+    def __init__(self, verifier: "Verifier", limits: Limits, resize: Fit | None = None) -> None:
+        self._verifier, self._limits = verifier, limits
+        self.kind = verifier.backbone.kind
+        self._distinct = (
+            None
+            if self.kind == "features" and resize is None
+            else DistinctInstances(self.kind, verifier.instances, resize)
+        )
+        self._vectors: list[NDArray[np.float32]] = []
+        self._count = self._pixels = 0
+
+    def rows(self, given: Sequence[GivenInstance], place: str, most: int) -> Rows:
+        """Read instances; return their rows in the pool. ``place`` names them in errors."""
+        if len(given) > most:
+            raise RefusedRequest(413, f"{place} has {len(given):,} instances. Expected at most {most:,}.")
+        self.count(len(given))
+        if self.kind == "features":
+            return self._vector_rows(given, place)
+        return np.array([self._row(one, _named(one, place, n, len(given))) for n, one in enumerate(given)])
+
+    def count(self, instances: int) -> None:
+        """Count instances towards the limit of the request, also those of a kept bag."""
+        self._count += instances
+        if self._count > self._limits.instances_in_all:
+            most = self._limits.instances_in_all
+            raise RefusedRequest(413, f"The request has more than {most:,} instances. Divide it.")
+
+    def pool(self) -> InstancePool:
+        """The distinct instances of the request."""
+        if self.kind == "features":
+            vectors = self._vectors[0] if len(self._vectors) == 1 else np.concatenate(self._vectors)
+            return InstancePool("features", vectors)
+        assert self._distinct is not None  # noqa: S101 - for the type checker
+        pool = self._distinct.take_new()
+        if pool is None:
+            raise MIVError("There are no instances. Expected at least one.")
+        return pool
+
+    def _vector_rows(self, given: Sequence[GivenInstance], place: str) -> Rows:
+        for number, one in enumerate(given):
+            if not isinstance(one, list):
+                raise self._other_kind(one, f"{place}, instance {number}")
+            if len(one) > self._limits.numbers:
+                raise RefusedRequest(413, f"{place}, instance {number} has {len(one):,} numbers.")
+        length = self._verifier.backbone.channels if self._verifier.backbone.is_identity else len(given[0])  # type: ignore[arg-type]
+        with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused with a message
+            vectors = as_vectors(given, length, place)
+        check_finite(vectors, place)
+        first = sum(map(len, self._vectors))
+        self._vectors.append(vectors)
+        return np.arange(first, first + len(vectors))
+
+    def _row(self, one: GivenInstance, place: str) -> int:
+        assert self._distinct is not None  # noqa: S101 - for the type checker
+        if self.kind == "text":
+            text = one.text if isinstance(one, TextInstance) else one
+            if not isinstance(text, str):
+                raise self._other_kind(one, place)
+            if not text:
+                raise MIVError(f"{place} is an empty text. Expected at least one character.")
+            if len(text) > self._limits.characters:
+                most = self._limits.characters
+                raise RefusedRequest(413, f"{place} has {len(text):,} characters. Expected at most {most:,}.")
+            return self._distinct.add(text, place)
+        if isinstance(one, ImageInstance):
+            one = _decoded(one.image, place)
+        if not isinstance(one, bytes):
+            raise self._other_kind(one, place)
+        if not one:
+            raise MIVError(f"{place} is empty (0 bytes). Expected the content of an image file.")
+        with image_of_bytes(one, place, self._limits.pixels) as image:
+            self._pixels += image.width * image.height
+            if self._pixels > self._limits.pixels_in_all:
+                most = self._limits.pixels_in_all
+                raise RefusedRequest(413, f"The images have more than {most:,} pixels together. Make them smaller.")
+            return self._distinct.add(image, place)
+
+    def _other_kind(self, one: Any, place: str) -> MIVError:
+        given = "a vector" if isinstance(one, list) else "a text" if isinstance(one, str | TextInstance) else "an image"
+        form = {
+            "image": 'an image, {"image": "<base64>"}',
+            "text": "a text",
+            "features": "a vector, a list of numbers",
+        }[self.kind]
+        return MIVError(f"{place} is {given}. Expected what this model takes: {form}.")
+
+
+def read_exemplars(
+    verifier: "Verifier",
+    limits: Limits,
+    exemplars: Sequence[tuple[Any, Sequence[GivenInstance] | Features]],
+    *,
+    witnesses: Asked | None = None,
+    heads: bool = False,
+    resize: Fit | None = None,
+) -> ReadRequest:
+    """Convert exemplars; each query is an instance or a list of references, each bag instances or features."""
+    if len(exemplars) > limits.exemplars:
+        most = limits.exemplars
+        raise RefusedRequest(413, f"The request has {len(exemplars):,} exemplars. Expected at most {most:,}.")
+    by = witnesses_by(verifier, witnesses)
+    reader, found = InstanceReader(verifier, limits, resize), []
+    for number, (query, bag) in enumerate(exemplars):
+        of = "" if len(exemplars) == 1 else f"Exemplar {number}: "
+        several = is_several(query)
+        asked = reader.rows(query if several else [query], f"{of}the query".capitalize(), limits.references)
+        if isinstance(bag, np.ndarray):
+            reader.count(len(bag))
+            found.append(ReadExemplar(asked, several, bag))
+        else:
+            rows = reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
+            found.append(ReadExemplar(asked, several, rows))
+    pooled = sum(pooled_instances(by, one) for one in found)
+    if pooled > limits.pooled:
+        raise RefusedRequest(
+            413,
+            f"Witnesses by {by} would pool {pooled:,} instances. Expected at most {limits.pooled:,}: choose attention "
+            "or none, or send smaller bags or fewer exemplars.",
+        )
+    return ReadRequest(reader.pool(), found, by, heads)
+
+
+def pooled_instances(by: Asked, exemplar: ReadExemplar) -> int:
+    """About how many instances are pooled for an exemplar; bags are pooled once per reference and subset."""
+    size = len(exemplar.bag)
+    subsets = {"leave_one_out": size, "shapley": _ORDERS * size}.get(by, 1)
+    return size * (1 + subsets) * (1 + len(exemplar.query) * exemplar.several)
+
+
+def is_several(query: Any) -> bool:
+    """Whether a query is a list of references, not one instance; a vector is a list of numbers."""
+    return isinstance(query, list) and not isinstance(query[0], float | int)
+
+
+def _named(one: GivenInstance, place: str, number: int, count: int) -> str:
+    """How errors name an instance: by its number, and by the name that the sender gave it."""
+    found = place if count == 1 else f"{place}, instance {number}"
+    name = one.name if isinstance(one, ImageInstance | TextInstance) else None
+    if not name:
+        return found
+    return f"{found} ({name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + '…'})"
+
+
+def _decoded(text: str, place: str) -> bytes:
+    """The content of an image file from base64, also from a data URL, as a browser makes it."""
+    if text.startswith("data:"):
+        text = text.partition(",")[2]
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise MIVError(f"{place}: the image is not base64. Encode the bytes of the image file.") from None

@@ -1,0 +1,223 @@
+"""``/v1/bags`` and ``/v1/galleries``: what the service stores."""
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from unicodedata import category
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.convertors import PathConvertor, register_url_convertor
+
+from miv.errors import MIVError
+from miv.service.batching import bytes_of
+from miv.service.bodies import (
+    GalleriesAnswer,
+    GalleryAnswer,
+    ImageInstance,
+    KeepRequest,
+    KeptBagAnswer,
+    ListedGallery,
+    NewGalleryRequest,
+    PutBagAnswer,
+    PutBagRequest,
+    SearchAnswer,
+    SearchRequest,
+    TextInstance,
+    json_body,
+)
+from miv.service.errors import RefusedRequest, error_responses
+from miv.service.galleries import GalleryRegistry
+from miv.service.models import LoadedModel
+from miv.service.reading import InstanceReader, in_thread, is_several, read_json
+from miv.service.state import RunningService, model_of, service_of
+
+router = APIRouter()
+_TIDY_SECONDS = 600.0  # old bags go even if nobody keeps new ones
+_EXAMPLE = {"model": "runs/vectors", "bag": [[0.2, 0.8], [0.9, 0.1]]}
+
+
+def prepare(service: RunningService) -> None:
+    """Keep the folder tidy while the app runs."""
+    ended = threading.Event()
+
+    def tidy() -> None:
+        while True:
+            with suppress(MIVError):  # logged; the next round tries again
+                service.kept_bags.tidy()
+            if ended.wait(_TIDY_SECONDS):
+                return
+
+    threading.Thread(target=tidy, name="kept bags", daemon=True).start()
+    service.at_stop.append(ended.set)
+
+
+@router.post(
+    "/v1/bags",
+    tags=["kept bags"],
+    status_code=201,
+    response_model=KeptBagAnswer,
+    responses=error_responses(404, 413, 415, 422, 503),
+    openapi_extra=json_body(KeepRequest, _EXAMPLE),
+)
+async def keep(request: Request) -> JSONResponse:
+    """Keep a bag as features; the uploads themselves are not kept."""
+    service = service_of(request)
+    asked = await read_json(request, KeepRequest)
+    model = model_of(request, asked.model)
+    reader = InstanceReader(model.verifier, service.limits, asked.resize)
+    rows = await in_thread(reader.rows, asked.bag, "The bag", service.limits.instances)
+    features = await model.embed(reader.pool())
+    kept = await in_thread(lambda: service.kept_bags.keep(features[rows], model.backbone_fingerprint, model.name))
+    return JSONResponse(kept.document(), 201)
+
+
+@router.get("/v1/bags/{id}", tags=["kept bags"], response_model=KeptBagAnswer, responses=error_responses(404, 503))
+async def describe(request: Request, id: str) -> JSONResponse:  # noqa: A002 - the name in the address
+    """Whether a bag is still kept."""
+    found = await in_thread(service_of(request).kept_bags.find, id)
+    return JSONResponse(found.document())
+
+
+@router.delete("/v1/bags/{id}", tags=["kept bags"], status_code=204, responses=error_responses(404, 503))
+async def forget(request: Request, id: str) -> Response:  # noqa: A002
+    """Remove a kept bag."""
+    await in_thread(service_of(request).kept_bags.remove, id)
+    return Response(status_code=204)
+
+
+class _Anything(PathConvertor):
+    """Slashes and line breaks too; ``path`` would cut off a line break at the end, and so name another bag."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("anything", _Anything())
+_LONGEST_TEXT = 200  # characters of a text that serve as its name, as in `miv gallery add`
+
+
+@router.get("/v1/galleries", tags=["galleries"], response_model=GalleriesAnswer, responses=error_responses(404, 503))
+async def galleries(request: Request) -> JSONResponse:
+    """All galleries, with the model that searches each."""
+    registry, models = await _registry_and_models(request)
+    found = await in_thread(registry.all_listed, models)
+    return JSONResponse({"galleries": found})
+
+
+@router.post(
+    "/v1/galleries",
+    tags=["galleries"],
+    status_code=201,
+    response_model=ListedGallery,
+    responses=error_responses(404, 409, 413, 415, 422, 503),
+    openapi_extra=json_body(NewGalleryRequest, {"name": "letters", "model": "miv/digits"}),
+)
+async def create(request: Request) -> JSONResponse:
+    """Create an empty gallery for a model."""
+    asked = await read_json(request, NewGalleryRequest)
+    registry, models = await _registry_and_models(request)
+    model = model_of(request, asked.model)
+    await in_thread(registry.create, asked.name, model)
+    return JSONResponse(await in_thread(registry.listed, asked.name, models), 201)
+
+
+@router.get(
+    "/v1/galleries/{gallery}",
+    name="describe",
+    tags=["galleries"],
+    response_model=GalleryAnswer,
+    responses=error_responses(404, 409, 503),
+)
+async def describe_gallery(request: Request, gallery: str) -> JSONResponse:
+    """Counts and sizes of a gallery, and the names of its first 1,000 bags."""
+    registry, model = await _registry_and_model(request, gallery)
+    return JSONResponse(await model.run(partial(registry.described, gallery, model)))
+
+
+@router.put(
+    "/v1/galleries/{gallery}/bags/{bag:anything}",
+    tags=["galleries"],
+    response_model=PutBagAnswer,
+    responses=error_responses(404, 409, 413, 415, 422, 503),
+    openapi_extra=json_body(PutBagRequest, {"bag": [[0.2, 0.8], [0.9, 0.1]]}),
+)
+async def put(request: Request, gallery: str, bag: str) -> JSONResponse:
+    """Add a bag, or replace the bag of that name."""
+    registry, model = await _registry_and_model(request, gallery)
+    asked = await read_json(request, PutBagRequest)
+    if any(category(letter) == "Cc" for letter in bag):
+        raise RefusedRequest(422, f"The name of a bag is {bag[:80]!r}. Expected no line breaks or control characters.")
+    instances, size = await in_thread(_read, asked.bag, "The bag", model, request, asked.resize)
+    work = partial(registry.put, gallery, bag, instances, _names(asked.bag), model)
+    bags = await model.run(work, size)
+    return JSONResponse({"name": bag, "size": len(instances), "bags": bags})
+
+
+@router.delete(
+    "/v1/galleries/{gallery}/bags/{bag:anything}",
+    tags=["galleries"],
+    status_code=204,
+    responses=error_responses(404, 409, 422, 503),
+)
+async def remove(request: Request, gallery: str, bag: str) -> Response:
+    """Remove a bag."""
+    registry, model = await _registry_and_model(request, gallery)
+    await model.run(partial(registry.remove, gallery, bag, model))
+    return Response(status_code=204)
+
+
+@router.post(
+    "/v1/galleries/{gallery}/search",
+    tags=["galleries"],
+    response_model=SearchAnswer,
+    responses=error_responses(404, 409, 413, 415, 422, 503),
+    openapi_extra=json_body(SearchRequest, {"query": [0.1, 0.9], "top": 3}),
+)
+async def search(request: Request, gallery: str) -> JSONResponse:
+    """The bags that most likely hold something of the query's class."""
+    registry, model = await _registry_and_model(request, gallery)
+    asked = await read_json(request, SearchRequest)
+    several = is_several(asked.query)
+    given = asked.query if several else [asked.query]
+    read, size = await in_thread(_read, given, "The query", model, request, asked.resize)
+    options = {"top": asked.top, "witnesses": asked.witnesses}
+    work = partial(registry.search, gallery, read if several else read[0], model, **options)
+    return JSONResponse(await model.run(work, size))
+
+
+async def _registry_and_models(request: Request) -> tuple[GalleryRegistry, dict[str, LoadedModel]]:
+    service = service_of(request)
+    if service.galleries is None:
+        raise RefusedRequest(404, "This service has no galleries. Start it with --galleries FOLDER.")
+    models = list(service.models)
+    # The first time, all weights are hashed.
+    return service.galleries, await in_thread(lambda: {model.fingerprint: model for model in reversed(models)})
+
+
+async def _registry_and_model(request: Request, gallery: str) -> tuple[GalleryRegistry, LoadedModel]:
+    registry, models = await _registry_and_models(request)
+    made_by = await in_thread(registry.model_of, gallery, models)
+    return registry, model_of(request, made_by.name)
+
+
+def _read(given: Sequence[Any], place: str, model: LoadedModel, request: Request, resize: Any) -> tuple[list[Any], int]:
+    """Instances as a gallery takes them: arrays of images in the model's form, texts, or vectors; and their bytes."""
+    limits = service_of(request).limits
+    reader = InstanceReader(model.verifier, limits, resize)
+    rows = reader.rows(given, place, limits.references if place == "The query" else limits.instances)
+    pool = reader.pool()
+    return [pool.values[row] for row in rows], bytes_of(pool)
+
+
+def _names(bag: Sequence[Any]) -> list[str]:
+    """Names of instances to show with hits: as given, or the first words of a text."""
+    return [_name(one) for one in bag]
+
+
+def _name(one: Any) -> str:
+    if isinstance(one, ImageInstance | TextInstance) and one.name:
+        return one.name
+    text = one.text if isinstance(one, TextInstance) else one
+    return text[:_LONGEST_TEXT] if isinstance(text, str) else ""

@@ -1,0 +1,130 @@
+"""``POST /v1/verify`` and ``POST /v1/check``."""
+
+from functools import cache
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from miv.checking.answer_check import TooManyPairs, check_sentences
+from miv.checking.checked_answer import Source
+from miv.checking.sentences import Sentence
+from miv.checking.sources import read_answer, read_sources
+from miv.errors import warnings_heard
+from miv.service.batching import ReadRequest
+from miv.service.bodies import (
+    CHECK_EXAMPLE,
+    VERIFY_EXAMPLE,
+    CheckAnswer,
+    CheckRequest,
+    KeptBag,
+    VerifyAnswer,
+    VerifyForm,
+    VerifyRequest,
+    json_body,
+)
+from miv.service.errors import RefusedRequest, error_responses
+from miv.service.models import LoadedModel
+from miv.service.reading import in_thread, is_small, media_type, read_exemplars, read_form, read_json
+from miv.service.settings import Limits
+from miv.service.state import RunningService, model_of, service_of
+
+router = APIRouter()
+
+
+@router.post(
+    "/v1/verify",
+    tags=["verify"],
+    response_model=VerifyAnswer,
+    responses=error_responses(404, 413, 415, 422, 503),
+    openapi_extra=json_body(VerifyRequest, VERIFY_EXAMPLE, VerifyForm),
+)
+async def verify(request: Request) -> JSONResponse:
+    """Does each bag hold something of its query's class, and which of its instances show it?"""
+    service = service_of(request)
+    asked: VerifyRequest | VerifyForm
+    if media_type(request) == "multipart/form-data":
+        asked = await read_form(request, service.limits)
+    else:
+        asked = await read_json(request, VerifyRequest)
+    kept, name = _kept(asked), asked.model
+    if kept and name is None:
+        name = await in_thread(service.model_of_kept, kept)
+    model = model_of(request, name)
+    if model.kind == "features" and is_small(request) and not kept:
+        read = _read(asked, model, service)
+    else:  # decoding images and reading kept bags takes a while, in which other requests go on
+        read = await in_thread(_read, asked, model, service)
+    verdicts = await model.run(read, read.bytes)
+    service.metrics.exemplars.labels(model.name).inc(len(verdicts))
+    return JSONResponse({"model": model.name, "verdicts": verdicts})
+
+
+def _kept(asked: VerifyRequest | VerifyForm) -> list[str]:
+    """The ids of the kept bags that are asked."""
+    exemplars = asked.exemplars if isinstance(asked, VerifyRequest) else []
+    return [one.bag.kept for one in exemplars if isinstance(one.bag, KeptBag)]
+
+
+def _read(asked: VerifyRequest | VerifyForm, model: LoadedModel, service: RunningService) -> ReadRequest:
+    kept = cache(lambda bag: service.kept_features(bag, model))  # a bag that is named again is read once
+
+    def bag_of(bag: Any) -> Any:
+        return kept(bag.kept) if isinstance(bag, KeptBag) else bag
+
+    if isinstance(asked, VerifyForm):
+        exemplars: list[Any] = [(asked.query[0] if len(asked.query) == 1 else asked.query, asked.bag)]
+    else:
+        exemplars = [(one.query, bag_of(one.bag)) for one in asked.exemplars]
+    return read_exemplars(
+        model.verifier,
+        service.limits,
+        exemplars,
+        witnesses=asked.witnesses,
+        heads=asked.heads,
+        resize=asked.resize,
+    )
+
+
+@router.post(
+    "/v1/check",
+    tags=["check"],
+    response_model=CheckAnswer,
+    responses=error_responses(404, 413, 415, 422, 503),
+    openapi_extra=json_body(CheckRequest, CHECK_EXAMPLE),
+)
+async def check_answer(request: Request) -> JSONResponse:
+    """Is each sentence of an answer backed by the sources, and by which of their sentences?"""
+    asked = await read_json(request, CheckRequest)
+    model = model_of(request, asked.model, to_check=True)
+    limits = service_of(request).limits
+    answer, sources, told = await in_thread(_split, asked, limits)
+
+    def checked() -> dict[str, Any]:
+        with warnings_heard() as heard:
+            try:
+                found = check_sentences(
+                    answer, sources, verifier=model.verifier, citations=asked.citations, most_pairs=limits.pairs
+                )
+            except TooManyPairs as error:
+                raise RefusedRequest(413, str(error)) from error
+        return {**found.document(), "verifier": model.name, "warnings": [*told, *heard]}
+
+    return JSONResponse(await model.run(checked, len(asked.answer)))
+
+
+def _split(asked: CheckRequest, limits: Limits) -> tuple[list[Sentence], tuple[Source, ...], list[str]]:
+    """The sentences of the answer, the sources, and warnings, if the texts are within the limits.
+
+    The texts are never names of files.
+    """
+    if asked.citations > limits.citations:
+        raise RefusedRequest(422, f"citations is {asked.citations}. Expected at most {limits.citations}.")
+    sources = {one.name: one.text for one in asked.sources}
+    if len(sources) != len(asked.sources):
+        raise RefusedRequest(422, "Two sources have the same name. Give each its own.")
+    longest = max(map(len, [asked.answer, *sources.values()]))
+    if longest > limits.characters:
+        raise RefusedRequest(413, f"A text has {longest:,} characters. Expected at most {limits.characters:,}.")
+    with warnings_heard() as heard:
+        return read_answer(asked.answer), read_sources(sources), heard

@@ -1,0 +1,92 @@
+"""One bag pooled in parts, by this process and by Ray workers, is the bag pooled at once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from miv import Bags, MIVError, Verifier
+from miv.scoring import pool_giant
+from miv.streaming import leading_targets
+
+QUERIES, TARGETS, CHANNELS = 3, 500, 8
+
+
+@pytest.fixture
+def bag(tmp_path: Path) -> Path:
+    """A folder of two files, of which one has half precision."""
+    random = np.random.default_rng(0)
+    (tmp_path / "bag").mkdir()
+    np.save(tmp_path / "bag" / "a.npy", random.normal(size=(300, CHANNELS)).astype(np.float32))
+    np.save(tmp_path / "bag" / "b.npy", random.normal(size=(TARGETS - 300, CHANNELS)).astype(np.float16))
+    return tmp_path / "bag"
+
+
+def verifier_of(pooling: str) -> Verifier:
+    torch.manual_seed(0)
+    return Verifier(pooling, channels=CHANNELS, start="paper").eval()
+
+
+def queries() -> np.ndarray:
+    return np.random.default_rng(1).normal(size=(QUERIES, CHANNELS)).astype(np.float32)
+
+
+def assert_whole(verifier: Verifier, bag: Path, workers: int) -> None:
+    whole = np.concatenate([np.load(file).astype(np.float32) for file in sorted(bag.iterdir())])
+    expected = verifier.verify_many(queries(), [whole] * QUERIES)
+    found = pool_giant(verifier, queries(), bag, top=4, rows=70, workers=workers)
+    assert [one.size for one in found] == [TARGETS] * QUERIES
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine.probability == pytest.approx(theirs.probability, rel=1e-5)
+        assert theirs.attention is not None
+        named = 1 if theirs.attention.max() == 1 else 4  # the baseline attends to one target
+        leading = np.argsort(-theirs.attention, kind="stable")[:named]
+        assert [one.index for one in mine.leading][:named] == leading.tolist()
+
+
+@pytest.mark.parametrize("pooling", ["cap_dba_l2", "cap_vema", "gabmil", "baseline"])
+def test_parts_are_the_whole(bag: Path, pooling: str) -> None:
+    assert_whole(verifier_of(pooling), bag, workers=1)
+
+
+def test_numbers_that_are_not_finite_are_named(bag: Path) -> None:
+    rows = np.load(bag / "b.npy")
+    rows[7, 2] = np.nan
+    np.save(bag / "b.npy", rows)
+    for pooling in ("cap_vema", "cap_dba_l2"):
+        with pytest.raises(MIVError, match="Instance 307 of the bag contains NaN"):
+            pool_giant(verifier_of(pooling), queries(), bag, rows=70)
+
+
+def test_many_heads_are_named_in_a_second_pass(bag: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leading_targets, "_MOST", 20)
+    monkeypatch.setattr(leading_targets, "_PENDING", 8)
+    torch.manual_seed(0)
+    assert_whole(Verifier("cap_dba_l2", channels=CHANNELS, pooling_options={"heads": 8}).eval(), bag, workers=1)
+
+
+@pytest.mark.slow
+def test_two_ray_workers_pool_the_whole(bag: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'miv[ray]'")
+    assert_whole(verifier_of("cap_vema"), bag, workers=2)
+
+
+def test_an_encoder_is_not_needed_for_features(bag: Path) -> None:
+    torch.manual_seed(0)
+    whole = Verifier("cap_dba_l2", "compact_cnn")
+    features = np.random.default_rng(2).normal(size=(20, whole.backbone.channels)).astype(np.float32)
+    np.save(bag / "of images.npy", features)
+    found = pool_giant(whole, features[0], bag / "of images.npy", rows=7)[0]
+    answer = whole.verify_features(torch.from_numpy(features[:1]), Bags.from_list([torch.from_numpy(features)]))
+    assert found.logit == pytest.approx(float(answer.logit[0].detach()), rel=1e-5)
+    assert sum(one.numel() for one in whole.backbone.parameters()) > 0  # still there
+
+
+@pytest.mark.parametrize("message", ["Expected float16", "cannot be read"])
+def test_odd_files_are_named(bag: Path, message: str) -> None:
+    np.save(bag / "c.npy", np.zeros((3, 5), np.float32))
+    if message == "cannot be read":
+        (bag / "c.npy").write_bytes(b"no")
+    with pytest.raises(MIVError, match=rf"c\.npy.*{message}"):
+        pool_giant(verifier_of("baseline"), queries(), bag)

@@ -1,0 +1,398 @@
+"""Scoring in partitions: the verdicts of the whole table, files that appear whole, and resuming."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from miv import ExemplarSet, MIVError, Verifier
+from miv.cli.app import app
+from miv.data import InstancePool
+from miv.data.split_folders import save_splits
+from miv.scoring import score
+from tests.cli.running import run_command
+from tests.scoring.ray_tokens import forget_tokens
+
+EXEMPLARS = 23
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A verifier of vectors, and a table of 23 exemplars in three formats."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    Verifier("cap_vema", channels=4).save_pretrained("verifier")
+    random = np.random.default_rng(0)
+    rows = [
+        {
+            "query": random.normal(size=4).round(3).tolist(),
+            "bag": random.normal(size=(random.integers(1, 6), 4)).round(3).tolist(),
+            "query_id": f"q{number % 4}",
+        }
+        for number in range(EXEMPLARS)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), "pairs.parquet", row_group_size=7)
+    Path("pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    Path("pairs").mkdir()
+    for number in range(2):
+        pq.write_table(pa.Table.from_pylist(rows[number * 12 : number * 12 + 12]), f"pairs/{number}.parquet")
+    return tmp_path
+
+
+def verified(table: str, *flags: str) -> Any:
+    run_command("verify", "verifier", "--bags", table, "--out", "whole.parquet", "--overwrite", *flags)
+    return pq.read_table("whole.parquet").replace_schema_metadata()
+
+
+def scored(out: str) -> Any:
+    """The folder as anyone reads it; other files in it are not data."""
+    return pyarrow.dataset.dataset(out).to_table().replace_schema_metadata()
+
+
+def assert_alike(found: Any, expected: Any) -> None:
+    """Equal; numbers up to the rounding of batches of other sizes."""
+    assert found.schema == expected.schema
+    for name in expected.column_names:
+        mine, theirs = found[name].to_pylist(), expected[name].to_pylist()
+        assert mine == (pytest.approx(theirs, abs=1e-6) if pa.types.is_floating(expected[name].type) else theirs), name
+
+
+@pytest.mark.parametrize("source", ["pairs.parquet", "pairs.jsonl", "pairs"])
+@pytest.mark.parametrize("flags", [(), ("--by-instance",)])
+def test_partitions_hold_the_verdicts_of_the_whole_table(folder: Path, source: str, flags: tuple[str, ...]) -> None:
+    printed = json.loads(run_command("score", "verifier", source, "--out", "out", "--rows", "5", "--json", *flags))
+    whole = verified("pairs.parquet", *flags)
+    assert_alike(scored("out"), whole)
+    assert printed["exemplars"] == EXEMPLARS
+    assert printed["partitions"] == (6 if source == "pairs" else 5)  # a partition never spans two files
+    assert printed["reused"] == 0
+    document = json.loads(Path("out/_score.json").read_text())
+    assert document["complete"]
+    assert document["summary"]["yes"] == printed["yes"]
+
+
+def test_a_set_is_scored_like_its_table(folder: Path) -> None:
+    pool = InstancePool("features", np.random.default_rng(1).normal(size=(9, 4)).astype(np.float32))
+    exemplars = ExemplarSet.from_lists(pool, [0, 1, 2], [[3, 4], [5], [6, 7, 8]], labels=[1, 0, 1])
+    exemplars.save("set", builder="test", options={}, seed=0)
+    run = score("verifier", "set", "out", rows=2)
+    assert run.partitions == 2
+    expected = Verifier.from_pretrained("verifier").verify_many(
+        pool.values[:3], [pool.values[rows] for rows in ([3, 4], [5], [6, 7, 8])]
+    )
+    found = scored("out").to_pydict()
+    assert found["probability"] == pytest.approx(expected.probability.tolist(), abs=1e-6)
+    assert found["label"] == ["1", "0", "1"]
+    assert found["query"] == ["0", "1", "2"]
+
+
+def files(out: str) -> dict[str, tuple[int, int]]:
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in Path(out).glob("part-*")}
+
+
+def test_only_what_is_missing_damaged_or_changed_is_scored_again(folder: Path) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    before, table = files("out"), scored("out")
+    assert score("verifier", "pairs.jsonl", "out", rows=5).reused == 5
+    assert files("out") == before
+    Path("out/part-000001.parquet").unlink()
+    Path("out/part-000003.parquet").write_bytes(Path("out/part-000003.parquet").read_bytes()[:-9])
+    Path("out/.part-000002.parquet.miv-0123456789abcdef.part").write_text("of a killed worker")
+    assert score("verifier", "pairs.jsonl", "out", rows=5).reused == 3
+    changed = {name for name, file in files("out").items() if before[name] != file}
+    assert changed == {"part-000001.parquet", "part-000003.parquet"}
+    assert scored("out") == table
+    assert not list(Path("out").glob(".part*"))
+    lines = Path("pairs.jsonl").read_text().splitlines()
+    Path("pairs.jsonl").write_text("\n".join([*lines[:12], lines[0], *lines[13:20]]))  # one row changed, three removed
+    assert score("verifier", "pairs.jsonl", "out", rows=5).reused == 3
+    assert_alike(scored("out"), verified("pairs.jsonl"))
+
+
+def test_the_verdicts_of_another_table_are_not_replaced(folder: Path) -> None:
+    lines = Path("pairs.jsonl").read_text().splitlines(keepends=True)
+    Path("same.jsonl").write_text("".join(lines))
+    Path("more.jsonl").write_text("".join([*lines[:20], *lines[:3]]))
+    Path("fewer.jsonl").write_text("".join(lines[:20]))  # the first four partitions, and not the fifth
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    before = files("out")
+    for other in ("more", "fewer"):
+        with pytest.raises(MIVError, match=r"verdicts of another table, .*pairs\.jsonl.*--overwrite"):
+            score("verifier", f"{other}.jsonl", "out", rows=5)
+    assert files("out") == before
+    assert score("verifier", "same.jsonl", "out", rows=5).reused == 5  # nothing would be lost
+    score("verifier", "fewer.jsonl", "out", rows=5, overwrite=True)
+    assert_alike(scored("out"), verified("fewer.jsonl"))
+
+
+def test_a_changed_table_says_what_it_replaces(folder: Path) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    lines = Path("pairs.jsonl").read_text().splitlines(keepends=True)
+    Path("pairs.jsonl").write_text("".join([*lines[:5], *lines[6:15]]))  # parts 1 and 2 change, 3 and 4 go
+    said: list[str] = []
+    assert score("verifier", "pairs.jsonl", "out", rows=5, say=said.append).reused == 1
+    assert said[0] == "The table has changed: replacing 4 partitions of other rows."
+    assert score("verifier", "pairs.jsonl", "out", rows=5, say=said.append).reused == 3
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_the_same_table_beside_other_files_is_other_data(folder: Path, by_id: bool) -> None:
+    for name, value in (("a", 1.0), ("b", -1.0)):
+        Path(name).mkdir()
+        np.save(f"{name}/q.npy", np.array([1, 2, 3, 4], np.float32))
+        np.save(f"{name}/t.npy", value * np.array([1, 2, 3, 4], np.float32))
+        row = {"query": "q", "bag": ["t"]} if by_id else {"query": "q.npy", "bag": ["t.npy"]}
+        Path(f"{name}/pairs.jsonl").write_text(json.dumps(row) + "\n")
+        Path(f"{name}/ids.csv").write_text("id,path\nq,q.npy\nt,t.npy\n")
+    ids = {name: f"{name}/ids.csv" if by_id else None for name in ("a", "b")}
+    score("verifier", "a/pairs.jsonl", "out", instances=ids["a"])
+    assert score("verifier", "a/pairs.jsonl", "out", instances=ids["a"]).reused == 1
+    moved = r"paths in the tables began at .*/a.* and now begin at .*/b.*\. Choose another --out"
+    with pytest.raises(MIVError, match=moved):
+        score("verifier", "b/pairs.jsonl", "out", instances=ids["b"])
+    with pytest.raises(MIVError, match=moved):
+        score("verifier", "a/pairs.jsonl" if by_id else "b/pairs.jsonl", "out", instances=ids["b"])
+
+
+def test_the_last_line_counts_what_was_written_and_what_was_there(folder: Path) -> None:
+    def told() -> str:
+        return CliRunner().invoke(app, ["score", "verifier", "pairs.jsonl", "--out", "out", "--rows", "5"]).stderr
+
+    assert told().endswith("Wrote 5 partitions to out.\n")
+    again = told()
+    assert again.endswith("All 5 partitions were already in out.\n")
+    assert "0/0" not in again
+    Path("out/part-000001.parquet").unlink()
+    assert told().endswith("Wrote 1 partition to out; 4 were already there.\n")
+
+
+def test_an_error_in_a_later_partition_keeps_the_earlier_ones(folder: Path) -> None:
+    lines = Path("pairs.jsonl").read_text().splitlines()
+    wrong = {"query": [1.0, 2.0], "bag": [[1.0, 2.0, 3.0, 4.0]]}
+    Path("wrong.jsonl").write_text("\n".join([*lines[:11], json.dumps(wrong), *lines[12:]]))
+    with pytest.raises(MIVError, match=r"wrong\.jsonl, line 12"):
+        score("verifier", "wrong.jsonl", "out", rows=5)
+    assert sorted(files("out")) == ["part-000000.parquet", "part-000001.parquet"]
+    assert not json.loads(Path("out/_score.json").read_text())["complete"]
+    Path("wrong.jsonl").write_text("\n".join(lines))
+    assert score("verifier", "wrong.jsonl", "out", rows=5).reused == 2
+
+
+def test_other_settings_and_other_folders_are_refused(folder: Path) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    with pytest.raises(MIVError, match=r"of other settings: --rows was 5 and is now 6\. Choose another --out"):
+        score("verifier", "pairs.jsonl", "out", rows=6)
+    with pytest.raises(
+        MIVError, match="--by-instance was not given and now is; --witnesses was not given and is now alone"
+    ):
+        score("verifier", "pairs.jsonl", "out", rows=5, by_instance=True, witnesses="alone")
+    torch.manual_seed(1)
+    Verifier("cap_vema", channels=4).save_pretrained("other")
+    with pytest.raises(MIVError, match=r"the verifier was .*/verifier and is now .*/other"):
+        score("other", "pairs.jsonl", "out", rows=5)
+    Path("labels.jsonl").write_text('{"query": [1, 2, 3, 4], "bag": [[1, 2, 3, 4]], "label": 1}')
+    with pytest.raises(MIVError, match="the copied columns were query_id and are now label"):
+        score("verifier", "labels.jsonl", "out", rows=5)
+    saved = Path("verifier/model.safetensors").read_bytes()
+    Path("verifier/model.safetensors").write_bytes(Path("other/model.safetensors").read_bytes())
+    with pytest.raises(MIVError, match=r"the verifier .*/verifier has changed since"):
+        score("verifier", "pairs.jsonl", "out", rows=5)
+    Path("verifier/model.safetensors").write_bytes(saved)
+    assert score("other", "pairs.jsonl", "out", rows=4, overwrite=True).reused == 0
+    assert len(files("out")) == 6
+    with pytest.raises(MIVError, match="which is not of `miv score`"):
+        score("verifier", "pairs.jsonl", "pairs")
+    with pytest.raises(MIVError, match=r"^--rows is 0\. Expected 1 or more\."):
+        score("verifier", "pairs.jsonl", "new", rows=0)
+    assert not Path("new").exists()
+
+
+def test_overwriting_leaves_files_of_other_programs(folder: Path) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    damaged = Path("out/part-000009.parquet")
+    damaged.write_bytes(b"PAR1")
+    others = ["part-00000-5f2b.snappy.parquet", "part-x.parquet", "part-000007.parquet", "notes.txt"]
+    for name in others:
+        Path("out", name).write_bytes(Path("pairs.parquet").read_bytes())
+    Path("out/part-000008.parquet").mkdir()
+    assert score("verifier", "pairs.jsonl", "out", rows=12, overwrite=True).partitions == 2
+    ours = ["_score.json", "_score.lock", "part-000000.parquet", "part-000001.parquet"]
+    assert sorted(path.name for path in Path("out").iterdir()) == sorted([*ours, *others, "part-000008.parquet"])
+    before = files("out")
+    with pytest.raises(
+        MIVError, match=r"holds part-000007\.parquet, which is not of `miv score`, and a partition needs"
+    ):
+        score("verifier", "pairs.jsonl", "out", rows=2, overwrite=True)
+    assert files("out") == before
+
+
+@pytest.mark.parametrize("name", ["pairs.parquet", "pairs", "set", "ids.csv", "linked"])
+def test_what_is_read_is_never_in_the_output(folder: Path, name: str) -> None:
+    def sources() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+    exemplars = ExemplarSet.from_lists(InstancePool("features", np.ones((3, 4), np.float32)), [0], [[1, 2]], labels=[1])
+    exemplars.save("set", builder="test", options={}, seed=0)
+    Path("ids.csv").write_text('id,vector\na,"[1, 2, 3, 4]"\n')
+    Path("by_id").mkdir()
+    Path("by_id/pairs.jsonl").write_text('{"query": "a", "bag": ["a"]}\n')
+    Path("pairs/0.parquet").rename("pairs/part-000000.parquet")
+    Path("linked").mkdir()
+    Path("linked/0.parquet").symlink_to(folder / "pairs.parquet")
+    before = sources()
+    out = name if name in ("pairs", "set") else "."
+    table, instances = ("by_id/pairs.jsonl", name) if name == "ids.csv" else (name, None)
+    with pytest.raises(MIVError, match=r"^--out .* holds .*, which is to be read\. Expected a folder of its own"):
+        score("verifier", table, out, instances=instances, overwrite=True)
+    assert sources() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (None, r"_score\.json has no settings, so it does not say what the verdicts beside it are of\. Choose another"),
+        ({"rows": 5}, r"_score\.json has no fingerprint; _score\.json has no kept; _score\.json has no by_instance"),
+    ],
+)
+def test_a_folder_that_does_not_say_its_settings_is_refused(folder: Path, settings: Any, words: str) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    before, document = files("out"), json.loads(Path("out/_score.json").read_text())
+    Path("out/_score.json").write_text(json.dumps({**document, "settings": settings}))
+    with pytest.raises(MIVError, match=words):
+        score("verifier", "pairs.jsonl", "out", rows=5)
+    assert files("out") == before
+    assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
+
+
+def test_verdicts_of_an_older_miv_are_told_as_such(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    score("verifier", "pairs.jsonl", "out", rows=5)
+    before = files("out")
+    Path("same.jsonl").write_text(Path("pairs.jsonl").read_text())
+    monkeypatch.setattr("miv.scoring.folder._SCORED_SINCE", "99.0")
+    for table in ("pairs.jsonl", "same.jsonl"):
+        with pytest.raises(
+            MIVError, match=r"settings: they are as .* version 0\.2\.0, and .* since version 99\.0\. Choose"
+        ):
+            score("verifier", table, "out", rows=5)
+    assert files("out") == before
+    assert score("verifier", "pairs.jsonl", "out", rows=5, overwrite=True).reused == 0
+
+
+def test_a_folder_that_cannot_be_opened_is_no_split(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as lost+found; a user who is root can open all, so the error is raised here."""
+    stat = Path.stat
+
+    def refuse(path: Path, **options: Any) -> Any:
+        if path.parent.name == "lost+found":
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    Path("pairs/lost+found").mkdir()
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert score("verifier", "pairs", "out").scored.exemplars == EXEMPLARS
+
+
+def test_by_instance_is_told_by_what_is_asked_for_now(folder: Path) -> None:
+    score("verifier", "pairs.jsonl", "out", by_instance=True)
+    with pytest.raises(MIVError, match="--by-instance was given and now is not"):
+        score("verifier", "pairs.jsonl", "out")
+
+
+def test_mistakes_are_told_in_the_words_of_the_command_before_anything_is_written(folder: Path) -> None:
+    pool = InstancePool("features", np.ones((3, 5), np.float32))
+    exemplars = ExemplarSet.from_lists(pool, [0], [[1, 2]], labels=[1])
+    exemplars.save("set", builder="test", options={}, seed=0)
+    save_splits({"train": exemplars, "test": exemplars}, "splits", builder="test", options={}, seed=0)
+    Verifier("baseline", "compact_cnn").save_pretrained("of_images")
+    Path("ids.csv").write_text('id,vector\na,"[1, 2, 3, 4]"\n')
+    Path("a_file").write_text("")
+    save_splits({"train": exemplars}, "mixed", builder="test", options={}, seed=0)
+    Path("mixed/stray.csv").write_text('query,bag\n"[1, 2, 3, 4]","[[1, 2, 3, 4]]"\n')
+    cases: list[tuple[str, str, dict[str, Any], str]] = [
+        ("verifier", "pairs.jsonl", {"instances": "no.csv"}, r"^--instances no\.csv does not exist\. Expected a table"),
+        ("verifier", "pairs.jsonl", {"instances": "pairs"}, r"^--instances pairs is a folder\. Expected a table"),
+        ("verifier", "set", {"instances": "ids.csv"}, r"set is a set, which has its instances\. Leave --instances out"),
+        ("verifier", "set", {}, r"The vectors in .*set have 5 numbers, and the verifier reads vectors of 4\."),
+        ("of_images", "set", {}, r"set is a set of feature vectors, and the verifier reads images\."),
+        (
+            "verifier",
+            "mixed",
+            {},
+            r"mixed has one split of a set\. Expected its folder: .*/train\. To score stray\.csv, name",
+        ),
+        ("verifier", "splits", {}, r"several splits\. Expected one of them: .*splits/test, .*splits/train\."),
+    ]
+    if not torch.cuda.is_available():
+        cases.append(("verifier", "pairs.jsonl", {"gpus": 1}, "^--gpus is 1, but PyTorch finds no GPU"))
+    for model, source, options, words in cases:
+        with pytest.raises(MIVError, match=words):
+            score(model, source, "out", **options)
+    assert not Path("out").exists()
+    with pytest.raises(MIVError, match=r"^--out .*a_file is a file\. Expected a folder"):
+        score("verifier", "pairs.jsonl", "a_file")
+
+
+def test_instances_that_the_verifier_cannot_read_are_told_before_anything_is_written(folder: Path) -> None:
+    form = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
+    Verifier("baseline", "compact_cnn").save_pretrained("grey")
+    Verifier("baseline", "compact_cnn", instances=form).save_pretrained("of_8_by_8")
+    for name, shape in (("colour", (3, 8, 8, 3)), ("large", (3, 9, 9))):
+        pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+        exemplars = ExemplarSet.from_lists(InstancePool("image", pixels), [0], [[1, 2]], labels=[1])
+        exemplars.save(name, builder="test", options={}, seed=0)
+    tables = {
+        "by_id.jsonl": '{"query": "a", "bag": ["a"]}',
+        "texts.jsonl": '{"query": "who", "bag": ["what"]}',
+        "longer.jsonl": '{"query": [1, 2, 3, 4], "bag": [[1, 2, 3, 4, 5]]}',
+        "no_id.csv": 'name,vector\na,"[1, 2, 3, 4]"',
+        "texts.csv": "id,text\na,words",
+        "longer.csv": 'id,vector\na,"[1, 2, 3, 4, 5]"',
+        "empty.csv": "id,vector",
+        "ids.txt": 'id,vector\na,"[1, 2, 3, 4]"',
+    }
+    for name, content in tables.items():
+        Path(name).write_text(f"{content}\n")
+    cases: list[tuple[str, str, dict[str, Any], str]] = [
+        ("verifier", "by_id.jsonl", {"instances": "no_id.csv"}, r"no_id\.csv, line 1: there is no column 'id'"),
+        (
+            "verifier",
+            "by_id.jsonl",
+            {"instances": "texts.csv"},
+            r"texts\.csv, line 2: .* one instance column, 'vector'",
+        ),
+        ("verifier", "by_id.jsonl", {"instances": "longer.csv"}, r"longer\.csv, line 2: .* takes vectors of 4 numbers"),
+        ("verifier", "by_id.jsonl", {"instances": "empty.csv"}, r"empty\.csv: no rows\. Expected one row per instance"),
+        (
+            "verifier",
+            "by_id.jsonl",
+            {"instances": "ids.txt"},
+            r"ids\.txt: unknown table format\. Expected a name ending",
+        ),
+        ("verifier", "texts.jsonl", {}, r"texts\.jsonl, line 1: expected a \.npy file or a JSON list of numbers"),
+        ("verifier", "longer.jsonl", {}, r"longer\.jsonl, line 1: the bag, instance 0 has the shape \(5,\)"),
+        ("verifier", "pairs.jsonl", {"resize": "crop"}, "resize is 'crop', but this verifier reads feature vectors"),
+        ("verifier", "pairs.jsonl", {"witnesses": "rollout"}, "Attention rollout is for the pooling msa only"),
+        ("grey", "colour", {}, r"colour is a set of colour images, and the verifier reads grey images\. Give the"),
+        ("of_8_by_8", "large", {}, r"large, instance 0: 9 × 9 grey pixels\. The verifier was trained on 8 × 8 grey"),
+    ]
+    for model, source, options, words in cases:
+        with pytest.raises(MIVError, match=words):
+            score(model, source, "out", **options)
+        assert not Path("out").exists()
+    assert score("of_8_by_8", "large", "out", resize="crop").scored.exemplars == 1
+
+
+def test_a_wrong_address_is_told_before_the_table_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'miv[ray]'")
+    forget_tokens(folder, monkeypatch)  # the address is of this machine, so a token in the home folder would be sent
+    with pytest.raises(MIVError, match=r"Cannot reach a Ray cluster at '127\.0\.0\.1:1'.*Connection refused"):
+        score("verifier", "missing.parquet", "out", address="127.0.0.1:1")
+    assert not Path("out").exists()

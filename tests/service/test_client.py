@@ -1,0 +1,195 @@
+"""``miv.service`` against a service on a port of this machine."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from miv import MIVError, Verifier
+from miv.inference.verdict import Verdict
+from miv.service import Client, ServiceError
+from tests.service.service_in_a_thread import free_port, served
+
+TOKEN = "a-token-for-tests"
+
+
+def vectors(count: int, seed: int) -> Any:
+    return np.random.default_rng(seed).normal(size=(count, 4)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "vectors"
+    Verifier("cap_vema", channels=4).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    kept = tmp_path_factory.mktemp("kept")
+    with served("miv/digits", str(folder), keep=kept / "bags", galleries=kept / "galleries") as url:
+        yield url
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    with Client(url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def images() -> Any:
+    return np.random.default_rng(0).integers(0, 256, (6, 28, 28), np.uint8)
+
+
+def same(one: Verdict, other: Verdict) -> None:
+    a, b = one.document(), other.document()
+    assert a.keys() == b.keys()
+    for key, value in a.items():
+        if isinstance(value, float) or (isinstance(value, list) and key not in ("witnesses", "matched_by")):
+            np.testing.assert_allclose(value, b[key], rtol=1e-4, atol=1e-6)
+        elif key == "witnesses":
+            assert [witness["index"] for witness in value] == [witness["index"] for witness in b[key]]
+        else:
+            assert value == b[key], key
+    assert str(one).splitlines()[0] == str(other).splitlines()[0]
+
+
+def test_vectors_get_the_verdict_of_the_verifier(client: Client, folder: Path) -> None:
+    query, bag = vectors(1, 1)[0], vectors(5, 2)
+    verdict = client.verify(query, bag, model="vectors")
+    same(verdict, Verifier.from_pretrained(folder).verify(query, bag))
+    assert verdict.attention is not None
+    assert verdict.attention.shape == (5,)
+
+
+def test_several_references_are_one_query(client: Client, folder: Path) -> None:
+    verdict = client.verify(vectors(3, 1), vectors(5, 2), model="vectors")
+    same(verdict, Verifier.from_pretrained(folder).verify(vectors(3, 1), vectors(5, 2)))
+    assert verdict.matches is not None
+    assert verdict.matches.shape == (3, 5)
+
+
+@pytest.mark.parametrize("form", ["array", "pillow", "file", "folder", "netpbm"])
+def test_images_can_be_arrays_pillow_images_files_or_a_folder(
+    client: Client, images: Any, tmp_path: Path, form: str
+) -> None:
+    suffix = "pgm" if form == "netpbm" else "png"
+    (tmp_path / "bag").mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / "bag" / f"{number}.{suffix}")
+    files = [tmp_path / "bag" / f"{number}.{suffix}" for number in range(1, 6)]
+    query, bag = {
+        "array": (images[0], images[1:]),
+        "pillow": (Image.fromarray(images[0]), [Image.fromarray(one) for one in images[1:]]),
+        "file": (str(tmp_path / "bag" / "0.png"), files),
+        "netpbm": (tmp_path / "bag" / "0.pgm", files),
+        "folder": (images[0], tmp_path / "bag"),
+    }[form]
+    same(client.verify(query, bag, model="miv/digits"), Verifier.from_pretrained("miv/digits").verify(query, bag))
+
+
+def test_many_exemplars_are_one_request(client: Client) -> None:
+    found = client.verify_many(vectors(3, 1), [vectors(n, n) for n in (2, 3, 4)], model="vectors", witnesses="none")
+    assert [one.size for one in found] == [2, 3, 4]
+    assert {one.witnesses_by for one in found} == {"none"}
+
+
+def test_a_kept_bag_is_asked_again_and_forgotten(client: Client) -> None:
+    bag = client.keep(vectors(5, 2), model="vectors")
+    assert (bag.size, bag.model) == (5, "vectors")
+    same(
+        client.verify(vectors(1, 1)[0], bag),  # the model that it was kept for
+        client.verify(vectors(1, 1)[0], vectors(5, 2), model="vectors"),
+    )
+    assert client.is_kept(bag)
+    client.forget(bag)
+    assert not client.is_kept(bag)
+    with pytest.raises(ServiceError, match="Keep it again"):
+        client.verify(vectors(1, 1)[0], bag, model="vectors")
+
+
+def test_a_gallery_is_filled_and_searched(client: Client, images: Any) -> None:
+    gallery = client.create_gallery("digits", model="miv/digits")
+    gallery.put("box 1/first", images[:3], instance_names=["a", "b", "c"])
+    gallery.put("second", images[3:])
+    found = client.gallery("digits").search(images[4], top=1)
+    assert found["bags"] == len(gallery) == 2
+    assert len(found["hits"]) == 1
+    assert gallery.info()["names"] == ["box 1/first", "second"]
+    gallery.remove("box 1/first")
+    assert gallery.info()["names"] == ["second"]
+    assert [one["name"] for one in client.galleries()] == ["digits"]
+    with pytest.raises(ServiceError, match="already") as caught:
+        client.create_gallery("digits", model="miv/digits")
+    assert caught.value.status == 409
+    with pytest.raises(MIVError, match=r"There is no gallery 'digit'. Did you mean 'digits'"):
+        client.gallery("digit")
+
+
+def test_an_answer_is_checked_against_its_sources(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    with served("miv/evidence", keep=tmp_path) as url, Client(url) as client:
+        sample = client.request("GET", "/v1/samples/answer?model=miv/evidence")
+        sources = {one["name"]: one["text"] for one in sample["sources"]}
+        checked = client.check(sample["answer"], sources, citations=1)
+    outcomes = [one["outcome"] for one in checked["sentences"]]
+    assert outcomes == ["supported", "supported", "unsure", "unsupported"]
+    assert [len(one["citations"]) for one in checked["sentences"]] == [1, 1, 0, 0]  # the others have only a nearest one
+    assert {one["source"] for one in checked["citations"]} <= set(sources)
+
+
+def test_errors_say_what_to_do(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(MIVError, match=r"The service has 2 models. Expected model=, one of miv/digits, vectors"):
+        client.verify([1.0], [[1.0]])
+    with pytest.raises(MIVError, match=r"There is no model 'vector'. Did you mean 'vectors'"):
+        client.verify([1.0], [[1.0]], model="vector")
+    with pytest.raises(ServiceError, match=r"Expected .*4.*HTTP 422"):
+        client.verify([1.0], [[1.0]], model="vectors")
+    with pytest.raises(MIVError, match="NaN"):
+        client.verify([np.nan] * 4, [[1.0] * 4], model="vectors")
+    with pytest.raises(MIVError, match="The bag is empty"):
+        client.verify([1.0] * 4, [], model="vectors")
+    with pytest.raises(MIVError, match=r"The bag, instance 1: could not read .*missing.png"):
+        client.verify(
+            np.zeros((28, 28), np.uint8), [np.zeros((28, 28), np.uint8), tmp_path / "missing.png"], model="miv/digits"
+        )
+    with pytest.raises(MIVError, match="Exemplar 1: the bag is empty"):
+        client.verify_many(vectors(2, 1), [vectors(2, 2), []], model="vectors")
+    with pytest.raises(MIVError, match="1 queries and 2 bags"):
+        client.verify_many(vectors(1, 1), [vectors(2, 2), []], model="vectors")
+
+
+def test_a_service_that_does_not_run_is_an_error() -> None:
+    with pytest.raises(MIVError, match=r"Could not reach .*Is `miv serve` running there"):
+        Client(f"http://127.0.0.1:{free_port()}").models()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:8000",
+        "ftp://localhost",
+        "http://",
+        "http://localhost/?a=1",
+        "http://localhost:99999",
+        "http://[::1",
+    ],
+)
+def test_an_address_is_checked(url: str) -> None:
+    with pytest.raises(MIVError, match="Expected one such as http://localhost:8000"):
+        Client(url)
+
+
+def test_the_token_is_sent(folder: Path, tmp_path: Path) -> None:
+    from miv.service import ServiceSettings, create_app
+    from tests.service.service_in_a_thread import running
+
+    with running(create_app(ServiceSettings((str(folder),), token=TOKEN, keep=tmp_path))) as url:
+        with Client(url, TOKEN) as client:
+            assert client.models()[0]["name"] == "vectors"
+        with pytest.raises(ServiceError, match="token"):
+            Client(url).models()

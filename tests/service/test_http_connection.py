@@ -1,0 +1,158 @@
+"""Busy services, lost connections and other servers: real sockets, and a tiny server that misbehaves on purpose."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from miv import MIVError
+from miv.service import Client, RemoteBag, ServiceError
+
+Answer = tuple[int, dict[str, str], bytes] | None  # None closes the connection
+
+
+@contextmanager
+def answering(*answers: Answer, peers: set[Any] | None = None) -> Iterator[tuple[str, list[str]]]:
+    """A server that gives these answers in order; yields its address and the requests it got.
+
+    Args:
+        answers: in the order of the requests.
+        peers: gets the other ends of the connections.
+    """
+    left, got = list(answers), []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            got.append(f"{self.command} {self.path}")
+            if peers is not None:
+                peers.add(self.client_address)
+            length = int(self.headers.get("Content-Length", 0))
+            self.rfile.read(length)
+            answer = left.pop(0)
+            if answer is None:
+                self.close_connection = True
+                return
+            status, headers, content = answer
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(content)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_DELETE = do_GET  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", got
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def busy(seconds: str) -> Answer:
+    return 503, {"Retry-After": seconds}, json.dumps({"error": {"status": 503, "message": "Busy."}}).encode()
+
+
+MODELS: Answer = (200, {}, b'{"models": []}')
+
+
+def test_a_busy_service_is_asked_again_after_the_time_it_names() -> None:
+    with answering(busy("0"), busy("1"), MODELS) as (url, got), Client(url) as client:
+        start = time.monotonic()
+        assert client.models() == []
+        assert 1 <= time.monotonic() - start < 5
+    assert len(got) == 3
+
+
+def test_patience_ends() -> None:
+    with answering(busy("20")) as (url, _), Client(url, patience=1) as client, pytest.raises(ServiceError) as caught:
+        client.models()
+    assert caught.value.status == 503
+
+
+def test_a_lost_connection_is_opened_again() -> None:
+    with answering(None, MODELS) as (url, got), Client(url) as client:
+        assert client.models() == []
+    assert len(got) == 2
+
+
+def test_a_connection_lost_again_and_again_is_an_error() -> None:
+    with answering(None, None, None) as (url, got), Client(url) as client, pytest.raises(MIVError, match="Could not"):
+        client.models()
+    assert len(got) == 3
+
+
+def test_what_may_not_be_done_twice_is_sent_once() -> None:
+    models = (200, {"Connection": "close"}, b'{"models": [{"name": "m", "kind": "features"}]}')
+    with answering(models, None) as (url, got), Client(url) as client, pytest.raises(MIVError, match="Could not reach"):
+        client.keep([[1.0]])
+    assert got == ["GET /v1/models", "POST /v1/bags"]
+
+
+def test_a_gallery_that_a_busy_service_may_have_created_is_not_created_again() -> None:
+    models: Answer = (200, {}, b'{"models": [{"name": "m", "kind": "features"}]}')
+    with answering(models, busy("0")) as (url, got), Client(url) as client, pytest.raises(ServiceError) as caught:
+        client.create_gallery("archive")
+    assert caught.value.status == 503
+    assert got == ["GET /v1/models", "POST /v1/galleries"]
+
+
+def test_what_a_busy_service_has_deleted_after_all_is_no_error() -> None:
+    gone: Answer = (404, {}, b'{"error": {"status": 404, "message": "There is no such bag."}}')
+    bag = RemoteBag("5f0c", "m", 1, "", "")
+    with answering(busy("0"), gone, gone) as (url, got), Client(url) as client:
+        client.forget(bag)
+        with pytest.raises(ServiceError, match="There is no such bag"):
+            client.forget(bag)
+    assert got == ["DELETE /v1/bags/5f0c"] * 3
+
+
+def test_threads_that_have_ended_leave_no_connections() -> None:
+    peers: set[Any] = set()
+    with answering(*[MODELS] * 5, peers=peers) as (url, got), Client(url) as client:
+        for _ in range(5):
+            thread = threading.Thread(target=client.models)
+            thread.start()
+            thread.join()
+    assert len(got) == 5
+    assert len(peers) == 1
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"", b"[1]", b'{"detail": "x"}', b"\xff" * 10])
+def test_another_server_is_an_error_not_a_traceback(content: bytes) -> None:
+    with answering((404, {}, content)) as (url, _), Client(url) as client, pytest.raises(ServiceError, match="as `miv"):
+        client.models()
+
+
+def test_a_base_path_is_kept() -> None:
+    with answering(MODELS) as (url, got), Client(f"{url}/miv/") as client:
+        client.models()
+    assert got == ["GET /miv/v1/models"]
+
+
+def test_a_slow_service_is_an_error() -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.2)
+        with pytest.raises(MIVError, match=r"did not answer within 0.2 seconds"):
+            client.models()
+
+
+@pytest.mark.parametrize("token", ["a\nb", "é"])
+def test_a_token_is_checked(token: str) -> None:
+    with pytest.raises(MIVError, match="The token has odd characters"):
+        Client("http://localhost", token)
