@@ -10,8 +10,8 @@ from miv import Verifier
 from miv.backbones.feature_cache import embed_instances
 from miv.data import InstancePool
 from miv.evaluation.classification import auroc
-from miv.kept.stored_rows import RowType, restore_rows, store_rows
 from miv.streaming import StreamingPass
+from miv.streaming.kept_bag import RowType, restore_rows, store_rows
 
 DIGITS, BAG = 10_000, 12
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from miv import Gallery, MIVError, Verifier, register_backbone
 from miv.backbones import create_backbone, exemplars_of_two_kinds
 from miv.data import bag_side, query_side
-from miv.kept.fingerprints import verifier_fingerprint
 from miv.scoring import score
+from miv.streaming import verifier_fingerprint
 from tests.cli.running import run_command
 
 WORDS, PICTURE = 8, 6

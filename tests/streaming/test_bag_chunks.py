@@ -15,9 +15,9 @@ from miv import MIVError, Verifier
 from miv.cli.app import app
 from miv.decisions.operating_point import OperatingPoint
 from miv.errors import MIVWarning
-from miv.streaming import leading_targets, numpy_chunks
-from miv.streaming.bag_chunks import ChunkReader
-from tests.kept.test_kept_forms import CHANNELS, verifier_of
+from miv.poolings import running_sums
+from miv.streaming import ChunkReader, chunks
+from tests.poolings.test_kept_forms import CHANNELS, verifier_of
 from tests.streaming.test_streaming_pass import bag_and_queries, check_equal
 
 
@@ -34,7 +34,7 @@ def logits(found: Any) -> list[float]:
 def test_files_arrays_and_iterators_give_one_answer(
     verifier: Verifier, tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(numpy_chunks, "CHUNK_BYTES", 1000)  # many chunks
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)  # many chunks
     bag, queries = bag_and_queries()
     bag = (bag * 8).astype(dtype)
     expected = verifier.verify_many(queries, [bag.astype(np.float32)] * 3)
@@ -187,8 +187,8 @@ def test_the_command_reads_a_file_in_chunks(verifier: Verifier, tmp_path: Path) 
 
 
 def test_many_heads_need_a_second_pass_to_name_targets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leading_targets, "_MOST", 20)
-    monkeypatch.setattr(leading_targets, "_PENDING", 8)
+    monkeypatch.setattr(running_sums, "_MOST", 20)
+    monkeypatch.setattr(running_sums, "_PENDING", 8)
     verifier = verifier_of("cap_dba_l2", {"heads": 6}, "similar")
     bag, queries = bag_and_queries(2000)
     check_equal(verifier, queries, bag, verifier.verify_stream(queries, bag, top=7))

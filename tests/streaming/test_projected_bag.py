@@ -10,8 +10,8 @@ import torch
 
 from miv import MIVError
 from miv.decisions.unlike import UnlikeLimit
-from miv.streaming import numpy_chunks
-from tests.kept.test_kept_forms import CHANNELS, verifier_of
+from miv.streaming import chunks
+from tests.poolings.test_kept_forms import CHANNELS, verifier_of
 from tests.streaming.test_streaming_pass import STREAMED, bag_and_queries
 
 
@@ -20,7 +20,7 @@ from tests.streaming.test_streaming_pass import STREAMED, bag_and_queries
 def test_a_kept_bag_answers_like_the_bag(
     pooling: str, rows: Any, limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(numpy_chunks, "CHUNK_BYTES", 1000)  # many chunks
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)  # many chunks
     verifier = verifier_of(pooling, {}, "similar")
     bag, queries = bag_and_queries()
     kept = verifier.keep_bag(bag, tmp_path / "kept", rows=rows)

@@ -15,7 +15,7 @@ from miv.bags import Bags
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.unlike import UnlikeLimit
 from miv.streaming import BagVariance, StreamedVerdict, StreamingPass, needs_variance
-from tests.kept.test_kept_forms import CHANNELS, VARIANTS, verifier_of
+from tests.poolings.test_kept_forms import CHANNELS, VARIANTS, verifier_of
 
 STREAMED = ["cap_vema", "cap_dba_l1", "cap_dba_l2", "cap_ma", "nearest", "baseline", "gabmil", "maxsim"]
 OPTIONS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in STREAMED]

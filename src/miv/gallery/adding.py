@@ -18,12 +18,13 @@ from miv.gallery.store.merging import merge_small
 from miv.gallery.store.segments import SegmentContent
 from miv.gallery.store.snapshot import Snapshot
 from miv.io.image_files import Fit
-from miv.kept import KeptForm
+from miv.poolings import KeptForm
 from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import Progress, SilentProgress
 
 if TYPE_CHECKING:
     from miv.gallery.store.open_gallery import OpenGallery
+    from miv.models.verifier import Verifier
 
 _TOGETHER = 1024  # instances embedded between two commits: seconds of work
 _BAGS_COPIED = 4096
@@ -34,6 +35,7 @@ class Adding:
 
     Args:
         store: the open gallery.
+        verifier: embeds the instances.
         form: what is kept of each bag.
         resize: as for ``Verifier.verify``.
         progress: reports the progress of embedding.
@@ -41,14 +43,20 @@ class Adding:
     """
 
     def __init__(
-        self, store: "OpenGallery", form: KeptForm, resize: Fit | None, progress: Progress | None, replace: bool
+        self,
+        store: "OpenGallery",
+        verifier: "Verifier",
+        form: KeptForm,
+        resize: Fit | None,
+        progress: Progress | None,
+        replace: bool,
     ) -> None:
-        self.store, self.form, self.resize = store, form, resize
+        self.store, self.verifier, self.form, self.resize = store, verifier, form, resize
         self.progress, self.replace = progress or SilentProgress(), replace
 
     def add(self, bags: Iterable[GivenBag]) -> int:
         """Add all bags; return how many are new or changed."""
-        verifier, changed = self.form.verifier, 0
+        verifier, changed = self.verifier, 0
         with torch.inference_mode(), evaluating(verifier), self.progress.step("Adding bags") as advance:
             for part in in_parts(iter(bags), verifier.backbone.kind):
                 changed += self._add_part(read_bags(verifier, part, self.resize))
@@ -59,7 +67,7 @@ class Adding:
         """Add the bags of another gallery with the same backbone."""
         hashes = np.concatenate([np.zeros(0, f"S{arrow.HASH_BYTES}"), *(one.hashes for one in source.segments)])
         bags = np.flatnonzero(source.is_live)
-        with torch.inference_mode(), evaluating(self.form.verifier), self.progress.step("Copying bags") as advance:
+        with torch.inference_mode(), evaluating(self.verifier), self.progress.step("Copying bags") as advance:
             for start in range(0, len(bags), _BAGS_COPIED):
                 part = bags[start : start + _BAGS_COPIED]
                 ptr, rows = csr.take_bags(source.ptr, part)

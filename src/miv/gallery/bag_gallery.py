@@ -22,8 +22,8 @@ from miv.inference.deciding import witnesses_by
 from miv.inference.verdict import Asked
 from miv.io.image_files import Fit
 from miv.io.whole_files import said_plainly, whole_folder
-from miv.kept import form_of
 from miv.models.verifier import Verifier
+from miv.poolings import form_of
 from miv.runtime.progress import Progress
 
 VERIFIER = "verifier"
@@ -48,7 +48,7 @@ class Gallery:
 
     def __init__(self, folder: Path, verifier: Verifier) -> None:
         self.folder, self.verifier = folder, verifier
-        self._form = form_of(verifier)
+        self._form = form_of(verifier.pooling)
         self._store = OpenGallery(folder, self._form.per)
 
     @classmethod
@@ -187,7 +187,7 @@ class Gallery:
             raise MIVError(f"top is {top!r}. Expected a whole number of at least 1.")
         by = witnesses_by(self.verifier, witnesses)
         queries = query_features(self.verifier, query, resize)
-        return search(self._form, self._store.refresh(), queries, top, by)
+        return search(self.verifier, self._form, self._store.refresh(), queries, top, by)
 
     def compact(self) -> None:
         """Free the space of removed bags and of instances that no bag uses, and merge small files."""
@@ -221,7 +221,7 @@ class Gallery:
         return number_of[name]
 
     def _adding(self, resize: Fit | None, progress: Progress | None, *, replace: bool) -> Adding:
-        return Adding(self._store, self._form, resize, progress, replace)
+        return Adding(self._store, self.verifier, self._form, resize, progress, replace)
 
     def _copy(self, source: Snapshot) -> None:
         with self._store.writing():

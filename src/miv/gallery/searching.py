@@ -1,6 +1,6 @@
 """Search: one pass over everything that is kept, then verdicts on the best bags."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,13 +13,15 @@ from miv.gallery.hits import Hit, Hits, HitWitness
 from miv.gallery.searched_references import verdicts_on
 from miv.gallery.store.snapshot import Snapshot
 from miv.inference.verdict import Asked, Verdict
-from miv.kept import KeptForm, PreparedQueries
+from miv.poolings import KeptForm, PreparedQueries
 from miv.runtime.evaluation_mode import evaluating
 
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
 
-def search(form: KeptForm, snapshot: Snapshot, references: Rows, top: int, by: Asked) -> Hits:
+
+def search(verifier: "Verifier", form: KeptForm, snapshot: Snapshot, references: Rows, top: int, by: Asked) -> Hits:
     """Find the ``top`` best bags for the features ``(R, C)`` of the references of one query."""
-    verifier = form.verifier
     rule = verifier.reference_rule
     queries = rule.queries(references)  # with the mean of several
     with torch.inference_mode(), evaluating(verifier):

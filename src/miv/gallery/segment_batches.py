@@ -11,7 +11,7 @@ from miv.gallery.store import arrow_files as arrow
 from miv.gallery.store.gallery_manifest import GalleryManifest
 from miv.gallery.store.merging import rebatched
 from miv.gallery.store.snapshot import Snapshot
-from miv.kept import KeptForm
+from miv.poolings import KeptForm
 
 Rows = NDArray[np.float32]
 _ROWS_TOGETHER = 4096  # temporaries of this size stay in the cache

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from miv.errors import MIVError
 from miv.gallery.store.gallery_manifest import GalleryManifest
-from miv.kept import form_of
-from miv.kept.fingerprints import backbone_fingerprint as backbone_fingerprint
-from miv.kept.fingerprints import verifier_fingerprint as verifier_fingerprint
+from miv.poolings import form_of
+from miv.streaming import backbone_fingerprint as backbone_fingerprint
+from miv.streaming import verifier_fingerprint as verifier_fingerprint
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def new_manifest(verifier: "Verifier") -> GalleryManifest:
     """The manifest of an empty gallery of a verifier."""
-    form = form_of(verifier)
+    form = form_of(verifier.pooling)
     return GalleryManifest(
         fingerprint=verifier_fingerprint(verifier),
         backbone=backbone_fingerprint(verifier),

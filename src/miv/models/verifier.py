@@ -32,7 +32,6 @@ from miv.io.model_files import (
     read_weights,
 )
 from miv.io.temporary_names import make_ordinary
-from miv.kept.stored_rows import RowType
 from miv.models.devices import checked_device
 from miv.models.hub import download, download_if_there, is_folder
 from miv.models.outline import outlining
@@ -51,9 +50,7 @@ from miv.models.verifier_parts import (
 from miv.poolings import Pooling
 from miv.poolings.pooling_base import Start
 from miv.runtime.progress import Progress
-from miv.streaming.projected_bag import ProjectedBag
-from miv.streaming.streamed_verdict import StreamedVerdict
-from miv.streaming.verifying_streams import keep_bag, verify_stream
+from miv.streaming import ProjectedBag, RowType, StreamedVerdict, keep_bag, verify_stream
 
 _MODEL_CARD = """---
 {{ card_data }}

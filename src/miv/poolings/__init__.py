@@ -14,6 +14,8 @@ from miv.poolings.nearest import NearestPooling  # isort: skip
 from miv.poolings.maxsim import MaxSimPooling, TokenSimilarity  # isort: skip
 from miv.poolings.cap_tokens import CapTokensPooling, MatchedProduct  # isort: skip
 from miv.poolings.cap import CrossAttentionPooling
+from miv.poolings.kept_form import KeptForm, PartialPooling, PreparedQueries
+from miv.poolings.plain_forms import form_of
 from miv.poolings.pooling_base import (
     POOLINGS,
     Pooling,
@@ -35,6 +37,7 @@ __all__ = [
     "DistancePooling",
     "EuclideanPooling",
     "GatedAttentionPooling",
+    "KeptForm",
     "MINetPooling",
     "ManhattanPooling",
     "MatchedProduct",
@@ -42,14 +45,17 @@ __all__ = [
     "MultiheadAttentionPooling",
     "MultiplicativePooling",
     "NearestPooling",
+    "PartialPooling",
     "Pooling",
     "PoolingOutput",
+    "PreparedQueries",
     "ScaledProduct",
     "SelfAttentionPooling",
     "TokenSimilarity",
     "VarianceExcitedPooling",
     "WeightedProduct",
     "create_pooling",
+    "form_of",
     "list_poolings",
     "register_pooling",
 ]

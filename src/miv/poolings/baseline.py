@@ -1,6 +1,8 @@
 from torch import Tensor
 
 from miv.bags import Bags
+from miv.poolings.best_target import BestTargetForm
+from miv.poolings.kept_form import KeptForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, register_pooling
 
 
@@ -22,3 +24,6 @@ class BaselinePooling(Pooling):
         is_maximum = (similarity == bags.expand(bags.max(similarity))).to(targets.dtype)  # (T, 1)
         attention = is_maximum / bags.expand(bags.sum(is_maximum))  # (T, 1)
         return PoolingOutput(query, bags.sum(attention * targets), attention, similarity[:, 0])
+
+    def kept_form(self) -> KeptForm:
+        return BestTargetForm(self)

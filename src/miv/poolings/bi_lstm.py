@@ -3,6 +3,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from miv.bags import Bags
+from miv.poolings.kept_form import KeptForm
+from miv.poolings.plain_forms import BagVectorForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, register_pooling
 
 
@@ -38,3 +40,6 @@ class BidirectionalLSTMPooling(Pooling):
             packed = pack_padded_sequence(padded, bags.sizes.cpu(), batch_first=True, enforce_sorted=False)
             _, (states, _) = self.lstm(packed)
         return PoolingOutput(query, self.to_output(torch.cat([states[0], states[1]], dim=-1)), None)
+
+    def kept_form(self) -> KeptForm:
+        return BagVectorForm(self)

@@ -4,6 +4,8 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.poolings.cap import CrossAttentionPooling
+from miv.poolings.cap_forms import CrossAttentionForm
+from miv.poolings.kept_form import KeptForm
 from miv.poolings.layers import Excitation
 from miv.poolings.pooling_base import register_pooling
 
@@ -26,3 +28,6 @@ class VarianceExcitedPooling(CrossAttentionPooling):
     def scores(self, query: Tensor, keys: Bags, targets: Bags) -> Tensor:
         delta = self.delta(targets.var(targets.values) - 1)  # (B, C)
         return keys.dot(query * delta, keys.values, self.heads) / math.sqrt(self.head_channels)  # (T, h)
+
+    def kept_form(self) -> KeptForm | None:
+        return CrossAttentionForm(self, delta=self.delta) if self.position is None else None

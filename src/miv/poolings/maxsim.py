@@ -3,9 +3,13 @@ from torch import Tensor, nn
 
 from miv.bags import Bags
 from miv.errors import MIVError
+from miv.poolings.kept_form import KeptForm, PartialPooling, PooledBag, Rows, as_rows
+from miv.poolings.plain_forms import FeatureForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_count, register_pooling
+from miv.poolings.running_sums import Floats, RunningSums
 
 SCALE, INTERCEPT = 15.0, -10.0  # until they are trained
+_NUMBERS = 1 << 24  # in the products of tokens that are computed together
 SMALLEST = 1e-6  # length of a token that is not padding
 
 
@@ -86,6 +90,58 @@ class MaxSimPooling(Pooling):
         chosen = (early == bags.expand(bags.max(early))).to(targets.dtype)  # (T, 1)
         attention = bags.softmax(similarity).to(targets.dtype)  # (T, 1)
         return PoolingOutput(query, bags.sum(chosen * targets), attention, similarity[:, 0])
+
+    def kept_form(self) -> KeptForm:
+        return MaxSimForm(self)
+
+
+class MaxSimForm(FeatureForm[MaxSimPooling]):
+    """The features, of which a bag in chunks needs only the best."""
+
+    def partial_pooling(
+        self, queries: Rows, top: int, variance: Floats | None = None, log_sums: Floats | None = None
+    ) -> PartialPooling:
+        return PartialTokens(self, queries, top)
+
+
+class PartialTokens(PartialPooling):
+    """``maxsim``: the target that matches most of the query's tokens so far.
+
+    Args:
+        form: the kept form.
+        queries: features ``(R, C)``.
+        top: number of targets to name per query.
+    """
+
+    of_pooling = ("form", "query")
+
+    def __init__(self, form: MaxSimForm, queries: Rows, top: int) -> None:
+        super().__init__(len(queries), 1, top)
+        self.form = form
+        self.query = form.tensor(queries)
+        self.sums = RunningSums((1, len(queries)))
+
+    def rows(self, features: Rows) -> Rows:
+        return features
+
+    def update(self, rows: Rows, first: int) -> None:
+        step = max(16, _NUMBERS // (4 * rows.shape[1]))
+        for start in range(0, len(rows), step):
+            targets = self.form.tensor(rows[start : start + step])
+            similarity = self.form.pooling.similarity
+            similarities = [similarity(query.expand(len(targets), -1), targets) for query in self.query]
+            scores = as_rows(torch.stack(similarities))[None]  # (1, R, N)
+            self.lead(scores, first + start)
+            self.sums.weights(scores)
+
+    def merge(self, other: PartialPooling) -> None:
+        assert isinstance(other, PartialTokens)  # noqa: S101 - of one pass
+        self.sums.merge(other.sums)
+        self.merge_leading(other)
+
+    def finish(self) -> PooledBag:
+        named = [leading.shares(self.sums.log_sums[:, query]) for query, leading in enumerate(self.leading)]
+        return PooledBag(self.sums.maximum[0].copy(), [places for places, _ in named], [shares for _, shares in named])
 
 
 def _tokens(x: Tensor, width: int) -> Tensor:

@@ -5,6 +5,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from miv.bags import Bags
+from miv.poolings.kept_form import KeptForm
+from miv.poolings.plain_forms import BagVectorForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_choice, check_count, register_pooling
 
 
@@ -48,3 +50,6 @@ class MINetPooling(Pooling):
         else:
             pooled = bags.logsumexp(embedded) - bags.sizes[:, None].to(embedded.dtype).log()
         return PoolingOutput(query, self.to_output(pooled), None)
+
+    def kept_form(self) -> KeptForm:
+        return BagVectorForm(self)

@@ -1,6 +1,8 @@
 from torch import Tensor
 
 from miv.bags import Bags
+from miv.poolings.best_target import BestTargetForm
+from miv.poolings.kept_form import KeptForm
 from miv.poolings.pooling_base import Pooling, PoolingOutput, check_flag, register_pooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 
@@ -42,3 +44,6 @@ class NearestPooling(Pooling):
         chosen = is_nearest / bags.expand(bags.sum(is_nearest))  # (T, 1)
         attention = bags.softmax(cosine * SHARPNESS).to(targets.dtype)  # (T, 1)
         return PoolingOutput(query, bags.sum(chosen * targets), attention)
+
+    def kept_form(self) -> KeptForm:
+        return BestTargetForm(self, SHARPNESS)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from miv.bags import Bags, as_bags
 from miv.errors import MIVError, unknown_name
+from miv.poolings.kept_form import KeptForm
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.registry import Registry, remember_options
 
@@ -125,6 +126,13 @@ class Pooling(nn.Module):
     def forward(self, query: Tensor, bags: Bags) -> PoolingOutput:
         """Pool features after the first norm: ``(B, C)`` and bags of values ``(T, C)``."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(query, bags).")
+
+    def kept_form(self) -> KeptForm | None:
+        """What galleries and chunked bags need of this pooling; ``None``: features are stored, and pooled as a whole.
+
+        Every class overrides it for itself: a subclass may pool otherwise, so it does not inherit the form.
+        """
+        return None
 
     def _check(self, query: Tensor, bags: Bags) -> None:
         expected = f"Expected query (B, {self.channels}) and bags of values (T, {self.channels})"

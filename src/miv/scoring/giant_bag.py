@@ -18,9 +18,15 @@ from miv.io.checked_values import Floats
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress, SilentProgress
 from miv.scoring.ray import LOCAL, Say, connected, import_ray
-from miv.streaming import BagVariance, ChunkReader, StreamedVerdict, StreamingPass, needs_variance
-from miv.streaming.chunk_checks import check_chunk
-from miv.streaming.numpy_chunks import NumpyFile
+from miv.streaming import (
+    BagVariance,
+    ChunkReader,
+    NumpyFile,
+    StreamedVerdict,
+    StreamingPass,
+    check_chunk,
+    needs_variance,
+)
 
 ROWS = 250_000  # targets per part: 400 MB of 384 float32 numbers
 

@@ -12,7 +12,7 @@ from miv.inference.deciding import witnesses_by
 from miv.inference.unlike_instances import UNLIKE
 from miv.inference.verdict import Witness
 from miv.io.checked_values import Floats, Mask
-from miv.streaming.partial_pooling import PooledBag
+from miv.poolings.kept_form import PooledBag
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
@@ -57,10 +57,11 @@ class StreamedVerdict:
         because = f" ({self.reason})" if self.reason else ""
         lines = [f"{self.decision.capitalize()}{because}: probability {self.probability:.3f}, {words}."]
         lines.append(f"Bag of {self.size:,}, {len(self.leading)} leading by attention:" if self.leading else "")
-        witnesses = {one.index for one in self.witnesses}
+        witnesses = {witness.index for witness in self.witnesses}
         mark = "witness" if self.verdict else "candidate"
-        for one in self.leading:
-            lines.append(f"{one.index:>12}  {one.score:.6f}  {mark if one.index in witnesses else ''}".rstrip())
+        for target in self.leading:
+            word = mark if target.index in witnesses else ""
+            lines.append(f"{target.index:>12}  {target.score:.6f}  {word}".rstrip())
         return "\n".join(line for line in lines if line)
 
     def document(self) -> dict[str, Any]:
@@ -76,8 +77,8 @@ class StreamedVerdict:
             "logit": self.logit,
             "size": self.size,
             "compared": self.size,
-            "leading": [asdict(one) for one in self.leading],
-            "witnesses": [asdict(one) for one in self.witnesses],
+            "leading": [asdict(target) for target in self.leading],
+            "witnesses": [asdict(target) for target in self.witnesses],
             "reason": self.reason,
         }
 
@@ -111,19 +112,19 @@ def streamed_verdicts(
     probability = point.probability(pooled.logit)
     verdicts = []
     for query, (places, shares) in enumerate(zip(pooled.places, pooled.shares, strict=True)):
-        one = probability[query]
+        of_query = float(probability[query])
         reason = f"the query is {UNLIKE}" if unlike_query[query] else None
         reason = reason or (f"every instance of the bag is {UNLIKE}" if all_unlike else None)
         leading = tuple(Witness(int(place), float(share)) for place, share in zip(places, shares, strict=True))
-        marked = point.witness_rule.chosen(one, not point.rejected(one), shares, size)
+        marked = point.witness_rule.chosen(of_query, not point.rejected(of_query), shares, size)
         verdicts.append(
             StreamedVerdict(
-                bool(point.verdict(one)) and reason is None,
-                float(one),
+                bool(point.verdict(of_query)) and reason is None,
+                of_query,
                 point.threshold,
                 float(pooled.logit[query]),
                 leading,
-                tuple(witness for witness, is_one in zip(leading, marked, strict=True) if is_one),
+                tuple(witness for witness, is_marked in zip(leading, marked, strict=True) if is_marked),
                 size,
                 point.lower_threshold,
                 reason,

@@ -4,20 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from miv.errors import MIVError
 from miv.io.checked_values import Floats, Mask
-from miv.kept import form_of
-from miv.kept.cross_attention import CrossAttentionForm
-from miv.kept.plain_forms import BestTargetForm
-from miv.kept.similarity_of_query import Rows
-from miv.poolings import POOLINGS, GatedAttentionPooling, MaxSimPooling
+from miv.poolings import POOLINGS, PartialPooling, Pooling, form_of
+from miv.poolings.kept_form import Rows
 from miv.runtime.evaluation_mode import evaluating
-from miv.streaming.chunk_checks import check_queries, check_top, check_width
-from miv.streaming.partial_attention import PartialAttention
-from miv.streaming.partial_best import PartialBest
-from miv.streaming.partial_others import PartialGated, PartialTokens
-from miv.streaming.partial_pooling import PartialPooling
+from miv.streaming.chunks import check_queries, check_top, check_width
 from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts, warn_of_size
 
 if TYPE_CHECKING:
@@ -59,7 +53,7 @@ class StreamingPass:
         queries, top = check_queries(queries, verifier.pooling.channels), check_top(top)
         self.verifier, self.size = verifier, 0
         with torch.inference_mode(), evaluating(verifier):
-            self.pooled = _partial(verifier, queries, top, variance, log_sums)
+            self.pooled = _partial_pooling(verifier.pooling, queries, top, variance, log_sums)
         limit = verifier.unlike
         self._unlike_query: Mask = np.zeros(len(queries), bool) if limit is None else limit.unlike(queries)
         self._all_unlike = limit is not None  # until a target is like the training data
@@ -115,16 +109,14 @@ class StreamingPass:
     @property
     def log_sums(self) -> Floats:
         """The logarithms ``(h, R)`` of the sums of the softmax over the targets so far, for a second pass."""
-        if not isinstance(self.pooled, PartialAttention):
-            raise MIVError("Only cross-attention pooling with several heads may need a second pass.")
-        return self.pooled.sums.log_sums
+        return self.pooled.log_sums_so_far()
 
     def finish(self) -> list[StreamedVerdict]:
         """The verdicts for all queries."""
         if self.verifier is None:
             raise MIVError(
-                "This pass was unpickled, and its verifier stays where it was. Merge it into a pass with the same "
-                "queries that has its verifier, such as a new one."
+                "An unpickled pass has no verifier. Merge it into a pass with the same queries that has its verifier, "
+                "such as a new one."
             )
         if self.needs_second_pass:
             raise MIVError(
@@ -139,21 +131,70 @@ class StreamingPass:
         return streamed_verdicts(self.verifier, pooled, self.size, self._unlike_query, self._all_unlike)
 
 
-def _partial(
-    verifier: "Verifier", queries: Rows, top: int, variance: Floats | None, log_sums: Floats | None
+def _partial_pooling(
+    pooling: Pooling, queries: Rows, top: int, variance: Floats | None, log_sums: Floats | None
 ) -> PartialPooling:
-    pooling, form = verifier.pooling, form_of(verifier)
-    if isinstance(form, CrossAttentionForm):
-        return PartialAttention(form, queries, top, variance, log_sums)
-    if isinstance(form, BestTargetForm):
-        return PartialBest(form, queries, top)
-    if type(pooling) is GatedAttentionPooling:
-        return PartialGated(verifier, queries, top)
-    if type(pooling) is MaxSimPooling:
-        return PartialTokens(verifier, queries, top)
+    partial = form_of(pooling).partial_pooling(queries, top, variance, log_sums)
+    if partial is not None:
+        return partial
     name = POOLINGS.name_of(type(pooling)) or type(pooling).__name__
     order = " with order=position" if getattr(pooling, "position", None) is not None else ""
     raise MIVError(
         f"The pooling {name}{order} needs the whole bag at once, so it cannot read one in chunks. Expected a verifier "
-        "with cap_vema, cap_dba_l1, cap_dba_l2, cap_ma (without positions), nearest, baseline, gabmil or maxsim."
+        "with a pooling that can, such as cap_dba_l2 (without positions), nearest or gabmil."
     )
+
+
+def needs_variance(verifier: "Verifier") -> bool:
+    """Whether a bag must be read twice: for its variance, then for everything else."""
+    return form_of(verifier.pooling).needs_variance
+
+
+class BagVariance:
+    r"""Count, mean and squared deviations of the normed features of a part of a bag.
+
+    Parts are joined by the formula of Chan, Golub and LeVeque (1979), which loses no digits to a large mean:
+
+    .. math:: M = M_a + M_b + \delta^2 \, \frac{n_a n_b}{n_a + n_b}, \qquad \delta = \mu_b - \mu_a
+
+    Args:
+        verifier: the verifier whose pooling is VEMA.
+    """
+
+    def __init__(self, verifier: "Verifier") -> None:
+        self.verifier = verifier
+        self.count = 0
+        self.mean: Floats = np.zeros(verifier.pooling.channels)
+        self._deviations: Floats = np.zeros(verifier.pooling.channels)
+
+    def update(self, features: Rows) -> None:
+        """Add the features ``(N, C)`` of targets."""
+        if not len(features):
+            return
+        with torch.inference_mode(), evaluating(self.verifier):
+            values = torch.from_numpy(np.require(features, np.float32, requirements=["C", "W"]))
+            normed = self.verifier.pooling.norm(values.to(self.verifier.device, self.verifier.dtype)).double()
+            mean = normed.mean(dim=0)
+            deviations = (normed - mean).square().sum(dim=0)
+        self._join(len(features), mean.cpu().numpy(), deviations.cpu().numpy())
+
+    def merge(self, other: "BagVariance") -> None:
+        """Add another part of the bag."""
+        self._join(other.count, other.mean, other._deviations)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A part that is sent to be merged needs no verifier."""
+        return {**self.__dict__, "verifier": None}
+
+    def finish(self) -> Floats:
+        """The population variance ``(C,)``."""
+        return np.asarray(self._deviations / max(self.count, 1))
+
+    def _join(self, count: int, mean: NDArray[np.float64], deviations: NDArray[np.float64]) -> None:
+        total = self.count + count
+        if not total:
+            return
+        gap = mean - self.mean
+        self._deviations = self._deviations + deviations + gap**2 * (self.count * count / total)
+        self.mean = self.mean + gap * (count / total)
+        self.count = total

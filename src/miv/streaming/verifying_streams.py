@@ -11,22 +11,20 @@ from miv.errors import MIVError
 from miv.io.checked_values import Floats
 from miv.io.image_files import Fit
 from miv.io.whole_files import whole_folder
-from miv.kept.similarity_of_query import Rows
-from miv.kept.stored_rows import RowType
+from miv.poolings.kept_form import Rows
 from miv.runtime.progress import Progress, SilentProgress
-from miv.streaming.bag_chunks import BagChunks, ChunkReader, query_features
-from miv.streaming.bag_variance import BagVariance, needs_variance
-from miv.streaming.chunk_checks import check_chunk, check_queries
-from miv.streaming.projected_bag import (
+from miv.streaming.chunks import BagChunks, ChunkReader, check_chunk, check_queries, query_features
+from miv.streaming.kept_bag import (
     BagWriter,
     ProjectedBag,
+    RowType,
     check_keepable,
     is_kept_bag,
     kept_bag_for,
     write_manifest,
 )
 from miv.streaming.streamed_verdict import StreamedVerdict
-from miv.streaming.streaming_pass import StreamingPass
+from miv.streaming.streaming_pass import BagVariance, StreamingPass, needs_variance
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
@@ -45,7 +43,7 @@ def verify_stream(
     features = query_features(reader, queries)
     check_queries(features, verifier.pooling.channels)  # before a pass for the variance, which may take long
     if is_kept_bag(source):
-        return over_kept(verifier, features, kept_bag_for(verifier, source), top, progress)
+        return _over_kept(verifier, features, kept_bag_for(verifier, source), top, progress)
     bag = reader.read(source)
     variance = _variance(verifier, bag, progress)
 
@@ -53,7 +51,7 @@ def verify_stream(
         for chunk in _checked(verifier, bag, progress, "Reading the bag"):
             state.update(chunk)
 
-    return in_one_pass_or_two(verifier, features, top, variance, read, bag.once)
+    return _in_one_pass_or_two(verifier, features, top, variance, read, bag.once)
 
 
 def keep_bag(
@@ -87,7 +85,7 @@ def keep_bag(
     return ProjectedBag(folder, verifier)
 
 
-def over_kept(
+def _over_kept(
     verifier: "Verifier", features: Rows, bag: ProjectedBag, top: int, progress: Progress
 ) -> list[StreamedVerdict]:
     """Verify queries with the features ``(R, C)`` against a kept bag, by the exact pass."""
@@ -99,10 +97,10 @@ def over_kept(
                 state.update_kept(rows, all_unlike=all_unlike)
                 advance(len(rows))
 
-    return in_one_pass_or_two(verifier, features, top, bag.variance, read, once=False)
+    return _in_one_pass_or_two(verifier, features, top, bag.variance, read, once=False)
 
 
-def in_one_pass_or_two(
+def _in_one_pass_or_two(
     verifier: "Verifier",
     features: Rows,
     top: int,

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from miv import Verifier, list_poolings
 from miv.bags import Bags
-from miv.kept import form_of
-from miv.poolings import POOLINGS, CrossAttentionPooling, ScaledProduct
+from miv.poolings import POOLINGS, CrossAttentionPooling, NearestPooling, PoolingOutput, ScaledProduct, form_of
 from miv.runtime.evaluation_mode import evaluating
 
 SIZES = [1, 4, 2, 7, 1, 3, 300, 5]
@@ -47,7 +46,7 @@ def both_ways(verifier: Verifier, offset: float = 0.0) -> tuple[NDArray[Any], ND
     features = (random.normal(size=(ptr[-1], CHANNELS)) + offset).astype(np.float32)
     queries = random.normal(size=(3, CHANNELS)).astype(np.float32)
     with torch.inference_mode(), evaluating(verifier):
-        form = form_of(verifier)
+        form = form_of(verifier.pooling)
         rows = form.keep(features, ptr)
         assert rows.shape == (len(SIZES) if form.per == "bag" else ptr[-1], form.width)
         rows = rows.copy()
@@ -82,3 +81,12 @@ def test_keys_far_from_zero_keep_their_digits() -> None:
         verifier.pooling.project.bias += 300.0  # type: ignore[union-attr, operator]
     found, expected = both_ways(verifier)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_subclass_does_not_inherit_a_form_that_may_not_fit_it() -> None:
+    class Farthest(NearestPooling):
+        def forward(self, query: torch.Tensor, bags: Bags) -> PoolingOutput:
+            return super().forward(-query, bags)
+
+    assert form_of(NearestPooling(CHANNELS)).is_kept_apart
+    assert not form_of(Farthest(CHANNELS)).is_kept_apart

@@ -1,14 +1,58 @@
-"""The targets with the greatest mean attention, chosen in one pass although shares are known only at its end."""
+"""A bag part by part: the sums of its softmax, and the targets with the greatest shares."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.io.checked_values import Floats, Integers, Mask
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 _PENDING = 512  # new candidates that are compared with each other only when there are this many
 _MOST = 5_000  # candidates; comparing them takes their square
 _GUARDS = 100
 _TOGETHER = 1024  # candidates compared with all others at once
+
+
+class RunningSums:
+    r"""Sums of :math:`e^{s_n}` and of :math:`e^{s_n} x_n` over the targets so far, relative to the greatest score.
+
+    .. math:: Z = \sum_n e^{s_n - m}, \qquad X = \sum_n e^{s_n - m} x_n, \qquad m = \max_n s_n
+
+    When a greater score comes, all sums are multiplied by :math:`e^{m - m'}`.
+
+    Args:
+        shape: of the scores of one target, ``(h, R)``.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.maximum: Floats = np.full(shape, -np.inf)
+        self.total: Floats = np.zeros(shape)
+
+    def weights(self, scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], Floats]:
+        """Overwrite scores ``(h, R, N)`` with weights; return them and the factor for the earlier sums."""
+        maximum = np.maximum(self.maximum, scores.max(axis=-1))
+        with np.errstate(invalid="ignore"):
+            factor = np.exp(self.maximum - maximum)
+        scores -= maximum.astype(scores.dtype)[..., None]
+        np.exp(scores, out=scores)
+        self.maximum = maximum
+        self.total = self.total * factor + scores.sum(axis=-1)
+        return scores, factor
+
+    def merge(self, other: "RunningSums") -> tuple[Floats, Floats]:
+        """Add the sums of another part; return the factors for what was summed here and there."""
+        maximum = np.maximum(self.maximum, other.maximum)
+        with np.errstate(invalid="ignore"):
+            factors = (np.exp(self.maximum - maximum), np.exp(other.maximum - maximum))
+        here, there = (np.where(np.isneginf(maximum), 0.0, factor) for factor in factors)
+        self.total = self.total * here + other.total * there
+        self.maximum = maximum
+        return here, there
+
+    @property
+    def log_sums(self) -> Floats:
+        """The logarithms ``(h, R)`` of the sums of all exponentials."""
+        return np.asarray(self.maximum + np.log(self.total))
 
 
 class LeadingTargets:
@@ -69,14 +113,14 @@ class LeadingTargets:
 
     def _drop(self) -> None:
         if self.heads == 1:
-            kept = np.lexsort((self.places, -self.scores[:, 0]))[: self.top]
+            needed = np.lexsort((self.places, -self.scores[:, 0]))[: self.top]
         else:
-            kept = np.flatnonzero(_better_in_every_head(self.scores, self.places, self.top) < self.top)
-        if len(kept) > _MOST:
-            self.is_lost, kept = True, kept[:0]
-        self.scores, self.places = self.scores[kept], self.places[kept]
-        self._checked = len(kept)
-        if len(kept) >= self.top:
+            needed = np.flatnonzero(_better_in_every_head(self.scores, self.places, self.top) < self.top)
+        if len(needed) > _MOST:
+            self.is_lost, needed = True, needed[:0]
+        self.scores, self.places = self.scores[needed], self.places[needed]
+        self._checked = len(needed)
+        if len(needed) >= self.top:
             self.floor = self._floor_of(self.scores)
             self._guards = self.scores[np.argsort(-self.scores.sum(axis=1))[: _GUARDS + self.top]]
 
@@ -90,15 +134,15 @@ class LeadingTargets:
 
 
 def _below(scores: Floats, guards: Floats, enough: int) -> Mask:
-    """Which targets with scores ``(N, h)`` are below at least so many of the guards ``(G, h)`` in every head."""
-    found = np.zeros(len(scores), bool)
+    """Which targets with scores ``(N, h)`` are below at least ``enough`` of the guards ``(G, h)`` in every head."""
+    is_below = np.zeros(len(scores), bool)
     for start in range(0, len(scores), _TOGETHER):
-        some = scores[start : start + _TOGETHER]
-        better: Mask = guards[None, :, 0] > some[:, 0, None]  # (n, G)
+        block = scores[start : start + _TOGETHER]
+        better: Mask = guards[None, :, 0] > block[:, 0, None]  # (n, G)
         for head in range(1, scores.shape[1]):
-            better &= guards[None, :, head] > some[:, head, None]
-        found[start : start + _TOGETHER] = better.sum(axis=1) >= enough
-    return found
+            better &= guards[None, :, head] > block[:, head, None]
+        is_below[start : start + _TOGETHER] = better.sum(axis=1) >= enough
+    return is_below
 
 
 def _better_in_every_head(scores: Floats, places: Integers, enough: int) -> NDArray[np.int64]:
@@ -107,12 +151,12 @@ def _better_in_every_head(scores: Floats, places: Integers, enough: int) -> NDAr
     ranked = scores[order]
     counts = np.zeros(len(ranked), np.int64)
     for start in range(0, len(ranked), _TOGETHER):
-        some = ranked[start : start + _TOGETHER]
-        before: Mask = np.ones((len(some), start + len(some)), bool)
+        block = ranked[start : start + _TOGETHER]
+        before: Mask = np.ones((len(block), start + len(block)), bool)
         for head in range(scores.shape[1]):
-            before &= ranked[None, : start + len(some), head] >= some[:, head, None]
-        before &= np.arange(start + len(some)) < np.arange(start, start + len(some))[:, None]
-        counts[start : start + len(some)] = before.sum(axis=1)
-    found = np.empty_like(counts)
-    found[order] = np.minimum(counts, enough)
-    return found
+            before &= ranked[None, : start + len(block), head] >= block[:, head, None]
+        before &= np.arange(start + len(block)) < np.arange(start, start + len(block))[:, None]
+        counts[start : start + len(block)] = before.sum(axis=1)
+    by_candidate = np.empty_like(counts)
+    by_candidate[order] = np.minimum(counts, enough)
+    return by_candidate

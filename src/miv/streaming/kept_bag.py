@@ -1,37 +1,44 @@
 """A bag whose rows are projected once and kept on disk, so that a further query costs one pass over fewer bytes."""
 
+import hashlib
+import json
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.lib import format as numpy_format
+from numpy.typing import NDArray
 
 from miv.errors import MIVError
 from miv.inference.unlike_instances import UNLIKE
 from miv.io.checked_values import Floats
 from miv.io.instance_files import is_file, is_folder
 from miv.io.json_files import read_json_object, write_json
-from miv.kept.fingerprints import verifier_fingerprint
-from miv.kept.similarity_of_query import Rows
-from miv.kept.stored_rows import RowType, check_row_type, restore_rows, store_rows
-from miv.streaming.numpy_chunks import NumpyFile
+from miv.io.model_files import add_weights
+from miv.poolings.kept_form import Rows
+from miv.registry import options_of
+from miv.streaming.chunks import NumpyFile
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
+RowType = Literal["float32", "float16", "int8"]
 MANIFEST = "kept_bag.json"
 _ROWS, _SCALES = "rows.npy", "scales.npy"
 _FORMAT = "miv-kept-bag"
 _REMEDY = "Keep the bag again with Verifier.keep_bag."
+_LARGEST = 127
+_LARGEST_HALF = 65504.0
+_KEPT_SINCE = "0.2.0"  # first version of miv with these kept rows; raise it when a kept form changes
 
 
-def is_kept_bag(given: Any) -> bool:
+def is_kept_bag(source: Any) -> bool:
     """Whether something is a kept bag, or the folder of one."""
-    if isinstance(given, str | PathLike):
-        return is_file(Path(given) / MANIFEST)
-    return isinstance(given, ProjectedBag)
+    if isinstance(source, str | PathLike):
+        return is_file(Path(source) / MANIFEST)
+    return isinstance(source, ProjectedBag)
 
 
 class ProjectedBag:
@@ -76,13 +83,13 @@ class ProjectedBag:
             return False
         if "unlike" not in self._about:  # kept before distances were
             return bool(self._about.get("all_unlike"))
-        known = self._about["unlike"]
-        if known is None or known["fingerprint"] != limit.fingerprint:
+        measured = self._about["unlike"]
+        if measured is None or measured["fingerprint"] != limit.fingerprint:
             raise MIVError(
                 f"The limit for instances {UNLIKE} was calibrated after the bag {self.folder} was kept, so it is not "
                 f"known whether all of them are beyond it. {_REMEDY}"
             )
-        return bool(known["least_distance"] > limit.limit)
+        return bool(measured["least_distance"] > limit.limit)
 
     def rows(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
         """The kept rows ``(n, K)`` in chunks; each may be overwritten by the next."""
@@ -98,19 +105,19 @@ class ProjectedBag:
 
 
 def _no_kept_bag(path: Path) -> MIVError:
-    given = f"is a folder without {MANIFEST}" if is_folder(path) else "is a file" if is_file(path) else "does not exist"
+    state = f"is a folder without {MANIFEST}" if is_folder(path) else "is a file" if is_file(path) else "does not exist"
     return MIVError(
-        f"{path} {given}. Expected the folder of a kept bag, which has a {MANIFEST}. Verifier.keep_bag makes one of a "
+        f"{path} {state}. Expected the folder of a kept bag, which has a {MANIFEST}. Verifier.keep_bag makes one of a "
         "bag, such as a .npy file."
     )
 
 
-def kept_bag_for(verifier: "Verifier", given: ProjectedBag | str | PathLike[str]) -> ProjectedBag:
+def kept_bag_for(verifier: "Verifier", source: ProjectedBag | str | PathLike[str]) -> ProjectedBag:
     """A kept bag, or the one in a folder; an error if it was made with another verifier."""
-    if not isinstance(given, ProjectedBag):
-        return ProjectedBag(Path(given), verifier)
-    given.check_verifier(verifier)
-    return given
+    if not isinstance(source, ProjectedBag):
+        return ProjectedBag(Path(source), verifier)
+    source.check_verifier(verifier)
+    return source
 
 
 class BagWriter:
@@ -172,7 +179,52 @@ def write_manifest(
         "verifier": verifier_fingerprint(verifier),
         "size": size,
         "rows": kind,
-        "variance": None if variance is None else [float(one) for one in variance],
+        "variance": None if variance is None else variance.tolist(),
         "unlike": None if limit is None else {"fingerprint": limit.fingerprint, "least_distance": least_distance},
     }
     write_json(folder / MANIFEST, document)
+
+
+def check_row_type(kind: str) -> None:
+    """Raise an error for a type that rows cannot be stored in."""
+    if kind not in get_args(RowType):
+        raise MIVError(f"The type of kept rows is {kind!r}. Expected {', '.join(get_args(RowType))}.")
+
+
+def store_rows(rows: Rows, kind: RowType) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
+    r"""Rows ``(N, K)`` as they are stored, and their scales ``(N,)`` if they are whole numbers.
+
+    .. math:: z \approx s \cdot round(z / s), \qquad s = \max_i |z_i| / 127
+
+    >>> stored, scales = store_rows(np.array([[254.0, -127.6], [0.0, 0.0]], np.float32), "int8")
+    >>> stored.tolist(), scales.tolist()
+    ([[127, -64], [0, 0]], [2.0, 0.0])
+    """
+    if kind == "float32":
+        return rows, None
+    if kind == "float16":
+        return np.clip(rows, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16), None
+    scales = np.abs(rows).max(axis=1) / np.float32(_LARGEST)
+    return np.rint(rows / np.where(scales > 0, scales, 1)[:, None]).astype(np.int8), scales
+
+
+def restore_rows(stored: NDArray[Any], scales: NDArray[np.float32] | None) -> Rows:
+    """Rows ``(N, K)`` in single precision."""
+    rows = np.asarray(stored, np.float32)
+    return rows if scales is None else np.multiply(rows, scales[:, None], out=rows)
+
+
+def backbone_fingerprint(verifier: "Verifier") -> str:
+    """Equal if equal instances get equal features."""
+    form = None if verifier.instances is None else verifier.instances.document()
+    return hashlib.sha256(f"{verifier.backbone.fingerprint()} {json.dumps(form)}".encode()).hexdigest()
+
+
+def verifier_fingerprint(verifier: "Verifier") -> str:
+    """Equal if equal exemplars get equal logits. The operating point does not count: it changes no feature."""
+    pooling, query_backbone = verifier.pooling, verifier.query_backbone
+    made_of = [_KEPT_SINCE, backbone_fingerprint(verifier), type(pooling).__qualname__, options_of(pooling)]
+    made_of += [] if query_backbone is None else [query_backbone.fingerprint()]
+    digest = hashlib.sha256(json.dumps(made_of, sort_keys=True, default=str).encode())
+    add_weights(digest, pooling.state_dict())
+    return digest.hexdigest()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,16 @@ from miv.backbones.feature_cache import embed_instances
 from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError, needs_extra
 from miv.inference.distinct_instances import DistinctInstances
-from miv.inference.given_instances import GivenPlaces, with_folders
+from miv.inference.given_instances import GivenPlaces, is_finite, with_folders
 from miv.inference.two_towers import bag_vectors, query_vectors
 from miv.io.image_files import Fit
 from miv.io.instance_files import is_file, is_folder, is_text_file
-from miv.kept.similarity_of_query import Rows
-from miv.streaming.numpy_chunks import NumpyFile, as_file, chunks_of_array
+from miv.poolings.kept_form import Rows
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
 
+CHUNK_BYTES = 1 << 20  # stays in the cache from reading to pooling
 _INSTANCES = 256  # images or texts that are read and embedded together
 _PARQUET_ROWS = 2048
 
@@ -82,7 +83,7 @@ class ChunkReader:
         if self.backbone.kind == "features":
             return self.embedded(_stacked(instances, place))
         distinct = DistinctInstances(self.backbone.kind, self.verifier.instances, self.resize)
-        rows = [distinct.add(one, f"{place}, instance {first + number}") for number, one in enumerate(instances)]
+        rows = [distinct.add(value, f"{place}, instance {first + number}") for number, value in enumerate(instances)]
         pool = distinct.take_new()
         if pool is None:
             return np.zeros((0, self.backbone.channels), np.float32)
@@ -181,20 +182,20 @@ def query_features(reader: ChunkReader, queries: Any) -> Rows:
         queries = queries.detach().cpu().numpy()
     if isinstance(queries, str | PathLike) or not hasattr(queries, "__len__") or _is_numbers(queries):
         raise MIVError("Got one query. Expected a list of queries, each one instance.")
-    if any(isinstance(one, list | tuple) and not _is_numbers(one) for one in queries):
+    if any(isinstance(query, list | tuple) and not _is_numbers(query) for query in queries):
         raise MIVError("A query is a list of references. A bag in chunks takes one instance per query.")
     if reader.verifier.query_backbone is not None:
         return reader.through(query_vectors(reader.verifier, list(queries), GivenPlaces(), reader.resize))
     return reader.features(list(queries), "The queries")
 
 
-def _is_numbers(given: Any) -> bool:
-    return len(given) > 0 and isinstance(given[0], int | float | np.number)
+def _is_numbers(values: Any) -> bool:
+    return len(values) > 0 and isinstance(values[0], int | float | np.number)
 
 
 def _stacked(instances: list[Any], place: str) -> NDArray[np.float32]:
     try:
-        return np.stack([np.asarray(one, np.float32) for one in instances])
+        return np.stack([np.asarray(vector, np.float32) for vector in instances])
     except (ValueError, TypeError) as error:
         raise MIVError(f"{place}: got instances that are not vectors of one length ({error}).") from error
 
@@ -203,10 +204,127 @@ def _column_of(path: Path, schema: Any, kind: str) -> str:
     """The only column that can hold instances."""
     lists = [field.name for field in schema if "list" in str(field.type)]
     texts = [field.name for field in schema if str(field.type) in ("string", "large_string")] if kind == "text" else []
-    found = lists or texts
-    if len(found) != 1:
+    columns = lists or texts
+    if len(columns) != 1:
         raise MIVError(
             f"{path} has the columns {', '.join(schema.names)}. Expected exactly one with vectors (lists of numbers)"
             f"{' or texts' if kind == 'text' else ''}."
         )
-    return str(found[0])
+    return str(columns[0])
+
+
+class NumpyFile:
+    """A ``.npy`` file, read with plain reads: a mapped file would count as memory of this process, page by page.
+
+    Args:
+        path: the file, an array ``(N, ...)`` of numbers in row-major order.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # Mapped, so that a false header cannot allocate memory.
+            outline = np.load(path, mmap_mode="r", allow_pickle=False)
+        except Exception as error:  # damaged headers raise many types
+            raise MIVError(f"{path}: not a NumPy file of numbers, or damaged ({error}).") from error
+        if not isinstance(outline, np.memmap) or outline.dtype.kind not in "fiu" or outline.ndim < 2:
+            content = f"{outline.dtype} {outline.shape}" if isinstance(outline, np.ndarray) else "an archive"
+            raise MIVError(f"{path}: expected numbers of shape (N, C), got {content}.")
+        if not outline.flags.c_contiguous:
+            raise MIVError(f"{path} is in column-major order. Expected rows: save numpy.ascontiguousarray(array).")
+        self.shape, self.dtype, self._offset = outline.shape, outline.dtype, int(outline.offset)
+
+    def chunks(self, first: int = 0, last: int | None = None) -> Iterator[NDArray[Any]]:
+        """Arrays ``(n, ...)`` of consecutive rows; each is overwritten by the next."""
+        try:
+            yield from self._chunks(first, last)
+        except OSError as error:
+            raise MIVError(f"Could not read {self.path}: {error.strerror or error}.") from error
+
+    def _chunks(self, first: int, last: int | None) -> Iterator[NDArray[Any]]:
+        row = self.shape[1:]
+        bytes_of_row = int(np.prod(row)) * self.dtype.itemsize
+        together = max(1, CHUNK_BYTES // bytes_of_row)
+        buffer = np.empty((together, *row), self.dtype)
+        raw = memoryview(buffer.data).cast("B")
+        at, last = first, self.shape[0] if last is None else last
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(self._offset + first * bytes_of_row)
+            while at < last:
+                count = min(together, last - at)
+                wanted, filled = count * bytes_of_row, 0
+                while filled < wanted:
+                    got = file.readinto(raw[filled:wanted])
+                    if not got:
+                        raise MIVError(f"{self.path} ends after {at:,} of {self.shape[0]:,} rows. It is damaged.")
+                    filled += got
+                yield buffer[:count]
+                at += count
+
+
+def chunks_of_array(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Views of consecutive rows of an array in memory."""
+    bytes_of_row = max(1, int(np.prod(values.shape[1:])) * values.dtype.itemsize)
+    together = max(1, CHUNK_BYTES // bytes_of_row)
+    for start in range(0, len(values), together):
+        yield values[start : start + together]
+
+
+def as_file(values: NDArray[Any]) -> NumpyFile | None:
+    """The file of a mapped array, if the array is the whole of it; else ``None``."""
+    if not isinstance(values, np.memmap) or values.filename is None or values.mode != "r":
+        return None
+    path = Path(str(values.filename))
+    if path.suffix != ".npy" or not path.is_file():
+        return None
+    file = NumpyFile(path)
+    whole = file.shape == values.shape and file.dtype == values.dtype and file._offset == values.offset
+    # A view may have the same shape but other rows, or the same rows in another order.
+    return file if whole and values.flags.c_contiguous and _starts_its_mapping(values) else None
+
+
+def _starts_its_mapping(values: NDArray[Any]) -> bool:
+    """Whether the first number of a mapped array is the first one of its file."""
+    mapping: Any = values
+    while isinstance(mapping.base, np.ndarray):
+        mapping = mapping.base
+    return bool(mapping.ctypes.data == values.ctypes.data)
+
+
+def check_top(top: object) -> int:
+    """The number of targets to name, which may be a NumPy integer; anything else is an error."""
+    if isinstance(top, bool) or not isinstance(top, Integral) or top < 0:
+        raise MIVError(f"top is {top!r}. Expected the number of targets to name, from 0.")
+    return int(top)
+
+
+def check_queries(queries: Any, channels: int) -> Rows:
+    """The features of queries ``(R, channels)``; an error unless they are finite numbers of this shape."""
+    try:
+        features = np.asarray(queries, np.float32)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last is of tensors with a gradient
+        raise MIVError(
+            f"The queries cannot be read as numbers: {error}. Expected one or more rows of {channels} features."
+        ) from error
+    if features.ndim != 2 or not len(features) or features.shape[1] != channels:
+        raise MIVError(f"The queries are {features.shape}. Expected one or more rows of {channels} features.")
+    if not is_finite(features):
+        row = int((~np.isfinite(features)).any(axis=1).argmax())
+        raise MIVError(f"Query {row} contains NaN or infinity. Expected finite numbers.")
+    return features
+
+
+def check_width(features: Rows, channels: int) -> None:
+    """Raise an error unless a chunk is ``(N, channels)``."""
+    if features.ndim != 2 or features.shape[1] != channels:
+        raise MIVError(
+            f"A chunk of the bag is {features.shape}. Expected (N, {channels}): one row of features per target."
+        )
+
+
+def check_chunk(features: Rows, channels: int, place: int) -> None:
+    """Raise an error unless a chunk is finite numbers ``(N, channels)``; ``place`` is that of its first row."""
+    check_width(features, channels)
+    if not is_finite(features):
+        row = place + int((~np.isfinite(features)).any(axis=1).argmax())
+        raise MIVError(f"Instance {row:,} of the bag contains NaN or infinity. Expected finite numbers.")

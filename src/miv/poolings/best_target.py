@@ -1,18 +1,69 @@
-"""Poolings that choose one target, part by part: baseline and nearest."""
+"""Poolings that choose one target, over stored rows and part by part: baseline and nearest."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from miv.io.checked_values import Floats, Integers
-from miv.kept.kept_form import block_rows
-from miv.kept.plain_forms import BestTargetForm
-from miv.kept.similarity_of_query import QuerySimilarity, Rows
-from miv.poolings.nearest import SHARPNESS
-from miv.streaming.partial_pooling import PartialPooling, PooledBag
-from miv.streaming.running_softmax import RunningSums
+from miv.poolings.kept_form import Borders, PartialPooling, PooledBag, PreparedQueries, Rows, as_rows, block_rows
+from miv.poolings.plain_forms import PoolingForm, QuerySimilarity
+from miv.poolings.pooling_base import Pooling
+from miv.poolings.running_sums import Floats, Integers, RunningSums
 
 _ROUNDING = 1e-5  # of a product in float32, relative to the product of the greatest lengths
+
+
+class BestTargetForm(PoolingForm[Pooling]):
+    """``baseline`` and ``nearest``: the target with the greatest similarity, or cosine, gives the logit.
+
+    The features after the first norm are kept.
+
+    Args:
+        pooling: the pooling.
+        sharpness: factor of the cosines before a softmax gives the shares; ``None`` to choose by the similarity.
+    """
+
+    def __init__(self, pooling: Pooling, sharpness: float | None = None) -> None:
+        super().__init__(pooling)
+        self.sharpness, self.by_cosine = sharpness, sharpness is not None
+
+    def keep(self, features: Rows, ptr: Borders) -> Rows:
+        return as_rows(self.normed(features))
+
+    def prepare(self, queries: Rows) -> PreparedQueries:
+        query = self.normed(queries)
+        return _BestTarget(QuerySimilarity(self.pooling, query), self.by_cosine)
+
+    def partial_pooling(
+        self, queries: Rows, top: int, variance: Floats | None = None, log_sums: Floats | None = None
+    ) -> PartialPooling:
+        return PartialBest(self, queries, top)
+
+
+class _BestTarget(PreparedQueries):
+    rows_together: ClassVar[int] = 1 << 16
+
+    def __init__(self, similarity: QuerySimilarity, by_cosine: bool) -> None:
+        self.similarity, self.by_cosine = similarity, by_cosine
+
+    def logits(self, rows: Rows, ptr: Borders) -> NDArray[np.float32]:
+        similarity = self.similarity
+        queries = len(similarity.query)
+        value = np.empty((queries, len(rows)), np.float32)
+        cosine = np.empty_like(value) if self.by_cosine else value
+        step = block_rows(rows.shape[1])
+        for start in range(0, len(rows), step):
+            block, place = rows[start : start + step], slice(start, start + step)
+            for query in range(queries):
+                value[query, place] = similarity.logits(block, query)
+                if self.by_cosine:
+                    cosine[query, place] = block @ similarity.query[query]
+        if not self.by_cosine:
+            return np.asarray(np.maximum.reduceat(value, ptr[:-1], axis=1))
+        greatest = np.repeat(np.maximum.reduceat(cosine, ptr[:-1], axis=1), np.diff(ptr), axis=1)
+        chosen = np.where(cosine == greatest, value, -np.inf)  # equally near targets are equal but for rounding
+        return np.asarray(np.maximum.reduceat(chosen, ptr[:-1], axis=1))
 
 
 class PartialBest(PartialPooling):
@@ -27,11 +78,11 @@ class PartialBest(PartialPooling):
         top: number of targets to name per query.
     """
 
-    of_verifier = ("form", "similarity", "directions")
+    of_pooling = ("form", "similarity", "directions")
 
     def __init__(self, form: BestTargetForm, queries: Rows, top: int) -> None:
         super().__init__(len(queries), 1, top)
-        self.form, count = form, len(queries)
+        self.form, self.sharpness, count = form, form.sharpness, len(queries)
         self.similarity = QuerySimilarity(form.pooling, form.normed(queries))
         self.directions = self.similarity.query if form.by_cosine else self.similarity.factors  # (R, C)
         norm, channels = form.pooling.norm, form.pooling.channels
@@ -61,8 +112,8 @@ class PartialBest(PartialPooling):
             exact, logits = self._exactly(rows[places], query)
             leading.add(exact[:, None], first + places)
             self._keep_best(query, exact, logits)
-        if self.form.by_cosine:
-            scores *= np.float32(SHARPNESS / rows.shape[1])
+        if self.sharpness is not None:
+            scores *= np.float32(self.sharpness / rows.shape[1])
             self.sums.weights(np.ascontiguousarray(scores.T)[None])
 
     def _keep_best(self, query: int, scores: Floats, logits: Floats) -> None:
@@ -103,8 +154,8 @@ class PartialBest(PartialPooling):
         places, shares = [], []
         for query, leading in enumerate(self.leading):
             of_query, scores = leading.ranked()
-            if self.form.by_cosine:
-                sharp = scores * (SHARPNESS / self.directions.shape[1])
+            if self.sharpness is not None:
+                sharp = scores * (self.sharpness / self.directions.shape[1])
                 share = np.exp(sharp - self.sums.log_sums[0, query])
             else:
                 share = (scores == self.best[query]) / self.equal[query]
