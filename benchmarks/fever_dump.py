@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from miv.runtime.progress import SilentProgress
-from miv.tasks.fever.wiki import read_pages
+from miv.tasks.wiki import read_pages
 
 BYTES_A_FILE = 64 << 20
 WANTED_ONE_IN = 300

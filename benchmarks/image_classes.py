@@ -25,7 +25,7 @@ from benchmarks import few_classes, plain_sets
 
 from miv.data import SPLITS, InstancePool
 from miv.runtime.progress import SilentProgress
-from miv.tasks.qmnist.qmnist_files import read_digits
+from miv.tasks.qmnist import read_digits
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "image_classes.jsonl"
 SETS, SIZES, SEEDS = ("QMNIST digits", "scikit-learn digits", "alphabets"), (300, 1_000), (0, 1, 2)

@@ -23,7 +23,7 @@ from miv.inference.prediction import predict
 from miv.models.verifier import Verifier
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
-from miv.tasks.fever.claims_task import Claims
+from miv.tasks.claims import Claims
 
 FEVER_SHARE = 0.9
 SIZES = {"min_size": 5, "max_size": 300}  # source sentences of a check

@@ -13,8 +13,7 @@ from torch.nn import functional
 from miv.backbones.tokens import WORD_LENGTH, TokenEncoder
 from miv.models.verifier import Verifier
 from miv.poolings.maxsim import TokenSimilarity
-from miv.tasks.fever.claims_task import topics_of
-from miv.tasks.fever.sentence_bags import ClaimBag
+from miv.tasks.claims import ClaimBag, topics_of
 
 CLAIMS, OTHERS, EVIDENCE = 16, 6, 2  # claims per step; for each, other sentences and evidence sentences
 RATE, WARM_UP = 1e-3, 30

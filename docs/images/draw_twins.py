@@ -9,8 +9,8 @@ from PIL import Image, ImageDraw, ImageFont
 from miv.data import ExemplarSet
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
-from miv.tasks.synthetic.hands import Hands
-from miv.tasks.synthetic.signers import Signer
+from miv.tasks.digits_twin import Hands
+from miv.tasks.signatures_twin import Signer
 
 HERE = Path(__file__).parent
 GREEN = (40, 150, 70)
@@ -30,7 +30,7 @@ def draw_signatures(writers: int = 7) -> None:
     rng = np.random.default_rng(4)
     images = []
     for number in range(writers):
-        script = "han" if number >= writers - 2 else "latin"
+        script = "separate" if number >= writers - 2 else "joined"
         signer, forger = Signer.draw(script, rng), Signer.draw(script, rng)
         images += [signer.sign(4, 64, 1.0, rng), signer.sign(2, 64, 1.0, rng, forger)]
     _tile(np.concatenate(images), columns=6, gap=2, between=225).save(HERE / "signatures-twin.png", optimize=True)

@@ -10,7 +10,7 @@ import pytest
 
 from miv.cli import main
 from miv.data import load_splits, save_splits
-from miv.tasks import list_tasks, register_task, task_base
+from miv.tasks import base, list_tasks, register_task
 from tests.data.example_sets import example_set
 from tests.tasks.test_base import Coins
 
@@ -20,7 +20,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture(autouse=True)
 def _coins(monkeypatch: pytest.MonkeyPatch) -> None:
     list_tasks()  # imports them all: what is first imported later would be forgotten again with the change
-    monkeypatch.setattr(task_base._tasks, "_entries", dict(task_base._tasks._entries))
+    monkeypatch.setattr(base._tasks, "_entries", dict(base._tasks._entries))
     register_task("coins", help="Tosses of a coin.")(Coins)
 
 

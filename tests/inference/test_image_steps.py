@@ -16,8 +16,8 @@ from miv.inference.prediction import predict
 from miv.inference.verdict_tables import score_table
 from miv.io.image_steps import checked_steps
 from miv.runtime.progress import SilentProgress
-from miv.tasks.signature.signature_files import find_signatures
-from miv.tasks.task_base import create_task
+from miv.tasks.base import create_task
+from miv.tasks.signature import find_signatures
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import create_verifier
 
@@ -63,7 +63,7 @@ def saved(sets: dict[str, ExemplarSet], tmp_path_factory: pytest.TempPathFactory
 
 def scans_of(raw: Path, instances: list[Any]) -> list[Path]:
     """The raw file of each instance, found by what the builder makes of it."""
-    from miv.tasks.signature.signature_task import read_signature
+    from miv.tasks.signature import read_signature
 
     made = {read_signature(file.path, 32, 16).tobytes(): file.path for file in find_signatures(raw)}
     return [made[np.asarray(instance).tobytes()] for instance in instances]

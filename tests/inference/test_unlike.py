@@ -11,7 +11,7 @@ from miv.data import InstancePool
 from miv.decisions.operating_point import OperatingPoint
 from miv.inference.verdict_tables import score_table
 from miv.runtime.progress import SilentProgress
-from miv.tasks.task_base import create_task
+from miv.tasks.base import create_task
 
 FAR = [90.0, -90.0]
 

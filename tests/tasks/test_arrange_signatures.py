@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tools.arrange_signatures import SOURCE, arrange
 
-from miv.tasks.signature.signature_files import find_signatures
+from miv.tasks.signature import find_signatures
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.runtime.progress import Progress, RichProgress, SilentProgress
-from miv.tasks import build_once, create_task, list_tasks, register_task, task_base, task_help, task_options
+from miv.tasks import base, build_once, create_task, list_tasks, register_task, task_help, task_options
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Coins:
 @pytest.fixture(autouse=True)
 def _coins(monkeypatch: pytest.MonkeyPatch) -> None:
     list_tasks()  # imports them all: what is first imported later would be forgotten again with the change
-    monkeypatch.setattr(task_base._tasks, "_entries", dict(task_base._tasks._entries))
+    monkeypatch.setattr(base._tasks, "_entries", dict(base._tasks._entries))
     register_task("coins", help="Tosses.")(Coins)
 
 

@@ -68,7 +68,7 @@ def test_sets_in_the_cache_are_not_built_again(tmp_path: Path, monkeypatch: pyte
     def built_again(*_: object) -> dict[str, ExemplarSet]:
         raise AssertionError("built again")
 
-    monkeypatch.setattr("miv.tasks.synthetic.synthetic_digits.SyntheticDigits.build", built_again)
+    monkeypatch.setattr("miv.tasks.digits_twin.SyntheticDigits.build", built_again)
     assert digits(tmp_path) == first
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
-from miv.tasks.fever.claims_task import Claims
-from miv.tasks.task_base import create_task
+from miv.tasks.base import create_task
+from miv.tasks.claims import Claims
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared")) / "data" / "fm2"
 real_data = pytest.mark.skipif(not SHARED.exists(), reason="needs the real files")

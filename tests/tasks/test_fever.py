@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
-from miv.tasks.fever.fever_claims import read_claims
-from miv.tasks.fever.fever_task import Fever
-from miv.tasks.task_base import create_task
+from miv.tasks.base import create_task
+from miv.tasks.fever import Fever, read_claims
 
 FILES = {"train": "train.jsonl", "validation": "paper_dev.jsonl", "test": "paper_test.jsonl"}
 

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
-from miv.tasks.qmnist.idx import read_idx
+from miv.tasks.qmnist import read_idx
 
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
 

@@ -13,10 +13,10 @@ from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MIVError
 from miv.io.downloads import RemoteFile
 from miv.runtime.progress import SilentProgress
-from miv.tasks.qmnist import qmnist_files
-from miv.tasks.qmnist.qmnist_task import Qmnist
-from miv.tasks.qmnist.writer_bags import ExemplarPlan, draw_bags, hold_out
-from miv.tasks.task_base import create_task
+from miv.tasks import qmnist
+from miv.tasks.base import create_task
+from miv.tasks.qmnist import Qmnist
+from miv.tasks.writer_bags import ExemplarPlan, draw_bags, hold_out
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared")) / "data" / "qmnist"
 real_data = pytest.mark.skipif(not SHARED.exists(), reason="needs the real files")
@@ -249,9 +249,9 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_no_network_says_what_to_put_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = {
         name: RemoteFile(f"http://127.0.0.1:9/{name}.gz", file.size, file.sha256)
-        for name, file in qmnist_files.DOWNLOADS.items()
+        for name, file in qmnist.DOWNLOADS.items()
     }
-    monkeypatch.setattr(qmnist_files, "DOWNLOADS", nowhere)
+    monkeypatch.setattr(qmnist, "DOWNLOADS", nowhere)
     with pytest.raises(MIVError, match="no connection") as error:
         Qmnist(raw=tmp_path).build(SilentProgress())
     assert f"Missing in {tmp_path}" in str(error.value)

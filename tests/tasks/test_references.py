@@ -8,7 +8,7 @@ from PIL import Image
 
 from miv import ExemplarSet, MIVError
 from miv.runtime.progress import SilentProgress
-from miv.tasks.task_base import create_task
+from miv.tasks.base import create_task
 
 TWINS = {
     "digits-twin": {"writers": 8, "held_out_writers": 8, "copies": 6},

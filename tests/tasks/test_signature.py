@@ -7,10 +7,9 @@ from PIL import Image
 from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
-from miv.tasks.signature.signature_files import find_signatures
-from miv.tasks.signature.signature_task import read_signature
-from miv.tasks.synthetic.signers import Signer
-from miv.tasks.task_base import create_task
+from miv.tasks.base import create_task
+from miv.tasks.signature import find_signatures, read_signature
+from miv.tasks.signatures_twin import Signer
 
 TRAINING = "trainingSet/OfflineSignatures/{}/TrainingSet"
 TEST = "Testdata_SigComp2011/SigComp11-Offlinetestset/{}"
@@ -28,7 +27,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """SigComp2011 as its archives unpack: 9 Dutch and 5 Chinese writers, 3 genuine and 2 forged each."""
     root = tmp_path_factory.mktemp("sigcomp")
     rng = np.random.default_rng(0)
-    for script, kind, training, test in (("Dutch", "latin", 4, 5), ("Chinese", "han", 3, 2)):
+    for script, kind, training, test in (("Dutch", "joined", 4, 5), ("Chinese", "separate", 3, 2)):
         for number in range(1, training + test + 1):
             signer, forger = Signer.draw(kind, rng), Signer.draw(kind, rng)
             genuine = signer.sign(3, 32, 1.0, rng)
@@ -107,7 +106,7 @@ def test_images_become_black_ink_on_white_paper(archive: Path) -> None:
 def test_any_folder_of_writers(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for number in range(9):
-        signer = Signer.draw("latin", rng)
+        signer = Signer.draw("joined", rng)
         for kind, count in (("Genuine", 3), ("forged", 2)):
             for i, image in enumerate(signer.sign(count, 16, 1.0, rng)):
                 save(tmp_path / f"Žofie {number}" / kind / f"scan {i}.png", image)

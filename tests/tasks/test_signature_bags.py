@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVError
-from miv.tasks.signature.signature_bags import Writer, draw_exemplars
+from miv.tasks.signature import Writer, draw_exemplars
 
 
 def people(counts: list[tuple[str, int, int]]) -> list[Writer]:

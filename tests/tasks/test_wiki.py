@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from miv.errors import MIVError
 from miv.runtime.progress import SilentProgress
-from miv.tasks.fever.wiki import parse_sentences, read_pages
+from miv.tasks.wiki import parse_sentences, read_pages
 
 SNOW = {
     "id": "Snow",

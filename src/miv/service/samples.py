@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from miv.tasks.synthetic.hands import Hands
-from miv.tasks.synthetic.signers import Signer
+from miv.tasks.digits_twin import Hands
+from miv.tasks.signatures_twin import Signer
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier
@@ -84,7 +84,7 @@ def _digits(witnesses: int, references: int, seed: int, size: int = _BAG) -> "Ca
 def _signatures(witnesses: int, references: int, seed: int) -> "Callable[[Verifier], dict[str, Any]]":
     def make(verifier: "Verifier") -> dict[str, Any]:
         rng = np.random.default_rng(seed)
-        signer, *others = (Signer.draw("latin", rng) for _ in range(5))
+        signer, *others = (Signer.draw("joined", rng) for _ in range(5))
         own = signer.sign(references + witnesses, 64, 1.0, rng)
         forged = [signer.sign(1, 64, 1.0, rng, forger=other) for other in others]
         foreign = [other.sign(1, 64, 1.0, rng) for other in others]

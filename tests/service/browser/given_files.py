@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from miv.tasks.synthetic.hands import Hands
+from miv.tasks.digits_twin import Hands
 
 # Drops files on an element as a person does: the browser makes no such event for a script by itself.
 _DROP = """([selector, files]) => {

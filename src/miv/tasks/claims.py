@@ -1,20 +1,97 @@
-"""Claims from JSON lines: do the retrieved sentences support the claim? Reads Fool Me Twice unchanged."""
+"""Claims from JSON lines with sentences for each: is the claim supported, or is its evidence among them?"""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from miv.data import SPLITS, ExemplarSet
+from miv.data import SPLITS, ExemplarSet, InstancePool
 from miv.data.connected_exemplars import connected
 from miv.errors import MIVError
 from miv.io.json_lines import bad_line, checked_text, read_json_lines, text_field
 from miv.runtime.progress import Progress
-from miv.tasks.fever.sentence_bags import ClaimBag, ClaimSentence, claim_exemplars
-from miv.tasks.options import check_whole, check_word
-from miv.tasks.task_base import register_task
+from miv.tasks.base import check_whole, check_word, register_task
+
+
+class ClaimSentence(NamedTuple):
+    """A sentence of a bag; a tuple, because a build creates millions.
+
+    Args:
+        key: identifies the same sentence in several bags, which is stored once.
+        text: what it says.
+        page: its page.
+        is_evidence: whether annotators marked it as evidence for the claim.
+    """
+
+    key: Hashable
+    text: str
+    page: str
+    is_evidence: bool
+
+
+@dataclass(frozen=True)
+class ClaimBag:
+    """A claim, its sentences, and whether they support it.
+
+    Args:
+        claim: what it says.
+        page: its page; empty if unknown.
+        supported: whether the sentences support it.
+        sentences: its bag.
+        group: group of the exemplar, if any.
+        topic: the same for claims that share evidence, if known; it becomes the ``query_id``.
+    """
+
+    claim: str
+    page: str
+    supported: bool
+    sentences: list[ClaimSentence]
+    group: str = ""
+    topic: str = ""
+
+
+def claim_exemplars(bags: Iterable[ClaimBag]) -> ExemplarSet:
+    """Turn claims into exemplars: the claim is the query, a witness is an evidence sentence that supports it.
+
+    Evidence that refutes a claim is not a witness: nothing in that bag is of the query's class. The class of a
+    sentence and of a claim is its page, if known.
+    """
+    place: dict[Hashable, int] = {}
+    texts: list[str] = []
+    pages: list[str] = []
+
+    def stored(key: Hashable, text: str, page: str) -> int:
+        if key not in place:
+            place[key] = len(texts)
+            texts.append(text)
+            pages.append(page)
+        return place[key]
+
+    queries, labels, groups, topics = [], [], [], []
+    members: list[list[int]] = []
+    witnesses: list[list[bool]] = []
+    for bag in bags:
+        queries.append(stored(("claim", bag.claim, bag.page), bag.claim, bag.page))
+        members.append([stored(("sentence", one.key), one.text, one.page) for one in bag.sentences])
+        witnesses.append([bag.supported and one.is_evidence for one in bag.sentences])
+        labels.append(int(bag.supported))
+        groups.append(bag.group)
+        topics.append(bag.topic)
+    classes = np.array(pages, dtype=object) if any(pages) else None
+    pool = InstancePool("text", np.array(texts, dtype=object), classes)
+    return ExemplarSet.from_lists(
+        pool,
+        queries,
+        members,
+        labels,
+        witnesses,
+        groups if any(groups) else None,
+        query_ids=topics if any(topics) else None,
+    )
+
 
 _VALIDATION = 1  # index of the split with the random numbers that divide the pages
 
@@ -196,3 +273,117 @@ def topics_of(bags: list[ClaimBag], *, by_evidence: bool = False) -> list[int]:
 def _evidence_keys(bag: ClaimBag) -> set[tuple[str, str]]:
     keys = {("text", sentence.text) for sentence in bag.sentences if sentence.is_evidence}
     return {("page", bag.page)} if bag.page else keys
+
+
+@register_task("evidence", help="Claims with and without their evidence among sentences on the same topic.")
+@dataclass(frozen=True)
+class Evidence:
+    """Claims with their evidence, and claims whose evidence was left out, from JSON lines as for ``claims``.
+
+    The label is 1 if the bag holds the evidence, whether it supports or refutes the claim. Other sentences are on the
+    same topic as far as possible: of the same page, or evidence of claims that share a sentence. A bag with evidence
+    has as many sentences as one without, so its size says nothing. The query id is the topic, so that calibration
+    counts topics, not claims, as independent.
+
+    Args:
+        raw: folder of the files.
+        train_file: file with train claims.
+        validation_file: file with validation claims; empty to use a share of the train pages.
+        test_file: file with test claims.
+        page_field: field with the page of a claim; empty if the files have none.
+        missing_gold: how to treat a claim without a gold sentence in its evidence: 'drop' it, or
+            'add' its gold sentences to the bag.
+        min_size: minimum size of a bag; sentences of other claims fill it. 0 keeps the given size.
+        max_size: maximum of that minimum: with it, each bag's minimum is drawn between both, evenly on a
+            logarithmic scale. 0 uses min_size for every bag.
+        round: index of the random draw.
+        seed: random seed.
+    """
+
+    raw: Path = Path("data/fever-dev")
+    train_file: str = "train.jsonl"
+    validation_file: str = "validation.jsonl"
+    test_file: str = "test.jsonl"
+    page_field: str = ""
+    missing_gold: Literal["drop", "add"] = "drop"
+    min_size: int = 0
+    max_size: int = 0
+    round: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole(0, min_size=self.min_size, max_size=self.max_size)
+        check_whole(self.min_size if self.max_size else 0, max_size=self.max_size)
+        self._claims()
+
+    def _claims(self) -> Claims:
+        return Claims(
+            self.raw,
+            self.train_file,
+            self.validation_file,
+            self.test_file,
+            page_field=self.page_field,
+            missing_gold=self.missing_gold,
+            round=self.round,
+            seed=self.seed,
+        )
+
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
+        """Read the files and build the sets ``train``, ``validation`` and ``test``."""
+        read = self._claims().read(progress)
+        return {split: claim_exemplars(self._bags(read[split], number)) for number, split in enumerate(SPLITS)}
+
+    def _bags(self, claims: Sequence[ClaimBag], number: int) -> list[ClaimBag]:
+        random = np.random.default_rng([self.seed, self.round, number])
+        topics = topics_of(list(claims), by_evidence=True)
+        on_topic: dict[int, dict[str, ClaimSentence]] = {}
+        for claim, topic in zip(claims, topics, strict=True):
+            known = on_topic.setdefault(topic, {})
+            for sentence in claim.sentences:
+                if sentence.is_evidence or claim.page:
+                    known.setdefault(sentence.text, sentence)
+        everything = list({one.text: one for claim in claims for one in claim.sentences}.values())
+        bags: list[ClaimBag] = []
+        for claim, topic in zip(claims, topics, strict=True):
+            gold = [one for one in claim.sentences if one.is_evidence]
+            others = self._others(claim, on_topic[topic], everything, random)
+            if len(others) <= len(gold):  # too few would be left of a bag with evidence
+                continue
+            has_evidence = bool(len(bags) % 2)
+            kept = [*gold, *others[len(gold) :]] if has_evidence else others
+            sentences = [kept[place] for place in random.permutation(len(kept))]
+            bags.append(replace(claim, supported=has_evidence, sentences=sentences, topic=f"topic {topic}"))
+        return bags
+
+    def _others(
+        self,
+        claim: ClaimBag,
+        on_topic: dict[str, ClaimSentence],
+        everything: list[ClaimSentence],
+        random: np.random.Generator,
+    ) -> list[ClaimSentence]:
+        """As many sentences without evidence as the claim has, in random order: first those on its topic."""
+        not_wanted = {one.text for one in claim.sentences if one.is_evidence} | {claim.claim}
+        given = [one for one in claim.sentences if not one.is_evidence]
+        candidates = [one for text, one in on_topic.items() if text not in not_wanted]
+        candidates = [candidates[place] for place in random.permutation(len(candidates))]
+        candidates += [one for one in given if one.text not in on_topic]
+        found = {one.text: replace_evidence(one) for one in candidates[: len(given)]}
+        wanted = self._least(random)
+        while len(found) < min(wanted, len(everything) - len(not_wanted)):
+            one = everything[int(random.integers(len(everything)))]
+            if one.text not in not_wanted:
+                found.setdefault(one.text, replace_evidence(one))
+        others = list(found.values())
+        return [others[place] for place in random.permutation(len(others))]
+
+    def _least(self, random: np.random.Generator) -> int:
+        if not self.max_size:
+            return self.min_size
+        low, high = np.log(max(1, self.min_size)), np.log(self.max_size)
+        return int(np.exp(random.uniform(low, high)))
+
+
+def replace_evidence(sentence: ClaimSentence) -> ClaimSentence:
+    """The same sentence, which is no evidence for another claim."""
+    return sentence._replace(is_evidence=False)

@@ -5,18 +5,59 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from miv.data import ExemplarSet
-from miv.errors import MIVError
+from miv.errors import MIVError, unknown_name
+from miv.io.json_lines import bad_line, checked_text, read_json_lines, text_field
 from miv.runtime.progress import Progress
-from miv.tasks.fever.fever_claims import FeverClaim, read_claims
-from miv.tasks.fever.sentence_bags import ClaimBag, ClaimSentence, claim_exemplars
-from miv.tasks.fever.wiki import Page, read_pages
-from miv.tasks.options import check_whole, check_word
-from miv.tasks.task_base import register_task
+from miv.tasks.base import check_whole, check_word, register_task
+from miv.tasks.claims import ClaimBag, Claims, ClaimSentence, claim_exemplars
+from miv.tasks.wiki import Page, read_pages
+
+SUPPORTS, REFUTES, UNDECIDED = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
+
+
+@dataclass(frozen=True)
+class FeverClaim:
+    """A claim that is supported or refuted; ``evidence`` has the sentence numbers of each page, in order."""
+
+    text: str
+    supported: bool
+    evidence: dict[str, set[int]]
+
+
+def read_claims(path: Path) -> list[FeverClaim]:
+    """Read a claims file; claims labelled NOT ENOUGH INFO have no evidence and are left out."""
+    claims = []
+    for line, row in read_json_lines(path):
+        label = text_field(row, "label", path, line)
+        if label == UNDECIDED:
+            continue
+        if label not in (SUPPORTS, REFUTES):
+            raise bad_line(path, line, str(unknown_name("label", label, [SUPPORTS, REFUTES, UNDECIDED])))
+        claim = text_field(row, "claim", path, line)
+        claims.append(FeverClaim(claim, label == SUPPORTS, _evidence(row.get("evidence"), path, line)))
+    return claims
+
+
+def _evidence(groups: Any, path: Path, line: int) -> dict[str, set[int]]:
+    """Convert groups of ``[annotation, evidence, page, sentence]`` to the sentence numbers of each page."""
+    evidence: dict[str, set[int]] = {}
+    try:
+        named = [(entry[2], entry[3]) for group in groups for entry in group]
+    except (TypeError, LookupError) as error:
+        problem = "'evidence' must be lists of [annotation, evidence, page, sentence]."
+        raise bad_line(path, line, problem) from error
+    for page, sentence in named:
+        title = checked_text(page, "a page in 'evidence'", path, line)
+        if isinstance(sentence, bool) or not isinstance(sentence, int):
+            raise bad_line(path, line, f"a sentence in 'evidence' must be a number, got {str(sentence)[:60]!r}.")
+        evidence.setdefault(title, set()).add(sentence)
+    return evidence
+
 
 Truncate = Literal["evidence", "first"]
 
@@ -161,3 +202,37 @@ def _find_dump(raw: Path) -> Path:
         lines = [f"  {name} from {_SITE}{name}" for name in missing]
         raise MIVError("\n".join([f"Missing in {raw.absolute()} (put them there):", *lines]))
     return dump
+
+
+_DEV_FILES = ("train.jsonl", "validation.jsonl", "test.jsonl")
+
+
+@register_task("fever-dev", help="Claims of FEVER's development set with given splits and distractors.")
+@dataclass(frozen=True)
+class FeverDev:
+    """Claims of FEVER's development set, with gold sentences and distractors, from three files of JSON lines.
+
+    Args:
+        raw: folder with train.jsonl, validation.jsonl and test.jsonl, in the form of Fool Me Twice without pages.
+        round: index of the round; the splits are given, so every round has the same sets.
+        seed: random seed; not used either.
+    """
+
+    raw: Path = Path("data/fever-dev")
+    round: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole(0, round=self.round, seed=self.seed)
+
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
+        """Read the files and build the sets ``train``, ``validation`` and ``test``."""
+        raw = Path(self.raw)
+        missing = [name for name in _DEV_FILES if not (raw / name).is_file()]
+        if missing:
+            raise MIVError(
+                f"Missing in {raw.absolute()}: {', '.join(missing)}. Expected the three files of claims that "
+                "docs/tasks.md describes; name their folder with --raw (raw in Python)."
+            )
+        train, validation, test = _DEV_FILES
+        return Claims(raw, train, validation, test, page_field="").build(progress)

@@ -1,0 +1,260 @@
+"""The registry of tasks: a name, its options as a dataclass, and ``build``.
+
+A task is one file in ``miv/tasks`` with one frozen dataclass:
+
+.. code-block:: python
+
+    @register_task("coins", help="Tosses of a coin.")
+    @dataclass(frozen=True)
+    class Coins:
+        '''Tosses of a coin.
+
+        Args:
+            tosses: number of tosses per bag.
+            seed: random seed.
+            round: index of the random draw; draws are independent.
+        '''
+
+        tosses: int = 5
+        seed: int = 0
+        round: int = 0
+
+        def build(self, progress: Progress) -> dict[str, ExemplarSet]: ...
+
+Every field needs a type, a default and its line under ``Args:``; they become the options of
+``miv data build coins``. There is no list to update: every module of the folder is found automatically.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
+
+from miv import __version__
+from miv.data import ExemplarSet, load_splits, save_splits
+from miv.errors import MIVError, unknown_name
+from miv.io.cache_folder import discard, going_on_without, one_at_a_time
+from miv.io.table_records import require_parquet
+from miv.registry import Registry
+from miv.runtime.docstrings import argument_lines
+from miv.runtime.progress import Progress
+
+
+class Task(Protocol):
+    """Interface of a registered dataclass of options."""
+
+    @property
+    def seed(self) -> int:
+        """Random seed."""
+        ...
+
+    @property
+    def round(self) -> int:
+        """Index of the random draw."""
+        ...
+
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
+        """Build the sets by split: ``train``, ``validation``, ``test``."""
+        ...
+
+
+@dataclass(frozen=True)
+class TaskOption:
+    """One option of a task: its name, type, default and what it does."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a ``Literal`` option; empty for other options."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+
+_tasks: Registry[Task] = Registry("task")
+_helps: dict[str, str] = {}
+_Options = TypeVar("_Options", bound=type[Any])
+
+
+def register_task(name: str, *, help: str) -> Callable[[_Options], _Options]:  # noqa: A002 - as in Typer
+    """Register a dataclass of options under a name for ``create_task`` and the command line."""
+
+    def register(options: _Options) -> _Options:
+        _read_options(options)  # raises if an option has no default or help
+        _helps[name] = help
+        return _tasks.register(name)(options)
+
+    return register
+
+
+def list_tasks() -> list[str]:
+    """The names of all tasks, sorted."""
+    _import_tasks()
+    return sorted(_tasks.names())
+
+
+def task_help(name: str) -> str:
+    """One-line description of the task."""
+    _import_tasks()
+    return _helps[_tasks[name].name]
+
+
+def task_options(name: str) -> list[TaskOption]:
+    """The options of a task, in order."""
+    _import_tasks()
+    return _read_options(_tasks[name].make)
+
+
+def create_task(name: str, **options: Any) -> Task:
+    """Create a task ready to ``build``; the error for an unknown name or option suggests the nearest one."""
+    for option in task_options(name):
+        if option.choices and option.name in options and options[option.name] not in option.choices:
+            raise unknown_name(f"{option.name} of {name}", str(options[option.name]), option.choices)
+    return _tasks.create(name, **options)
+
+
+def _import_tasks() -> None:
+    package = import_module("miv.tasks")
+    for module in iter_modules(package.__path__):
+        import_module(f"miv.tasks.{module.name}")
+
+
+def _read_options(options: type[Any]) -> list[TaskOption]:
+    if not dataclasses.is_dataclass(options):
+        raise TypeError(f"{options.__name__} is not a dataclass.")
+    types = get_type_hints(options)
+    helps = argument_lines(options.__doc__ or "")
+    found = []
+    for field in dataclasses.fields(options):
+        has_factory = field.default_factory is not dataclasses.MISSING
+        default = field.default_factory() if callable(field.default_factory) and has_factory else field.default
+        if default is dataclasses.MISSING or field.name not in helps:
+            raise TypeError(
+                f"The option {field.name!r} of {options.__name__} needs a default and its line under 'Args:'."
+            )
+        found.append(TaskOption(field.name, types[field.name], default, helps[field.name]))
+    return found
+
+
+_MOST_IMAGE_BYTES = 8 << 30
+
+
+def check_whole(least: int, most: int | None = None, /, **options: int | None) -> None:
+    """Check that options are whole numbers within bounds; ``None`` means not given.
+
+    >>> check_whole(2, 9, writers=2, copies=None)
+    >>> check_whole(2, 9, writers=1)
+    Traceback (most recent call last):
+    miv.errors.MIVError: writers is 1. Expected a whole number from 2 to 9.
+    """
+    for name, value in options.items():
+        fits = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (fits and least <= value and (most is None or value <= most)):
+            bounds = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+            raise MIVError(f"{name} is {value!r}. Expected a whole number {bounds}.")
+
+
+def check_word(what: str, given: str, known: Iterable[str]) -> None:
+    """Check that a word is known; the error suggests the nearest one."""
+    if given not in known:
+        raise unknown_name(what, str(given), known)
+
+
+def check_difficulty(difficulty: float) -> None:
+    """Check that the difficulty is from 0 to 5.
+
+    >>> check_difficulty(-1.0)
+    Traceback (most recent call last):
+    miv.errors.MIVError: difficulty is -1.0. Expected a number from 0 to 5; 1 is the default.
+    """
+    if not isinstance(difficulty, (int, float)) or not math.isfinite(difficulty) or not 0 <= difficulty <= 5:
+        raise MIVError(f"difficulty is {difficulty!r}. Expected a number from 0 to 5; 1 is the default.")
+
+
+def check_room(images: int, height: int, width: int) -> None:
+    """Raise an error if the images do not fit in the memory of a typical machine.
+
+    >>> check_room(50_000_000, 28, 28)
+    Traceback (most recent call last):
+    miv.errors.MIVError: 50,000,000 images of 28 × 28 pixels need 36.5 GiB. Expected at most 8; use fewer images.
+    """
+    size = images * height * width
+    if size > _MOST_IMAGE_BYTES:
+        raise MIVError(
+            f"{images:,} images of {height} × {width} pixels need {size / 2**30:,.1f} GiB. "
+            f"Expected at most {_MOST_IMAGE_BYTES >> 30}; use fewer images."
+        )
+
+
+def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Progress) -> dict[str, ExemplarSet]:
+    """Open the sets of a task in the cache ``folder``, or build them and store them there.
+
+    Every hash is checked. Damaged sets are built again; if the folder cannot be written, the sets stay in memory.
+    """
+    require_parquet()
+    task = create_task(name, **options)
+    path = built_folder(name, options, folder)
+    sets = _open(path)
+    if sets is not None:
+        return sets
+    with one_at_a_time(folder / f".{name}.lock", progress, f"the sets of {name}"):
+        sets = _open(path, damaged="The sets are built again.")  # another process may have built them
+        if sets is not None:
+            return sets
+        if os.path.lexists(path):  # it cannot be read now, and is kept
+            return task.build(progress)
+        built = task.build(progress)
+        path = built_folder(name, options, folder)  # the task may have just downloaded its raw files
+        with going_on_without(folder):
+            if not path.is_dir():
+                save_splits(built, path, builder=name, options=_plain_options(name, options), seed=task.seed)
+            return load_splits(path)  # mapped from the files, which takes less memory
+    return built
+
+
+def built_folder(name: str, options: Mapping[str, Any], folder: Path) -> Path:
+    """The subfolder of ``folder`` for the sets of a task.
+
+    Its name contains the task's name and a hash of its options, its raw files and the version of miv.
+    """
+    values = dataclasses.asdict(create_task(name, **options))  # type: ignore[call-overload]
+    raw = [Path(value) for key, value in values.items() if isinstance(value, Path) or key == "raw"]
+    return folder / _name(name, _plain_options(name, options), raw)
+
+
+def _plain_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    values = dataclasses.asdict(create_task(name, **options))  # type: ignore[call-overload]
+    return {key: str(value.resolve()) if isinstance(value, Path) else value for key, value in values.items()}
+
+
+def _open(path: Path, damaged: str = "") -> dict[str, ExemplarSet] | None:
+    """The sets in a folder; ``None`` if there are none or they are damaged. With ``damaged``, those are discarded."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        return load_splits(path, verify=True)
+    except (MIVError, OSError) as error:
+        if damaged:
+            discard(path, error, damaged)
+        return None
+
+
+def _name(task: str, options: dict[str, Any], raw: list[Path]) -> str:
+    """Name, size and time of every raw file represent its content, which may be gigabytes."""
+    files = [
+        [str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns]
+        for folder in raw
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and not file.name.startswith(".")
+    ]
+    made_of = json.dumps([__version__, task, options, files], sort_keys=True)
+    return f"{task}-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"

@@ -1,5 +1,0 @@
-"""Handwriting verification on QMNIST."""
-
-from miv.tasks.qmnist.qmnist_task import Qmnist
-
-__all__ = ["Qmnist"]
