@@ -12,7 +12,7 @@ from miv.calibration import calibrate
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.scalings import Platt
 from miv.evaluation import Predictions
-from miv.gallery.chance import Chance
+from miv.gallery import Chance
 
 
 def predictions(exemplars: int, seed: int) -> Predictions:

@@ -12,8 +12,7 @@ import pytest
 from miv import Gallery, MIVError, Verifier, list_poolings
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.scalings import Platt
-from miv.gallery import adding
-from miv.gallery.store.gallery_manifest import GalleryManifest
+from miv.gallery import GalleryManifest, adding
 
 CHANNELS = 8
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from miv import Gallery, MIVError, Verifier
-from miv.gallery.store.gallery_manifest import GalleryManifest
+from miv.gallery import GalleryManifest
 from tests.io.killing import kill_at_change, names_in
 
 CHANNELS = 4

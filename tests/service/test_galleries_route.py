@@ -14,9 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from miv import Gallery, Verifier
-from miv.gallery.store import open_gallery
-from miv.gallery.store.gallery_manifest import GalleryManifest
-from miv.gallery.store.snapshot import Snapshot
+from miv.gallery import GalleryManifest, Snapshot, store
 from miv.service.galleries import bytes_below
 from tests.service.serving import ready_client
 
@@ -205,7 +203,7 @@ def before_call(owner: Any, name: str, number: int, change: Callable[[], object]
     [
         *((verb, GalleryManifest, "load") for verb in range(4)),
         *((verb, owner, function) for verb in (1, 2) for owner, function in WRITING),
-        (1, open_gallery, "write_segment"),
+        (1, store, "write_segment"),
     ],
 )
 def test_a_gallery_that_vanishes_during_requests_is_404_and_stays_away(
@@ -243,7 +241,7 @@ def test_a_gallery_that_is_replaced_during_a_request_is_left_as_it_is(
         shutil.rmtree(registry / "replaced-soon")
         Gallery.create(registry / "replaced-soon", Verifier.from_pretrained(model)).add("other", vectors(2, 5))
 
-    with before_call(open_gallery.OpenGallery, "write_segment", 0, replace):
+    with before_call(store.OpenGallery, "write_segment", 0, replace):
         refused = put(client, "replaced-soon", "one", vectors(3, 1))
     assert refused.status_code == 409
     assert message(refused).startswith("The gallery replaced-soon was replaced by another meanwhile.")

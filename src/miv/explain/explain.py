@@ -1,26 +1,30 @@
 """Scores for the instances of bags, by any method and for any pooling."""
 
-from typing import Protocol, get_args
+from typing import Protocol, cast, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from miv.bags import Bags
+from miv.data import csr
 from miv.decisions.reference_pairs import Pairs
 from miv.decisions.reference_rule import ReferenceRule
 from miv.decisions.witness_rules import WitnessesBy
 from miv.errors import MIVError, unknown_name
-from miv.explain.alone import logits_alone
-from miv.explain.rollout import attention_rollout
-from miv.explain.shapley import leave_one_out, shapley
-from miv.explain.subsets import EmptyBag, score_instances
+from miv.explain.subsets import EmptyBag, leave_one_out, logits_alone, score_instances, shapley
+from miv.io.checked_values import Floats
 from miv.poolings import Pooling
-from miv.poolings.msa import SelfAttentionPooling
+from miv.poolings.msa import EncoderLayer, SelfAttentionPooling
 from miv.poolings.pooling_base import check_count
 
 METHODS: tuple[str, ...] = get_args(WitnessesBy)
 _MOST_EXACT = 16  # 65,536 subsets of one bag
 _MOST_FOR_SUBSETS = 2000  # instances per bag
+# A drop of the logit below this many rounding errors counts as 0, relative to the logit if that is above 1.
+_ROUNDINGS = 16
 
 
 class BagAnswers(Protocol):
@@ -35,8 +39,8 @@ class BagAnswers(Protocol):
         """``(T,)``, sums to 1 in each bag; ``None`` if the pooling has no attention."""
 
 
-class Scorer(Protocol):
-    """A ``Verifier``, or anything else that scores bags of features with a pooling."""
+class PooledScorer(Protocol):
+    """A ``Verifier``, or anything else that compares what a pooling gives."""
 
     @property
     def pooling(self) -> Pooling:
@@ -45,6 +49,10 @@ class Scorer(Protocol):
     @property
     def reference_rule(self) -> ReferenceRule:
         """How it combines several references of a query."""
+
+
+class Scorer(PooledScorer, Protocol):
+    """A ``Verifier``, or anything else that scores bags of features with a pooling."""
 
     def verify_features(self, query: Tensor | Bags, bags: Bags) -> BagAnswers:
         """Score queries ``(B, C)``, or ``Bags`` of references, and bags of values ``(T, C)``."""
@@ -71,7 +79,7 @@ def explain_features(
         method: one of ``METHODS``. ``alone``, ``leave_one_out`` and ``shapley`` are in units of the logit and may be
             negative; ``attention`` and ``rollout`` are shares, which sum to 1 in each bag.
         exact_up_to: largest bag size with exact Shapley values, from ``2 ** N`` subsets.
-        permutations: number of permutations to sample for larger bags; see ``miv.explain.shapley``.
+        permutations: number of permutations to sample for larger bags; see ``miv.explain.subsets.shapley``.
         seed: random seed of the sample; the scores of a bag do not depend on the other bags.
         empty_bag: the verdict on an empty bag; see ``miv.explain.subsets.score_instances``.
 
@@ -133,3 +141,121 @@ def _check_cost(pooling: Pooling, method: str, bags: Bags) -> None:
             f"A bag has {largest:,} instances. {method} with the pooling msa takes at most {_MOST_FOR_SUBSETS:,}. Use "
             "rollout or alone for the witnesses, or none for the verdict only."
         )
+
+
+def contributions(scorer: PooledScorer, query: Tensor | Bags, bags: Bags) -> Tensor | None:
+    r"""What each instance adds to the logit: queries ``(B, C)`` and bags of ``(T, C)`` to ``(T,)``.
+
+    With the attention :math:`a_{nj}` of instance :math:`n` in head :math:`j` and the logit :math:`z` of its bag
+
+    .. math:: c_n = \sum_j a_{nj} \frac{\partial z}{\partial a_{nj}}
+
+    If the bag vector is a sum weighted by attention, as in CAP and gated attention, the logit is linear in the
+    attention, and the contributions add up to the part of the logit that depends on the bag. Behind a norm of the sum,
+    and with a similarity that also weighs distances, they are a first-order estimate. Unlike attention, a contribution
+    also knows whether what is looked at speaks for a yes or a no. The contributions of several references are weighted
+    like their logits.
+
+    Returns:
+        ``None`` if the logit is not a smooth function of the attention: without attention, and for the poolings that
+        choose one instance.
+    """
+    if not scorer.pooling.has_attention:
+        return None
+    if isinstance(query, Bags):
+        pairs = Pairs.of(query, bags)
+        found, logit = _of_pairs(scorer, pairs.query, pairs.bags)
+        share = pairs.shares(scorer.reference_rule, logit)
+        return None if found is None else pairs.summed(pairs.bags.expand(share) * found, bags)
+    return _of_pairs(scorer, query, bags)[0]
+
+
+def _of_pairs(scorer: PooledScorer, query: Tensor, bags: Bags) -> tuple[Tensor | None, Tensor]:
+    """Contributions ``(T,)`` and logits ``(B,)`` of single queries."""
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        # Copies, because tensors made in inference mode cannot be part of a gradient.
+        query = query.clone().requires_grad_()
+        bags = Bags(bags.values.clone().requires_grad_(), bags.ptr.clone())
+        pooled = scorer.pooling(query, bags)
+        logit = scorer.pooling.similarity(pooled.query_vector, pooled.bag_vector)  # (B,)
+        attention = pooled.attention
+        if attention is None or not attention.requires_grad:
+            return None, logit.detach()
+        # Bags do not affect each other, so the gradient of the sum is that of each.
+        [slope] = torch.autograd.grad(logit.sum(), attention, allow_unused=True)  # (T, h)
+        return None if slope is None else (attention * slope).sum(dim=1).detach(), logit.detach()
+
+
+def attention_rollout(pooling: Pooling, query: Tensor, bags: Bags) -> Tensor:
+    r"""The share ``(T,)`` of the bag vector that comes from each target; sums to 1 in each bag.
+
+    With the attention :math:`W_l` of layer ``l``, the mean over its heads, and as much from the residual connection:
+
+    .. math:: R = A_L \cdots A_2 A_1, \qquad A_l = \tfrac{1}{2} (W_l + I)
+
+    The first row of ``R`` is the origin of the output at the first place. There are two such outputs, [CLS] for the
+    bag and the query; the result is their mean, without the share of the first place itself.
+
+    Args:
+        pooling: ``msa``.
+        query: features ``(B, C)``.
+        bags: features ``(T, C)``.
+    """
+    if not isinstance(pooling, SelfAttentionPooling):
+        raise MIVError("Attention rollout is for the pooling msa only. Choose leave_one_out or shapley instead.")
+    targets, mask = bags.with_values(pooling.norm(bags.values)).to_padded()  # (B, N, C), (B, N)
+    firsts = (pooling.norm(pooling.cls).expand_as(query), pooling.norm(query))
+    both = [_first_row(pooling, first, targets, functional.pad(mask, (1, 0), value=True)) for first in firsts]
+    share = (both[0] + both[1])[mask]  # (T,)
+    return share / bags.expand(bags.sum(share))
+
+
+def _first_row(pooling: SelfAttentionPooling, first: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+    """``(B, N)``: how much of the first output comes from each target."""
+    sequence = torch.cat([first[:, None], targets], dim=1)  # (B, 1 + N, C)
+    identity = torch.eye(sequence.shape[1], dtype=sequence.dtype, device=sequence.device)
+    rollout = identity.expand(len(sequence), -1, -1)
+    for layer in pooling.layers:
+        weights = cast(EncoderLayer, layer).attention_weights(sequence, mask).mean(dim=1)  # (B, 1 + N, 1 + N)
+        rollout = (weights + identity) / 2 @ rollout
+        sequence = layer(sequence, mask)
+    return rollout[:, 0, 1:]
+
+
+def as_shares(
+    scores: Floats, method: WitnessesBy, logit: Floats, ptr: NDArray[np.int64], dtype: torch.dtype = torch.float32
+) -> Floats:
+    r"""Convert scores ``(T,)`` of ``explain_features`` to shares, which are not negative and sum to 1 in each bag.
+
+    Attention and rollout are already shares. Scores :math:`\phi_n` in units of the logit become
+
+    .. math:: a_n = \max(\phi_n, 0) \Big/ \sum_m \max(\phi_m, 0)
+
+    and :math:`1 / N` each if none is positive. Scores of ``alone``, which are logits :math:`z_n`, become
+
+    .. math:: a_n = \sigma(z_n) \Big/ \sum_m \sigma(z_m)
+
+    so two instances that each suffice get equal shares, and instances still differ if none suffices.
+
+    Args:
+        scores: scores of the instances.
+        method: the method that computed them.
+        logit: ``(E,)`` of the bags.
+        ptr: ``(E + 1,)``, the borders between the bags.
+        dtype: dtype of the verifier, so that a score within rounding error counts as 0.
+
+    >>> as_shares(np.array([3.0, -1.0, 1.0, -2.0, 0.0]), "leave_one_out", np.zeros(2), np.array([0, 3, 5])).tolist()
+    [0.75, 0.0, 0.25, 0.5, 0.5]
+    """
+    if method in ("attention", "rollout"):
+        return scores
+    if method == "alone":
+        from scipy.special import expit
+
+        positive = expit(scores)
+    else:
+        rounding = _ROUNDINGS * torch.finfo(dtype).eps * np.maximum(1.0, np.abs(logit))  # (E,)
+        positive = np.where(scores > csr.to_rows(rounding, ptr), scores, 0.0)
+    total = csr.to_rows(csr.bag_sums(positive, ptr), ptr)  # (T,) of the bag of each instance
+    even = 1 / csr.to_rows(np.diff(ptr), ptr)
+    return np.divide(positive, total, out=even, where=total > 0)

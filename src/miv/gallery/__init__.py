@@ -1,6 +1,23 @@
 """A gallery: many bags on disk, searched by one query."""
 
-from miv.gallery.bag_gallery import Gallery
-from miv.gallery.hits import Hit, Hits, HitWitness
+from miv.gallery.arrow_files import require_arrow
+from miv.gallery.gallery import Gallery, used_instances
+from miv.gallery.hits import Chance, Hit, Hits, HitWitness
+from miv.gallery.manifest import MANIFEST_NAME, GalleryManifest
+from miv.gallery.snapshot import Snapshot
+from miv.gallery.store import GalleryBusy, GalleryReplaced
 
-__all__ = ["Gallery", "Hit", "HitWitness", "Hits"]
+__all__ = [
+    "MANIFEST_NAME",
+    "Chance",
+    "Gallery",
+    "GalleryBusy",
+    "GalleryManifest",
+    "GalleryReplaced",
+    "Hit",
+    "HitWitness",
+    "Hits",
+    "Snapshot",
+    "require_arrow",
+    "used_instances",
+]

@@ -10,24 +10,23 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError
+from miv.gallery import arrow_files as arrow
 from miv.gallery.bag_reading import GivenBag, ReadBags, Rows, in_parts, read_bags
-from miv.gallery.segment_batches import instance_batches, kept_batches
-from miv.gallery.store import arrow_files as arrow
-from miv.gallery.store.known_instances import KnownInstances
-from miv.gallery.store.merging import merge_small
-from miv.gallery.store.segments import SegmentContent
-from miv.gallery.store.snapshot import Snapshot
+from miv.gallery.manifest import GalleryManifest
+from miv.gallery.snapshot import SegmentContent, Snapshot
+from miv.gallery.store import KnownInstances, merge_small, rebatched
 from miv.io.image_files import Fit
 from miv.poolings import KeptForm
 from miv.runtime.evaluation_mode import evaluating
 from miv.runtime.progress import Progress, SilentProgress
 
 if TYPE_CHECKING:
-    from miv.gallery.store.open_gallery import OpenGallery
+    from miv.gallery.store import OpenGallery
     from miv.models.verifier import Verifier
 
 _TOGETHER = 1024  # instances embedded between two commits: seconds of work
 _BAGS_COPIED = 4096
+_ROWS_TOGETHER = 4096  # temporaries of this size stay in the cache
 
 
 class Adding:
@@ -158,3 +157,48 @@ def _first_unknown(digests: list[bytes], known: KnownInstances) -> Iterator[bool
     for digest, row in zip(digests, known.rows(digests), strict=True):
         yield row < 0 and digest not in seen
         seen.add(digest)
+
+
+def instance_batches(hashes: list[bytes], features: Rows, manifest: GalleryManifest) -> Iterable[Any]:
+    """Hashes and features ``(n, C)`` of new instances."""
+    if not hashes:
+        return []
+    columns = [arrow.hash_column(hashes), arrow.row_column(features)]
+    return [arrow.pa.record_batch(columns, schema=arrow.instance_schema(manifest.channels))]
+
+
+def kept_batches(
+    form: KeptForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot, manifest: GalleryManifest
+) -> Iterable[Any] | None:
+    """Kept rows of new instances ``(n, C)``, or of the members of new bags; ``None`` if the features are read."""
+    if not manifest.width:
+        return None
+    if form.per == "instance":
+        return rebatched(_of_instances(form, features, manifest))
+    return rebatched(_of_bags(form, features, members, snapshot, manifest))
+
+
+def _of_instances(form: KeptForm, features: Rows, manifest: GalleryManifest) -> Iterator[Any]:
+    for start in range(0, len(features), _ROWS_TOGETHER):
+        part = features[start : start + _ROWS_TOGETHER]
+        yield _batch(form.keep(part, csr.borders([len(part)])), manifest)
+
+
+def _of_bags(
+    form: KeptForm, features: Rows, members: list[NDArray[np.int64]], snapshot: Snapshot, manifest: GalleryManifest
+) -> Iterator[Any]:
+    before, ptr = len(snapshot.features), csr.borders([len(one) for one in members])
+    first = 0
+    while first < len(members):
+        last = max(first + 1, int(np.searchsorted(ptr, ptr[first] + _ROWS_TOGETHER, side="right")) - 1)
+        wanted = np.concatenate(members[first:last])
+        rows = np.empty((len(wanted), manifest.channels), np.float32)
+        is_new = wanted >= before
+        rows[is_new] = features[wanted[is_new] - before]
+        rows[~is_new] = snapshot.features.take(wanted[~is_new])
+        yield _batch(form.keep(rows, ptr[first : last + 1] - ptr[first]), manifest)
+        first = last
+
+
+def _batch(rows: Rows, manifest: GalleryManifest) -> Any:
+    return arrow.pa.record_batch([arrow.row_column(rows)], schema=arrow.kept_schema(manifest.width))

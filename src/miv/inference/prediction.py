@@ -10,8 +10,7 @@ from miv.backbones.feature_cache import embed_instances
 from miv.data import ExemplarSet
 from miv.decisions.witness_rules import WitnessesBy
 from miv.evaluation import Predictions
-from miv.explain import as_shares, check_method
-from miv.explain.subsets import EmptyBag
+from miv.explain import EmptyBag, as_shares, check_method
 from miv.inference.engine import EmbeddedExemplars, contributions_embedded, explain_embedded, verify_embedded
 from miv.inference.unlike_instances import UnlikeInstances
 from miv.io.checked_values import Floats, Mask

@@ -11,12 +11,16 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from miv.errors import MIVError
-from miv.gallery import Gallery
-from miv.gallery.gallery_counts import used_instances
-from miv.gallery.store.arrow_files import require_arrow
-from miv.gallery.store.gallery_manifest import MANIFEST_NAME, GalleryManifest
-from miv.gallery.store.gallery_writer import GalleryBusy, GalleryReplaced
-from miv.gallery.store.snapshot import Snapshot
+from miv.gallery import (
+    MANIFEST_NAME,
+    Gallery,
+    GalleryBusy,
+    GalleryManifest,
+    GalleryReplaced,
+    Snapshot,
+    require_arrow,
+    used_instances,
+)
 from miv.io.whole_files import said_plainly
 from miv.service.errors import RefusedRequest, storage_errors
 from miv.service.models import LoadedModel

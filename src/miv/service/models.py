@@ -13,7 +13,6 @@ import torch
 
 from miv.data import InstancePool
 from miv.errors import MIVError, unknown_name
-from miv.gallery.verifier_identity import backbone_fingerprint, verifier_fingerprint
 from miv.inference.deciding import witnesses_by
 from miv.io.card_sections import card_about
 from miv.io.model_files import find_verifier
@@ -34,6 +33,7 @@ from miv.service.batching import (
 from miv.service.errors import RefusedRequest
 from miv.service.metrics import ServiceMetrics
 from miv.service.settings import ServiceSettings
+from miv.streaming import backbone_fingerprint, verifier_fingerprint
 from miv.training.run_folder import refuse_unfinished
 
 

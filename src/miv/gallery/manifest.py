@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from miv.errors import MIVError
-from miv.gallery.store.arrow_files import DAMAGED
+from miv.gallery.arrow_files import DAMAGED
 from miv.io.json_files import read_json_object, write_json
 from miv.io.json_shapes import NUMBER, check_shape
 

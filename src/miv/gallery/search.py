@@ -6,13 +6,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from miv.data import csr
 from miv.errors import MIVError
 from miv.gallery.bag_reading import Rows
-from miv.gallery.chance import Chance
-from miv.gallery.hits import Hit, Hits, HitWitness
-from miv.gallery.searched_references import verdicts_on
-from miv.gallery.store.snapshot import Snapshot
-from miv.inference.verdict import Asked, Verdict
+from miv.gallery.hits import Chance, Hit, Hits, HitWitness
+from miv.gallery.snapshot import Snapshot
+from miv.inference.deciding import decide
+from miv.inference.engine import EmbeddedExemplars
+from miv.inference.verdict import Asked, Verdict, Verdicts
 from miv.poolings import KeptForm, PreparedQueries
 from miv.runtime.evaluation_mode import evaluating
 
@@ -88,3 +89,13 @@ def _hit(snapshot: Snapshot, bag: int, verdict: Verdict, chance: Chance, bags: i
         chance.of(verdict.probability, bags),
         verdict,
     )
+
+
+def verdicts_on(verifier: "Verifier", references: Rows, features: Rows, ptr: NDArray[np.int64], by: Asked) -> Verdicts:
+    """Verdicts on bags of features ``(T, C)``, for the features ``(R, C)`` of the references of one query."""
+    bags, count = len(ptr) - 1, len(references)
+    rows = np.concatenate([references, features])
+    query = np.tile(np.arange(count), bags)
+    bag = np.arange(len(features)) + count
+    borders = None if count == 1 else csr.borders([count] * bags)
+    return decide(verifier, EmbeddedExemplars.among(rows, query, bag, ptr, borders), by)

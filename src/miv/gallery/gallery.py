@@ -2,22 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from miv.errors import MIVError, unknown_name
 from miv.gallery.adding import Adding
+from miv.gallery.arrow_files import require_arrow
 from miv.gallery.bag_reading import GivenBag, check_bag_name, query_features
-from miv.gallery.gallery_counts import counts_of
 from miv.gallery.hits import Hits
-from miv.gallery.searching import search
-from miv.gallery.store.arrow_files import require_arrow
-from miv.gallery.store.gallery_manifest import GalleryManifest
-from miv.gallery.store.merging import compact
-from miv.gallery.store.open_gallery import OpenGallery
-from miv.gallery.store.snapshot import Snapshot
-from miv.gallery.verifier_identity import check_same_backbone, check_same_verifier, new_manifest
+from miv.gallery.manifest import GalleryManifest
+from miv.gallery.search import search
+from miv.gallery.snapshot import Snapshot
+from miv.gallery.store import OpenGallery, compact
 from miv.inference.deciding import witnesses_by
 from miv.inference.verdict import Asked
 from miv.io.image_files import Fit
@@ -25,6 +23,10 @@ from miv.io.whole_files import said_plainly, whole_folder
 from miv.models.verifier import Verifier
 from miv.poolings import form_of
 from miv.runtime.progress import Progress
+from miv.streaming import backbone_fingerprint, verifier_fingerprint
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
 
 VERIFIER = "verifier"
 
@@ -230,3 +232,64 @@ class Gallery:
     def _write(self, bags: Iterable[GivenBag], resize: Fit | None, progress: Progress | None, *, replace: bool) -> int:
         with self._store.writing():
             return self._adding(resize, progress, replace=replace).add(bags)
+
+
+def counts_of(snapshot: Snapshot, folder: Path, verifier: Verifier) -> dict[str, Any]:
+    """Counts and sizes, as plain values."""
+    manifest = snapshot.manifest
+    live, used = _live_members(snapshot), used_instances(snapshot)
+    return {
+        "folder": str(folder),
+        "bags": int(snapshot.is_live.sum()),
+        "instances": used,
+        "members": int(live.sum()),
+        "removed_bags": len(snapshot.removed),
+        "unused_instances": manifest.instances - used,
+        "segments": len(manifest.segments),
+        "bytes": sum(sum(entry.bytes.values()) for entry in manifest.segments),
+        "indexed_bags": 0,  # this and the next are of an index that earlier versions had
+        "recall": None,
+        "pooling": verifier.configuration["pooling"],
+        "calibrated": not verifier.operating_point.is_default,
+        "fingerprint": manifest.fingerprint,
+    }
+
+
+def used_instances(snapshot: Snapshot) -> int:
+    """Number of distinct instances in bags that are not removed."""
+    return len(np.unique(snapshot.members[_live_members(snapshot)]))
+
+
+def _live_members(snapshot: Snapshot) -> NDArray[np.bool_]:
+    return np.repeat(snapshot.is_live, np.diff(snapshot.ptr))
+
+
+def new_manifest(verifier: "Verifier") -> GalleryManifest:
+    """The manifest of an empty gallery of a verifier."""
+    form = form_of(verifier.pooling)
+    return GalleryManifest(
+        fingerprint=verifier_fingerprint(verifier),
+        backbone=backbone_fingerprint(verifier),
+        channels=verifier.backbone.channels,
+        width=form.width if form.is_kept_apart else 0,
+    )
+
+
+def check_same_verifier(manifest: GalleryManifest, verifier: "Verifier", folder: Path, named: str) -> None:
+    """Raise an error if a gallery belongs to another verifier."""
+    fingerprint = verifier_fingerprint(verifier)
+    if fingerprint != manifest.fingerprint:
+        raise MIVError(
+            f"The gallery {folder} was made with the verifier {manifest.fingerprint[:12]}, and this is "
+            f"{fingerprint[:12]}: what the gallery stores does not fit it. Open the gallery with its own verifier, "
+            f"or make a new one: miv gallery create NEW {named} --like {folder}"
+        )
+
+
+def check_same_backbone(source: GalleryManifest, manifest: GalleryManifest, folder: Path) -> None:
+    """Raise an error if the features of a gallery cannot be used by another verifier."""
+    if source.backbone != manifest.backbone:
+        raise MIVError(
+            f"The verifier of the gallery {folder} has another backbone, so its features do not fit. Create the "
+            "gallery without --like, and add the bags from their files again: miv gallery add"
+        )

@@ -1,0 +1,278 @@
+"""A gallery at one moment: the bags and instances of the segments that its manifest lists."""
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data import csr
+from miv.errors import MIVError
+from miv.gallery import arrow_files as arrow
+from miv.gallery.manifest import BAGS, INSTANCES, KEPT, GalleryManifest, SegmentEntry
+from miv.io.whole_files import whole_folder
+
+Rows = NDArray[np.float32]
+SEGMENTS = "segments"
+_TRIES = 5  # a writer may remove a merged segment between our reading of the manifest and of the segment
+
+
+class RowStore:
+    """Rows ``(N, K)`` in pieces.
+
+    Args:
+        pieces: arrays ``(n, K)``, in order.
+        width: ``K``.
+    """
+
+    def __init__(self, pieces: Sequence[Rows], width: int) -> None:
+        self.pieces, self.width = [piece for piece in pieces if len(piece)], width
+        self.borders = csr.borders([len(piece) for piece in self.pieces])
+
+    def __len__(self) -> int:
+        return int(self.borders[-1])
+
+    def between(self, first: int, last: int) -> Rows:
+        """Rows ``first`` to ``last - 1``; without a copy if they are in one piece."""
+        found = []
+        number = int(np.searchsorted(self.borders, first, side="right")) - 1
+        while first < last:
+            start, end = int(self.borders[number]), min(last, int(self.borders[number + 1]))
+            found.append(self.pieces[number][first - start : end - start])
+            first, number = end, number + 1
+        return found[0] if len(found) == 1 else np.concatenate([np.zeros((0, self.width), np.float32), *found])
+
+    def take(self, rows: NDArray[np.int64]) -> Rows:
+        """The rows with these numbers, in this order; without a copy if they follow each other in one piece."""
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+            return self.between(int(rows[0]), int(rows[-1]) + 1)
+        taken = np.empty((len(rows), self.width), np.float32)
+        of_piece = np.searchsorted(self.borders, rows, side="right") - 1
+        for number in np.unique(of_piece):
+            mine = of_piece == number
+            taken[mine] = self.pieces[number][rows[mine] - self.borders[number]]
+        return taken
+
+
+@dataclass(frozen=True)
+class SegmentContent:
+    """What to write; each is an iterable of record batches, so that a large segment never has to fit in memory."""
+
+    instances: Iterable[Any]
+    bags: Iterable[Any]
+    kept: Iterable[Any] | None
+
+
+class Segment:
+    """The mapped files of a segment.
+
+    Args:
+        folder: of the gallery.
+        entry: from the manifest.
+        manifest: for the widths of rows.
+        per: what a row is kept for: an instance, a member of a bag, or a bag.
+    """
+
+    def __init__(self, folder: Path, entry: SegmentEntry, manifest: GalleryManifest, per: str) -> None:
+        self.entry, self.path = entry, folder / SEGMENTS / entry.name
+        kept_rows = {"instance": entry.instances, "member": entry.members, "bag": entry.bags}[per]
+        self.instance_batches = self._mapped(INSTANCES, arrow.instance_schema(manifest.channels), entry.instances)
+        self.bag_batches = self._mapped(BAGS, arrow.bag_schema(), entry.bags)
+        self.features = [arrow.column_rows(batch.column(1), manifest.channels) for batch in self.instance_batches]
+        self.kept, self.kept_batches = self.features, []
+        if manifest.width:
+            self.kept_batches = self._mapped(KEPT, arrow.kept_schema(manifest.width), kept_rows)
+            self.kept = [arrow.column_rows(batch.column(0), manifest.width) for batch in self.kept_batches]
+        self.sizes, self.members = self._checked_bags()
+
+    def _mapped(self, name: str, schema: Any, rows: int) -> list[Any]:
+        if name not in self.entry.bytes:
+            raise MIVError(f"{self.path} has no {name}. {arrow.DAMAGED}")
+        return arrow.map_batches(self.path / name, schema, self.entry.bytes[name], rows)
+
+    def _checked_bags(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sizes of the bags, and the numbers of their instances in the gallery."""
+        sizes, members = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for batch in self.bag_batches:
+            column, names = batch.column(1), batch.column(2)
+            empty = sum(one.null_count for one in (batch.column(0), column, column.values, names))
+            if empty or not names.offsets.equals(column.offsets):
+                raise MIVError(f"{self.path / BAGS} has empty cells, or names of other instances. {arrow.DAMAGED}")
+            sizes.append(np.diff(column.offsets.to_numpy()))
+            members.append(column.flatten().to_numpy())
+        all_sizes, all_members = np.concatenate(sizes), np.concatenate(members)
+        if len(all_members) != self.entry.members or (all_sizes < 1).any():
+            raise MIVError(f"{self.path / BAGS} has an empty bag, or other counts than the manifest. {arrow.DAMAGED}")
+        return all_sizes, all_members
+
+    @property
+    def hashes(self) -> NDArray[Any]:
+        """Hashes of the instances."""
+        return np.concatenate(
+            [np.zeros(0, "S16"), *(arrow.column_hashes(batch.column(0)) for batch in self.instance_batches)]
+        )
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the bags."""
+        return [name for batch in self.bag_batches for name in batch.column(0).to_pylist()]
+
+    def name(self, bag: int) -> str:
+        """Name of a bag, counted within the segment."""
+        return str(self._cell(0, bag))
+
+    def instance_names(self, bag: int) -> list[str]:
+        """Names of the instances of a bag, counted within the segment; "" for one without a name."""
+        return [name or "" for name in self._cell(2, bag)]
+
+    def _cell(self, column: int, bag: int) -> Any:
+        for batch in self.bag_batches:
+            if bag < len(batch):
+                return batch.column(column)[bag].as_py()
+            bag -= len(batch)
+        raise IndexError(bag)
+
+
+def write_segment(folder: Path, content: SegmentContent, manifest: GalleryManifest) -> SegmentEntry:
+    """Write a segment whole, under a new name; it belongs to the gallery once the manifest lists it."""
+    name = f"segment-{secrets.token_hex(8)}"
+    instances = bags = members = 0
+
+    def counted_instances() -> Iterator[Any]:
+        nonlocal instances
+        for batch in content.instances:
+            instances += len(batch)
+            yield batch
+
+    def counted_bags() -> Iterator[Any]:
+        nonlocal bags, members
+        for batch in content.bags:
+            bags += len(batch)
+            members += len(batch.column(1).flatten())
+            yield batch
+
+    with whole_folder(folder / SEGMENTS / name) as temporary:
+        arrow.write_batches(temporary / INSTANCES, arrow.instance_schema(manifest.channels), counted_instances())
+        arrow.write_batches(temporary / BAGS, arrow.bag_schema(), counted_bags())
+        if content.kept is not None:
+            arrow.write_batches(temporary / KEPT, arrow.kept_schema(manifest.width), content.kept)
+        sizes = {file.name: file.stat().st_size for file in temporary.iterdir()}
+    return SegmentEntry(name, instances, bags, members, sizes)
+
+
+class Snapshot:
+    """Bags ``0`` to ``B - 1``, some of them removed, over instances ``0`` to ``U - 1``.
+
+    Args:
+        folder: of the gallery.
+        manifest: the manifest.
+        per: what a kept row belongs to.
+        known: segments that are already mapped, by name.
+    """
+
+    def __init__(
+        self, folder: Path, manifest: GalleryManifest, per: str, known: dict[str, Segment] | None = None
+    ) -> None:
+        self.folder, self.manifest, self.per = folder, manifest, per
+        known = known or {}
+        self.segments = [
+            known[entry.name] if entry.name in known else Segment(folder, entry, manifest, per)
+            for entry in manifest.segments
+        ]
+        self.features = RowStore([piece for one in self.segments for piece in one.features], manifest.channels)
+        self.kept = RowStore(
+            [piece for one in self.segments for piece in one.kept], manifest.width or manifest.channels
+        )
+        self.first_bag = csr.borders([entry.bags for entry in manifest.segments])
+        self.ptr = csr.borders(np.concatenate([np.zeros(0, np.int64), *(one.sizes for one in self.segments)]))
+        self.members = np.concatenate([np.zeros(0, np.int64), *(one.members for one in self.segments)])
+        if len(self.members) and not 0 <= self.members.min() <= self.members.max() < len(self.features):
+            raise MIVError(f"A bag of {folder} names an instance that is not there. {arrow.DAMAGED}")
+        self.is_live = np.ones(self.bags, bool)
+        self.is_live[self.removed] = False
+
+    @classmethod
+    def open(cls, folder: Path, per: str | None, known: dict[str, Segment] | None = None) -> "Snapshot":
+        """Open what the manifest lists now; if a writer has just replaced files, read the manifest again.
+
+        If ``per`` is ``None``, kept rows are not opened, so the verifier need not be known.
+        """
+        for _ in range(_TRIES):
+            try:
+                manifest = GalleryManifest.load(folder)
+                if per is None:
+                    return cls(folder, replace(manifest, width=0), "instance")
+                return cls(folder, manifest, per, known)
+            except FileNotFoundError as error:
+                missing = error
+        raise arrow.missing_file(missing) from missing
+
+    @property
+    def bags(self) -> int:
+        """``B``, with the removed ones."""
+        return int(self.first_bag[-1])
+
+    @cached_property
+    def removed(self) -> NDArray[np.int64]:
+        """Numbers of the removed bags."""
+        entry = self.manifest.removed
+        if entry is None:
+            return np.zeros(0, np.int64)
+        batches = arrow.map_batches(self.folder / entry.file, arrow.removed_schema(), entry.bytes, entry.bags)
+        if any(batch.column(0).null_count for batch in batches):
+            raise MIVError(f"{self.folder / entry.file} has empty cells. {arrow.DAMAGED}")
+        numbers = np.concatenate([np.zeros(0, np.int64), *(batch.column(0).to_numpy() for batch in batches)])
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.bags:
+            raise MIVError(f"{self.folder / entry.file} names a bag that is not there. {arrow.DAMAGED}")
+        return numbers
+
+    @cached_property
+    def number_of(self) -> dict[str, int]:
+        """The number of each live bag by its name."""
+        live, number, found = self.is_live, 0, {}
+        for segment in self.segments:
+            for name in segment.names:
+                if live[number]:
+                    found[name] = number
+                number += 1
+        return found
+
+    def name(self, bag: int) -> str:
+        """Name of a bag."""
+        segment = int(np.searchsorted(self.first_bag, bag, side="right")) - 1
+        return self.segments[segment].name(bag - int(self.first_bag[segment]))
+
+    def instance_names(self, bag: int) -> list[str]:
+        """Names of the instances of a bag."""
+        segment = int(np.searchsorted(self.first_bag, bag, side="right")) - 1
+        return self.segments[segment].instance_names(bag - int(self.first_bag[segment]))
+
+    def kept_between(self, first: int, last: int) -> Rows:
+        """Kept rows of the bags ``first`` to ``last - 1``."""
+        if self.per == "bag":
+            return self.kept.between(first, last)
+        start, end = int(self.ptr[first]), int(self.ptr[last])
+        return self.kept.between(start, end) if self.per == "member" else self.kept.take(self.members[start:end])
+
+    def without_copy(self, first: int, last: int) -> int:
+        """The end of the bags from ``first``, at most ``last``, whose kept rows can be read without a copy.
+
+        Rows that follow each other are copied only if they lie in two pieces, so the bags before the border of a piece
+        go first, then the bag on the border alone.
+        """
+        ptr = self.ptr if self.per != "bag" else np.arange(self.bags + 1)
+        start, end = int(ptr[first]), int(ptr[last])
+        row, final = (self.members[start], self.members[end - 1]) if self.per == "instance" else (start, end - 1)
+        border = int(self.kept.borders[np.searchsorted(self.kept.borders, row, side="right")])
+        if final - row != end - start - 1 or border > final:
+            return last
+        return max(first + 1, int(np.searchsorted(ptr, start + border - row, side="right")) - 1)
+
+    def features_of(self, bags: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
+        """Features and borders of some bags, in their order."""
+        ptr, rows = csr.take_bags(self.ptr, bags)
+        return self.features.take(self.members[rows]), ptr

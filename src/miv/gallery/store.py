@@ -1,0 +1,314 @@
+"""The files of a gallery: any number of readers, one writer, and small segments that are merged."""
+
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from miv.errors import MIVError
+from miv.gallery import arrow_files as arrow
+from miv.gallery.arrow_files import HASH_BYTES
+from miv.gallery.manifest import MANIFEST_NAME, GalleryManifest, Removed, SegmentEntry
+from miv.gallery.snapshot import SEGMENTS, Segment, SegmentContent, Snapshot, write_segment
+from miv.io.temporary_names import PART, siblings
+from miv.io.whole_files import remove_unfinished, said_plainly, whole_file
+
+_LOCK_NAME = "gallery.lock"
+_TOGETHER = 4  # segments of about one size are merged when there are this many
+_SMALLEST = 64  # rows; up to this, segments count as equally small
+_LARGEST = 1 << 19  # rows of a merged segment: merging takes seconds
+_ROWS_PER_BATCH = 1 << 16
+
+
+class GalleryBusy(MIVError):  # noqa: N818 - named after what is wrong
+    """Another process or thread is writing; the same call works when it has ended."""
+
+
+class GalleryReplaced(MIVError):  # noqa: N818 - named after what is wrong
+    """The gallery was removed while it was written to, and another one was made under its name."""
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Be the only writer of a gallery in this block; readers go on with what they opened."""
+    GalleryManifest.require(folder)
+    lock = FileLock(folder / _LOCK_NAME)  # released when the process ends for any reason
+    with said_plainly(folder / _LOCK_NAME):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise GalleryBusy(
+                f"Another process is writing to the gallery {folder}. Wait until it has ended, and try again. "
+                "Searching works meanwhile."
+            ) from None
+    try:
+        remove_unlisted(folder, GalleryManifest.load(folder))
+        yield
+    finally:
+        lock.release()
+
+
+def remove_unlisted(folder: Path, manifest: GalleryManifest) -> None:
+    """Remove the files that no manifest lists any more, or that a killed writer never listed.
+
+    Readers that have mapped them keep them until they end. Where the system does not allow to remove such files, they
+    stay until the next change.
+    """
+    listed = {entry.name for entry in manifest.segments}
+    with suppress(OSError):
+        remove_unfinished(folder / SEGMENTS)
+        for path in siblings(folder / MANIFEST_NAME, PART):
+            path.unlink()
+        for path in (folder / SEGMENTS).glob("segment-*"):
+            if path.name not in listed and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+        for path in folder.glob("removed-*.arrow"):
+            if manifest.removed is None or path.name != manifest.removed.file:
+                path.unlink()
+
+
+def write_removed(folder: Path, bags: NDArray[np.int64]) -> Removed | None:
+    """Write the numbers of all removed bags under a new name."""
+    if not len(bags):
+        return None
+    path = folder / f"removed-{secrets.token_hex(8)}.arrow"
+    with whole_file(path) as temporary:
+        arrow.write_batches(temporary, arrow.removed_schema(), [arrow.removed_batch(np.unique(bags))])
+    return Removed(path.name, len(np.unique(bags)), path.stat().st_size)
+
+
+class KnownInstances:
+    """Finds the number of an instance; those in the snapshot are sorted once, later ones are in a dict."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        hashes = np.concatenate([np.zeros(0, f"S{HASH_BYTES}"), *(one.hashes for one in snapshot.segments)])
+        self._order = np.argsort(hashes, kind="stable")
+        self._sorted: NDArray[Any] = hashes[self._order]
+        self._later: dict[bytes, int] = {}
+        self._count = len(hashes)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, digests: Sequence[bytes]) -> None:
+        """Note instances that were committed, in their order."""
+        for digest in digests:
+            self._later.setdefault(digest, self._count)
+            self._count += 1
+
+    def rows(self, digests: Sequence[bytes]) -> NDArray[np.int64]:
+        """The number of each instance, or -1."""
+        found = np.array([self._later.get(digest, -1) for digest in digests], np.int64)
+        if len(self._sorted):
+            wanted = np.frombuffer(b"".join(digests), self._sorted.dtype)
+            place = np.minimum(np.searchsorted(self._sorted, wanted), len(self._sorted) - 1)
+            is_there = self._sorted[place] == wanted
+            found[is_there] = self._order[place[is_there]]
+        return found
+
+    def rows_with(self, next_ones: Sequence[bytes], digests: Sequence[bytes]) -> NDArray[np.int64]:
+        """The number of each instance, if ``next_ones`` are committed next."""
+        found = self.rows(digests)
+        following = {digest: self._count + place for place, digest in enumerate(next_ones)}
+        return np.array(
+            [following.get(digest, -1) if row < 0 else row for digest, row in zip(digests, found, strict=True)],
+            np.int64,
+        )
+
+
+class OpenGallery:
+    """The current snapshot, and commits by the one writer.
+
+    Args:
+        folder: of the gallery.
+        per: what a kept row belongs to.
+    """
+
+    def __init__(self, folder: Path, per: str) -> None:
+        self.folder, self._per = folder, per
+        self._stamp = self._stamp_now()
+        self.snapshot = Snapshot.open(folder, per)
+        self._known: KnownInstances | None = None
+
+    @property
+    def manifest(self) -> GalleryManifest:
+        """The manifest of the snapshot."""
+        return self.snapshot.manifest
+
+    def refresh(self) -> Snapshot:
+        """See what other processes have committed since."""
+        stamp = self._stamp_now()
+        if stamp != self._stamp:
+            self._open()
+            self._stamp, self._known = stamp, None
+        return self.snapshot
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only writer in this block, starting from the newest files."""
+        with writing(self.folder):
+            self.refresh()
+            yield
+
+    @property
+    def known_instances(self) -> KnownInstances:
+        """The instances by hash; kept over commits of this process."""
+        if self._known is None:
+            self._known = KnownInstances(self.snapshot)
+        return self._known
+
+    def require_same(self) -> None:
+        """Raise an error if the gallery is no longer the one that this writer locked: its lock protects no other."""
+        if self._stamp_now() == self._stamp:
+            return
+        GalleryManifest.require(self.folder)
+        raise GalleryReplaced(
+            f"The gallery {self.folder} was removed while it was written to, and there is another one of that name, "
+            "which is left as it is. Look at it, and repeat the change if it still makes sense."
+        )
+
+    def write_segment(self, content: SegmentContent) -> SegmentEntry:
+        """Write a segment; ``commit`` must list it."""
+        self.require_same()
+        return write_segment(self.folder, content, self.manifest)
+
+    def write_removed(self, bags: NDArray[np.int64]) -> Removed | None:
+        """Write the numbers of all removed bags; ``commit`` must list the file."""
+        self.require_same()
+        return write_removed(self.folder, bags)
+
+    def commit(self, manifest: GalleryManifest, new_hashes: Sequence[bytes] | None = None) -> None:
+        """List new files; ``new_hashes`` are those of added instances, ``None`` if instances were renumbered."""
+        before = self.snapshot
+        self.require_same()
+        manifest.save(self.folder)
+        self._stamp = self._stamp_now()
+        self._open()
+        if new_hashes is None:
+            self._known = None
+        elif self._known is not None:
+            self._known.add(new_hashes)
+        names = before.__dict__.get("number_of")
+        if names is not None and new_hashes is not None and self.manifest.removed == before.manifest.removed:
+            for segment in self.snapshot.segments[len(before.segments) :]:
+                names.update(zip(segment.names, range(before.bags, before.bags + len(segment.names)), strict=True))
+            self.snapshot.__dict__["number_of"] = names  # of a cached property
+        self.require_same()
+        remove_unlisted(self.folder, manifest)
+
+    def _open(self) -> None:
+        known = {segment.entry.name: segment for segment in self.snapshot.segments if segment.entry.bytes}
+        entries = {entry.name: entry for entry in GalleryManifest.load(self.folder).segments}
+        same = {name: segment for name, segment in known.items() if entries.get(name) == segment.entry}
+        self.snapshot = Snapshot.open(self.folder, self._per, same)
+
+    def _stamp_now(self) -> tuple[int, int, int] | None:
+        try:
+            status = (self.folder / MANIFEST_NAME).stat()
+        except OSError:
+            return None  # reading it says what is wrong
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def merge_small(store: OpenGallery) -> None:
+    """Merge the last segments if there are several of one size, so that there are never many.
+
+    Bags and instances keep their numbers. Each row is written again a few times at most: once per factor of four.
+    """
+    while count := _count_to_merge([entry.size for entry in store.manifest.segments]):
+        merged = store.snapshot.segments[-count:]
+        content = SegmentContent(
+            instances=rebatched(batch for one in merged for batch in one.instance_batches),
+            bags=rebatched(batch for one in merged for batch in one.bag_batches),
+            kept=rebatched(batch for one in merged for batch in one.kept_batches) if store.manifest.width else None,
+        )
+        entry = store.write_segment(content)
+        store.commit(store.manifest.changed(segments=(*store.manifest.segments[:-count], entry)), new_hashes=[])
+
+
+def compact(store: OpenGallery) -> None:
+    """Rewrite segments without removed bags and without instances that no bag uses, then merge small ones."""
+    snapshot, manifest = store.snapshot, store.manifest
+    live_members = np.repeat(snapshot.is_live, np.diff(snapshot.ptr))
+    is_used = np.zeros(len(snapshot.features), bool)
+    is_used[snapshot.members[live_members]] = True
+    new_number = np.cumsum(is_used) - 1
+    entries: list[SegmentEntry] = []
+    first_instance = first_bag = first_member = 0
+    for segment in snapshot.segments:
+        entry = segment.entry
+        used = is_used[first_instance : first_instance + entry.instances]
+        live = snapshot.is_live[first_bag : first_bag + entry.bags]
+        of_live = live_members[first_member : first_member + entry.members]
+        moved = bool((new_number[segment.members] != segment.members).any())
+        if used.all() and live.all() and not moved:
+            entries.append(entry)
+        elif used.any() or live.any():
+            kept_mask = {"instance": used, "member": of_live, "bag": live}[snapshot.per]
+            content = SegmentContent(
+                instances=rebatched(_filtered(segment.instance_batches, used)),
+                bags=rebatched(_renumbered(segment, live, new_number)),
+                kept=rebatched(_filtered(segment.kept_batches, kept_mask)) if manifest.width else None,
+            )
+            entries.append(store.write_segment(content))
+        first_instance += entry.instances
+        first_bag += entry.bags
+        first_member += entry.members
+    store.commit(manifest.changed(segments=tuple(entries), removed=None))
+    merge_small(store)
+
+
+def rebatched(batches: Iterable[Any]) -> Iterator[Any]:
+    """The same rows in batches of a useful size: thousands of tiny ones would be slow to read."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(len(one) for one in waiting) >= _ROWS_PER_BATCH:
+            yield from _joined(waiting)
+            waiting = []
+    yield from _joined(waiting)
+
+
+def _joined(batches: list[Any]) -> Iterator[Any]:
+    if any(len(batch) for batch in batches):
+        yield from arrow.pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
+def _count_to_merge(sizes: list[int]) -> int:
+    limit = _SMALLEST
+    while limit <= _LARGEST:
+        count = total = 0
+        for size in reversed(sizes):
+            if size > limit or total + size > _LARGEST:
+                break
+            count, total = count + 1, total + size
+        if count >= _TOGETHER:
+            return count
+        limit *= _TOGETHER
+    return 0
+
+
+def _filtered(batches: list[Any], mask: NDArray[np.bool_]) -> Iterator[Any]:
+    start = 0
+    for batch in batches:
+        yield batch.filter(arrow.pa.array(mask[start : start + len(batch)]))
+        start += len(batch)
+
+
+def _renumbered(segment: Segment, live: NDArray[np.bool_], new_number: NDArray[np.int64]) -> Iterator[Any]:
+    for batch in _filtered(segment.bag_batches, live):
+        column, names = batch.column(1), batch.column(2)
+        borders = arrow.pa.array(np.concatenate([[0], np.cumsum(np.diff(column.offsets.to_numpy()))]))
+        members = new_number[column.flatten().to_numpy()]
+        columns = [
+            batch.column(0),
+            arrow.pa.LargeListArray.from_arrays(borders, arrow.pa.array(members, arrow.pa.int64())),
+            arrow.pa.LargeListArray.from_arrays(borders, names.flatten()),
+        ]
+        yield arrow.pa.record_batch(columns, schema=arrow.bag_schema())
