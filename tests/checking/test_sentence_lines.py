@@ -7,7 +7,7 @@ pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miv.checking.sentences import split_sentences
+from miv.checking import split_sentences
 
 
 def lines_of(text: str, *, markdown: bool = True) -> list[tuple[str, int]]:

@@ -4,8 +4,7 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from miv.checking.checked_answer import OUTCOMES, CheckedAnswer, CheckedSentence, Source
-from miv.checking.checked_text import MEANING
+from miv.checking.results import MEANING, OUTCOMES, CheckedAnswer, CheckedSentence, Source
 from miv.io.whole_files import whole_file
 from miv.report.page_frame import check_page_name, page_part, whole_page
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from miv.checking.answer_check import TooManyPairs, check_sentences
-from miv.checking.checked_answer import Source
+from miv.checking.results import Source
 from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
 from miv.errors import warnings_heard
