@@ -1,16 +1,18 @@
 """``POST /v1/check`` answers as ``miv check --json`` does."""
 
 import json
+import logging
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from fastapi.testclient import TestClient
 
 from miv.service import Limits
+from miv.service.metrics import configure_logs
 from tests.cli.running import run_command
-from tests.service.serving import ready_client, serving, vectors_folder
+from tests.service.serving import ready_client, vectors_folder
 
 pytest.importorskip("transformers")
 
@@ -75,19 +77,27 @@ def test_what_cannot_be_checked_is_refused(client: TestClient, changed: dict[str
     assert response.status_code == status, response.text
 
 
-def test_warnings_are_in_the_answer_each_time_and_not_in_the_log(tmp_path: Path) -> None:
+def test_warnings_are_in_the_answer_each_time_and_not_in_the_log(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    configure_logs()
     long = "Bees " + "and bees " * 200 + "make honey."
     sources = [{"name": "SECRET.txt", "text": "---"}, {"name": "bees.txt", "text": "Bees make honey."}]
-    with serving(tmp_path, "miv/evidence") as served, httpx.Client(base_url=served.address, timeout=60) as client:
-        for _ in range(2):
-            found = client.post("/v1/check", json={"answer": long, "sources": sources}).json()
-            left_out, cut = found["warnings"]
-            assert left_out == "The source SECRET.txt has no sentence; it was left out."
-            assert cut.startswith("1 of 1 checked sentences of the answer is longer than 64 tokens")
-        client.post("/v1/verify", json={"exemplars": [{"query": "Bees hum.", "bag": [long, "Cats."]}]})
-    logged = [json.loads(line) for line in served.lines.splitlines()]
-    assert "1 of 3 texts have more than 64 tokens" in next(line["words"] for line in logged if "words" in line)
-    assert "SECRET" not in served.lines
+    for _ in range(2):
+        answer = client.post("/v1/check", json={"answer": long, "sources": sources}).json()
+        left_out, cut = answer["warnings"]
+        assert left_out == "The source SECRET.txt has no sentence; it was left out."
+        assert cut.startswith("1 of 1 checked sentences of the answer is longer than 64 tokens")
+    body = {"model": "miv/evidence", "exemplars": [{"query": "Bees hum.", "bag": [long, "Cats."]}]}
+    client.post("/v1/verify", json=body)
+    log = capsys.readouterr().err
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert "1 of 3 texts have more than 64 tokens" in next(line["words"] for line in lines if "words" in line)
+    assert "SECRET" not in log
 
 
 def test_the_only_model_that_can_check_need_not_be_named(client: TestClient) -> None:

@@ -199,23 +199,12 @@ def score_on_ray(
         report: receives a report on each finished partition: its node and its number of exemplars.
         say: receives lines on what is going on.
     """
-    with redirect_stdout(sys.stderr):  # Ray prints notes, and standard output is for results
-        _score_on_ray(partitions, settings, workers, address, report, say)
-
-
-def _score_on_ray(
-    partitions: list[Partition],
-    settings: ScoreSettings,
-    workers: int | None,
-    address: str | None,
-    report: Callable[[dict[str, Any]], None],
-    say: Say,
-) -> None:
     ray = import_ray(RAY_PURPOSE, address)
     settings = replace(settings, cores=settings.cores or 1)
     cores = settings.cores or 1
     needed = None if workers is None else workers * cores
-    with connected(ray, address or LOCAL, say, needed):
+    # Ray prints notes, and standard output is for results.
+    with redirect_stdout(sys.stderr), connected(ray, address or LOCAL, say, needed):
         room = room_for(living_machines(ray), cores, settings.gpus)
         if not room:
             raise MIVError(f"No machine of the cluster has {cores} cores and {settings.gpus:g} GPUs. Ask for less.")

@@ -9,15 +9,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from filelock import FileLock, Timeout
 from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
@@ -75,44 +73,19 @@ def _own_address(family: int) -> str:
         return "127.0.0.1" if family == socket.AF_INET else "::1"
 
 
-_PREFIX, _LOCK_NAME = "miv-metrics-", "owner.lock"
-_SECONDS = 1.0  # between two looks
+_ORPHAN_SECONDS = 1.0  # between two looks at the supervisor
 
 
 def end_orphaned_worker(supervisor: int) -> None:
-    """End this worker as SIGTERM does, after its running requests, when the process that started it is gone."""
+    """End this worker as SIGTERM does, when its supervisor was killed: uvicorn's workers would go on alone."""
 
     def watch() -> None:
         while os.getppid() == supervisor:
-            time.sleep(_SECONDS)
+            time.sleep(_ORPHAN_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
+        shutil.rmtree(os.environ[SHARED_FOLDER], ignore_errors=True)  # its owner cannot any more
 
     threading.Thread(target=watch, name="supervisor", daemon=True).start()
-
-
-@contextmanager
-def metrics_folder() -> Iterator[Path]:
-    """A folder for the metrics of all workers, only for this user, which is removed at the end."""
-    clear_left_metrics()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    lock = FileLock(folder / _LOCK_NAME)  # released when the process ends for any reason
-    try:
-        with lock:
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def clear_left_metrics() -> None:
-    """Remove the metrics folders whose owners were killed."""
-    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK_NAME}"):
-        lock = FileLock(path)
-        try:
-            lock.acquire(timeout=0)
-        except (Timeout, OSError):  # in use, or of another user
-            continue
-        lock.release()
-        shutil.rmtree(path.parent, ignore_errors=True)
 
 
 _ANSWER_SECONDS = 60  # a worker that has started and then does not answer its supervisor for so long is killed
@@ -149,8 +122,8 @@ def _run_alone(settings: ServiceSettings, listening: socket.socket, ready: Calla
 
 
 def _run_workers(settings: ServiceSettings, listening: socket.socket, ready: Callable[[float], None]) -> None:
-    with metrics_folder() as folder:
-        os.environ[SHARED_FOLDER] = str(folder)
+    with tempfile.TemporaryDirectory(prefix="miv-metrics-", ignore_cleanup_errors=True) as folder:
+        os.environ[SHARED_FOLDER] = folder
         app = partial(_worker_app, settings, ready, os.getpid())
         supervisor = _Supervisor(_config(settings, app, factory=True, workers=settings.workers), [listening])
         supervisor.run()

@@ -1,12 +1,17 @@
-"""What every request passes: Host, Origin, token, size and time; and what every answer carries."""
+"""What every request passes: Host, Origin, token, size and time; and what every answer carries.
+
+One middleware of our own: Starlette's ``TrustedHostMiddleware`` answers in plain text without a remedy and cannot allow
+all IP addresses of a machine, and neither Starlette nor uvicorn limits the size of bodies, the bytes of all requests or
+the time of one.
+"""
 
 import asyncio
 import hmac
 import logging
+import re
 import time
 from collections.abc import Awaitable
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,29 +23,27 @@ from miv.service.settings import ServiceSettings
 from miv.service.state import RunningService
 
 logger = logging.getLogger(__name__)
-
-
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_LONGEST_HOST = 100  # characters that are shown
+_METHODS = _SAFE | {"POST", "PUT", "DELETE", "PATCH"}
+_STORING = frozenset({"/v1/bags", "/v1/galleries"})  # by POST
 _NO_TOKEN = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico"})  # and /page/…
-
-
-class UnknownHost(RefusedRequest):
-    """A request for a name that is not one of this service."""
-
-    def __init__(self, hosts: list[str]) -> None:
-        name = host_name(hosts[0]) if len(hosts) == 1 else ""
-        given = ", ".join(hosts)[:_LONGEST_HOST]
-        todo = f"To be reached so, start the service with --allowed-host {name}." if name else "Expected one name."
-        super().__init__(400, f"The header Host is {given!r}, which is not a name of this service. {todo}")
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
+_CLIENT_GONE = 499  # in the log: the client left before the answer, as nginx counts it
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "media-src 'self' blob:; font-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "camera=(self), microphone=(), geolocation=(), payment=(), usb=()",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
 class AccessRules:
-    """The rules of one service.
-
-    Args:
-        settings: its settings, for the names it is reached by and its token.
-    """
+    """Who may ask: Host against DNS rebinding, Origin against pages of other sites, and the token."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._hosts, self._any_address = settings.hosts, settings.listens_everywhere
@@ -49,29 +52,34 @@ class AccessRules:
     def check(self, method: str, path: str, headers: Headers) -> None:
         """Refuse a request that is not allowed."""
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self._is_known(host_name(hosts[0])):
-            raise UnknownHost(hosts)
+        name = host_name(hosts[0]) if len(hosts) == 1 else ""
+        # An address needs no DNS, so nobody can rebind it.
+        if name not in self._hosts and not (self._any_address and _is_address(name)):
+            remedy = f"Start the service with --allowed-host {name} to allow it." if name else "Expected one name."
+            shown = ", ".join(hosts)[:100]
+            raise RefusedRequest(400, f"The header Host is {shown!r}, which is not a name of this service. {remedy}")
         is_read_by_others = path.startswith("/v1/") and headers.get("sec-fetch-site") == "cross-site"
-        if is_read_by_others or (method not in _SAFE and not _is_same_site(headers, hosts[0])):
+        if is_read_by_others or (method not in _SAFE and not _is_same_site(headers, hosts[0].lower())):
             raise RefusedRequest(403, "The request comes from a page of another site, which is not allowed.")
         if self._token is None or path in _NO_TOKEN or path.startswith("/page/"):
             return
-        given = headers.getlist("authorization")
-        kind, _, token = (given[0] if len(given) == 1 else "").partition(" ")
-        if kind.lower() != "bearer" or not hmac.compare_digest(token.strip().encode("latin-1"), self._token):
+        values = headers.getlist("authorization")
+        scheme, _, token = (values[0] if len(values) == 1 else "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode("latin-1"), self._token):
             raise RefusedRequest(401, "The token is missing or wrong. Send the header Authorization: Bearer TOKEN.")
 
-    def _is_known(self, name: str) -> bool:
-        """Whether the service is reached by a name. An address needs no DNS, so nobody can rebind it."""
-        return name in self._hosts or (self._any_address and _is_address(name))
+
+def host_name(host: str) -> str:
+    """The name in a header Host, without its port; empty if it is anything else.
+
+    >>> host_name("LocalHost:8000"), host_name("[::1]:80"), host_name("localhost@evil.org"), host_name("a/b")
+    ('localhost', '::1', '', '')
+    """
+    match = _HOST.fullmatch(host)
+    return (match[1] or match[2]).lower() if match else ""
 
 
 def _is_address(name: str) -> bool:
-    """Whether a name is an IP address.
-
-    >>> _is_address("192.0.2.2"), _is_address("2001:db8::1"), _is_address("192.0.2.2.example.org")
-    (True, True, False)
-    """
     try:
         ip_address(name)
     except ValueError:
@@ -83,32 +91,7 @@ def _is_same_site(headers: Headers, host: str) -> bool:
     """Whether a request that changes something comes from our own page, or not from a browser."""
     if headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
         return False
-    return all(_host_of(origin) == host.lower() for origin in headers.getlist("origin"))
-
-
-def host_name(host: str) -> str:
-    """The name in a header Host, without its port; empty if it is anything else.
-
-    >>> host_name("LocalHost:8000"), host_name("[::1]:80"), host_name("localhost@evil.org"), host_name("a/b")
-    ('localhost', '::1', '', '')
-    """
-    try:
-        parts = urlsplit(f"//{host}")
-        _ = parts.port  # raises for one that is no number
-    except ValueError:
-        return ""
-    is_plain = parts.username is None and not (parts.path or parts.query or parts.fragment) and host.isprintable()
-    return parts.hostname or "" if is_plain else ""
-
-
-def _host_of(origin: str) -> str:
-    """Host and port of an origin of the web; empty for ``null`` and other schemes.
-
-    >>> _host_of("https://miv.example.org"), _host_of("null"), _host_of("file://localhost")
-    ('miv.example.org', '', '')
-    """
-    scheme, _, rest = origin.partition("://")
-    return rest.lower() if scheme.lower() in {"http", "https"} else ""
+    return all(origin.lower() in {f"http://{host}", f"https://{host}"} for origin in headers.getlist("origin"))
 
 
 class ClientGone(Exception):  # noqa: N818 - named after what happened
@@ -116,24 +99,20 @@ class ClientGone(Exception):  # noqa: N818 - named after what happened
 
 
 class ByteBudget:
-    """The bytes of all requests that are not answered yet.
-
-    Args:
-        most: maximum number; requests beyond it are refused with 503.
-    """
+    """The bytes of all requests that are not answered yet; requests beyond ``most`` are refused with 503."""
 
     def __init__(self, most: int) -> None:
         self._most, self._now = most, 0
 
     def add(self, count: int) -> None:
-        """Count bytes that arrived."""
+        """Count bytes that arrived, or with a negative number those that are free again."""
         if count > 0 and self._now + count > self._most:
             raise RefusedRequest(503, "The service is busy with other requests. Try again later.")
         self._now += count
 
 
 class LimitedBody:
-    """Counts bytes, also of a body without a length, and watches the connection once the body has arrived.
+    """Counts bytes, also of a body without a length, and ends the work if the client leaves.
 
     Args:
         receive: receives the parts of the body.
@@ -187,7 +166,7 @@ class LimitedBody:
                 self._watcher.cancel()
 
     def close(self) -> None:
-        """Forget the body: the request is answered."""
+        """Free the bytes of the body: the request is answered."""
         self._total.add(-self.bytes)
 
     async def _watch(self) -> None:
@@ -200,33 +179,12 @@ class LimitedBody:
         return RefusedRequest(413, f"The request is larger than {self._most:,} bytes. Send less at once.")
 
 
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
-_CHANGING = frozenset({"/v1/bags", "/v1/galleries"})  # by POST
-_GONE = 499  # in the log: the client left before the answer, as nginx counts it
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "media-src 'self' blob:; font-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Permissions-Policy": "camera=(self), microphone=(), geolocation=(), payment=(), usb=()",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-
-
 class RequestGuard:
-    """ASGI middleware around all routes.
-
-    Args:
-        app: the routes.
-        service: the service, for its settings and metrics.
-    """
+    """ASGI middleware around all routes."""
 
     def __init__(self, app: ASGIApp, service: RunningService) -> None:
-        self.app, self.service = app, service
-        self.rules = AccessRules(service.settings)
+        self.app, self._limits, self._metrics = app, service.limits, service.metrics
+        self._rules = AccessRules(service.settings)
         self._arriving = ByteBudget(service.limits.bytes_in_all)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -236,49 +194,38 @@ class RequestGuard:
             return
         answer = _Answer(send)
         start, headers = time.perf_counter(), Headers(scope=scope)
-        body = LimitedBody(receive, self.service.limits.bytes, self._arriving)
+        body = LimitedBody(receive, self._limits.bytes, self._arriving)
         try:
-            self.rules.check(scope["method"], scope["path"], headers)
+            self._rules.check(scope["method"], scope["path"], headers)
             body.check_length(headers)
-            async with asyncio.timeout(self.service.limits.seconds):
+            async with asyncio.timeout(self._limits.seconds):
                 await body.answering(self.app(scope, body.receive, answer.send))
         except ClientGone:
-            answer.status = _GONE
+            answer.status = _CLIENT_GONE
         except RefusedRequest as error:
             await answer.refuse(scope, error.status, str(error))
         except TimeoutError:
-            seconds = self.service.limits.seconds
-            words = f"The request took longer than {seconds:g} seconds. Send less, or try again later."
-            if scope["method"] in {"PUT", "DELETE"} or scope["path"] in _CHANGING:
-                words += " What it asked to change may be changed all the same: look before you ask again."
-            await answer.refuse(scope, 503, words)
+            message = f"The request took longer than {self._limits.seconds:g} seconds. Send less, or try again later."
+            if scope["method"] in {"PUT", "DELETE"} or scope["path"] in _STORING:
+                message += " The change may have been applied anyway. Check before retrying."
+            await answer.refuse(scope, 503, message)
         except Exception:
             logger.exception("failure", extra={"fields": {"request": answer.id}})
             await answer.refuse(scope, 500, "The service failed. Its log says where; please report it.")
         finally:
             body.close()
-            self._note(scope, answer, body.bytes, time.perf_counter() - start)
+            self._record(scope, answer, body.bytes, time.perf_counter() - start)
 
-    def _note(self, scope: Scope, answer: "_Answer", received: int, seconds: float) -> None:
+    def _record(self, scope: Scope, answer: "_Answer", received: int, seconds: float) -> None:
         """Log and count the request, by the template of its route: the address itself may name things."""
         route = getattr(scope.get("route"), "path", "unknown")
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        metrics = self.service.metrics
-        metrics.requests.labels(method, route, str(answer.status)).inc()
-        metrics.seconds.labels(route).observe(seconds)
-        metrics.received.labels(route).inc(received)
-        log_request(
-            {
-                "request": answer.id,
-                "method": method,
-                "route": route,
-                "status": answer.status,
-                "ms": round(1000 * seconds, 2),
-                "received": received,
-                "sent": answer.bytes,
-                "model": scope.get("state", {}).get("model"),
-            }
-        )
+        self._metrics.requests.labels(method, route, str(answer.status)).inc()
+        self._metrics.seconds.labels(route).observe(seconds)
+        self._metrics.received.labels(route).inc(received)
+        fields = {"request": answer.id, "method": method, "route": route, "status": answer.status}
+        fields |= {"ms": round(1000 * seconds, 2), "received": received, "sent": answer.bytes}
+        log_request({**fields, "model": scope.get("state", {}).get("model")})
 
 
 class _Answer:
@@ -286,22 +233,20 @@ class _Answer:
 
     def __init__(self, send: Send) -> None:
         self._send, self.id = send, uuid4().hex[:16]
-        self.status, self.bytes, self._started = 0, 0, False
+        self.status, self.bytes, self._has_started = 0, 0, False
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._started, self.status = True, message["status"]
+            self._has_started, self.status = True, message["status"]
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers[name] = value
-            headers["X-Request-Id"] = self.id
+            headers.update({**_HEADERS, "X-Request-Id": self.id})
             headers.setdefault("Cache-Control", "no-store")
         self.bytes += len(message.get("body", b""))
         await self._send(message)
 
     async def refuse(self, scope: Scope, status: int, message: str) -> None:
         """Answer with an error, if nothing was sent yet."""
-        if self._started:
+        if self._has_started:
             self.status = status  # for the log; the connection is cut
             return
         is_page = scope["method"] == "GET" and scope["path"] == "/"
