@@ -16,13 +16,13 @@ import numpy as np
 import torch
 
 import miv
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import evaluate
-from miv.inference.prediction import predict
-from miv.reference import reference
+from miv.evaluation.predicting import predict
 from miv.runtime.progress import RichProgress, SilentProgress
 from miv.tasks import create_task
+from miv.training.baselines import score_baselines
 
 FM2 = {"train_file": "dev.jsonl", "validation_file": "", "page_field": "wikipedia_page", "missing_gold": "add"}
 
@@ -30,7 +30,7 @@ FM2 = {"train_file": "dev.jsonl", "validation_file": "", "page_field": "wikipedi
 def figures(verifier: miv.Verifier, test: ExemplarSet, cache: Path | None) -> dict[str, float]:
     """AUROC and i-AP of the verifier and of the plain methods."""
     ours = evaluate(predict(verifier, test, progress=RichProgress())).metrics
-    plain = reference({"test": test}, "hf:minilm", cache=cache, progress=RichProgress()).splits["test"]
+    plain = score_baselines({"test": test}, "hf:minilm", cache=cache, progress=RichProgress()).splits["test"]
     cosine, words = plain["nearest"], plain["bm25"]
     assert cosine.auroc is not None
     assert cosine.i_ap is not None

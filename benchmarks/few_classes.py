@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from miv.data import SPLITS, ExemplarSet, InstancePool, csr
 from miv.evaluation import auroc
 from miv.evaluation.cosines import unit_rows
-from miv.reference import reference
+from miv.training.baselines import score_baselines
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "few_classes.jsonl"
 TABLES = {
@@ -103,7 +103,7 @@ def compute(name: str, size: int, seed: int) -> dict[str, Any]:
 
     sets = build(name, size, seed)
     with tempfile.TemporaryDirectory() as folder:
-        plain = reference(sets, cache=Path(folder) / "cache").splits["test"]
+        plain = score_baselines(sets, cache=Path(folder) / "cache").splits["test"]
         run = train(
             sets, out=Path(folder) / "run", seed=seed, cache=Path(folder) / "cache", reference=False, verbose=False
         )

@@ -16,12 +16,12 @@ from PIL import Image
 
 import miv
 from miv import ExemplarSet, InstancePool, Verifier
-from miv.calibration import calibrate
 from miv.errors import StoppedByUser
-from miv.inference.prediction import predict
+from miv.evaluation import calibrate
+from miv.evaluation.predicting import predict
 from miv.runtime.stopping import CTRL_C
+from miv.training.checkpoint import Keeper, Stopped
 from miv.training.config import TrainingConfig
-from miv.training.keeper import Keeper, Stopped
 from miv.training.machine import Machine
 from miv.training.run import train
 

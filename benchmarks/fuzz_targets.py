@@ -27,9 +27,9 @@ from miv.cli.app import app
 from miv.data import load_splits
 from miv.data.sources import FromTable, Shares
 from miv.evaluation import Predictions
-from miv.evaluation.learning_curves import read_history
+from miv.evaluation.baseline_figures import Baselines
+from miv.evaluation.curves import read_history
 from miv.io.image_files import image_size, read_image
-from miv.reference import Reference
 from miv.runtime.progress import SilentProgress
 from miv.training.config import read_settings
 from miv.training.stages import read_state
@@ -140,8 +140,8 @@ def all_targets() -> list[Target]:
     curves.__name__ = "read_history"
     settings = lambda folder: read_settings(folder / "one" / "config.json")  # noqa: E731
     settings.__name__ = "read_settings"
-    reference = lambda folder: Reference.load(folder / "one" / "reference.json").document()  # noqa: E731
-    reference.__name__ = "Reference.load"
+    reference = lambda folder: Baselines.load(folder / "one" / "reference.json").document()  # noqa: E731
+    reference.__name__ = "Baselines.load"
     predictions = lambda folder: Predictions.load(folder / "one/predictions/test.parquet")  # noqa: E731
     predictions.__name__ = "Predictions.load"
     return [

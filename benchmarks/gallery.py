@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from miv import Gallery, Verifier
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.poolings import ScaledProduct
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from miv.backbones import create_backbone
-from miv.backbones.feature_cache import embed_pool
+from miv.backbones.cache import embed_pool
 from miv.data import SPLITS, ExemplarSet, InstancePool
 from miv.data.sources.drawing import Drawing
 from miv.data.sources.split_shares import Shares, split_classes

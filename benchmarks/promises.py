@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
-from miv.calibration.error_curve import ErrorCurve
-from miv.calibration.error_evidence import CONFIDENCE, ErrorEvidence, upper_bound
-from miv.calibration.goals import parse_goal
 from miv.errors import MIVError
+from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, ErrorEvidence, upper_bound
+from miv.evaluation.goals import parse_goal
 
 Floats = NDArray[np.float64]
 Random = np.random.Generator

@@ -24,14 +24,13 @@ import numpy as np
 import torch
 
 from miv import MIVClassifier, MIVError, Verifier
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet
-from miv.evaluation import Predictions, evaluate
+from miv.evaluation import Predictions, ReportModel, ReportSource, evaluate, write_report
+from miv.evaluation.predicting import explain, predict
 from miv.explain import METHODS
-from miv.inference.prediction import explain, predict
 from miv.interop.onnx_export import export_onnx
 from miv.interop.onnx_verifier import OnnxVerifier
-from miv.report import ReportModel, ReportSource, write_report
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
 

@@ -24,17 +24,17 @@ from typing import Any
 import numpy as np
 
 from miv import Verifier
-from miv.backbones.feature_cache import embed_pool
+from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet, csr
 from miv.decisions.reference_rule import ReferenceRule
 from miv.evaluation import auroc
 from miv.evaluation.influence import auroc_error
+from miv.evaluation.predicting import embedded_exemplars
 from miv.inference.engine import reference_logits
-from miv.inference.prediction import embedded_exemplars
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
 from miv.training.auto import choose
-from miv.training.reference_fit import fit_reference_rule
+from miv.training.new_verifier import fit_reference_rule
 from miv.training.run import Machine, train
 
 STEPS = (1, 2, 4, 8)

@@ -22,8 +22,7 @@ import numpy as np
 
 from miv.data import ExemplarSet, InstancePool
 from miv.decisions.operating_point import OperatingPoint
-from miv.evaluation import Predictions
-from miv.report import ReportModel, ReportSource, write_report
+from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
 
 
 def invented(exemplars: int, seed: int = 0) -> ReportSource:

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv import Verifier
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
-from miv.evaluation.classification import auroc
+from miv.evaluation.metrics import auroc
 from miv.streaming import StreamingPass
 from miv.streaming.kept_bag import RowType, restore_rows, store_rows
 

@@ -39,8 +39,8 @@ from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.graph_memory import chunks_by_length
 from miv.training.new_verifier import complete, create_verifier
-from miv.training.stage_data import StageData
 from miv.training.stage_module import StageModule
+from miv.training.stages import StageData
 
 Beside = Literal["nothing", "encoder", "bfloat16"]
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from miv import Verifier
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.runtime.progress import SilentProgress
 from miv.scoring import pool_giant

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import plain_sets
 
 from miv import Verifier, create_backbone
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet, InstancePool, csr
 from miv.data.sources.drawing import Drawing
 from miv.evaluation import auroc

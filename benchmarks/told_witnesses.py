@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import plain, plain_sets
 
 from miv.backbones import create_backbone
-from miv.backbones.feature_cache import embed_pool
+from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet, csr
 from miv.evaluation import auroc
 from miv.evaluation.cosines import unit_rows

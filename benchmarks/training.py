@@ -30,15 +30,15 @@ import numpy as np
 import torch
 from lightning.pytorch import Callback, Trainer
 
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import complete, create_verifier
 from miv.training.sampling import draw_order
-from miv.training.stage_data import StageData
 from miv.training.stage_module import SplitFeatures, StageModule
+from miv.training.stages import StageData
 
 BATCH = 256
 WARM_UP, STEPS = 4, 12

@@ -60,14 +60,14 @@ def chosen(runs: dict[str, Any], pooling: str) -> dict[str, Any] | None:
 def run(pooling: str, setting: dict[str, Any], number: int, data: Path, cache: Path) -> dict[str, Any]:
     """Train one head; return its figures on validation and test."""
     from miv.evaluation import Predictions, evaluate, witness_rankings
-    from miv.evaluation.rankings import RANKED_METRICS
+    from miv.evaluation.runs import RunFolder
+    from miv.evaluation.witnesses import RANKED_METRICS
     from miv.experiments.cells import new_pooling_on
     from miv.runtime.progress import SilentProgress
     from miv.runtime.source_commit import source_commit
     from miv.tasks import create_task
-    from miv.training.presets import preset
+    from miv.training.auto import preset
     from miv.training.run import Machine, train
-    from miv.training.run_folder import RunFolder
 
     sets = create_task("qmnist", raw=data, round=number).build(SilentProgress())
     changes = {"contrast_epochs": 0, "full_stage": False, "patience": 6, "augmentation": "none", "seed": number}

@@ -16,10 +16,9 @@ from tools.evidence_states import TokenStates
 from tools.evidence_training import examples_of, start, train
 
 from miv.backbones.tokens import TokenEncoder
-from miv.calibration import calibrate
 from miv.data import ExemplarSet
-from miv.evaluation import evaluate
-from miv.inference.prediction import predict
+from miv.evaluation import calibrate, evaluate
+from miv.evaluation.predicting import predict
 from miv.models.verifier import Verifier
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task

@@ -17,7 +17,7 @@ _HOMES = {
     "MIVError": "miv.errors",
     "Pooling": "miv.poolings",
     "PoolingOutput": "miv.poolings",
-    "TrainingRun": "miv.workflows.training_run",
+    "TrainingRun": "miv.training.train",
     "Verdict": "miv.inference.verdict",
     "Verdicts": "miv.inference.verdict",
     "Verification": "miv.models.verification",
@@ -25,13 +25,13 @@ _HOMES = {
     "CheckedAnswer": "miv.checking",
     "check": "miv.checking",
     "create_pooling": "miv.poolings",
-    "evaluate": "miv.workflows.evaluate_workflow",
+    "evaluate": "miv.training.evaluate",
     "list_poolings": "miv.poolings",
     "collate_exemplars": "miv.data.loading",
     "create_backbone": "miv.backbones",
     "register_backbone": "miv.backbones",
     "register_pooling": "miv.poolings",
-    "train": "miv.workflows.train_workflow",
+    "train": "miv.training.train",
 }
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from miv.poolings import create_pooling as create_pooling
     from miv.poolings import list_poolings as list_poolings
     from miv.poolings import register_pooling as register_pooling
-    from miv.workflows.evaluate_workflow import evaluate as evaluate
-    from miv.workflows.train_workflow import train as train
-    from miv.workflows.training_run import TrainingRun as TrainingRun
+    from miv.training.evaluate import evaluate as evaluate
+    from miv.training.train import TrainingRun as TrainingRun
+    from miv.training.train import train as train
 
 __all__ = ["__version__", *sorted(_HOMES)]
 

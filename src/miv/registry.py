@@ -1,9 +1,10 @@
 """Create objects by name: one registry class for poolings and backbones."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from miv.errors import MIVError, unknown_name
@@ -122,3 +123,19 @@ def _by_name(
         if one.kind is inspect.Parameter.VAR_KEYWORD:
             named |= named.pop(one.name, {})
     return named
+
+
+def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and ``__dir__`` of a package that imports each public name on first use.
+
+    Args:
+        package: name of the package.
+        homes: the module that defines each public name.
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return find, lambda: sorted(homes)

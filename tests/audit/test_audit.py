@@ -8,12 +8,11 @@ import pytest
 import torch
 
 from miv import Verifier
-from miv.audit import audit, audit_models
-from miv.audit.reasons import reasons
 from miv.data import ExemplarSet, InstancePool, save_splits
 from miv.decisions.operating_point import OperatingPoint
 from miv.errors import MIVError
-from miv.evaluation import Predictions
+from miv.evaluation import Predictions, audit, audit_models
+from miv.evaluation.verifier_audit import reasons
 from miv.io.model_files import hash_of_weights
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets

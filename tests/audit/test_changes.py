@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from miv.audit.changes import (
+from miv.data import ExemplarSet, InstancePool
+from miv.evaluation.verifier_audit import (
     add_distractors,
     add_members,
     delete_as_many_others,
@@ -13,7 +14,6 @@ from miv.audit.changes import (
     repeat_members,
     swap_queries,
 )
-from miv.data import ExemplarSet, InstancePool
 from tests.training.tiny import tiny_sets
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from miv.audit.unit_tests import CHANNELS, MARKED, SIZE, UNIT_TESTS, Law, draw, judge, run_unit_tests
+from miv.evaluation.audit_tests import CHANNELS, MARKED, SIZE, UNIT_TESTS, Law, draw, judge, run_unit_tests
 
 Array = NDArray[Any]
 BY_NAME = {test.name: test for test in UNIT_TESTS}

@@ -8,7 +8,7 @@ import pytest
 
 import miv
 from miv import Verifier
-from miv.backbones.feature_cache import embed_pool
+from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVWarning
 from miv.training.config import TrainingConfig

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from miv.backbones import Backbone, create_backbone
-from miv.backbones.feature_cache import embed_exemplars, embed_instances, embed_pool
+from miv.backbones.cache import embed_exemplars, embed_instances, embed_pool
 from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVError, MIVWarning
 
@@ -25,7 +25,7 @@ def refuse_to_embed(monkeypatch: pytest.MonkeyPatch) -> None:
     def embedded_again(*_: object) -> None:
         raise AssertionError("the backbone was run again")
 
-    monkeypatch.setattr("miv.backbones.feature_cache.embed_instances", embedded_again)
+    monkeypatch.setattr("miv.backbones.cache.embed_instances", embedded_again)
 
 
 def test_features_are_those_of_the_backbone_and_made_once(
@@ -139,7 +139,7 @@ def test_features_need_no_cache(tmp_path: Path) -> None:
         embed_pool(create_backbone("features", channels=5), pool, tmp_path)
 
 
-@pytest.mark.parametrize("code", ["miv.backbones.feature_cache._FEATURES_SINCE", "torch.__version__"])
+@pytest.mark.parametrize("code", ["miv.backbones.cache._FEATURES_SINCE", "torch.__version__"])
 def test_other_code_may_make_other_features(
     backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:

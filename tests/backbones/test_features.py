@@ -9,7 +9,7 @@ import torch
 
 from miv import Bags, Verifier
 from miv.backbones import create_backbone
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstancePool
 from miv.training.auto import choose

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from miv import Bags, MIVError, Verifier
 from miv.backbones import create_backbone
-from miv.backbones.grey import resize
+from miv.backbones.descriptors import resize
 from miv.interop import export_onnx
 
 SIZES = [(28, 28), (17, 40), (105, 61), (60, 60), (1, 1)]

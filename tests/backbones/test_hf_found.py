@@ -9,7 +9,7 @@ import torch
 
 from miv import MIVError, Verifier
 from miv.backbones import create_backbone
-from miv.backbones.image_inputs import ImageView
+from miv.backbones.hf_images import ImageView
 from tests.backbones.test_hf_images import images, save
 
 transformers = pytest.importorskip("transformers", reason="needs transformers (pip install 'miv[hf]')")

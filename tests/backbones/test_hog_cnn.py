@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from miv import Bags, MIVError, Verifier
 from miv.backbones import create_backbone
-from miv.backbones.hog_cnn import HogCNN
+from miv.backbones.cnn import HogCNN
 from miv.interop import export_onnx
 from tests.backbones.test_fixed import SIZES, photographs
 

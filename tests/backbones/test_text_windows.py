@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from miv import Verifier
-from miv.backbones.text_windows import text_windows
+from miv.backbones.hf_text import text_windows
 from tests.training.test_fine_tuning import encoder
 
 

@@ -10,8 +10,8 @@ pytest.importorskip("sentencex", reason="needs sentencex, of the extra text")
 
 import miv
 from miv import Verifier
+from miv.checking.check_page import render_check
 from miv.errors import MIVWarning
-from miv.report.check_page import render_check
 
 TAIL = "and Marie Curie was born in Warsaw in 1867"
 LONG = (

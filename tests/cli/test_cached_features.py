@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from miv import Verifier
-from miv.backbones.compact_cnn import CompactCNN
+from miv.backbones.cnn import CompactCNN
 from miv.data import save_splits
 from tests.cli.running import run_command as run
 from tests.training.tiny import tiny_sets

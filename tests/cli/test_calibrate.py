@@ -8,15 +8,15 @@ import torch
 from typer.testing import CliRunner
 
 from miv import Verifier
-from miv.calibration.point_card import BEGIN
 from miv.cli.app import app
 from miv.data import load_split, save_splits
 from miv.decisions.operating_point import OPERATING_POINT_NAME
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import Predictions
-from miv.inference.prediction import predict
+from miv.evaluation.calibration_output import BEGIN
+from miv.evaluation.predicting import predict
 from miv.io.run_names import VERIFIER_NAME
-from miv.reference.model_card import write_card
+from miv.training.model_card import write_card
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets
 

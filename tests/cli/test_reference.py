@@ -10,7 +10,7 @@ import pytest
 
 from miv import MIVError
 from miv.data import ExemplarSet, InstancePool, save_splits
-from miv.reference import Reference
+from miv.evaluation.baseline_figures import Baselines
 from tests.cli.running import run_command as run
 from tests.training.tiny import tiny_sets
 
@@ -109,7 +109,7 @@ def test_train_prints_and_keeps_the_reference_and_the_report_shows_it() -> None:
     shown = run("train", "vectors", "--out", "r", *flags)
     assert "verifier (gabmil)" in shown
     assert "logistic" in shown
-    plain = Reference.load("r/reference.json")
+    plain = Baselines.load("r/reference.json")
     assert plain.backbone == "features"
     assert list(plain.splits) == ["validation", "test"]
     figures = plain.splits["test"]["nearest"]

@@ -149,7 +149,7 @@ def test_every_setting_can_be_given_as_a_flag_and_comes_back(monkeypatch: pytest
         seen.update({name: value for name, value in given.items() if name in known})
         raise InterruptedError
 
-    monkeypatch.setattr("miv.workflows.train_workflow.train", remember)
+    monkeypatch.setattr("miv.training.train.train", remember)
     with pytest.raises(InterruptedError):
         run("train", "data", "--out", "r", *flags)
     assert TrainingConfig().changed(seen) == changed
@@ -256,7 +256,7 @@ def test_a_stop_outside_the_stages_says_how_to_go_on(
 def test_a_stop_before_the_run_began_says_that_the_same_command_starts_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, code: int
 ) -> None:
-    monkeypatch.setattr("miv.workflows.train_workflow.open_splits", lambda *_, **__: os.kill(os.getpid(), number))
+    monkeypatch.setattr("miv.training.train.open_splits", lambda *_, **__: os.kill(os.getpid(), number))
     monkeypatch.setattr(sys, "argv", ["miv", "train", "data", "--out", "run"])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -268,9 +268,7 @@ def test_a_stop_before_the_run_began_says_that_the_same_command_starts_it(
 def test_ctrl_c_in_another_command_says_that_it_stopped(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        "miv.workflows.evaluate_workflow.open_one", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
-    )
+    monkeypatch.setattr("miv.training.evaluate.open_one", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
     monkeypatch.setattr(sys, "argv", ["miv", "evaluate", "miv/digits", "data"])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miv.backbones import Backbone, create_backbone
-from miv.backbones.embedding import embed, prepared
+from miv.backbones.base import embed, prepared
 from miv.bags import Bags
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch

@@ -10,7 +10,7 @@ from miv.data.connected_exemplars import kept_together
 from miv.data.holding_out import hold_out
 from miv.data.sources import FromTable, Shares
 from miv.runtime.progress import SilentProgress
-from miv.training.pilot import can_divide, halves
+from miv.training.stage_module import can_divide, halves
 from tests.data.sources.test_table import write_json_lines
 
 COUNT = 40  # exemplars, four for each of ten query ids

@@ -13,7 +13,7 @@ from miv.inference.exemplar_rows import KEPT
 from miv.inference.verdict_tables import RowScoring
 from miv.inference.verifying import Verifying
 from miv.poolings import POOLINGS
-from miv.reference import METHODS
+from miv.training.baselines import METHODS
 from miv.training.config import TrainingConfig
 from tests.docs.page_blocks import read_blocks
 

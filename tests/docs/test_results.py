@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from miv.audit import AuditReport
-from miv.audit.audit_tables import markdown_table, tables
 from miv.cli.app import app
 from miv.data import csr
 from miv.decisions.operating_point import OperatingPoint
-from miv.evaluation import Predictions, evaluate
+from miv.evaluation import AuditReport, Predictions, evaluate
+from miv.evaluation.audit_report import markdown_table, tables
 from miv.experiments.packed_cells import read_packed
 from miv.models.shipped import shipped_folder
 

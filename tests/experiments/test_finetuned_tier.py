@@ -8,13 +8,13 @@ import torch
 from safetensors.torch import load_file
 
 from miv.errors import MIVError
+from miv.evaluation.runs import RunFolder
 from miv.experiments.cells import compute
 from miv.experiments.grids import EXPERIMENTS, Cell, Setup
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.results import RESULT
 from miv.experiments.tiers import find_tier
 from miv.runtime.progress import SilentProgress
-from miv.training.run_folder import RunFolder
 from tests.cli.running import run_command
 
 CELL = Cell("fever-dev", Setup("cap_vema", "cap_vema"), 1)

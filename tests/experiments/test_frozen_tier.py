@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from miv.errors import MIVError
+from miv.evaluation.runs import RunFolder
 from miv.experiments.cells import compute
 from miv.experiments.grids import EXPERIMENTS, Cell, Setup
 from miv.experiments.jobs import Job, JobFolders
@@ -14,7 +15,6 @@ from miv.experiments.results import RESULT, find_result, write_result
 from miv.experiments.tiers import find_tier
 from miv.models.verifier import Verifier
 from miv.runtime.progress import SilentProgress
-from miv.training.run_folder import RunFolder
 from tests.cli.running import run_command
 from tests.tasks.test_qmnist import write_raw
 

@@ -13,8 +13,8 @@ from miv.experiments.jobs import Job
 from miv.experiments.published import STANDS_IN, published, published_digit, published_step, read_published
 from miv.experiments.tiers import TIERS, find_tier
 from miv.poolings import create_pooling
+from miv.training.auto import preset
 from miv.training.config import TrainingConfig
-from miv.training.presets import preset
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared"))
 

@@ -14,10 +14,10 @@ from torch import Tensor
 from miv import Bags, Verifier, list_poolings
 from miv.errors import MIVError
 from miv.evaluation import evaluate, witness_metrics
+from miv.evaluation.predicting import explain, predict
 from miv.explain import as_shares, attention_rollout, explain_features
 from miv.explain import subsets as subsets_module
 from miv.explain.subsets import LogitFunction, score_instances, shapley
-from miv.inference.prediction import explain, predict
 from miv.poolings.msa import SelfAttentionPooling
 from tests.training.tiny import tiny_sets
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from miv import Gallery, Verifier
-from miv.calibration import calibrate
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.scalings import Platt
-from miv.evaluation import Predictions
+from miv.evaluation import Predictions, calibrate
 from miv.gallery import Chance
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from miv import Bags, ExemplarSet, InstancePool, Verifier
-from miv.inference.prediction import explain, predict, with_contributions, witness_shares
+from miv.evaluation.predicting import explain, predict, with_contributions, witness_shares
 from miv.runtime.progress import Advance
 
 # Five instances; bags of two, one and four of them.

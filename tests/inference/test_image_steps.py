@@ -12,7 +12,7 @@ from miv.data import load_splits, save_splits
 from miv.data.instance_form import InstanceForm
 from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
 from miv.errors import MIVError
-from miv.inference.prediction import predict
+from miv.evaluation.predicting import predict
 from miv.inference.verdict_tables import score_table
 from miv.io.image_steps import checked_steps
 from miv.runtime.progress import SilentProgress

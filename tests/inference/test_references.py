@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from miv import Bags, ExemplarSet, InstancePool, MIVError, Verifier, list_poolings
 from miv.cli.app import app
 from miv.decisions.reference_rule import ReferenceRule
+from miv.evaluation import explain, predict
 from miv.explain import METHODS, contributions, explain_features
-from miv.inference import explain, predict
 
 REFERENCES = [[1.0, 0.2, 0.0, 0.1], [0.8, 0.0, 0.3, 0.0], [0.5, 0.5, 0.0, 0.0]]
 BAG = [[0.9, 0.1, 0.0, 0.0], [0.0, 1.0, 0.0, 0.2], [0.0, 0.0, 1.0, 0.0], [0.1, 0.4, 0.0, 0.9]]

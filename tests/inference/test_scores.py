@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from miv import Verifier, list_poolings
-from miv.backbones.compact_cnn import CompactCNN
+from miv.backbones.cnn import CompactCNN
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.scalings import Platt
 from miv.errors import MIVError

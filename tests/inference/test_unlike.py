@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from miv import Verifier
-from miv.backbones.feature_cache import embed_instances
-from miv.calibration.unlike_fit import fit_unlike
+from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.decisions.operating_point import OperatingPoint
+from miv.evaluation.out_of_distribution import fit_unlike
 from miv.inference.verdict_tables import score_table
 from miv.runtime.progress import SilentProgress
 from miv.tasks.base import create_task

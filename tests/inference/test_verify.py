@@ -14,8 +14,8 @@ from miv import Bags, MIVError, Verifier
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.witness_rules import ConformalRule
 from miv.errors import MIVWarning
+from miv.evaluation.predicting import predict
 from miv.explain import explain_features
-from miv.inference.prediction import predict
 from miv.inference.verdict import Verdict
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task

@@ -17,10 +17,10 @@ from torch import nn
 
 from miv import Bags, MIVError, Verifier, create_pooling, list_poolings
 from miv.backbones.features import Features
-from miv.calibration.unlike_fit import fit_unlike
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.scalings import Isotonic, Platt, Scaling, Temperature
 from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessRule
+from miv.evaluation.out_of_distribution import fit_unlike
 from miv.poolings.pooling_base import Start
 
 pytest.importorskip("onnxscript")

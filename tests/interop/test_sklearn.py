@@ -19,15 +19,15 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import estimator_checks, get_tags
 
 from miv import MIVClassifier, MIVError, Verifier
-from miv.backbones.feature_cache import embed_instances
-from miv.calibration.unlike_fit import fit_unlike
+from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.data.holding_out import choose_held_out
 from miv.decisions.operating_point import OperatingPoint
+from miv.evaluation.out_of_distribution import fit_unlike
 from miv.interop.sklearn import OnInstances
 from miv.interop.sklearn_pairs import exemplar_set
+from miv.training.auto import HEAD
 from miv.training.config import TrainingConfig
-from miv.training.presets import HEAD
 from miv.training.stages import run_stage
 from tests.training.tiny import tiny_sets
 

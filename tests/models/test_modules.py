@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import miv
 from miv import Bags, MIVError, Pooling, PoolingOutput, Verifier
 from miv.backbones import BACKBONES
-from miv.backbones.feature_cache import embed_pool
+from miv.backbones.cache import embed_pool
 from miv.poolings import POOLINGS, EuclideanPooling, GatedAttentionPooling
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from miv import MIVError, Verifier
 from miv.evaluation import evaluate
-from miv.inference.prediction import predict, withheld
+from miv.evaluation.predicting import predict, withheld
 from miv.models.shipped import shipped_folder
 from miv.runtime.progress import SilentProgress
 from miv.tasks import create_task

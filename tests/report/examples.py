@@ -8,12 +8,10 @@ import torch
 from numpy.typing import NDArray
 
 from miv import Verifier
-from miv.audit import AuditReport, audit_models
 from miv.data import ExemplarSet, InstancePool
 from miv.decisions.operating_point import OperatingPoint
-from miv.evaluation import Predictions
-from miv.inference.prediction import predict
-from miv.report import ReportModel, ReportSource
+from miv.evaluation import AuditReport, Predictions, ReportModel, ReportSource, audit_models
+from miv.evaluation.predicting import predict
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;"
 

@@ -11,8 +11,7 @@ import pytest
 
 from miv.data import ExemplarSet
 from miv.decisions.operating_point import OperatingPoint
-from miv.evaluation import Predictions
-from miv.report import ReportModel, ReportSource, write_report
+from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
 from tests.report.examples import HOSTILE, audited, source
 
 playwright = pytest.importorskip("playwright.sync_api")

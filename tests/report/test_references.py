@@ -8,9 +8,8 @@ import pytest
 
 from miv import ExemplarSet, InstancePool, Verifier
 from miv.decisions.operating_point import OperatingPoint
-from miv.inference import predict
-from miv.report import ReportModel, ReportSource, write_report
-from miv.report.gallery import gallery
+from miv.evaluation import ReportModel, ReportSource, predict, write_report
+from miv.evaluation.report_exemplars import gallery
 
 
 @pytest.fixture

@@ -16,15 +16,19 @@ import pytest
 from PIL import Image
 
 from miv import MIVError
-from miv.audit.reasons import reasons
 from miv.data import ExemplarSet
 from miv.decisions.operating_point import OperatingPoint
-from miv.evaluation import Predictions
-from miv.report import ReportModel, ReportSource, open_runs, write_report
-from miv.report.calibration_section import calibration_section
-from miv.report.choosing import SHOWN_MEMBERS, choose_exemplars, error_confidence, shown_members, telling_exemplar
-from miv.report.gallery import gallery
-from miv.report.sections import curves, results
+from miv.evaluation import Predictions, ReportModel, ReportSource, open_runs, write_report
+from miv.evaluation.report_exemplars import (
+    SHOWN_MEMBERS,
+    choose_exemplars,
+    error_confidence,
+    gallery,
+    shown_members,
+    telling_exemplar,
+)
+from miv.evaluation.report_sections import calibration_section, curves, results
+from miv.evaluation.verifier_audit import reasons
 from tests.report.examples import HOSTILE, audited, source
 from tests.training.tiny import run_tiny, tiny_sets
 
@@ -250,7 +254,7 @@ def test_ten_models_can_be_told_apart_in_every_chart() -> None:
         assert [letter for *_, letter in letters] == list("ABCDEFGHIJKL")
         assert [style for style, *_ in letters] == drawn
         assert len({place[1:3] for place in letters}) == 12  # equal curves, and yet no letter hides another
-    style = files("miv.report").joinpath("page", "report.css").read_text(encoding="utf-8")
+    style = files("miv.evaluation").joinpath("page_files", "report.css").read_text(encoding="utf-8")
     assert len(set(re.findall(r"\.line\.m\d \{ stroke-dasharray: ([\d ]+);", style))) == 9  # the first is not dashed
 
 

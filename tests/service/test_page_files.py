@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-import miv.report
+import miv.evaluation
 import miv.service
 
 PAGE = Path(miv.service.__file__).parent / "page"
-REPORT = Path(miv.report.__file__).parent / "page" / "report.css"
+REPORT = Path(miv.evaluation.__file__).parent / "page_files" / "report.css"
 SCRIPTS = sorted(PAGE.glob("*.js"))
 
 

@@ -13,8 +13,8 @@ from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
 from miv.poolings.similar import AlignedNorm
-from miv.training.fits import fit_all
 from miv.training.run import Machine, train
+from miv.training.start import fit_all
 from tests.training.test_pilot import SIMILAR
 from tests.training.tiny import FEATURES, rows
 

@@ -1,6 +1,6 @@
 import torch
 
-from miv.training.augmentation import DRAWS, affine
+from miv.training.stage_module import DRAWS, affine
 
 
 def test_the_middle_of_the_draws_changes_nothing() -> None:

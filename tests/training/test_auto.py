@@ -30,7 +30,7 @@ def sets_of(kind: Any, exemplars: int = 100) -> dict[str, ExemplarSet]:
 
 @pytest.fixture
 def encoder_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.training.text_choice.installed_sentence_encoder", lambda: "hf:minilm")
+    monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: "hf:minilm")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_given_start_of_the_paper_has_no_map() -> None:
 
 
 def test_texts_without_an_encoder_are_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.training.text_choice.installed_sentence_encoder", lambda: None)
+    monkeypatch.setattr("miv.training.auto.installed_sentence_encoder", lambda: None)
     with pytest.raises(MIVError, match=r"texts and need an encoder\. Run `pip install .*--backbone hf:"):
         choose(sets_of("text"), {})
 
@@ -116,7 +116,7 @@ def test_tokens_that_would_fill_the_memory_are_left_out(
     monkeypatch: pytest.MonkeyPatch, encoder_is_there: None
 ) -> None:
     sets = sets_of("text")
-    monkeypatch.setattr("miv.training.text_choice.MOST_BYTES", 4 * 8_320 * 4)  # four texts of 8,320 float32
+    monkeypatch.setattr("miv.training.auto.MOST_BYTES", 4 * 8_320 * 4)  # four texts of 8,320 float32
     assert choose(sets, {}).config.backbone == "sentence_tokens:minilm"
     more = {**sets, "test": sets_of("text")["train"]}
     choice = choose(more, {})

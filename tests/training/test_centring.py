@@ -11,8 +11,7 @@ from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
 from miv.poolings.similar import AlignedNorm
 from miv.training.centring import are_of_one_kind, assume_centre, take_asked_centre
-from miv.training.fits import fit_all
-from miv.training.head_fit import logits_of
+from miv.training.start import fit_all, logits_of
 
 CHANNELS, EXEMPLARS, POOL = 64, 60, 90
 

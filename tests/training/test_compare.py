@@ -4,10 +4,9 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MIVError
+from miv.evaluation.runs import FORMAT, compare_runs, find_runs, summarise_runs
 from miv.runtime.aligned_table import table_of
 from miv.training.config import TrainingConfig
-from miv.training.run_folder import FORMAT
-from miv.training.run_table import compare_runs, find_runs, summarise_runs
 
 METRICS = {"classification": {"auroc": 0.75}, "witnesses": None}
 

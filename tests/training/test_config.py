@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from miv.errors import MIVError
+from miv.training.auto import PRESETS, preset
 from miv.training.config import TrainingConfig, parse_setting, read_settings
-from miv.training.presets import PRESETS, preset
 
 
 def test_the_presets_hold_the_settings_of_the_paper() -> None:

@@ -12,10 +12,10 @@ from lightning.pytorch import Trainer
 from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
-from miv.training.contrast import contrast_losses
-from miv.training.keeper import Keeper
+from miv.training.checkpoint import Keeper
 from miv.training.new_verifier import complete, create_verifier
 from miv.training.run import Machine, train
+from miv.training.stages import contrast_losses
 from tests.training.tiny import IMAGES, run_tiny, tiny_sets
 
 

@@ -51,7 +51,7 @@ def test_a_contrast_stage_that_cannot_be_read_now_is_kept(
     def fail(*_: object) -> str:
         raise failure
 
-    monkeypatch.setattr("miv.training.contrast_cache.sha256_of", fail)
+    monkeypatch.setattr("miv.training.planned_stages.sha256_of", fail)
     with pytest.warns(MIVWarning, match="contrast.*cannot be read .*goes on without"):
         run_tiny("image", tmp_path / "run", **CONTRAST)
     assert_same_run(contrast_run, tmp_path / "run")

@@ -9,11 +9,10 @@ import torch
 
 from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
-from miv.training.auto import choose
+from miv.training.auto import PRESETS, choose, preset
 from miv.training.config import TrainingConfig, parse_setting
-from miv.training.fine_tuning import settle_backbone_rate
+from miv.training.new_verifier import settle_backbone_rate
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
-from miv.training.presets import PRESETS, preset
 from miv.training.run import Machine, train
 from tests.training.tiny import KILLED, assert_same_run, run_tiny, start_tiny
 

@@ -11,10 +11,9 @@ from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import AlignedNorm
-from miv.training.fits import fit_all
-from miv.training.held_out_scores import HeldOutScores, auroc_gain
-from miv.training.map_fit import STRENGTHS_OF_FEW, _choose, _main_directions, fit_map
-from miv.training.map_pairs import MapPairs, units_after
+from miv.training.centring import HeldOutScores, auroc_gain
+from miv.training.label_map import STRENGTHS_OF_FEW, MapPairs, _choose, _main_directions, fit_map, units_after
+from miv.training.start import fit_all
 
 CHANNELS, CLASSES = 12, 3
 
@@ -146,7 +145,7 @@ def test_references_share_the_weight_of_their_exemplar() -> None:
 
 
 def test_every_reference_counts_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS", 5)  # three targets for each of two references
+    monkeypatch.setattr("miv.training.label_map._MOST_TARGETS", 5)  # three targets for each of two references
     assert fit(new_verifier(), with_two_references(few_classes(0))) is None
 
 
@@ -184,10 +183,10 @@ def test_bags_of_one_label_say_nothing(label: int) -> None:
 
 def test_bags_that_do_not_fit_in_memory_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     train = few_classes(0)
-    monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS", 2)  # every bag has three
+    monkeypatch.setattr("miv.training.label_map._MOST_TARGETS", 2)  # every bag has three
     assert fit(new_verifier(), train) is None
-    monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS", 600)
-    monkeypatch.setattr("miv.training.map_fit._MOST_TARGETS_FOR_CHOOSING", 450)
+    monkeypatch.setattr("miv.training.label_map._MOST_TARGETS", 600)
+    monkeypatch.setattr("miv.training.label_map._MOST_TARGETS_FOR_CHOOSING", 450)
     assert fit(new_verifier(), train) in STRENGTHS_OF_FEW[1:]
 
 
@@ -229,7 +228,7 @@ def test_a_map_with_which_the_head_is_worse_leaves_no_trace(monkeypatch: pytest.
     known = {split: one.pool.values for split, one in sets.items()}
     fitted = []
     for fit_one in (blinding, lambda *_given, **_named: None):
-        monkeypatch.setattr("miv.training.fits.fit_map", fit_one)
+        monkeypatch.setattr("miv.training.start.fit_map", fit_one)
         torch.manual_seed(0)
         fitted.append(new_verifier())
         assert fit_all(fitted[-1], sets, known, 0, only_scale=False, with_head=with_head) == []
@@ -244,7 +243,7 @@ def test_the_verdicts_of_a_pooling_that_has_not_learned_reject_no_map(
     def refuse(*_given: object) -> float:
         raise AssertionError("its first weights are random")
 
-    monkeypatch.setattr("miv.training.fits._auroc_with_head", refuse)
+    monkeypatch.setattr("miv.training.start._auroc_with_head", refuse)
     sets = {"train": few_classes(0), "validation": few_classes(1)}
     known = {split: one.pool.values for split, one in sets.items()}
     verifier = Verifier(pooling, channels=CHANNELS)

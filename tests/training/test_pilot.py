@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from miv.data import ExemplarSet, InstancePool
-from miv.training.pilot import ENOUGH, can_divide, halves
 from miv.training.run import Machine, train
+from miv.training.stage_module import ENOUGH, can_divide, halves
 from tests.training.tiny import FEATURES, IMAGES, rows, tiny_sets
 
 SIMILAR: dict[str, Any] = {

@@ -8,9 +8,9 @@ import pytest
 from miv import ExemplarSet, InstancePool, MIVClassifier, Verifier
 from miv.decisions.reference_rule import ReferenceRule
 from miv.evaluation import auroc
-from miv.inference.prediction import predict
+from miv.evaluation.predicting import predict
 from miv.training.config import TrainingConfig
-from miv.training.reference_fit import MEAN_SHARE, SHARPNESS, fit_reference_rule
+from miv.training.new_verifier import MEAN_SHARE, SHARPNESS, fit_reference_rule
 from miv.training.run import Machine, train
 
 CHANNELS, CLASSES = 8, 12

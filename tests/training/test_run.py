@@ -10,7 +10,7 @@ from miv.bags import Bags
 from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.evaluation import Predictions
-from miv.inference.prediction import predict
+from miv.evaluation.predicting import predict
 from miv.models.verifier import Verifier
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train

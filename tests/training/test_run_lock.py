@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MIVError
+from miv.training.checkpoint import locked
 from miv.training.run import Machine, train
-from miv.training.run_lock import locked
 from tests.training.tiny import FEATURES, KILLED, run_tiny, start_tiny, tiny_sets
 
 SHORT = {"max_epochs": 1, "patience": 1}

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from miv.data import ExemplarSet, InstancePool
 from miv.runtime.processes import ProcessShare
+from miv.training.checkpoint import StageState
 from miv.training.sampling import BatchSampler, draw_batches, draw_order, draw_positives
-from miv.training.stage_state import StageState
 from tests.training.tiny import tiny_sets
 
 

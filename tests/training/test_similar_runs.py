@@ -11,10 +11,10 @@ import torch
 from miv import Verifier
 from miv.data import ExemplarSet
 from miv.errors import MIVError
-from miv.inference.prediction import predict
-from miv.training.fits import fit_all
+from miv.evaluation.predicting import predict
+from miv.training.checkpoint import START, StageState
 from miv.training.run import Machine, train
-from miv.training.stage_state import START, StageState
+from miv.training.start import fit_all
 from tests.training.test_pilot import SIMILAR
 from tests.training.tiny import FEATURES, IMAGES, KILLED, assert_same_run, run_tiny, start_tiny, tiny_sets
 

@@ -8,7 +8,7 @@ from miv import Verifier, list_poolings
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines
-from miv.inference.prediction import predict
+from miv.evaluation.predicting import predict
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.similar import ScaledProduct

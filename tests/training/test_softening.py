@@ -10,11 +10,10 @@ import torch
 
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool
+from miv.evaluation.runs import RunFolder
 from miv.poolings.similar import ScaledProduct
-from miv.training.keeper import BEST
-from miv.training.run import Machine, train
-from miv.training.run_folder import RunFolder
-from miv.training.softening import soften
+from miv.training.checkpoint import BEST
+from miv.training.run import Machine, soften, train
 from tests.training.tiny import FEATURES, tiny_sets
 
 EXEMPLARS = 400

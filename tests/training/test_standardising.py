@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv import ExemplarSet, InstancePool
-from miv.training.auto import choose
-from miv.training.standardising import FEW_CHANNELS, should_standardise
+from miv.training.auto import FEW_CHANNELS, choose, should_standardise
 
 
 def of_classes(scale: NDArray[np.float64], told_by: int, seed: int = 0) -> ExemplarSet:

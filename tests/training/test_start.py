@@ -11,11 +11,10 @@ import torch
 from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.decisions.operating_point import OperatingPoint
-from miv.training.auto import choose
-from miv.training.earlier_verifier import EarlierVerifier
-from miv.training.presets import ONE_CYCLE
+from miv.evaluation.runs import RunFolder
+from miv.training.auto import ONE_CYCLE, choose
+from miv.training.new_verifier import EarlierVerifier
 from miv.training.run import Machine, train
-from miv.training.run_folder import RunFolder
 from miv.training.stages import run_stage
 from tests.training.test_fine_tuning import encoder, text_sets
 from tests.training.tiny import FEATURES, IMAGES, rows, tiny_sets

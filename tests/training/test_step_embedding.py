@@ -11,9 +11,9 @@ from torch import Tensor
 from miv import Backbone, Verifier
 from miv.training.config import TrainingConfig
 from miv.training.graph_memory import GraphMemory, chunks_by_length
-from miv.training.precision import has_bfloat16, settle_precision
+from miv.training.new_verifier import has_bfloat16, settle_precision
 from miv.training.run import Machine, train
-from miv.training.step_embedding import StepEmbedding
+from miv.training.stage_module import StepEmbedding
 from tests.training.test_fine_tuning import RATES, SHORT, WORDS, encoder, text_sets
 
 PLENTY = 1 << 40

@@ -9,7 +9,7 @@ import torch
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool
 from miv.poolings.cap_tokens import SHARE, CapTokensPooling, MatchedProduct
-from miv.training.fits import fit_all
+from miv.training.start import fit_all
 from miv.training.token_share import OF_ANSWERS, fit_share, told_share
 
 EXEMPLARS, BAG, VECTOR, WIDTH = 200, 4, 8, 6

@@ -10,9 +10,9 @@ pytest.importorskip("transformers", reason="needs transformers")
 pytest.importorskip("lightning", reason="needs lightning")
 
 import miv
-from miv.calibration import calibrate
 from miv.data import ExemplarSet, InstancePool
-from miv.inference.prediction import predict
+from miv.evaluation import calibrate
+from miv.evaluation.predicting import predict
 
 TOWNS = ["Lyon", "Turin", "Ghent", "Graz", "Porto", "Leeds", "Malmö", "Basel", "Split", "Brno"]
 CRAFTS = ["watches", "bells", "carpets", "pianos", "knives"]

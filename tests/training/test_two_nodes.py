@@ -18,7 +18,7 @@ NOTING = """
 import hashlib, json, os, sys
 from miv.cli import main
 from miv.io.model_files import add_weights
-from miv.training.keeper import Keeper
+from miv.training.checkpoint import Keeper
 
 save = Keeper.on_train_epoch_end
 

@@ -11,10 +11,9 @@ from miv.data import ExemplarSet, InstancePool
 from miv.errors import MIVWarning
 from miv.evaluation import Predictions, evaluate
 from miv.training.auto import choose
+from miv.training.checkpoint import EpochMetrics, StageState
 from miv.training.config import TrainingConfig
-from miv.training.run import Machine, train
-from miv.training.stage_state import EpochMetrics, StageState
-from miv.training.warnings_of_runs import warn_of_run
+from miv.training.run import Machine, train, warn_of_run
 from tests.training.tiny import FEATURES, tiny_sets
 
 VALIDATION = tiny_sets("features")["validation"]  # 200 of 400 are yes

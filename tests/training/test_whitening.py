@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 
 from miv import ExemplarSet, InstancePool, Verifier
 from miv.evaluation import auroc
-from miv.inference.prediction import predict
+from miv.evaluation.predicting import predict
 from miv.poolings import AlignedNorm
+from miv.training.centring import POWERS, fit_whitening
 from miv.training.similar_start import fit_start
-from miv.training.whitening import POWERS, fit_whitening
 
 CHANNELS, CLASSES = 16, 40
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from miv.data import ExemplarSet, InstancePool
+from miv.evaluation.runs import RunFolder
 from miv.models.verifier import Verifier
+from miv.training.checkpoint import Keeper
 from miv.training.config import TrainingConfig
-from miv.training.keeper import Keeper
 from miv.training.run import Machine, train
-from miv.training.run_folder import RunFolder
 
 KILLED = 9
 
@@ -112,7 +112,7 @@ def _run_or_die(kind: str, out: Path, die_at: str, settings: dict[str, object]) 
         patched.setattr(Keeper, "_save", die_around_checkpoint)
         patched.setattr(Verifier, "_save_pretrained", die_in_final_verifier)
         if die_at == "begin":  # config.json is written, run.json is not
-            patched.setattr("miv.training.run_folder._versions", lambda: os._exit(KILLED))
+            patched.setattr("miv.evaluation.runs._versions", lambda: os._exit(KILLED))
         if die_at == "finish":
             patched.setattr(RunFolder, "finish", lambda *_: os._exit(KILLED))
         run_tiny(kind, out, **settings)

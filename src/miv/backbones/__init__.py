@@ -1,10 +1,9 @@
 """From instances to feature vectors, with one file per backbone."""
 
-from miv.backbones import compact_cnn, features, hf, hog, hog_cnn, pixels, sentence_tokens, timm, tokens  # noqa: F401
-from miv.backbones.backbone_base import BACKBONES, Backbone
-from miv.backbones.backbone_names import create_backbone, register_backbone
-from miv.backbones.module_backbone import ModuleBackbone
-from miv.backbones.two_kinds_set import exemplars_of_two_kinds
+from miv.backbones import cnn, descriptors, features, hf, timm, tokens  # noqa: F401
+from miv.backbones.base import BACKBONES, Backbone
+from miv.backbones.cache import exemplars_of_two_kinds
+from miv.backbones.names import ModuleBackbone, create_backbone, register_backbone
 
 __all__ = [
     "BACKBONES",

@@ -5,8 +5,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.backbones.backbone_base import Backbone
-from miv.backbones.backbone_names import register_backbone
+from miv.backbones.base import Backbone
+from miv.backbones.names import register_backbone
 from miv.errors import MIVError
 
 

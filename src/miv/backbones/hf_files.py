@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from miv.backbones.module_count import counting_modules
+from miv.backbones.base import counting_modules
 from miv.errors import MIVError, needs_extra
 
 _MOST_LAYERS = 1000

@@ -2,9 +2,12 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 from miv.errors import MIVError
 from miv.io.hub_names import folders_near, hub_answers, is_path
+
+TokenPooling = Literal["mean", "cls"]  # how a sentence encoder pools its tokens
 
 MINILM = "minilm"  # all-MiniLM-L6-v2, a sentence encoder
 

@@ -50,13 +50,13 @@ def audit(
 
     Example: miv audit runs/cap runs/baseline twin --out audit.md
     """
-    from miv.audit.audit_report import audit_models, check_suffix
     from miv.data import load_split
+    from miv.evaluation.audit_report import audit_models, check_suffix
+    from miv.evaluation.runs import refuse_unfinished
     from miv.explain import METHODS
     from miv.io.cache_folder import feature_folder
     from miv.models.verifier import Verifier
     from miv.runtime.progress import RichProgress
-    from miv.training.run_folder import refuse_unfinished
 
     *models, last = given
     if not models:

@@ -84,23 +84,21 @@ def calibrate(
     Example: miv calibrate runs/dba twin --goal far=0.1 --plots curves
     Example: miv calibrate runs/dba twin --far 0.01 --frr 0.05
     """
-    from miv.backbones.feature_cache import embed_exemplars
-    from miv.calibration import calibrate as choose
-    from miv.calibration import parse_goal
-    from miv.calibration.calibration_pictures import PICTURE_FILES
-    from miv.calibration.calibration_text import little_said
-    from miv.calibration.point_card import check_point_card, write_point_card
-    from miv.cli.unlike_calibration import limit_words, replace_limit, unlike_limit
+    from miv.backbones.cache import embed_exemplars
     from miv.data import load_split
     from miv.data.set_folder import is_set
+    from miv.evaluation import calibrate as choose
+    from miv.evaluation import parse_goal
+    from miv.evaluation.calibration_output import PICTURE_FILES, check_point_card, little_said, write_point_card
+    from miv.evaluation.out_of_distribution import limit_words, replace_limit, unlike_limit
+    from miv.evaluation.predicting import predict, witness_shares
+    from miv.evaluation.runs import refuse_unfinished
     from miv.explain import check_method
-    from miv.inference.prediction import predict, witness_shares
     from miv.io.cache_folder import feature_folder
     from miv.io.model_files import find_verifier
     from miv.models.hub import is_folder
     from miv.models.verifier import Verifier
     from miv.runtime.progress import RichProgress
-    from miv.training.run_folder import refuse_unfinished
 
     if not is_folder(str(model)):
         raise MIVError(

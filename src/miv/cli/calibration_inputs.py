@@ -54,7 +54,7 @@ def goal_text(goal: str | None, far: float | None, frr: float | None) -> str:
 def kept_answers(model: Path, exemplars: "ExemplarSet") -> "Predictions | None":
     """The predictions saved by the verifier's run, if they are on the same data."""
     from miv.evaluation import Predictions
-    from miv.training.run_folder import RunFolder
+    from miv.evaluation.runs import RunFolder
 
     run = RunFolder(model)
     if run.exists():

@@ -50,10 +50,10 @@ def check(
     Example: miv check answer.txt page1.txt page2.md --html check.html
     """
     from miv.checking.answer_check import check as check_answer
+    from miv.checking.check_page import write_check_page
     from miv.checking.sources import read_standard_input
+    from miv.evaluation.page import check_page_name
     from miv.io.whole_files import refuse_existing
-    from miv.report.check_page import write_check_page
-    from miv.report.page_frame import check_page_name
     from miv.runtime.progress import RichProgress
 
     if html is not None:

@@ -8,18 +8,17 @@ from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, csr
 from miv.errors import MIVError
-from miv.evaluation import Predictions, evaluate
-from miv.inference.prediction import predict
+from miv.evaluation import Predictions, evaluate, open_runs, write_report
+from miv.evaluation.predicting import predict
+from miv.evaluation.runs import summarise
 from miv.inspection import write_contact_sheet
 from miv.models.verifier import Verifier
-from miv.report import open_runs, write_report
 from miv.runtime.aligned_table import table_of
 from miv.runtime.progress import Progress
 from miv.tasks import build_once, built_folder
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
-from miv.training.run_table import summarise
 
 READY = "miv/digits"
 POOLINGS = ("baseline", "cap_dba_l2")

@@ -40,7 +40,7 @@ def evaluate(
 
     Example: miv evaluate runs/dba exemplars --split validation
     """
-    from miv.workflows.evaluate_workflow import evaluate as evaluate_verifier
+    from miv.training.evaluate import evaluate as evaluate_verifier
 
     found = evaluate_verifier(
         model,

@@ -37,9 +37,9 @@ def export(
     size = None if image_size is None else _size(image_size)
     refuse_existing(onnx, overwrite=overwrite)
 
+    from miv.evaluation.runs import refuse_unfinished
     from miv.interop import export_onnx
     from miv.models.verifier import Verifier
-    from miv.training.run_folder import refuse_unfinished
 
     refuse_unfinished(Path(model))
     verifier = Verifier.from_pretrained(model)

@@ -40,9 +40,9 @@ def create(
 
     Example: miv gallery create archive runs/dba
     """
+    from miv.evaluation.runs import refuse_unfinished
     from miv.gallery import Gallery
     from miv.models.verifier import Verifier
-    from miv.training.run_folder import refuse_unfinished
 
     refuse_unfinished(Path(model))
     gallery = Gallery.create(folder, Verifier.from_pretrained(model), like=like)

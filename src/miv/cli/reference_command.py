@@ -49,11 +49,11 @@ def reference(
     if of_backbone and backbone is None:
         raise MIVError("Backbone options need a backbone. Add --backbone NAME.")
 
-    from miv.reference import METHODS
-    from miv.reference import reference as score
-    from miv.reference.reference_table import print_table
+    from miv.evaluation.baseline_figures import print_table
     from miv.runtime.progress import RichProgress
-    from miv.workflows.given_exemplars import open_splits
+    from miv.training.baselines import METHODS
+    from miv.training.baselines import score_baselines as score
+    from miv.training.data_source import open_splits
 
     cache = cache or cache_folder()
     sets = open_splits(data, options, cache / "sets", RichProgress())

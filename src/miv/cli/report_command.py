@@ -29,8 +29,8 @@ def report(
 
     Example: miv report runs/cap runs/baseline --out report.html
     """
+    from miv.evaluation import check_report, open_runs, write_report
     from miv.io.cache_folder import cache_folder
-    from miv.report import check_report, open_runs, write_report
     from miv.runtime.progress import RichProgress
 
     check_report(out, exemplars, audit)

@@ -21,8 +21,8 @@ def list_runs(
 ) -> None:
     """List the runs in a folder with their metrics."""
     from miv.errors import MIVError
-    from miv.training.run_table import find_runs
-    from miv.training.run_table import list_runs as rows_of
+    from miv.evaluation.runs import find_runs
+    from miv.evaluation.runs import list_runs as rows_of
 
     if not folder.is_dir():
         raise MIVError(f"There is no folder {folder}. Expected a folder of runs of `miv train`.")
@@ -36,7 +36,7 @@ def compare(
     json: JsonOption = False,
 ) -> None:
     """Compare runs: their metrics, and the settings that differ."""
-    from miv.training.run_table import compare_runs
+    from miv.evaluation.runs import compare_runs
 
     _show(compare_runs(runs, split), json)
 

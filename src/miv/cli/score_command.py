@@ -63,9 +63,9 @@ def score(
     Example: miv score runs/dba pairs/ --out verdicts --address auto
     """
     from miv.errors import StoppedByUser
+    from miv.evaluation.runs import refuse_unfinished
     from miv.runtime.progress import RichProgress
     from miv.scoring.run import score as score_table
-    from miv.training.run_folder import refuse_unfinished
 
     refuse_unfinished(Path(model))
     try:

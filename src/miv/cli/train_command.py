@@ -10,8 +10,8 @@ from miv.cli.settings import with_settings
 from miv.errors import StoppedByUser
 from miv.io.run_names import RUN_NAME
 from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
+from miv.training.auto import AUTO
 from miv.training.config import parse_options
-from miv.training.presets import AUTO
 
 
 @app.command("train")
@@ -77,12 +77,12 @@ def train(
     Example: miv train my-data --from runs/dba --out runs/further
     """
     try:  # the imports take seconds too
-        from miv.reference.beside import figures_of, rows_beside
-        from miv.reference.reference_table import print_table
+        from miv.evaluation.baseline_figures import print_table
+        from miv.evaluation.runs import RunFolder
         from miv.runtime.memory import keep_memory
         from miv.training.machine import is_first_process
-        from miv.training.run_folder import RunFolder
-        from miv.workflows.train_workflow import train as train_verifier
+        from miv.training.model_card import figures_of, rows_beside
+        from miv.training.train import train as train_verifier
 
         keep_memory()
         if resume and is_first_process() and not RunFolder(out).exists():

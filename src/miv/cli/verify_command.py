@@ -107,6 +107,7 @@ def verify(
         raise MIVError("--top needs --stream, which names the leading instances of one bag that is read in chunks.")
 
     from miv.decisions.answers import threshold_words
+    from miv.evaluation.runs import refuse_unfinished
     from miv.inference.named_instances import named_bag, named_query
     from miv.inference.table_writing import check_output
     from miv.inference.verdict_tables import score_table
@@ -114,7 +115,6 @@ def verify(
     from miv.io.instance_files import is_file, is_folder, is_text_file
     from miv.models.verifier import Verifier
     from miv.runtime.progress import RichProgress
-    from miv.training.run_folder import refuse_unfinished
 
     if bags is not None:
         if out is None:

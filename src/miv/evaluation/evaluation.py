@@ -1,6 +1,7 @@
 """All metrics of a set of predictions, as a document and as a table."""
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,15 +9,192 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miv.decisions.operating_point import OperatingPoint
-from miv.evaluation.classification import classification_metrics
-from miv.evaluation.entropy import entropy_metrics
-from miv.evaluation.evaluation_text import evaluation_text
-from miv.evaluation.goal_checks import goal_checks
-from miv.evaluation.groups import GroupRow, group_table
+from miv.evaluation.clusters import chosen_clusters, cluster_words, clusters_of
+from miv.evaluation.metrics import GroupRow, classification_metrics, entropy_metrics, group_table
 from miv.evaluation.predictions import Predictions
-from miv.evaluation.rankings import witness_rankings
-from miv.evaluation.witnesses import WITNESS_METRICS, UndefinedWitness, witness_metrics
-from miv.io.checked_values import Mask
+from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS, UndefinedWitness, witness_metrics, witness_rankings
+from miv.io.checked_values import Integers, Mask
+from miv.runtime.aligned_table import aligned_table
+
+# Does a promised rate hold on the set at hand? The rate with an interval that respects clusters.
+
+_CONFIDENCE = 0.95
+_SHORT = {"false-accept": "far", "false-reject": "frr"}
+# The goal is a text from a file: a number counts if it goes on to a comma, a space or the end, unlike that of "1e".
+_PROMISED = re.compile(r"(false-accept|false-reject) rate <= (\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?=[,\s]|$)")
+
+
+def goal_checks(
+    predictions: Predictions, point: OperatingPoint, cluster_by: str | None = None, withheld: Mask | None = None
+) -> list[dict[str, Any]]:
+    """For each rate that the operating point promises: the rate on these predictions, and whether it is above the goal.
+
+    Verdicts that are ``withheld`` ``(E,)`` are neither accepted nor rejected.
+
+    The interval is that of Korn and Graubard (1998): Clopper and Pearson with the effective number of exemplars.
+    """
+    probability = point.probability(predictions.logit)
+    by = chosen_clusters(predictions, cluster_by)
+    cluster = clusters_of(predictions, by)
+    checks = []
+    for kind, goal in _PROMISED.findall(point.goal):
+        of = predictions.label == (0 if kind == "false-accept" else 1)
+        wrong = (point.verdict(probability) if kind == "false-accept" else point.rejected(probability))[of]
+        if withheld is not None:
+            wrong = wrong & ~withheld[of]
+        if not of.any():
+            continue
+        rate, (low, high) = float(wrong.mean()), rate_interval(wrong, cluster[of])
+        checks.append(
+            {
+                "rate": _SHORT[kind],
+                "goal": float(goal),
+                "measured": rate,
+                "low": low,
+                "high": high,
+                "missed": rate > float(goal),
+                "clusters": len(np.unique(cluster[of])),
+                "cluster_by": by,
+            }
+        )
+    return checks
+
+
+def check_words(check: dict[str, Any]) -> str:
+    """One check as a sentence.
+
+    >>> check_words({"rate": "far", "goal": 0.05, "measured": 0.141, "low": 0.08, "high": 0.22, "missed": True,
+    ...              "clusters": 19, "cluster_by": "class"})
+    'goal far <= 0.05 missed: 0.141 [0.080, 0.220], 95% interval by 19 classes'
+    """
+    verb = "missed" if check["missed"] else "met"
+    chance = "; this may be chance" if check["missed"] and check["low"] <= check["goal"] else ""
+    by = f"{check['clusters']:,} {cluster_words(check['cluster_by'])}"
+    span = f"[{check['low']:.3f}, {check['high']:.3f}]"
+    rate = f"{check['rate']} <= {check['goal']:g}"
+    return f"goal {rate} {verb}: {check['measured']:.3f} {span}, 95% interval by {by}{chance}"
+
+
+def rate_interval(wrong: Mask, cluster: Integers) -> tuple[float, float]:
+    """Return the interval of an error rate from errors ``(n,)`` in clusters.
+
+    >>> [round(end, 3) for end in rate_interval(np.arange(20) < 2, np.arange(20))]  # Clopper and Pearson
+    [0.012, 0.317]
+    """
+    from scipy.special import betaincinv, stdtrit
+
+    n, errors = len(wrong), int(wrong.sum())
+    _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    groups, rate, tail = len(sizes), errors / n, (1 - _CONFIDENCE) / 2
+    most = float((sizes**2).sum() / n)
+    effect = most if groups < n else 1.0  # without errors, or with nothing else, it cannot be measured
+    if 0 < errors < n and groups > 1:
+        scatter = float(((np.bincount(place, wrong) - rate * sizes) ** 2).sum())
+        effect = scatter / (n * rate * (1 - rate)) * groups / (groups - 1) * (n - 1) / n
+    few = stdtrit(max(n - 1, 1), 1 - tail) / stdtrit(max(groups - 1, 1), 1 - tail)
+    effective = n / min(max(effect, 1.0), max(most, 1.0)) * few**2
+    right = effective * (1 - rate)
+    low = 0.0 if errors == 0 else float(betaincinv(effective * rate, right + 1, tail))
+    high = 1.0 if errors == n else float(betaincinv(effective * rate + 1, right, 1 - tail))
+    return (low, high) if math.isfinite(low + high) else (0.0, 1.0)
+
+
+# An evaluation as plain-text tables that line up in every terminal, log and mail.
+
+TITLES = {
+    "auroc": "AUROC",
+    "accuracy": "accuracy",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "i_auroc": "i-AUROC",
+    "i_ap": "i-AP",
+    "i_mrr": "i-MRR",
+    "i_top1": "i-top1",
+    "i_auroc_by_score": "own-score i-AUROC",
+    "i_ap_by_score": "own-score i-AP",
+    "i_auroc_by_contribution": "contribution i-AUROC",
+    "i_ap_by_contribution": "contribution i-AP",
+    "i_auroc_one_hot": "one-hot i-AUROC",
+    "i_ap_one_hot": "one-hot i-AP",
+}
+
+
+def evaluation_text(evaluation: "Evaluation") -> str:
+    """Return the main figures, then attention, then groups, if available."""
+    share = evaluation.positives / evaluation.exemplars
+    blocks = [f"{evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive ({share:.1%})"]
+    metrics = evaluation.metrics
+    figures = [_figure(value) for value in metrics.values()]
+    blocks.append(aligned_table([TITLES[name] for name in metrics], [figures], left=()))
+    if evaluation.operating_point is not None:
+        blocks.append(_at_operating_point(evaluation.operating_point))
+    if evaluation.witnesses is not None:
+        blocks.append(_witness_notes(evaluation.witnesses))
+    if evaluation.rankings is not None:
+        blocks.append(_rankings(evaluation.rankings))
+    if evaluation.entropy is not None:
+        rows = []
+        for name, means in evaluation.entropy.items():
+            figures = [_figure(means[key]) for key in ("entropy", "log_n", "evenness")]
+            rows.append([name, f"{means['exemplars']:,}", *figures])
+        blocks.append(aligned_table(["attention", "exemplars", "entropy", "log N", "evenness"], rows))
+    if evaluation.groups is not None:
+        rows = []
+        for row in evaluation.groups:
+            counts = [f"{count:,}" for count in (row.exemplars, row.tp, row.tn, row.fp, row.fn)]
+            rows.append([row.group, *counts, _figure(row.accuracy)])
+        blocks.append(aligned_table(["group", "exemplars", "TP", "TN", "FP", "FN", "accuracy"], rows))
+    return "\n\n".join(blocks)
+
+
+def _at_operating_point(found: dict[str, Any]) -> str:
+    errors = [
+        f"{found[name]:,} of {found[of]:,}" + (f" ({found[name] / found[of]:.1%})" if found[of] else "")
+        for name, of in (("false_accepts", "negatives"), ("false_rejects", "positives"))
+    ]
+    title = f"At its operating point, {found['goal']} (everything else is at probability 0.5, uncalibrated):"
+    if "unsure" not in found:
+        row = [_figure(found["threshold"]), _figure(found["accuracy"]), *errors]
+        table = aligned_table(["threshold", "accuracy", "false accepts", "false rejects"], [row], left=())
+        return "\n".join([title, table, *_goals(found)])
+    exemplars = found["negatives"] + found["positives"]
+    unsure = f"{found['unsure']:,} of {exemplars:,} ({found['unsure'] / exemplars:.1%})"
+    heads = ["yes from", "no below", "unsure", "accuracy of the others", "false accepts", "false rejects"]
+    lower = found["threshold"] if found["lower_threshold"] is None else found["lower_threshold"]
+    row = [_figure(found["threshold"]), _figure(lower), unsure, _figure(found["accuracy_of_decided"]), *errors]
+    return "\n".join([title, aligned_table(heads, [row], left=()), *_withheld(found, exemplars), *_goals(found)])
+
+
+def _withheld(found: dict[str, Any], exemplars: int) -> list[str]:
+    if "withheld" not in found:
+        return []
+    share = found["withheld"] / exemplars
+    return [f"Unlike the training data, and so unsure: {found['withheld']:,} of {exemplars:,} ({share:.1%})."]
+
+
+def _goals(found: dict[str, Any]) -> list[str]:
+    return [f"{'Warning: ' if check['missed'] else ''}{check_words(check)}" for check in found.get("goals", ())]
+
+
+def _witness_notes(witnesses: dict[str, float]) -> str:
+    chance = [_figure(witnesses[f"{name}_chance"]) for name in WITNESS_METRICS[1:]]
+    lines = [
+        f"i-AUROC, i-AP, i-MRR and i-top1 over {witnesses['exemplars']:,} positive exemplars; "
+        f"a random order gives 0.5000, {chance[0]}, {chance[1]} and {chance[2]}."
+    ]
+    if witnesses["undefined"]:
+        lines.append(f"{witnesses['undefined']:,} more have no witness or only witnesses.")
+    return "\n".join(lines)
+
+
+def _rankings(rankings: dict[str, dict[str, float]]) -> str:
+    rows = [[RANKED_BY[by], *(_figure(one[name]) for name in WITNESS_METRICS)] for by, one in rankings.items()]
+    return aligned_table(["witnesses ranked by", *(TITLES[name] for name in WITNESS_METRICS)], rows)
+
+
+def _figure(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}"
 
 
 @dataclass(frozen=True)
@@ -91,10 +269,10 @@ def evaluate(
         predictions: the answers and the truth.
         undefined: as in ``witness_metrics``.
         score: ``(T,)`` scores that rank the instances in the witness metrics instead of attention, such as those of
-            ``miv.inference.prediction.explain``.
+            ``miv.evaluation.predicting.explain``.
         point: operating point of a calibrated verifier, to measure its verdicts too.
         withheld: ``(E,)``, which verdicts are unsure because the exemplar is unlike the training data, as from
-            ``miv.inference.prediction.withheld``; ``None`` if the verifier has no limit for that.
+            ``miv.evaluation.predicting.withheld``; ``None`` if the verifier has no limit for that.
 
     >>> answers = Predictions([2.0, -1.0], label=[1, 0], ptr=[0, 2, 4], group=["3", "7"])
     >>> evaluate(answers).metrics["accuracy"]
@@ -112,12 +290,12 @@ def evaluate(
     if p.group is not None:
         groups = group_table(p.label, p.logit, p.group, threshold=0.0)
     is_measured = point is not None and not (point.is_default and withheld is None)
-    chosen = _at_operating_point(p, point, withheld) if point is not None and is_measured else None
+    chosen = _operating_point_figures(p, point, withheld) if point is not None and is_measured else None
     rankings = witness_rankings(p, undefined)
     return Evaluation(len(p), int(p.label.sum()), classification, witnesses, entropy, groups, chosen, rankings)
 
 
-def _at_operating_point(p: Predictions, point: OperatingPoint, withheld: Mask | None) -> dict[str, Any]:
+def _operating_point_figures(p: Predictions, point: OperatingPoint, withheld: Mask | None) -> dict[str, Any]:
     probability = point.probability(p.logit)
     yes, no = point.verdict(probability), point.rejected(probability)
     if withheld is not None:

@@ -14,8 +14,7 @@ from scipy.stats import rankdata
 
 from miv.errors import MIVError
 from miv.evaluation.predictions import Predictions
-from miv.evaluation.rankings import RANKED_METRICS, rank_instances
-from miv.evaluation.witnesses import witness_scores
+from miv.evaluation.witnesses import RANKED_METRICS, rank_instances, witness_scores
 from miv.io.checked_values import Floats
 
 

@@ -1,5 +1,6 @@
 """Witness metrics i-AUROC, i-AP, i-MRR and i-top1: how well a score ranks a bag's witnesses above the rest."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -8,9 +9,55 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.data import csr
 from miv.errors import MIVError, unknown_name
-from miv.evaluation.metric_checks import as_borders, as_labels, as_scores, as_witnesses
-from miv.evaluation.tied_ranks import expected_average_precision, expected_reciprocal_rank
-from miv.io.checked_values import Floats
+from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses
+from miv.evaluation.predictions import Predictions
+from miv.io.checked_values import Floats, Integers
+
+# What a random order of instances gives in the mean: the rank of the first witness, and average precision.
+
+
+def expected_reciprocal_rank(before: Integers, tied: Integers, witnesses: Integers) -> Floats:
+    r"""Return ``(E,)``, the mean of 1 / rank of the first witness when tied instances are in random order.
+
+    Of a bag, ``before`` :math:`b` instances without a witness come first, then :math:`m` ``tied`` ones of which
+    :math:`k \ge 1` are ``witnesses``, all three ``(E,)``. With :math:`h_j = k / (m - j + 1)`, the probability that the
+    :math:`j`-th of them is a witness where none before it was:
+
+    .. math:: \sum_{j=1}^{m-k+1} \frac{h_j}{b + j} \prod_{i < j} (1 - h_i)
+
+    >>> expected_reciprocal_rank(np.array([0, 1]), np.array([2, 1]), np.array([1, 1])).tolist()
+    [0.75, 0.5]
+    """
+    found = np.zeros(len(before))
+    left = np.arange(len(before))  # bags that may have no witness so far
+    none_yet = np.ones(len(before))  # the probability of that
+    place = 1
+    while len(left):
+        hit = witnesses[left] / (tied[left] - place + 1)
+        found[left] += none_yet * hit / (before[left] + place)
+        open_still = hit < 1
+        none_yet, left = (none_yet * (1 - hit))[open_still], left[open_still]
+        place += 1
+    return found
+
+
+def expected_average_precision(sizes: Integers, witnesses: Integers) -> Floats:
+    r"""Return ``(E,)``, the mean of average precision over all orders of a bag.
+
+    With :math:`N` instances, :math:`k` witnesses and :math:`H_N = \sum_{j=1}^N 1 / j`, place :math:`j` has a witness
+    with probability :math:`k / N`, and each of the :math:`j - 1` before it is then one with :math:`(k - 1) / (N - 1)`:
+
+    .. math:: \frac{1}{N} \Big( H_N + \frac{k - 1}{N - 1} (N - H_N) \Big)
+
+    It is more than the share :math:`k / N`, which all instances tied would get.
+
+    >>> expected_average_precision(np.array([2, 2, 3]), np.array([1, 2, 1])).round(4).tolist()
+    [0.75, 1.0, 0.6111]
+    """
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, sizes.max(initial=1) + 1))])[sizes]  # (E,) H_N
+    others = (witnesses - 1) / np.maximum(sizes - 1, 1)
+    return np.asarray((harmonic + others * (sizes - harmonic)) / sizes)
+
 
 UndefinedWitness = Literal["skip", "nan", "error"]
 WITNESS_METRICS = ("i_auroc", "i_ap", "i_mrr", "i_top1")
@@ -154,3 +201,76 @@ def witness_metrics(
         "exemplars": int(counted.sum()),
         "undefined": int(missing.sum()),
     }
+
+
+# What ranks a bag's instances: attention as in the paper, a score of each instance, or the first choice alone.
+
+# How instances are ranked, and what a table calls it.
+RANKED_BY: Mapping[str, str] = {
+    "attention": "attention, as in the paper",
+    "score": "its own score",
+    "contribution": "contribution to the logit",
+    "one_hot": "first choice only (one-hot)",
+}
+# The metrics of the experiments by name: how instances are ranked, and the witness metric.
+RANKED_METRICS: Mapping[str, tuple[str, str]] = {
+    "i_auroc": ("attention", "i_auroc"),
+    "i_ap": ("attention", "i_ap"),
+    "i_auroc_by_score": ("score", "i_auroc"),
+    "i_ap_by_score": ("score", "i_ap"),
+    "i_auroc_by_contribution": ("contribution", "i_auroc"),
+    "i_ap_by_contribution": ("contribution", "i_ap"),
+    "i_auroc_one_hot": ("one_hot", "i_auroc"),
+    "i_ap_one_hot": ("one_hot", "i_ap"),
+    "i_top1": ("one_hot", "i_top1"),
+}
+
+
+def rank_instances(predictions: Predictions, by: str) -> Floats | None:
+    """What ranks the instances, ``(T,)``; ``None`` if the predictions lack it.
+
+    Args:
+        predictions: the answers.
+        by: ``attention``; ``score``, what the pooling chooses by, which is its attention unless that is one-hot;
+            ``contribution``; or ``one_hot``, 1 for the first choice (for each of several on ties) and 0 for the rest.
+    """
+    if by in ("attention", "contribution"):
+        found: Floats | None = getattr(predictions, by)
+        return found
+    own = predictions.score
+    if own is None and (by == "one_hot" or not _is_one_hot(predictions)):
+        own = predictions.attention
+    if by == "score" or own is None:
+        return own
+    greatest = csr.bag_maxima(own, predictions.ptr)
+    return (own == csr.to_rows(greatest, predictions.ptr)).astype(np.float64)
+
+
+def witness_rankings(
+    predictions: Predictions, undefined: UndefinedWitness = "skip"
+) -> dict[str, dict[str, float]] | None:
+    """The witness metrics by how instances are ranked, of each way there is; ``None`` without witnesses or attention.
+
+    Args:
+        predictions: the answers and the truth.
+        undefined: as in ``witness_metrics``.
+
+    >>> found = Predictions([1.0], [1], [0, 3], [1.0, 0.0, 0.0], [False, True, False], score=[0.9, 0.8, -0.3])
+    >>> {by: one["i_auroc"] for by, one in witness_rankings(found).items()}
+    {'attention': 0.25, 'score': 0.5, 'one_hot': 0.25}
+    """
+    p = predictions
+    if p.witness is None or p.attention is None:
+        return None
+    known = {by: ranked for by in RANKED_BY if (ranked := rank_instances(p, by)) is not None}
+    return {by: witness_metrics(p.ptr, p.witness, ranked, p.label, undefined) for by, ranked in known.items()}
+
+
+def _is_one_hot(predictions: Predictions) -> bool:
+    """Whether the attention of every bag is on its first choice alone, or shared equally by several."""
+    if predictions.attention is None:
+        return False
+    greatest = csr.to_rows(csr.bag_maxima(predictions.attention, predictions.ptr), predictions.ptr)
+    several = csr.to_rows(predictions.bag_sizes, predictions.ptr) > 1
+    chosen = (predictions.attention == 0) | (predictions.attention == greatest)
+    return bool(several.any() and chosen.all() and (predictions.attention[several] == 0).any())

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from miv.evaluation.evaluation_text import TITLES
+from miv.evaluation.evaluation import TITLES
 from miv.experiments.assertions_of_parts import (
     ahead_at_every_size,
     attention_finds_witnesses,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from miv.evaluation.evaluation_text import TITLES
+from miv.evaluation.evaluation import TITLES
 from miv.experiments.comparison import CellEvidence
 from miv.experiments.contrasts import Contrast
 from miv.experiments.grids import CAP, EXPERIMENTS, FOUR, LADDER, SIZES, UNTRAINED, Row, Setup

@@ -6,22 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from miv.backbones.feature_cache import embed_pool
+from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import Predictions
+from miv.evaluation.predicting import with_contributions
+from miv.evaluation.runs import RunFolder
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.raw_files import raw_folder
 from miv.experiments.results import METRICS, PREDICTIONS, RESULT, result_document
-from miv.inference.prediction import with_contributions
 from miv.models.verifier import Verifier
 from miv.runtime.progress import Progress
 from miv.runtime.source_commit import source_commit
 from miv.tasks import build_once
 from miv.training.config import TrainingConfig
-from miv.training.earlier_verifier import EarlierVerifier
-from miv.training.new_verifier import create_verifier
+from miv.training.new_verifier import EarlierVerifier, create_verifier
 from miv.training.run import Machine, train
-from miv.training.run_folder import RunFolder
 from miv.training.stages import FROZEN
 
 

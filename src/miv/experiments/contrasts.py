@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from miv.evaluation.evaluation_text import TITLES
+from miv.evaluation.evaluation import TITLES
 from miv.experiments.comparison import CellEvidence
 from miv.experiments.grids import Setup
 from miv.experiments.paired import Estimate, Term, estimate, holm

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miv.evaluation.pictures import QUIET, line_styles
+from miv.evaluation.curves import QUIET, line_styles
 from miv.experiments.experiment_report import Section
 from miv.experiments.paired import Estimate
 from miv.experiments.published import Published

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from miv.evaluation.evaluation_text import TITLES
-from miv.evaluation.pictures import line_styles, picture
+from miv.evaluation.curves import line_styles, picture
+from miv.evaluation.evaluation import TITLES
 from miv.experiments.experiment_report import Section
 from miv.experiments.grids import FOUR, LADDER, SIZES
 from miv.experiments.plot_marks import dot, legend, line, paper_dot, whose

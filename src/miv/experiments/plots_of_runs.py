@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from miv.evaluation import attention_entropy
-from miv.evaluation.pictures import QUIET, line_styles, picture
+from miv.evaluation.curves import QUIET, line_styles, picture
 from miv.experiments.digits import accuracy, our_shares, paper_shares
 from miv.experiments.experiment_report import Section
 from miv.experiments.plot_marks import colour, legend, whose

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scipy.stats import kendalltau, spearmanr
 
-from miv.evaluation.evaluation_text import TITLES
+from miv.evaluation.evaluation import TITLES
 from miv.experiments.comparison import CellEvidence
 from miv.experiments.grids import FOUR, Experiment
 from miv.experiments.published import published

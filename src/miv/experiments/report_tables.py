@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from miv.evaluation.evaluation_text import TITLES
+from miv.evaluation.evaluation import TITLES
 from miv.experiments.comparison import CellEvidence, Comparison, PairedTest
 from miv.experiments.contrasts import p_text
 from miv.experiments.grids import FOUR, SIZES, Experiment, Row

@@ -17,7 +17,7 @@ from filelock import FileLock
 from miv.errors import MIVError
 from miv.evaluation import Predictions, witness_rankings
 from miv.evaluation.influence import influence
-from miv.evaluation.rankings import RANKED_METRICS
+from miv.evaluation.witnesses import RANKED_METRICS
 from miv.experiments.grids import EXPERIMENTS
 from miv.experiments.jobs import Job, default_options
 from miv.experiments.packed_cells import pack_cells, packed_file, read_packed

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from miv.training.presets import CONTRAST_START
+from miv.training.auto import CONTRAST_START
 
 # What the tier `cpu` changes in ONE_CYCLE. All its numbers are here.
 _FROZEN_TEXT: dict[str, Any] = {

@@ -19,8 +19,8 @@ from miv.experiments.grids import Cell
 from miv.experiments.published import STANDS_IN
 from miv.experiments.tier_settings import BACKBONE_OF, CPU, CPU_TASK_OPTIONS, FINE_TUNED, FROZEN, SMOKE, TWINS
 from miv.poolings import POOLINGS
+from miv.training.auto import ONE_CYCLE, preset
 from miv.training.config import TrainingConfig
-from miv.training.presets import ONE_CYCLE, preset
 
 
 @dataclass(frozen=True)

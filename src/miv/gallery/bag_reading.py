@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError
 from miv.inference.distinct_instances import DistinctInstances

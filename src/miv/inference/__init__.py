@@ -1,6 +1,5 @@
 """From user input to verdicts: collect the instances, embed each distinct one once, pool, decide."""
 
-from miv.inference.prediction import explain, predict, witness_shares
 from miv.inference.verdict import Verdict, Verdicts, Witness
 
-__all__ = ["Verdict", "Verdicts", "Witness", "explain", "predict", "witness_shares"]
+__all__ = ["Verdict", "Verdicts", "Witness"]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data.two_kinds import bag_side, query_side
 from miv.errors import MIVError
 from miv.inference.distinct_instances import DistinctInstances

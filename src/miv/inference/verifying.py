@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.backbones import Backbone
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.backbones.features import Features
 from miv.data import csr
 from miv.data.instance_pool import InstancePool

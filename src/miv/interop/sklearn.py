@@ -21,7 +21,7 @@ from miv.data import ExemplarSet
 from miv.data.holding_out import hold_out
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import auroc
-from miv.evaluation.classification import auroc_within_chance
+from miv.evaluation.metrics import auroc_within_chance
 from miv.inference.verdict import Asked, Verdicts
 from miv.interop.sklearn_pairs import all_vectors, exemplar_set, queries_and_bags, with_weights
 from miv.models.verifier import Verifier

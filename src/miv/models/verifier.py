@@ -8,7 +8,7 @@ from huggingface_hub import ModelHubMixin
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from miv.backbones.module_count import counting_modules
+from miv.backbones.base import counting_modules
 from miv.bags import Bags, as_bags
 from miv.data.instance_form import InstanceForm
 from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint

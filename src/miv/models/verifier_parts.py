@@ -6,8 +6,7 @@ from typing import Any
 from torch import nn
 
 from miv.backbones import Backbone, ModuleBackbone
-from miv.backbones.backbone_names import make_module, name_of
-from miv.backbones.module_backbone import as_backbone
+from miv.backbones.names import as_backbone, make_module, name_of
 from miv.errors import MIVError
 from miv.poolings import POOLINGS, AlignedNorm, Pooling, create_pooling
 from miv.poolings.pooling_base import Start

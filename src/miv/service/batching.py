@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data import InstancePool, csr
 from miv.inference.deciding import decide
 from miv.inference.engine import EmbeddedExemplars, attention_by_head

@@ -13,6 +13,7 @@ import torch
 
 from miv.data import InstancePool
 from miv.errors import MIVError, unknown_name
+from miv.evaluation.runs import refuse_unfinished
 from miv.inference.deciding import witnesses_by
 from miv.io.card_sections import card_about
 from miv.io.model_files import find_verifier
@@ -34,7 +35,6 @@ from miv.service.errors import RefusedRequest
 from miv.service.metrics import ServiceMetrics
 from miv.service.settings import ServiceSettings
 from miv.streaming import backbone_fingerprint, verifier_fingerprint
-from miv.training.run_folder import refuse_unfinished
 
 
 def served_name(model: str) -> str:

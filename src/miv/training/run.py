@@ -1,40 +1,216 @@
 """A complete training run, and the files it saves."""
 
+import math
 import sys
+import warnings
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from miv.backbones.cut_texts import warn_of_cut_texts
-from miv.backbones.feature_cache import embed_pool
+import numpy as np
+import torch
+from scipy.optimize import minimize_scalar
+
+from miv.backbones.cache import embed_pool, warn_of_cut_texts
 from miv.backbones.features import Features
-from miv.data import ExemplarSet
-from miv.errors import MIVError, StoppedByUser
+from miv.data import ExemplarSet, csr
+from miv.decisions.reference_rule import SHARPEST
+from miv.errors import MIVError, MIVWarning, StoppedByUser
 from miv.evaluation import Evaluation, Predictions, evaluate
-from miv.inference.prediction import predict
+from miv.evaluation.metrics import auroc_within_chance
+from miv.evaluation.predicting import predict
+from miv.evaluation.runs import TRIAL, RunFolder
+from miv.io.checked_values import Floats
 from miv.io.json_files import write_json
 from miv.io.whole_files import whole_folder
 from miv.models.verifier import Verifier
+from miv.poolings.similar import ScaledProduct
 from miv.runtime.processes import ProcessShare
 from miv.runtime.progress import Progress, SilentProgress
+from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked
 from miv.training.config import TrainingConfig
-from miv.training.earlier_verifier import EarlierVerifier
-from miv.training.fine_tuning import settle_backbone_rate
-from miv.training.keeper import BEST
 from miv.training.machine import Machine, is_first_process, set_threads
-from miv.training.new_verifier import complete, create_verifier
-from miv.training.pilot import ENOUGH
+from miv.training.new_verifier import (
+    EarlierVerifier,
+    complete,
+    create_verifier,
+    fit_reference_rule,
+    settle_backbone_rate,
+    settle_precision,
+)
 from miv.training.planned_stages import VERIFIER_STAGES, planned_stages, run_stages
-from miv.training.precision import settle_precision
-from miv.training.reference_fit import fit_reference_rule
-from miv.training.run_folder import TRIAL, RunFolder
-from miv.training.run_lock import locked, refuse_if_locked
-from miv.training.softening import can_soften, soften
-from miv.training.stage_state import START, StageState
+from miv.training.stage_module import ENOUGH
 from miv.training.stages import FROZEN
-from miv.training.warnings_of_runs import warn_of_run
 
 __all__ = ["Machine", "StoppedByUser", "is_first_process", "set_threads", "train"]
+
+
+# Warnings at the end of training: at chance, memorised, another threshold needed, or one label in validation.
+
+# A verifier that always predicts the share of positives has a loss equal to the labels' entropy. One that never
+# gets further below it than this has learned nothing that holds on validation.
+_NO_GAIN = 0.98
+_MISPLACED = 0.1  # share of answers that another threshold would put right
+_REFERENCE = "`miv reference` scores plain methods on your data."
+_WHAT_TO_TRY = f"Try more exemplars, another backbone, or the pooling nearest, which needs no training; {_REFERENCE}"
+_WITHOUT_LEARNING = f"Try another backbone; {_REFERENCE}"
+
+
+def warn_of_run(
+    states: Mapping[str, StageState], evaluation: Evaluation, validation: ExemplarSet, logit: Floats
+) -> None:
+    """Warn if the verifier is at chance, memorised the train bags for nothing, or needs another threshold.
+
+    Also if validation has only one label.
+
+    Args:
+        states: states of the stages that end with a verifier, in order.
+        evaluation: evaluation of the final verifier on ``validation``.
+        validation: the exemplars.
+        logit: ``(E,)`` its answers for them.
+    """
+    what_to_try = _WHAT_TO_TRY if any(state.history for state in states.values()) else _WITHOUT_LEARNING
+    texts = (
+        _one_label(validation),
+        _at_chance(evaluation.metrics["auroc"], validation, what_to_try),
+        _memorised(states, validation),
+        _misplaced(validation, logit),
+    )
+    for text in filter(None, texts):
+        warnings.warn(text, MIVWarning, stacklevel=3)
+
+
+def _one_label(validation: ExemplarSet) -> str | None:
+    label = validation.label
+    if label.min() < label.max():
+        return None
+    return (
+        f"All {len(label):,} exemplars of validation have the label {int(label[0])}, so they could not show what "
+        "helps, and the verifier may be worse than with both labels. Hold out bags of both labels."
+    )
+
+
+def _at_chance(auroc: float, validation: ExemplarSet, what_to_try: str) -> str | None:
+    count, yes = len(validation), int(validation.label.sum())
+    if not 0 < yes < count:
+        return None  # there is no AUROC
+    reach = auroc_within_chance(validation.label)
+    if auroc > reach or reach >= 1:  # too few exemplars to tell
+        return None
+    return (
+        f"The verifier is no better than chance: its AUROC on the {count:,} exemplars of validation is {auroc:.3f}, "
+        f"and random answers reach up to {reach:.3f}. {what_to_try}"
+    )
+
+
+def _memorised(states: Mapping[str, StageState], validation: ExemplarSet) -> str | None:
+    """The train loss fell far below the validation loss, and no epoch of any stage improved validation."""
+    trained = [state for state in states.values() if state.history]
+    if not trained or any(_gained(state, float(validation.label.mean())) for state in trained):
+        return None
+    last, start = trained[-1].history[-1], trained[-1].start
+    if last["train_loss"] >= last["validation_loss"] / 2:
+        return None
+    if start is not None and last["validation_loss"] <= 1.05 * start["validation_loss"]:
+        return None  # the start was as far off: nothing got worse
+    kept = ", and no epoch beat the start, which was kept" if start is not None else ""
+    on_train, on_validation = last["train_loss"], last["validation_loss"]
+    return (
+        f"Training memorised the train bags: after the last epoch its loss is {on_train:.4f} on train and "
+        f"{on_validation:.2f} on validation{kept}. {_WHAT_TO_TRY} A lower learning rate memorises more slowly."
+    )
+
+
+def _misplaced(validation: ExemplarSet, logit: Floats) -> str | None:
+    """Far more answers would be right at another threshold than at a probability of 0.5."""
+    if validation.label.min() == validation.label.max():
+        return None  # always the same answer would be right
+    order = np.argsort(logit, kind="stable")
+    yes, ranked = validation.label[order] == 1, logit[order]
+    weight = np.ones(len(yes)) if validation.weight is None else validation.weight[order] / validation.weight.mean()
+    # Right answers if the first 0, 1, … E are answered with no; a threshold cannot divide equal logits.
+    right = (weight * yes).sum() + np.append(0.0, np.cumsum(np.where(yes, -weight, weight)))
+    right = right[np.append(True, np.append(np.diff(ranked) > 0, True))]
+    best = float(right.max()) / len(yes)
+    own = float(np.average((logit >= 0) == (validation.label == 1), weights=validation.weight))
+    # The best of all thresholds is better by chance too.
+    if best - own < max(_MISPLACED, 1.5 / math.sqrt(len(yes))):
+        return None
+    return (
+        f"At the default threshold, a probability of 0.5, {own:.0%} of the {len(yes):,} answers on validation are "
+        f"right; at another threshold {best:.0%} would be. Set one with `miv calibrate`."
+    )
+
+
+def _gained(state: StageState, share: float) -> bool:
+    if state.start is not None:
+        return state.best != START
+    if state.keeps_last:  # a trial on halves found that this many epochs help
+        return True
+    entropy = -sum(one * math.log(one) for one in (share, 1 - share) if one > 0)
+    return min(row["validation_loss"] for row in state.history) < _NO_GAIN * entropy
+
+
+# Softens a trained verifier whose answers are too sure, before it is evaluated and saved.
+
+_HIGHEST = 5.0  # temperature
+_SPREAD = 0.5  # of the logarithm of a temperature, before any bag was seen
+_CLEAR = 1.0  # standard errors
+_FEWEST = 30  # exemplars: eight honest ones look too sure by a standard error in one of five draws
+
+
+def can_soften(verifier: Verifier, exemplars: ExemplarSet) -> bool:
+    """Whether the verifier has the scale of ``start="similar"`` and learns, and the exemplars are enough to tell."""
+    learns = isinstance(verifier.pooling.similarity, ScaledProduct) and verifier.pooling.learns
+    return learns and len(exemplars) >= _FEWEST and bool(exemplars.label.min() < exemplars.label.max())
+
+
+def soften(verifier: Verifier, exemplars: ExemplarSet, logit: Floats) -> float | None:
+    r"""Divide the logits by a temperature if held-out bags show that they are too large; return the temperature.
+
+    The temperature has the lowest cross-entropy of these bags, with a normal prior for its logarithm:
+
+    .. math:: \min_{T \ge 1} \sum_e L(y_e, \ell_e / T) + \frac{(\log T)^2}{2 \cdot 0.5^2}
+
+    A map and a head that are fitted to a few hundred bags know these, and are too sure of new ones. The temperature is
+    never below 1, because nothing makes them too modest, and it is 1 (``None``) unless the gain is clear. Verdicts at
+    0.5, AUROC, attention and the ranks of witnesses do not change. The rule that combines references gets the sharpness
+    that gives the same verdicts as before.
+
+    Args:
+        verifier: changed in place; see ``can_soften``.
+        exemplars: ``E`` exemplars that nothing was fitted to.
+        logit: ``(R,)`` the verifier's answers to each of their references.
+    """
+    similarity = verifier.pooling.similarity
+    if not isinstance(similarity, ScaledProduct) or not can_soften(verifier, exemplars):
+        return None
+    ptr = exemplars.all_references[0]
+    owner = csr.owners(ptr)  # (R,)
+    weight = np.ones(len(exemplars)) if exemplars.weight is None else exemplars.weight / exemplars.weight.mean()
+    weight = (weight / np.diff(ptr))[owner]  # (R,)
+    sign = 1 - 2 * exemplars.label[owner].astype(np.float64)  # (R,)
+
+    def losses(temperature: float) -> Floats:
+        each = np.logaddexp(0, sign * logit / temperature) * weight  # (R,)
+        return np.asarray(np.bincount(owner, each), np.float64)  # (E,)
+
+    def objective(logarithm: float) -> float:
+        return float(losses(np.exp(logarithm)).sum() + (logarithm / _SPREAD) ** 2 / 2)
+
+    found = minimize_scalar(objective, bounds=(0.0, np.log(_HIGHEST)), method="bounded")
+    temperature = float(np.exp(found.x))
+    gain = losses(1.0) - losses(temperature)  # (E,)
+    if not gain.mean() > _CLEAR * gain.std() / np.sqrt(len(gain)):
+        return None
+    with torch.no_grad():
+        similarity.scale.div_(temperature)
+        similarity.intercept.div_(temperature)
+    rule = verifier.reference_rule
+    verifier.set_reference_rule(replace(rule, sharpness=min(rule.sharpness * temperature, SHARPEST)))
+    return temperature
 
 
 def train(
@@ -55,7 +231,7 @@ def train(
     Args:
         sets: the exemplars by split.
         config: the settings.
-        out: the folder of the run; see ``miv.training.run_folder``.
+        out: the folder of the run; see ``miv.evaluation.runs``.
         machine: what to run on.
         data: name of the data, for the record.
         data_options: options the data were built with, if ``data`` is a task.

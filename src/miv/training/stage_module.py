@@ -1,6 +1,8 @@
 """One training stage as Lightning sees it: a module."""
 
+import math
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,24 +10,126 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from miv.data import ExemplarSet
+from miv.backbones import Backbone
+from miv.backbones.base import embed
+from miv.backbones.hf import HuggingFace
+from miv.backbones.hf_text import TextReader, token_counts, token_vectors
+from miv.backbones.layer_stack import LayerStack
+from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import Batch
+from miv.data.connected_exemplars import kept_together
 from miv.evaluation import Predictions
 from miv.evaluation.influence import auroc_error
-from miv.evaluation.weighted_auroc import weighted_auroc
-from miv.inference.prediction import predict
+from miv.evaluation.metrics import weighted_auroc
+from miv.evaluation.predicting import predict
 from miv.models.verifier import Verifier
 from miv.runtime.processes import ProcessShare
-from miv.training.augmentation import DRAWS, affine
+from miv.training.centring import independent
+from miv.training.checkpoint import CLEAR_AUROC, EpochMetrics, LightningModule, StageState
 from miv.training.config import TrainingConfig
-from miv.training.held_out_scores import independent
-from miv.training.lightning_parts import LightningModule
+from miv.training.graph_memory import GraphMemory, chunks_by_length
+from miv.training.lower_layers import LowerLayers
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, draw_batches
-from miv.training.stage_state import CLEAR_AUROC, EpochMetrics, StageState
-from miv.training.step_embedding import StepEmbedding
+
+# Small random changes of images, in plain torch.
+
+TURN = math.radians(5)
+SCALE = 0.08  # a side grows or shrinks by at most this share
+SHIFT = 0.08  # of the image's side, 2 pixels of 28
+DRAWS = 5  # random numbers for one image
+
+
+def affine(images: Tensor, draws: Tensor) -> Tensor:
+    """Shift, turn and scale images ``(U, channels, H, W)`` by ``draws`` ``(U, 5)``, uniform in 0 to 1.
+
+    0.5 changes nothing; 0 and 1 are the extremes.
+    """
+    turn, wide, high, right, down = ((draws.to(images) - 0.5) * 2).unbind(1)
+    cosine, sine = (turn * TURN).cos(), (turn * TURN).sin()
+    wide, high = 1 + wide * SCALE, 1 + high * SCALE
+    rows = [cosine * wide, -sine * high, right * 2 * SHIFT, sine * wide, cosine * high, down * 2 * SHIFT]
+    maps = torch.stack(rows, dim=1).unflatten(1, (2, 3))  # (U, 2, 3)
+    grid = functional.affine_grid(maps, list(images.shape), align_corners=False)  # (U, H, W, 2)
+    return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
+
+
+# How a training step embeds its distinct instances: in chunks that fit in memory, with frozen layers passed once.
+
+_LOWER_SHARE = 0.5  # of the memory, for what the frozen layers give
+
+
+class StepEmbedding:
+    """Embeds the distinct instances of training steps, with exact gradients in bounded memory.
+
+    Texts are embedded in chunks of similar length. Other instances are embedded together, as a processor has to build
+    its convolutions anew for each batch size, unless their graph does not fit.
+
+    Args:
+        backbone: the backbone, set to learn.
+        bucket: pad batches of other instances than texts to a multiple of this number.
+        most_bytes: bytes for the graph of a step and for what frozen layers give.
+    """
+
+    def __init__(self, backbone: Backbone, bucket: int, most_bytes: int) -> None:
+        self.backbone, self.bucket = backbone, bucket
+        stack = backbone.lower_half() if isinstance(backbone, HuggingFace) else None
+        self.lower = None if stack is None else LowerLayers(stack, int(most_bytes * _LOWER_SHARE))
+        self.graph = GraphMemory(most_bytes - (0 if self.lower is None else self.lower.most_bytes))
+
+    def __call__(self, instances: Tensor, instance: Tensor) -> Tensor:
+        """Embed ``(U, ...)``, whose positions in the pool are ``(U,)``, to ``(U, C)``."""
+        self.graph.begin()
+        reader = getattr(self.backbone, "reader", None)
+        if isinstance(self.backbone, HuggingFace) and isinstance(reader, TextReader) and len(instances):
+            return self._texts(self.backbone, reader, instances, instance)
+        return self._together(instances)
+
+    def _texts(self, backbone: HuggingFace, reader: TextReader, instances: Tensor, instance: Tensor) -> Tensor:
+        lengths = token_counts(instances)
+        chunks = chunks_by_length(lengths)
+        found = []
+        for rows in chunks:
+            longest = int(lengths[rows[0]])
+            tokens = instances[rows, :, :longest]  # (u, 2, L)
+            padded = len(rows) * longest
+            if self.lower is None:
+                found.append(
+                    self.graph.run(lambda some: reader.pooled(*token_vectors(backbone.model, some)), tokens, padded)
+                )
+                continue
+            hidden = self.lower.hidden(instance[rows].tolist(), tokens, lengths[rows].tolist())
+
+            upper = partial(_upper, reader, self.lower.stack, tokens)
+            found.append(self.graph.run(upper, hidden, padded))
+        return torch.cat(found)[torch.cat(chunks).argsort()]
+
+    def _together(self, instances: Tensor) -> Tensor:
+        """Embed all at once if the graph fits, else ``bucket`` at a time; a batch that BatchNorm learns from is one."""
+        backbone, count = self.backbone, len(instances)
+        learns_from_batch = any(isinstance(part, _BatchNorm) and part.training for part in backbone.modules())
+        few = min(count, self.bucket)
+        if learns_from_batch or count <= few or not torch.is_grad_enabled():
+            return embed(backbone, instances, self.bucket)
+        if self.graph.per_unit is None:
+            # Draws no random number that a resumed run would not draw.
+            with torch.random.fork_rng([instances.device] if instances.is_cuda else []):
+                self.graph.measure(lambda some: embed(backbone, some, self.bucket), instances[:few], few)
+        if self.graph.fits(count):
+            return embed(backbone, instances, self.bucket)
+        found = []
+        for first in range(0, count, self.bucket):
+            some = instances[first : first + self.bucket]
+            found.append(self.graph.run(lambda chunk: embed(backbone, chunk, self.bucket), some, len(some)))
+        return torch.cat(found)
+
+
+def _upper(reader: TextReader, stack: LayerStack, tokens: Tensor, hidden: Tensor) -> Tensor:
+    return reader.pooled(*stack.upper(tokens, hidden))
+
 
 SplitFeatures = dict[str, NDArray[np.float32]]  # (P, C) by split, of a frozen backbone
 
@@ -189,3 +293,60 @@ class StageModule(LightningModule):
 def _one_number(*numbers: int) -> int:
     """Derive one seed from several numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
+
+
+# If validation is tiny, a trial on halves of train chooses the number of epochs of a stage.
+
+ENOUGH = 200  # validation exemplars; with fewer, the AUROC of two epochs differs by chance
+
+
+def halves(
+    sets: dict[str, ExemplarSet], features: SplitFeatures, seed: int
+) -> tuple[dict[str, ExemplarSet], SplitFeatures]:
+    """Train on one half of train; validate on the other half plus validation.
+
+    If nothing is held out, so that ``validation`` is ``train`` itself, use the other half alone: the trial must not
+    be validated on the data it was trained on.
+
+    All exemplars of one query or query id are in the same half, and so are all queries of one class if classes are
+    known: new classes are harder than new bags, and validation has new ones.
+
+    Args:
+        sets: the exemplars by split.
+        features: ``(P, C)`` of the pools of ``train`` and ``validation``.
+        seed: random seed of the division.
+    """
+    train, validation = sets["train"], sets["validation"]
+    key = kept_together(train)
+    keys = np.random.default_rng([seed, 13]).permutation(np.unique(key))
+    is_first = np.isin(key, keys[: len(keys) // 2])
+    if validation is train:
+        divided = {"train": train.subset(is_first), "validation": train.subset(~is_first)}
+        return divided, dict.fromkeys(divided, features["train"])
+    both = np.concatenate([features["train"], features["validation"]])
+    held_out = _joined(train.subset(~is_first), validation, both)
+    return {"train": train.subset(is_first), "validation": held_out}, {"train": features["train"], "validation": both}
+
+
+def can_divide(train: ExemplarSet) -> bool:
+    """Whether each half can get queries."""
+    return len(np.unique(kept_together(train))) >= 2
+
+
+def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> ExemplarSet:
+    """The exemplars of both over the concatenated features of both pools."""
+    after = len(first.pool)
+    references: dict[str, Any] = {}
+    if first.has_references or second.has_references:
+        (ptr, index), (more_ptr, more_index) = first.all_references, second.all_references
+        references["reference_ptr"] = np.concatenate([ptr, more_ptr[1:] + ptr[-1]])
+        references["reference_index"] = np.concatenate([index, more_index + after])
+    return ExemplarSet(
+        InstancePool("features", np.asarray(features, np.float32)),
+        np.concatenate([first.query, second.query + after]),
+        np.concatenate([first.bag_ptr, second.bag_ptr[1:] + first.bag_ptr[-1]]),
+        np.concatenate([first.bag_index, second.bag_index + after]),
+        np.concatenate([first.label, second.label]),
+        weight=None if first.weight is None or second.weight is None else np.append(first.weight, second.weight),
+        **references,
+    )

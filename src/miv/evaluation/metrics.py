@@ -1,0 +1,280 @@
+"""Does the bag hold something of the query's class? AUROC, accuracy, macro precision, recall and F1."""
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import roc_auc_score
+
+from miv.data import csr
+from miv.data.array_checks import as_strings, check_length, describe
+from miv.errors import MIVError, unknown_name
+from miv.io.checked_values import Floats
+
+# Checks of metric inputs; each error says what was given and what was expected.
+
+
+def as_scores(name: str, given: ArrayLike, length: int | None = None) -> Floats:
+    """Return finite numbers as float64, in which every float32 keeps its exact value."""
+    array = _one_dimensional(name, given, "iubf", "numbers", length)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        first = int(bad.argmax())
+        raise MIVError(f"{name}[{first}] is {array[first]}. Expected finite numbers; did the model diverge?")
+    return array.astype(np.float64, copy=False)
+
+
+def as_labels(given: ArrayLike, length: int | None = None) -> NDArray[np.int8]:
+    """Return labels 0 and 1, of any kind of number, as int8."""
+    array = _one_dimensional("label", given, "iubf", "labels 0 and 1", length)
+    bad = (array != 0) & (array != 1)
+    if bad.any():
+        first = int(bad.argmax())
+        raise MIVError(f"The label of exemplar {first} is {array[first]}. Expected 0 or 1.")
+    return array.astype(np.int8, copy=False)
+
+
+def as_witnesses(given: ArrayLike, length: int) -> NDArray[np.bool_]:
+    """Return one bool per bag member."""
+    return _one_dimensional("witness", given, "b", "True and False", length)
+
+
+def as_borders(given: ArrayLike, exemplars: int | None = None) -> NDArray[np.int64]:
+    """Return borders ``(E + 1,)`` that start at 0 and increase, so that no bag is empty."""
+    length = None if exemplars is None else exemplars + 1
+    ptr = _one_dimensional("ptr", given, "iu", "whole numbers", length).astype(np.int64, copy=False)
+    if len(ptr) == 0 or ptr[0] != 0:
+        raise MIVError(f"ptr starts with {ptr[:1].tolist()}. Expected [0], the border before the first bag.")
+    sizes = np.diff(ptr)
+    if (sizes < 1).any():
+        first = int((sizes < 1).argmax())
+        raise MIVError(f"ptr gives exemplar {first} a bag of {sizes[first]}. Expected increasing borders.")
+    return ptr
+
+
+def _one_dimensional(name: str, given: ArrayLike, kinds: str, expected: str, length: int | None) -> NDArray[Any]:
+    array = np.asarray(given)
+    if array.ndim == 1 and array.size == 0:
+        array = array.astype(bool if kinds == "b" else np.int64)  # an empty list fits every kind
+    if array.ndim != 1 or array.dtype.kind not in kinds:
+        shape = "(N,)" if length is None else f"({length},)"
+        raise MIVError(f"{name} is {describe(array)}. Expected {expected} of shape {shape}.")
+    check_length(name, array, length)
+    return array
+
+
+Undefined = Literal["nan", "error"]
+ZeroDivision = Literal["zero", "one", "skip"]
+_ZERO_DIVISION = {"zero": 0.0, "one": 1.0, "skip": np.nan}
+
+
+def auroc(label: ArrayLike, score: ArrayLike, *, undefined: Undefined = "nan") -> float:
+    """Area under the ROC curve: how often a positive scores above a negative; ties count half.
+
+    Args:
+        label: ``(E,)``, 0 or 1.
+        score: ``(E,)``, a probability or a logit; only the order matters.
+        undefined: what to do if all labels are the same: ``nan`` returns NaN, ``error`` raises an error.
+
+    >>> auroc([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])
+    0.875
+    """
+    from sklearn.metrics import roc_auc_score
+
+    if undefined not in ("nan", "error"):
+        raise unknown_name("policy for undefined", undefined, ["nan", "error"])
+    score = as_scores("score", score)
+    label = as_labels(label, len(score))
+    if len(label) == 0 or label.min() == label.max():
+        if undefined == "error":
+            raise MIVError(f"All {len(label)} labels are the same. AUROC needs both; use undefined='nan' for NaN.")
+        return float("nan")
+    return float(roc_auc_score(label, score))
+
+
+def auroc_within_chance(label: ArrayLike) -> float:
+    """The AUROC that random answers reach: 1/2 and two deviations, their variance being (n + 1) / (12 × yes × no).
+
+    >>> round(auroc_within_chance([1] * 50 + [0] * 50), 2)
+    0.62
+    """
+    label = as_labels(label)
+    count, yes = len(label), int(label.sum())
+    return 0.5 + 2 * math.sqrt((count + 1) / (12 * yes * (count - yes)))
+
+
+def classification_metrics(
+    label: ArrayLike,
+    probability: ArrayLike,
+    *,
+    threshold: float = 0.5,
+    undefined: Undefined = "nan",
+    zero_division: ZeroDivision = "zero",
+) -> dict[str, float]:
+    """Return ``auroc``, ``accuracy``, and macro ``precision``, ``recall`` and ``f1``.
+
+    Args:
+        label: ``(E,)``, 0 or 1.
+        probability: ``(E,)``, or logits with a threshold of 0.
+        threshold: the answer is yes if the probability is at least this, as in an operating point.
+        undefined: AUROC if all labels are the same: ``nan`` or ``error``.
+        zero_division: precision of a class that is never predicted, and recall of a class that never occurs: ``zero``,
+            ``one``, or ``skip`` to exclude the class from the mean. A class that neither occurs nor is predicted is
+            always excluded, as in scikit-learn.
+
+    >>> classification_metrics([1, 1, 0, 0], [0.9, 0.4, 0.4, 0.1])["accuracy"]
+    0.75
+    """
+    from sklearn.metrics import precision_recall_fscore_support
+
+    if zero_division not in _ZERO_DIVISION:
+        raise unknown_name("policy for zero division", zero_division, _ZERO_DIVISION)
+    score = as_scores("probability", probability)
+    label = as_labels(label, len(score))
+    if len(label) == 0:
+        raise MIVError("There are no exemplars. Expected at least one.")
+    answer = (score >= threshold).astype(np.int8)
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        label, answer, average="macro", zero_division=_ZERO_DIVISION[zero_division]
+    )
+    return {
+        "auroc": auroc(label, score, undefined=undefined),
+        "accuracy": float((answer == label).mean()),
+        "precision": float(precision),
+        "recall": float(recall),
+        "f1": float(f1),
+    }
+
+
+# Entropy of attention compared with log N, the entropy of even attention (the paper's Section 3.4).
+
+
+def attention_entropy(ptr: ArrayLike, attention: ArrayLike) -> Floats:
+    r"""Return the entropy of each bag's attention, in nats: ``(E + 1,)`` and ``(T,)`` to ``(E,)``.
+
+    .. math:: H = - \sum_n a_n \ln a_n, \qquad 0 \le H \le \ln N
+
+    0 means that one instance has all the attention, :math:`\ln N` that all ``N`` have the same.
+
+    >>> attention_entropy([0, 1, 3], [1.0, 0.5, 0.5]).round(3).tolist()
+    [0.0, 0.693]
+    """
+    ptr = as_borders(ptr)
+    weight = as_scores("attention", attention, int(ptr[-1]))
+    if (weight < 0).any():
+        first = int((weight < 0).argmax())
+        raise MIVError(f"attention[{first}] is {weight[first]:g}. Expected no number below 0.")
+    totals = csr.bag_sums(weight, ptr)
+    if (totals == 0).any():
+        raise MIVError(f"The attention of exemplar {int((totals == 0).argmax())} is 0 everywhere. Expected a sum of 1.")
+    weight = weight / csr.to_rows(totals, ptr)  # removes rounding errors, so that a bag sums to 1
+    logarithm = np.log(weight, out=np.zeros_like(weight), where=weight > 0)  # 0 log 0 is 0
+    return np.maximum(-csr.bag_sums(weight * logarithm, ptr), 0.0)
+
+
+def entropy_metrics(ptr: ArrayLike, attention: ArrayLike, label: ArrayLike) -> dict[str, dict[str, float]]:
+    """Return the means over ``all``, ``positive`` and ``negative`` exemplars.
+
+    Each has ``entropy``; ``log_n``, the entropy of even attention; ``evenness``, the mean of their quotient, from 0
+    (one instance has it all) to 1 (all the same); and ``exemplars``. Bags of one are excluded; the means are NaN if no
+    exemplar is left.
+
+    >>> entropy_metrics([0, 2, 4], [1.0, 0.0, 0.5, 0.5], label=[1, 0])["positive"]["evenness"]
+    0.0
+    """
+    entropy = attention_entropy(ptr, attention)
+    sizes = np.diff(as_borders(ptr))
+    label = as_labels(label, len(entropy))
+    several = sizes > 1
+    even = np.log(sizes)
+    means = {}
+    for name, chosen in (("all", several), ("positive", several & (label == 1)), ("negative", several & (label == 0))):
+        share = entropy[chosen] / even[chosen]
+        columns = {"entropy": entropy[chosen], "log_n": even[chosen], "evenness": share}
+        means[name] = {key: float(values.mean()) if len(values) else float("nan") for key, values in columns.items()}
+        means[name]["exemplars"] = int(chosen.sum())
+    return means
+
+
+# AUROC with exemplar weights.
+
+
+def weighted_auroc(label: NDArray[np.int8], score: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
+    """The weighted share of pairs of a yes and a no in which the yes has the higher score; ties count half.
+
+    Args:
+        label: ``(E,)`` 0 or 1; the result is NaN if all are the same.
+        score: ``(E,)``.
+        weight: ``(E,)`` above 0; the weight of a pair is the product of its two weights. ``None`` is the plain AUROC.
+
+    >>> weighted_auroc(np.array([1, 1, 0]), np.array([3.0, 1.0, 2.0]), np.array([3.0, 1.0, 5.0]))
+    0.75
+    """
+    if weight is None:
+        return auroc(label, score)
+    if label.min() == label.max():
+        return math.nan
+    return float(roc_auc_score(label, score, sample_weight=weight))
+
+
+# Right and wrong answers by group, such as the digit.
+
+
+class GroupRow(NamedTuple):
+    """The answers for one group.
+
+    Args:
+        group: its name.
+        tp: true positives, yes for label 1.
+        tn: true negatives, no for label 0.
+        fp: false positives, yes for label 0.
+        fn: false negatives, no for label 1.
+    """
+
+    group: str
+    tp: int
+    tn: int
+    fp: int
+    fn: int
+
+    @property
+    def exemplars(self) -> int:
+        """Number of exemplars."""
+        return self.tp + self.tn + self.fp + self.fn
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers; NaN without exemplars."""
+        return (self.tp + self.tn) / self.exemplars if self.exemplars else float("nan")
+
+    def document(self) -> dict[str, str | int | float]:
+        """Everything as plain values, for JSON."""
+        counts = {"tp": self.tp, "tn": self.tn, "fp": self.fp, "fn": self.fn}
+        return {"group": self.group, "exemplars": self.exemplars, **counts, "accuracy": self.accuracy}
+
+
+def group_table(
+    label: ArrayLike, probability: ArrayLike, group: ArrayLike, *, threshold: float = 0.5
+) -> list[GroupRow]:
+    """Count the answers by group: ``label``, ``probability`` and ``group`` (strings) are ``(E,)``.
+
+    Groups are sorted, numbers by value. The answer is yes at ``threshold`` or above; for logits use 0.
+
+    >>> for row in group_table([1, 0, 0], [0.9, 0.2, 0.7], ["3", "3", "7"]):
+    ...     print(row)
+    GroupRow(group='3', tp=1, tn=1, fp=0, fn=0)
+    GroupRow(group='7', tp=0, tn=0, fp=1, fn=0)
+    """
+    score = as_scores("probability", probability)
+    label = as_labels(label, len(score))
+    names, code = np.unique(as_strings("group", np.asarray(group), len(score)), return_inverse=True)
+    kind = 2 * label + (score >= threshold)  # 0 TN, 1 FP, 2 FN, 3 TP
+    counts = np.bincount(4 * code + kind, minlength=4 * len(names)).reshape(-1, 4).tolist()
+    rows = [GroupRow(str(name), tp, tn, fp, fn) for name, (tn, fp, fn, tp) in zip(names, counts, strict=True)]
+    return sorted(rows, key=lambda row: _natural(row.group))
+
+
+def _natural(name: str) -> tuple[bool, int, str]:
+    is_number = name.isascii() and name.isdigit() and len(name) < 20
+    return not is_number, int(name) if is_number else 0, name

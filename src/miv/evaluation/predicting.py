@@ -1,0 +1,173 @@
+"""Predict on a whole set, embedding each instance once: answers, and scores of the instances."""
+
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.backbones.cache import embed_instances
+from miv.data import ExemplarSet
+from miv.decisions.witness_rules import WitnessesBy
+from miv.evaluation.predictions import Predictions
+from miv.explain import EmptyBag, as_shares, check_method
+from miv.inference.engine import EmbeddedExemplars, contributions_embedded, explain_embedded, verify_embedded
+from miv.inference.unlike_instances import UnlikeInstances
+from miv.io.checked_values import Floats, Mask
+from miv.runtime.processes import ProcessShare
+from miv.runtime.progress import Progress
+
+if TYPE_CHECKING:
+    from miv.models.verifier import Verifier
+
+
+logger = logging.getLogger(__name__)
+
+
+def predict(
+    verifier: "Verifier",
+    exemplars: ExemplarSet,
+    features: NDArray[np.float32] | None = None,
+    progress: Progress | None = None,
+) -> Predictions:
+    """Verify every exemplar of a set. Several processes split the work, and each returns the full result.
+
+    Args:
+        verifier: the verifier; each of its parts keeps its training or evaluation mode.
+        exemplars: the set.
+        features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
+        progress: reports the progress of embedding and verifying.
+    """
+    _warn_of_other_images(verifier, exemplars)
+    share = ProcessShare.of_this_process()
+    mine = share.part(np.arange(len(exemplars)))  # consecutive exemplars, so their bags are consecutive too
+    logit = np.zeros(len(exemplars), np.float32)
+    attention = np.zeros(len(exemplars.bag_index), np.float32)
+    score = attention.copy()
+    has_score = False
+    if features is None:
+        used = exemplars.subset(mine).used if len(mine) else mine
+        features = embed_instances(verifier.backbone, exemplars.pool, used, progress)
+    if len(mine):
+        first, last = int(mine[0]), int(mine[-1]) + 1
+        answers = verify_embedded(verifier, embedded_exemplars(exemplars, features).part(first, last), progress)
+        logit[first:last] = answers.logit
+        if answers.attention is not None:
+            attention[exemplars.bag_ptr[first] : exemplars.bag_ptr[last]] = answers.attention
+        if answers.score is not None:
+            score[exemplars.bag_ptr[first] : exemplars.bag_ptr[last]] = answers.score
+            has_score = True
+    return Predictions.of(
+        exemplars,
+        share.sum(logit),
+        share.sum(attention) if verifier.pooling.has_attention else None,
+        share.sum(score) if share.sum(np.array([float(has_score)])).any() else None,
+    )
+
+
+def withheld(
+    verifier: "Verifier",
+    exemplars: ExemplarSet,
+    features: NDArray[np.float32] | None = None,
+    progress: Progress | None = None,
+) -> Mask | None:
+    """``(E,)`` bool: the exemplars without a yes or no, because they are unlike the training data.
+
+    ``None`` if the verifier has no limit for them. The arguments are those of ``predict``.
+    """
+    if verifier.unlike is None:
+        return None
+    if features is None:
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    found = UnlikeInstances.of(verifier, embedded_exemplars(exemplars, features))
+    return None if found is None else found.withheld
+
+
+def _warn_of_other_images(verifier: "Verifier", exemplars: ExemplarSet) -> None:
+    """Print a warning if the images of a set were made in another way than those of the verifier."""
+    given, own = exemplars.pool.image_steps, None if verifier.instances is None else verifier.instances.steps
+    if given is not None and own is not None and given != own:
+        logger.warning(
+            "The images of this set were made by: %s, those that the verifier was trained on by: %s. Its answers are "
+            "for images made the same way.",
+            ", ".join(given) or "no steps",
+            ", ".join(own) or "no steps",
+        )
+
+
+def with_contributions(
+    verifier: "Verifier",
+    exemplars: ExemplarSet,
+    answers: Predictions,
+    features: NDArray[np.float32] | None = None,
+    progress: Progress | None = None,
+) -> Predictions:
+    """The answers with what each bag member adds to the logit, if the pooling's logit can be divided.
+
+    Args:
+        verifier: the verifier that gave the answers.
+        exemplars: the set.
+        answers: its answers for the set.
+        features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
+        progress: reports the progress.
+    """
+    if not verifier.pooling.has_attention:
+        return answers
+    if features is None:
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    found = contributions_embedded(verifier, embedded_exemplars(exemplars, features), progress)
+    return answers if found is None else answers.with_contribution(found)
+
+
+def explain(
+    verifier: "Verifier",
+    exemplars: ExemplarSet,
+    method: str = "leave_one_out",
+    *,
+    features: NDArray[np.float32] | None = None,
+    exact_up_to: int = 8,
+    permutations: int = 32,
+    seed: int = 0,
+    empty_bag: EmptyBag = "undecided",
+    progress: Progress | None = None,
+) -> NDArray[np.float64]:
+    """How much each bag member contributes to a yes, ``(T,)`` in the order of ``exemplars.bag_index``.
+
+    Args:
+        verifier: the verifier; each of its parts keeps its training or evaluation mode.
+        exemplars: the set.
+        method: this and the four options below are as in ``miv.explain.explain_features``.
+        features: ``(P, C)`` features of the pool, if known; otherwise the instances in use are embedded.
+        exact_up_to: largest bag size with exact Shapley values.
+        permutations: number of permutations to sample for larger bags.
+        seed: random seed of the sample.
+        empty_bag: the verdict on an empty bag.
+        progress: reports the progress of embedding and explaining.
+    """
+    check_method(verifier.pooling, method)
+    if features is None:
+        features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
+    options = {"exact_up_to": exact_up_to, "permutations": permutations, "seed": seed, "empty_bag": empty_bag}
+    return explain_embedded(verifier, embedded_exemplars(exemplars, features), method, progress, **options)
+
+
+def witness_shares(
+    verifier: "Verifier",
+    exemplars: ExemplarSet,
+    logit: Floats,
+    method: WitnessesBy,
+    progress: Progress | None = None,
+    features: NDArray[np.float32] | None = None,
+) -> Floats:
+    """Shares ``(T,)`` of all bag members of a set, given the logits ``(E,)`` of the bags; they sum to 1 in each bag.
+
+    ``features`` ``(P, C)`` are those of the pool, if known.
+    """
+    scores = explain(verifier, exemplars, method, features=features, progress=progress)
+    return as_shares(scores, method, logit, exemplars.bag_ptr, verifier.dtype)
+
+
+def embedded_exemplars(exemplars: ExemplarSet, features: NDArray[np.float32]) -> EmbeddedExemplars:
+    """The exemplars over the features ``(P, C)`` of their pool."""
+    asked = exemplars.all_references[1]
+    return EmbeddedExemplars.among(features, asked, exemplars.bag_index, exemplars.bag_ptr, exemplars.reference_ptr)

@@ -1,0 +1,208 @@
+"""The input of a report: the exemplars of one split, and each run's answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.backbones.cache import embed_exemplars
+from miv.data import ExemplarSet, load_splits
+from miv.decisions.operating_point import OperatingPoint
+from miv.decisions.unlike import UNLIKE_NAME
+from miv.decisions.witness_rules import ConformalRule
+from miv.errors import MIVError, unknown_name
+from miv.evaluation.baseline_figures import Baselines, Figures
+from miv.evaluation.predicting import withheld
+from miv.evaluation.predictions import Predictions
+from miv.evaluation.runs import RunFolder, refuse_unfinished
+from miv.io.cache_folder import feature_folder
+from miv.io.checked_values import Mask
+from miv.models.verifier import Verifier
+from miv.runtime.progress import Progress, SilentProgress
+from miv.tasks import build_once, list_tasks
+
+
+@dataclass(frozen=True, eq=False)
+class ReportModel:
+    """One run's verifier and its answers.
+
+    Args:
+        name: its name in the report.
+        answers: the answers for every exemplar of the split.
+        point: its operating point, which decides verdicts and witnesses.
+        config: its training settings; empty if unknown.
+        about: seed, versions and time of the run; empty if unknown.
+        history: the CSV file of its metrics by epoch, if any.
+        verifier: its folder, which identifies it in an audit; without it there can be no audit.
+        reference: results of plain methods on the same features; empty if not scored.
+        withheld: ``(E,)``, the exemplars without a yes or no, because they are unlike the training data; ``None`` if
+            the verifier has no limit for that.
+    """
+
+    name: str
+    answers: Predictions
+    point: OperatingPoint
+    config: dict[str, Any]
+    about: dict[str, Any]
+    history: Path | None
+    verifier: Path | None = None
+    reference: Mapping[str, Figures] = field(default_factory=dict)
+    withheld: Mask | None = None
+
+    @property
+    def probability(self) -> NDArray[np.float64]:
+        """``(E,)``, calibrated if the verifier is."""
+        return self.point.probability(self.answers.logit)
+
+    @property
+    def verdict(self) -> NDArray[np.bool_]:
+        """``(E,)``."""
+        return self._given(self.point.verdict(self.probability))
+
+    @property
+    def rejected(self) -> NDArray[np.bool_]:
+        """``(E,)`` where the decision is no; an unsure one is neither accepted nor rejected."""
+        return self._given(self.point.rejected(self.probability))
+
+    def _given(self, answered: Mask) -> Mask:
+        return answered if self.withheld is None else answered & ~self.withheld
+
+    @property
+    def can_be_unsure(self) -> bool:
+        """Whether it has two thresholds, or a limit for inputs unlike the training data."""
+        return self.point.lower_threshold is not None or self.withheld is not None
+
+    @property
+    def unsure(self) -> NDArray[np.bool_]:
+        """``(E,)`` where the decision is unsure."""
+        return ~self.verdict & ~self.rejected
+
+    @property
+    def wrong(self) -> NDArray[np.bool_]:
+        """``(E,)`` where the decision is yes or no, and wrong."""
+        return np.where(self.answers.label == 1, self.rejected, self.verdict)
+
+    @property
+    def found(self) -> NDArray[np.bool_] | None:
+        """Its witnesses ``(T,)`` by attention; ``None`` without attention, or if it uses other shares."""
+        rule = self.point.witness_rule
+        if self.answers.attention is None or (isinstance(rule, ConformalRule) and rule.by != "attention"):
+            return None
+        return self.point.witnesses(self.probability, self.answers.attention, self.answers.ptr)
+
+
+@dataclass(frozen=True, eq=False)
+class ReportSource:
+    """The exemplars of a split, and the models that answered for all of them."""
+
+    data: str
+    split: str
+    exemplars: ExemplarSet
+    models: list[ReportModel]
+
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise MIVError("There are no models to report on. Expected at least one run.")
+        for model in self.models:
+            answers = model.answers
+            same = len(answers) == len(self.exemplars) and np.array_equal(answers.ptr, self.exemplars.bag_ptr)
+            if not same or not np.array_equal(answers.label, self.exemplars.label):
+                raise MIVError(
+                    f"The answers of {model.name} are not for the exemplars of {self.data}, split "
+                    f"{self.split}. Expected runs evaluated on the same data."
+                )
+
+
+def open_runs(
+    paths: list[Path],
+    *,
+    split: str = "test",
+    data: Path | None = None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> ReportSource:
+    """Open runs of ``miv train`` evaluated on the same split.
+
+    Args:
+        paths: the folders of the runs.
+        split: the split to report on.
+        data: the folder of splits; by default the data recorded in the first run.
+        cache: the folder with the built sets of tasks, and with features, which a verifier with a limit for inputs
+            unlike the training data needs again.
+        progress: reports progress if a set must be built or embedded again.
+    """
+    progress = progress or SilentProgress()
+    runs = [RunFolder(path) for path in paths]
+    for run in runs:
+        if not run.exists():
+            problem = "it has no run.json" if run.path.exists() else "there is no such folder"
+            raise MIVError(f"{run.path} is not a run of `miv train`: {problem}. `miv runs list` lists runs.")
+        refuse_unfinished(run.path)
+        if not run.predictions(split).is_file():
+            known = [file.stem for file in run.predictions(split).parent.glob("*.parquet")]
+            raise unknown_name(f"split with answers in {run.path}", split, known)
+    abouts = [run.read() for run in runs]
+    wanted = [about["data"]["fingerprints"].get(split) for about in abouts]
+    for run, fingerprint in zip(runs, wanted, strict=True):
+        if fingerprint != wanted[0]:
+            raise MIVError(
+                f"{run.path} and {runs[0].path} were evaluated on different data. Report on each separately."
+            )
+    told = abouts[0]["data"]
+    exemplars = _find_exemplars(told, split, data, cache, progress)
+    if exemplars.fingerprint != wanted[0]:
+        raise MIVError(
+            f"The split {split!r} of {data or told['name']} is not the data of {runs[0].path}; it was "
+            "changed or rebuilt. Pass the folder of the original data: --data DIR."
+        )
+    models = [
+        ReportModel(name, Predictions.load(run.predictions(split)), OperatingPoint.load(run.verifier),
+                    run.read_config(), about, run.metrics if run.metrics.is_file() else None, run.verifier,
+                    _reference(run, split), _withheld(run.verifier, exemplars, cache, progress))
+        for name, run, about in zip(_names(runs), runs, abouts, strict=True)
+    ]  # fmt: skip
+    return ReportSource(Path(str(told["name"])).name or "data", split, exemplars, models)
+
+
+def _reference(run: RunFolder, split: str) -> Mapping[str, Figures]:
+    return Baselines.load(run.reference).splits.get(split, {}) if run.reference.is_file() else {}
+
+
+def _withheld(verifier: Path, exemplars: ExemplarSet, cache: Path | None, progress: Progress) -> Mask | None:
+    """Computed here, because the answers of a run are older than the limit of its verifier."""
+    if not (verifier / UNLIKE_NAME).is_file():
+        return None
+    opened = Verifier.from_pretrained(verifier)
+    folder = None if cache is None else feature_folder(cache)
+    features = embed_exemplars(opened.backbone, exemplars, folder, progress)
+    return withheld(opened, exemplars, features, progress)
+
+
+def _names(runs: list[RunFolder]) -> list[str]:
+    """The shortest names that distinguish the runs: the pooling, the folder's name, or its whole path."""
+    poolings = [str(run.read_config().get("pooling")) for run in runs]
+    folders = [run.path.resolve().name for run in runs]
+    for names in (poolings, folders):
+        if len(set(names)) == len(runs):
+            return names
+    return [str(run.path) for run in runs]
+
+
+def _find_exemplars(
+    told: dict[str, Any], split: str, data: Path | None, cache: Path | None, progress: Progress
+) -> ExemplarSet:
+    name = str(told["name"])
+    folder = data if data is not None else Path(name)
+    if data is None and (not name or not folder.is_dir()):
+        if name not in list_tasks() or cache is None:
+            raise MIVError(f"The data of the run, {name or 'without a name'}, is missing. Pass its folder: --data DIR.")
+        options = {key: Path(value) if key == "raw" else value for key, value in (told.get("options") or {}).items()}
+        sets = build_once(name, options, cache / "sets", progress)
+    else:
+        sets = load_splits(folder, verify=True)
+    if split not in sets:
+        raise unknown_name(f"split in {folder}", split, sets)
+    return sets[split]

@@ -1,0 +1,367 @@
+"""The folder of a run: its settings, its results, and its checkpoints.
+
+- ``config.json``: the settings; ``miv train --config`` accepts it.
+- ``run.json``: versions, seed, data and the verifier it started from with their hashes, and whether the run is done.
+- ``metrics.csv``: the metrics by epoch. ``tensorboard/``: the same for TensorBoard.
+- ``checkpoints/<stage>/``: ``last.ckpt`` to resume from, ``best/`` the verifier of the best epoch.
+- ``verifier/``: the final verifier, from the best epoch overall.
+- ``predictions/<split>.parquet`` and ``evaluation.json``: its predictions and metrics.
+- ``reference.json``: scores of plain methods on the same features, from ``miv train``.
+- ``curves/``: plots of metrics by epoch, ROC and precision-recall, from ``miv train``.
+- ``.lock``: held while a training runs.
+"""
+
+import json
+import platform
+import shlex
+import warnings
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from miv import __version__
+from miv.data import ExemplarSet
+from miv.errors import MIVError, MIVWarning, unknown_name
+from miv.io.json_files import read_json_object, write_json
+from miv.io.json_shapes import NUMBER, check_shape
+from miv.io.run_names import RUN_NAME, VERIFIER_NAME
+from miv.io.temporary_names import PART, name_beneath
+from miv.io.whole_files import bring_back, remove_unfinished
+
+FORMAT = "miv-run"
+LOCK_NAME = ".lock"
+TRIAL = "pilot"  # the name of a trial on halves of train
+_DAMAGED = "The run is damaged. Train again with another --out."
+# The shapes of run.json and, for each split, of evaluation.json; a field with "?" may be missing.
+_ABOUT = {
+    "data": {"name": str, "options?": dict, "fingerprints": {"*": str}},
+    "seed": int,
+    "done": bool,
+    "start?": {"name": str, "*": str},
+    "versions?": {"*": str},
+    "seconds?": NUMBER,
+    "stage_seconds?": {"*": NUMBER},
+    "best?": {"stage": str, "epoch": int},
+}
+_METRICS = {"classification?": {"*": (*NUMBER, type(None))}, "witnesses?": {"*": (*NUMBER, type(None))}}
+Settings = dict[str, Any]
+_LIBRARIES = ("torch", "lightning", "numpy", "transformers", "timm")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths within the folder of a run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def about(self) -> Path:
+        return self.path / RUN_NAME
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.csv"
+
+    @property
+    def verifier(self) -> Path:
+        return self.path / VERIFIER_NAME
+
+    @property
+    def evaluation(self) -> Path:
+        return self.path / "evaluation.json"
+
+    @property
+    def reference(self) -> Path:
+        return self.path / "reference.json"
+
+    @property
+    def curves(self) -> Path:
+        return self.path / "curves"
+
+    def checkpoints(self, stage: str) -> Path:
+        return self.path / "checkpoints" / stage
+
+    @property
+    def is_pilot(self) -> bool:
+        """Whether this is the folder of a trial on halves of train."""
+        return self.path.name == TRIAL
+
+    @property
+    def pilot(self) -> "RunFolder":
+        """Folder where a trial on halves of train saves its state."""
+        return RunFolder(self.path / "checkpoints" / TRIAL)
+
+    def predictions(self, split: str) -> Path:
+        return self.path / "predictions" / f"{split}.parquet"
+
+    def exists(self) -> bool:
+        """Whether this folder holds a run."""
+        return self.about.is_file()
+
+    def is_done(self) -> bool:
+        """Whether this folder holds a finished run."""
+        return self.exists() and self.read()["done"] is True
+
+    def begin_or_go_on(
+        self,
+        settings: Settings,
+        sets: dict[str, ExemplarSet],
+        data: str,
+        options: dict[str, Any],
+        start: dict[str, str] | None = None,
+    ) -> None:
+        """Write the description of the run, or remove partial files left by a killed process."""
+        if self.exists():
+            remove_unfinished(self.path)
+            return
+        write_json(self.config, settings)
+        about = {
+            "format": FORMAT,
+            "version": 1,
+            "done": False,
+            "seed": settings["seed"],
+            "data": {
+                "name": data,
+                "options": {key: str(value) if isinstance(value, Path) else value for key, value in options.items()},
+                "fingerprints": _fingerprints(sets),
+            },
+            "start": start,
+            "versions": {"miv": __version__, "python": platform.python_version(), **_versions()},
+        }
+        write_json(self.about, about)
+
+    def refuse_existing(self) -> None:
+        """Raise an error if this folder holds a run."""
+        if self.exists():
+            raise MIVError(
+                f"{self.path} already contains a run. Resume it with --resume, or choose another folder for --out."
+            )
+
+    def check(
+        self,
+        settings: Settings,
+        sets: dict[str, ExemplarSet],
+        data: str,
+        start: dict[str, str] | None = None,
+        *,
+        defaults: Settings,
+        resume: bool,
+    ) -> None:
+        """Check that a new run can start here, or that the existing run has the same settings.
+
+        Args:
+            settings: the settings of this run; ``defaults`` are those of settings that an older run lacks.
+            sets: its exemplars by split, called ``data``.
+            data: their name.
+            start: the verifier that the run starts from.
+            defaults: see ``settings``.
+            resume: whether an existing run may be resumed.
+        """
+        if not self.exists():
+            self.refuse_foreign(settings)
+            return
+        if not resume:
+            self.refuse_existing()
+        about = self.read()
+        self._check_version(about)
+        self._check_start(about.get("start"), start)
+        before = {**defaults, **self.read_config()}
+        for name, value in settings.items():
+            if before[name] != value:
+                raise MIVError(
+                    f"{self.path} was started with {name} = {before[name]!r}, but got {value!r}. Resume with "
+                    "the same settings, or choose another folder for --out."
+                )
+        if about["data"]["fingerprints"] != _fingerprints(sets):
+            raise MIVError(f"{self.path} was started with other data than {data}. Choose another folder for --out.")
+
+    def refuse_foreign(self, settings: Settings | None = None) -> None:
+        """Raise an error for a folder with any file that a training killed before it began did not leave there.
+
+        Without ``settings``, such a training may have had any settings.
+        """
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
+            raise MIVError(f"{self.path} is a file. Choose another folder for --out.")
+        foreign = sorted(
+            path.name
+            for path in self.path.iterdir()
+            if path.name != LOCK_NAME
+            and name_beneath(path.name, PART) is None
+            and not (path == self.config and (settings is None or self._is_begun(settings)))
+        )
+        if foreign:
+            raise MIVError(
+                f"{self.path} is not empty and is not a run: it contains {foreign[0]!r}. Choose another folder for "
+                "--out."
+            )
+
+    def _is_begun(self, settings: Settings) -> bool:
+        try:
+            return self.read_config() == json.loads(json.dumps(settings))
+        except MIVError:
+            return False
+
+    def _check_version(self, about: dict[str, Any]) -> None:
+        """Refuse to resume training with code that trains differently: the result would belong to neither version."""
+        before = about.get("versions", {}).get("miv", "an unknown version")
+        if not about["done"] and _release(before) != _release(__version__):
+            raise MIVError(
+                f"{self.path} is an unfinished run of miv {before}, and this is miv {__version__}, which trains "
+                "differently. Train again in another folder, or resume with the version that started it."
+            )
+
+    def _check_start(self, before: dict[str, str] | None, now: dict[str, str] | None) -> None:
+        if (before or {}).get("weights") == (now or {}).get("weights"):
+            return
+        was = "without --from" if before is None else f"with --from {before['name']}"
+        same = before is not None and now is not None and before["name"] == now["name"]
+        given = (
+            "--from is not given" if now is None else f"--from is {now['name']}{', with other weights' if same else ''}"
+        )
+        raise MIVError(
+            f"{self.path} was started {was}, but now {given}. Resume from the same start, or choose another folder for "
+            "--out."
+        )
+
+    def read(self) -> dict[str, Any]:
+        """The content of ``run.json``."""
+        about = read_json_object(self.about, _DAMAGED)
+        if about.get("format") != FORMAT:
+            raise MIVError(f"{self.about} is not the file of a run: its format is not {FORMAT!r}.")
+        check_shape(about, _ABOUT, str(self.about), _DAMAGED)
+        return about
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings."""
+        return read_json_object(self.config, _DAMAGED)
+
+    def read_evaluation(self) -> dict[str, Any]:
+        """The metrics by split."""
+        evaluation = read_json_object(self.evaluation, _DAMAGED)
+        check_shape(evaluation, {"*": _METRICS}, str(self.evaluation), _DAMAGED)
+        return evaluation
+
+    def command(self) -> list[str]:
+        """The ``miv train`` arguments for the data of the run, valid in the folder where it was started."""
+        data = self.read()["data"]
+        words = ["miv", "train", str(data["name"])]
+        for name, value in (data.get("options") or {}).items():
+            text = value if isinstance(value, str) else json.dumps(value)  # as --task-option reads it
+            words += ["--raw", text] if name == "raw" else ["--task-option", f"{name}={text}"]
+        return words
+
+    def command_to_resume(self) -> str:
+        """The command that resumes the run."""
+        start = self.read().get("start")
+        words = [*self.command(), *([] if start is None else ["--from", start["name"]])]
+        return shlex.join([*words, "--config", str(self.config), "--out", str(self.path), "--resume"])
+
+    def finish(self, seconds: dict[str, float], best: dict[str, Any]) -> None:
+        """Mark the run as done, with the seconds spent in each stage, including its fitted start, and in a trial."""
+        took = {
+            "seconds": round(sum(seconds.values()), 1),
+            "stage_seconds": {stage: round(one, 1) for stage, one in seconds.items()},
+        }
+        write_json(self.about, {**self.read(), "done": True, **took, "best": best})
+
+
+def refuse_unfinished(path: Path) -> None:
+    """Raise an error for an unfinished run, with the command that resumes it."""
+    run = RunFolder(path)
+    if run.exists():
+        bring_back(run.verifier)
+    if run.exists() and not run.verifier.is_dir():
+        raise MIVError(f"The run {path} is not finished. Resume it: {run.command_to_resume()}")
+
+
+def _fingerprints(sets: dict[str, ExemplarSet]) -> dict[str, str]:
+    return {split: exemplars.fingerprint for split, exemplars in sets.items()}
+
+
+def _release(version: str) -> list[str]:
+    """The first two numbers of a version; patch releases do not change how a verifier is trained."""
+    return version.split(".")[:2]
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+# Tables that compare runs.
+
+METRICS = ("auroc", "accuracy", "f1", "i_auroc", "i_ap", "i_mrr", "i_top1")  # older runs lack the last two
+Summary = dict[str, Any]
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The runs in a folder and its subfolders, sorted by name."""
+    found = sorted(path.parent for path in folder.rglob("run.json") if RunFolder(path.parent).exists())
+    if not found:
+        raise MIVError(f"{folder} contains no runs. Create one with `miv train DATA --out {folder}/NAME`.")
+    return found
+
+
+def summarise(path: Path, split: str) -> Summary:
+    """One run as a row: its settings, whether it is done, and its metrics on a split if available."""
+    run = RunFolder(path)
+    about, config = run.read(), run.read_config()
+    row = {"run": str(path), "pooling": config.get("pooling"), "backbone": config.get("backbone")}
+    row |= {"data": about["data"]["name"], "seed": about["seed"], "state": "done" if about["done"] else "not done"}
+    row |= dict.fromkeys(METRICS)
+    if about["done"]:
+        found = run.read_evaluation().get(split) or {}  # runs on data without that split have no metrics
+        measured = {**(found.get("classification") or {}), **(found.get("witnesses") or {})}
+        row |= {name: measured.get(name) for name in METRICS} | {"seconds": about.get("seconds")}
+    return row
+
+
+def list_runs(paths: list[Path], split: str) -> list[Summary]:
+    """One row per run, as ``summarise_runs``; a damaged run is a row too, with a warning that says what is wrong."""
+    damaged = set()
+    for path in paths:
+        try:
+            summarise(path, split)
+        except MIVError as error:
+            warnings.warn(MIVWarning(str(error)), stacklevel=2)
+            damaged.add(path)
+    rows = iter(summarise_runs([path for path in paths if path not in damaged], split))
+    empty = dict.fromkeys(["pooling", "backbone", "data", "seed", "state", *METRICS])
+    return [{"run": str(path), **empty, "state": "damaged"} if path in damaged else next(rows) for path in paths]
+
+
+def summarise_runs(paths: list[Path], split: str) -> list[Summary]:
+    """One row per run; it is an error if none was evaluated on the split."""
+    rows = [summarise(path, split) for path in paths]
+    done = [path for path, row in zip(paths, rows, strict=True) if row["state"] == "done"]
+    splits = {name for path in done for name in RunFolder(path).read_evaluation()}
+    if splits and split not in splits:
+        raise unknown_name("split", split, splits)
+    return rows
+
+
+def compare_runs(paths: list[Path], split: str) -> list[Summary]:
+    """Rows with the metrics and with the settings that differ."""
+    for path in paths:
+        if not RunFolder(path).exists():
+            problem = "it has no run.json" if path.is_dir() else "there is no such folder"
+            raise MIVError(f"{path} is not a run: {problem}. `miv runs list` shows the existing runs.")
+    configs = [RunFolder(path).read_config() for path in paths]
+    differing = [name for name in configs[0] if any(config.get(name) != configs[0][name] for config in configs)]
+    rows = []
+    for row, config in zip(summarise_runs(paths, split), configs, strict=True):
+        settings = {name: config.get(name) for name in differing if name not in row}
+        rows.append({**row, **settings})
+    return rows

@@ -1,0 +1,362 @@
+"""Score every plain method on every split except train."""
+
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from miv.backbones import Backbone, create_backbone
+from miv.backbones.cache import embed_pool
+from miv.backbones.features import Features
+from miv.data import ExemplarSet, csr
+from miv.errors import MIVError, unknown_name
+from miv.evaluation import auroc, witness_metrics
+from miv.evaluation.baseline_figures import Baselines, Figures
+from miv.evaluation.cosines import Cosines, cosines, mean_direction, unit_queries, unit_rows
+from miv.evaluation.runs import RunFolder
+from miv.io.cache_folder import cache_folder
+from miv.io.checked_values import Floats
+from miv.models.verifier import Verifier
+from miv.runtime.progress import Progress
+from miv.training.auto import should_standardise
+
+# BM25, the word-based ranking of search engines: how well each text of a bag matches its query.
+
+SATURATION = 1.5  # k1: how soon repeated words stop counting
+LENGTH = 0.75  # b: how much long texts are penalised
+_WORD = re.compile(r"\w+")
+_TOGETHER = 1 << 16  # pairs of texts
+
+
+def bm25(exemplars: ExemplarSet) -> Floats:
+    r"""``(T,)`` the score of each target for its query.
+
+    .. math::
+        s(q, t) = \sum_{w \in q} \ln\Big(1 + \frac{N - n_w + .5}{n_w + .5}\Big)
+        \frac{f_{wt} (k_1 + 1)}{f_{wt} + k_1 (1 - b + b \, |t| / \overline{|t|})}
+
+    :math:`f_{wt}` counts a word in a target. :math:`N` targets, their mean length and the number :math:`n_w` with a
+    word are those of the set's own bags, each text once. Words are runs of letters and digits, in lower case.
+    """
+    counts = _count_words(exemplars)  # (P, V)
+    targets = np.unique(exemplars.bag_index)
+    length = np.asarray(counts.sum(axis=1)).reshape(-1)  # (P,)
+    mean_length = max(float(length[targets].mean()), 1e-12)
+    having = np.asarray((counts[targets] > 0).sum(axis=0)).reshape(-1)  # (V,)
+    rarity = np.log1p((len(targets) - having + 0.5) / (having + 0.5))
+    row = csr.owners(counts.indptr)
+    held_back = SATURATION * (1 - LENGTH + LENGTH * length / mean_length)  # (P,)
+    weights = counts.copy()
+    weights.data = rarity[counts.indices] * counts.data * (SATURATION + 1) / (counts.data + held_back[row])
+    scores = np.zeros(len(exemplars.bag_index))
+    queries = _query_words(exemplars, counts)  # (E, V)
+    for start in range(0, len(scores), _TOGETHER):
+        part = slice(start, start + _TOGETHER)
+        products = queries[exemplars.owner[part]].multiply(weights[exemplars.bag_index[part]])
+        scores[part] = np.asarray(products.sum(axis=1)).reshape(-1)
+    return scores
+
+
+def _query_words(exemplars: ExemplarSet, counts: Any) -> Any:
+    """``(E, V)`` sparse: the words of each query; of several references, the mean of their counts."""
+    from scipy.sparse import csr_array
+
+    if not exemplars.has_references:
+        return counts[exemplars.query]
+    ptr, references = exemplars.all_references
+    share = csr.to_rows(1 / np.diff(ptr), ptr)
+    return csr_array((share, references, ptr), shape=(len(exemplars), counts.shape[0])) @ counts
+
+
+def _count_words(exemplars: ExemplarSet) -> Any:
+    """``(P, V)`` sparse: how often each word is in each text that occurs."""
+    from scipy.sparse import csr_array
+
+    places: dict[str, int] = {}
+    words: list[int] = []
+    lengths: NDArray[np.int64] = np.zeros(len(exemplars.pool), np.int64)
+    for text in exemplars.used.tolist():
+        found = _WORD.findall(exemplars.pool.values[text].lower())
+        words += [places.setdefault(word, len(places)) for word in found]
+        lengths[text] = len(found)
+    entries = np.ones(len(words)), np.array(words, np.int64), csr.borders(lengths)
+    counts = csr_array(entries, shape=(len(lengths), max(1, len(places))))
+    counts.sum_duplicates()
+    return counts
+
+
+# Logistic regression on simple inputs: the nearest target, and the cosines of all targets.
+
+STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # values of C: small ones keep the weights near 0
+FOLDS = 5
+_MOST_FOR_CHOOSING = 4000  # exemplars: more would not help to choose between factors of ten
+_STEPS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic:
+    """A fitted regression.
+
+    Args:
+        scaler: scales every input to mean 0 and deviation 1 on train; a constant input to 0.
+        model: the scikit-learn model.
+        strength: its C.
+    """
+
+    scaler: Any
+    model: Any
+    strength: float
+
+    def score(self, inputs: NDArray[np.float32]) -> Floats:
+        """``(E, 2 C + 2)`` to the logits ``(E,)``."""
+        return np.asarray(self.model.decision_function(self.scaler.transform(inputs)), np.float64)
+
+
+def logistic_inputs(exemplars: ExemplarSet, features: NDArray[np.float32], near: Cosines) -> NDArray[np.float32]:
+    r"""``(E, 2 C + 2)``: largest cosine, mean cosine, :math:`|q - t^*|` and :math:`q \odot t^*`, both of length 1."""
+    query = unit_queries(exemplars, features)
+    target = unit_rows(features, exemplars.bag_index[near.place])
+    return np.column_stack([near.nearest, near.mean, np.abs(query - target), query * target]).astype(np.float32)
+
+
+def fit_logistic(exemplars: ExemplarSet, inputs: NDArray[np.float32]) -> Logistic | None:
+    """Fit on train with the best C of ``STRENGTHS`` in cross-validation. ``None`` if train has only one label."""
+    from sklearn.preprocessing import StandardScaler
+
+    label = exemplars.label
+    if label.min() == label.max():
+        return None
+    scaler = StandardScaler().fit(inputs)
+    scaled = scaler.transform(inputs)
+    strength = _choose(scaled, label, exemplars.query)
+    return Logistic(scaler, _fit(scaled, label, [strength])[strength], strength)
+
+
+def _choose(scaled: NDArray[np.float32], label: NDArray[np.int8], query: NDArray[np.int64]) -> float:
+    """The C with the highest mean AUROC over folds, the smaller on ties."""
+    found: dict[float, list[float]] = {strength: [] for strength in STRENGTHS}
+    for fitting, held_out in _folds(label, query):
+        for strength, model in _fit(scaled[fitting], label[fitting], STRENGTHS).items():
+            found[strength].append(auroc(label[held_out], model.decision_function(scaled[held_out])))
+    means = {strength: float(np.mean(values)) for strength, values in found.items() if values}
+    return max(means, key=lambda strength: means[strength], default=0.01)  # a handful of exemplars cannot choose
+
+
+def _folds(label: NDArray[np.int8], query: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Folds with both labels in each part; exemplars of one query are in one part."""
+    random = np.random.default_rng(0)
+    names, places = np.unique(query, return_inverse=True)
+    part = random.permutation(len(names))[places] % FOLDS
+    if len(label) > _MOST_FOR_CHOOSING:  # the same number of each part
+        part[random.permutation(len(label))[_MOST_FOR_CHOOSING:]] = -1
+    for number in range(FOLDS):
+        fitting, held_out = np.flatnonzero((part != number) & (part >= 0)), np.flatnonzero(part == number)
+        if len(np.unique(label[fitting])) == len(np.unique(label[held_out])) == 2:
+            yield fitting, held_out
+
+
+def _fit(scaled: NDArray[np.float32], label: NDArray[np.int8], strengths: Any) -> dict[float, Any]:
+    """A model for each C, each started from the previous one."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    models: dict[float, Any] = {}
+    start = None
+    for strength in strengths:
+        model = LogisticRegression(C=strength, max_iter=_STEPS, warm_start=True)
+        if start is not None:
+            model.coef_, model.intercept_, model.classes_ = start.coef_, start.intercept_, start.classes_
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # it is close enough after this many steps
+            models[strength] = start = model.fit(scaled, label)
+    return models
+
+
+# Description of each method, in display order.
+METHODS = {
+    "nearest": "cosine of the query and its nearest target",
+    "mean": "mean cosine of the query and all targets",
+    "centred": "cosine of the query and its nearest target, after the mean of the train features is subtracted",
+    "logistic": "logistic regression on largest cosine, mean cosine, |q − t*| and q · t*, t* being the nearest target",
+    "bm25": "BM25 of the best target, by words",
+    "hog": "largest cosine of histograms of oriented gradients",
+    "pixels": "largest cosine of small, mean-centred pictures",
+}
+DESCRIPTORS = ("hog", "pixels")  # methods that are backbones as well
+
+
+def score_baselines(
+    sets: Mapping[str, ExemplarSet],
+    backbone: Backbone | str | None = None,
+    *,
+    backbone_options: Mapping[str, Any] | None = None,
+    splits: tuple[str, ...] | None = None,
+    cache: Path | str | None = None,
+    progress: Progress | None = None,
+) -> Baselines:
+    """Score the plain alternatives to a verifier; see ``METHODS``.
+
+    Args:
+        sets: the exemplars by split. ``centred`` and ``logistic`` are fitted on ``train`` and omitted without it.
+        backbone: computes the features for all methods but the fixed ones: a backbone, or a name as for ``Verifier``.
+            Without it, vectors are used as they are, or standardised if ``miv train`` would do so, and
+            images and texts have only the fixed methods: ``hog`` and ``pixels``, or ``bm25``.
+        backbone_options: options of a backbone given by name. One that standardises is fitted on ``train``.
+        splits: splits to score; by default all except ``train``.
+        cache: folder of the feature cache; by default that of ``miv train``.
+        progress: reports the progress of embedding.
+
+    >>> import numpy as np
+    >>> from miv.data import InstancePool
+    >>> pool = InstancePool("features", np.eye(3, dtype=np.float32))
+    >>> sets = {"validation": ExemplarSet.from_lists(pool, [0, 0], [[0, 1], [1, 2]], labels=[1, 0])}
+    >>> score_baselines(sets).splits["validation"]["nearest"].auroc
+    1.0
+    """
+    chosen = _chosen(sets, splits)
+    kinds = {exemplars.pool.kind for exemplars in sets.values()}
+    if len(kinds) != 1:
+        raise MIVError(f"The splits hold {' and '.join(sorted(kinds))}. Expected instances of one kind.")
+    kind = kinds.pop()
+    folder = Path(cache) if cache is not None else cache_folder() / "features"
+    name = backbone if isinstance(backbone, str) else None
+    if backbone is None and kind == "features":
+        backbone, name = _vectors(sets), "features"
+    if isinstance(backbone, str):
+        backbone = create_backbone(backbone, **(backbone_options or {}))
+        if isinstance(backbone, Features) and backbone.standardise:
+            _standardise(backbone, sets)
+    found: dict[str, dict[str, Figures]] = {split: {} for split in chosen}
+    strength = None
+    if backbone is not None:
+        fitted = _fit_methods(sets["train"], backbone, folder, progress) if "train" in sets else None
+        strength = None if fitted is None or fitted.logistic is None else fitted.logistic.strength
+        for split in chosen:
+            found[split] = _by_features(sets[split], backbone, fitted, folder, progress)
+        name = name or type(backbone).__name__
+    for split in chosen:
+        if kind == "text":
+            found[split]["bm25"] = _nearest(sets[split], bm25(sets[split]))
+        if kind == "image":
+            for descriptor in DESCRIPTORS:
+                features = embed_pool(create_backbone(descriptor), sets[split].pool, folder, progress)
+                found[split][descriptor] = _nearest(sets[split], cosines(sets[split], features).each)
+    return Baselines(found, name, strength, isinstance(backbone, Features) and backbone.standardise)
+
+
+def _vectors(sets: Mapping[str, ExemplarSet]) -> Features:
+    """The vectors as ``miv train`` takes them, so that a gain by standardising does not look like one by training."""
+    train = sets.get("train")
+    standardise = train is not None and should_standardise(train)
+    backbone = Features(int(next(iter(sets.values())).pool.values.shape[1]), standardise)
+    if standardise:
+        _standardise(backbone, sets)
+    return backbone
+
+
+def _standardise(backbone: Features, sets: Mapping[str, ExemplarSet]) -> None:
+    """Take means and deviations from ``train``, as training does."""
+    if "train" not in sets:
+        raise MIVError(
+            f"The backbone standardises vectors, and the splits are {', '.join(sets)}. Expected train as well, for the "
+            "means and deviations; add it, or leave out standardise."
+        )
+    train = sets["train"]
+    backbone.check(train.pool)
+    backbone.fit(train.pool.values[train.used])
+
+
+def _chosen(sets: Mapping[str, ExemplarSet], splits: tuple[str, ...] | None) -> list[str]:
+    known = [split for split in sets if split != "train"]
+    for split in splits or ():
+        if split == "train":
+            raise MIVError("The split is train, which the logistic regression is fitted on. Choose another split.")
+        if split not in known:
+            raise unknown_name("split", split, known)
+    if not known:
+        raise MIVError("The only split is train. Expected validation or test too.")
+    return known if splits is None else [split for split in known if split in splits]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """What is fitted on train: the mean ``(C,)`` of the features, and a regression unless all labels are the same."""
+
+    mean: NDArray[np.float32]
+    logistic: Logistic | None
+
+
+def _fit_methods(exemplars: ExemplarSet, backbone: Backbone, cache: Path, progress: Progress | None) -> _Fitted:
+    features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
+    inputs = logistic_inputs(exemplars, features, cosines(exemplars, features))
+    return _Fitted(mean_direction(exemplars, features), fit_logistic(exemplars, inputs))
+
+
+def _by_features(
+    exemplars: ExemplarSet,
+    backbone: Backbone,
+    fitted: _Fitted | None,
+    cache: Path,
+    progress: Progress | None,
+) -> dict[str, Figures]:
+    features = embed_pool(backbone, exemplars.pool, cache, progress)[:, : backbone.vector_channels]
+    near = cosines(exemplars, features)
+    rows = {
+        "nearest": _measure(exemplars, near.nearest, near.each),
+        "mean": _measure(exemplars, near.mean, near.each),
+    }
+    if fitted is not None:
+        rows["centred"] = _nearest(exemplars, cosines(exemplars, features, fitted.mean).each)
+        model = fitted.logistic
+        logit = None if model is None else model.score(logistic_inputs(exemplars, features, near))
+        rows["logistic"] = _measure(exemplars, logit, near.each)
+    return rows
+
+
+def _nearest(exemplars: ExemplarSet, each: Floats) -> Figures:
+    """By the largest score of each bag."""
+    return _measure(exemplars, csr.bag_maxima(each, exemplars.bag_ptr), each)
+
+
+def _measure(exemplars: ExemplarSet, score: Floats | None, each: Floats) -> Figures:
+    """The figures of a score for each bag ``(E,)`` and for each instance ``(T,)``."""
+    of_bags = math.nan if score is None else auroc(exemplars.label, score)
+    of_instances: dict[str, float] = {}
+    if exemplars.witness is not None:
+        of_instances = witness_metrics(exemplars.bag_ptr, exemplars.witness, each, exemplars.label)
+    measured = [of_bags, of_instances.get("i_auroc", math.nan), of_instances.get("i_ap", math.nan)]
+    return Figures(*(None if math.isnan(value) else value for value in measured))
+
+
+# The reference of a run of ``miv train``, on the features of its final verifier.
+
+
+def reference_of_run(
+    run: RunFolder,
+    sets: Mapping[str, ExemplarSet],
+    *,
+    cache: Path,
+    device: torch.device | None = None,
+    progress: Progress | None = None,
+) -> Baselines:
+    """Score the plain methods on the features of a run's verifier, and keep the figures in ``reference.json``.
+
+    Args:
+        run: a finished run.
+        sets: its training and evaluation exemplars, by split.
+        cache: folder of the feature cache.
+        device: device for embedding; the CPU by default.
+        progress: reports the progress of embedding.
+    """
+    verifier = Verifier.from_pretrained(run.path).to(device or torch.device("cpu"))
+    plain = score_baselines(sets, verifier.backbone, cache=cache, progress=progress)
+    plain = replace(plain, backbone=run.read_config().get("backbone"))
+    plain.save(run.reference)
+    return plain

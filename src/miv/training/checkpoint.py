@@ -1,0 +1,316 @@
+"""Saves the best weights, a checkpoint to resume from and the metrics of a run, and ends finished stages."""
+
+import csv
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from miv.errors import MIVError, needs_extra
+from miv.evaluation.runs import LOCK_NAME
+from miv.io.json_shapes import NUMBER, check_shape
+from miv.io.whole_files import said_plainly, whole_file
+from miv.runtime.processes import ProcessShare
+from miv.runtime.stopping import CTRL_C, TERMINATED
+from miv.training.optimisers import check_state
+
+__all__ = [
+    "AcceleratorRegistry",
+    "Callback",
+    "Checkpoint",
+    "DDPStrategy",
+    "LightningDataModule",
+    "LightningEnvironment",
+    "LightningModule",
+    "Logger",
+    "MisconfigurationException",
+    "TensorBoardLogger",
+    "Trainer",
+    "rank_zero_only",
+]
+
+
+# Progress of a stage: everything a run needs to resume, besides weights and optimiser.
+
+EpochMetrics = dict[str, float]
+
+_SAVED = ("history", "step", "loss_sum", "seconds", "start", "start_logit")
+_YOUNGEST = ("start", "start_logit")  # missing in older checkpoints
+# AUROC less a standard error of its difference to the start, which an epoch must exceed to be kept.
+CLEAR_AUROC = "validation_clear_auroc"
+_METRICS = {"*": NUMBER}
+_SHAPE = {
+    "history": [_METRICS],
+    "step": int,
+    "loss_sum": NUMBER,
+    "seconds": NUMBER,
+    "start?": _METRICS,
+    "start_logit?": [NUMBER],
+}
+START = -1  # stands for the start among the epochs of a stage
+
+
+@dataclass
+class StageState:
+    """Progress of a stage.
+
+    Args:
+        history: the metrics of each finished epoch.
+        step: number of finished steps in the current epoch.
+        loss_sum: sum of the exemplar losses in these steps.
+        seconds: time spent so far.
+        start: metrics before the first epoch if the start is a candidate for the best; else ``None``.
+        start_logit: ``(E,)`` of ``validation`` before the first epoch, if epochs are compared with it per exemplar.
+        criterion: metric that selects the best epoch; derived from the settings, so not in a checkpoint.
+        keeps_last: whether the last epoch is kept because there is nothing to choose by; likewise derived.
+    """
+
+    history: list[EpochMetrics] = field(default_factory=list)
+    step: int = 0
+    loss_sum: float = 0.0
+    seconds: float = 0.0
+    start: EpochMetrics | None = None
+    start_logit: list[float] | None = None
+    criterion: str = "validation_accuracy"
+    keeps_last: bool = False
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch, counted from 0."""
+        return len(self.history)
+
+    @property
+    def best(self) -> int | None:
+        """The first epoch with the best criterion; ``START`` if none is better than the start."""
+        if self.keeps_last:
+            return self.epoch - 1 if self.history else None
+        rows = {START: self.start} if self.start is not None else {}
+        rows |= dict(enumerate(self.history))
+        return max(rows, key=lambda epoch: (rows[epoch][self.criterion], -epoch)) if rows else None
+
+    @property
+    def best_value(self) -> float:
+        """The criterion of the best finished epoch, or of the start."""
+        rows = [*self.history, *([] if self.start is None else [self.start])]
+        return max((row[self.criterion] for row in rows), default=0.0)
+
+    def is_over(self, max_epochs: int, patience: int) -> bool:
+        """Whether the maximum number of epochs or the patience is reached."""
+        return self.best is not None and (self.epoch >= max_epochs or self.epoch - 1 - self.best >= patience)
+
+    def document(self) -> dict[str, Any]:
+        """The state as stored in a checkpoint."""
+        return {name: getattr(self, name) for name in _SAVED}
+
+    def restore(self, document: dict[str, Any]) -> None:
+        """Restore the state from ``document``; a ``MIVError`` if it is not one."""
+        check_shape(document, _SHAPE, "the state of the stage", "")
+        self._check(document)
+        for name in _SAVED:
+            setattr(self, name, document.get(name) if name in _YOUNGEST else document[name])
+
+    def _check(self, document: dict[str, Any]) -> None:
+        """Check before anything is restored: later, odd values would fail far from the file that holds them."""
+        history, start, logit = document["history"], document.get("start"), document.get("start_logit")
+        if not isinstance(history, list) or not (logit is None or _are_numbers(logit)):
+            raise ValueError("the history of the stage is not a list of epochs")
+        for row in [*history, *([] if start is None else [start])]:
+            chosen_by = () if self.keeps_last else (self.criterion,)
+            if not isinstance(row, dict) or not _are_numbers(list(row.values())) or not row.keys() >= set(chosen_by):
+                raise ValueError(f"an epoch lacks its metrics: {str(row)[:60]}")
+        if any(row.keys() != history[0].keys() or not row.keys() >= {"learning_rate", "train_loss"} for row in history):
+            raise ValueError("the epochs have different metrics")
+        if type(document["step"]) is not int or not _are_numbers([document["loss_sum"], document["seconds"]]):
+            raise ValueError("the step, the loss or the time is not a number")
+
+
+def _are_numbers(values: object) -> bool:
+    return isinstance(values, list) and all(type(value) in (int, float) for value in values)
+
+
+# The parts of Lightning used for training, imported in one place; if it is missing, the error says what to install.
+
+with needs_extra("train", "Training", "Lightning"):
+    from lightning.fabric.plugins.environments.lightning import LightningEnvironment
+    from lightning.fabric.utilities.exceptions import MisconfigurationException
+    from lightning.fabric.utilities.rank_zero import rank_zero_only
+    from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+    from lightning.pytorch.accelerators import AcceleratorRegistry
+    from lightning.pytorch.callbacks import Callback, Checkpoint
+    from lightning.pytorch.loggers import Logger, TensorBoardLogger
+    from lightning.pytorch.strategies import DDPStrategy
+
+with needs_extra("train", "Training", "TensorBoard"):  # the logger would fail only after the run has begun
+    import tensorboard as tensorboard
+
+
+LAST, BEST = "last.ckpt", "best"
+SAVED = "; everything is saved"
+SAVE_SECONDS = 300.0  # interval between saves within a long epoch
+
+
+class Keeper(Checkpoint):
+    """Saves at the end of each epoch, at intervals within a long one, and on a request to stop.
+
+    Best weights, checkpoint and early stopping are handled here, not in three Lightning callbacks: all
+    follow from the state in ``last.ckpt``, which is replaced atomically, so a kill at any moment leaves them in
+    agreement.
+    """
+
+    def __init__(self, folder: Path, epochs: int, patience: int, metrics: Callable[[StageState], None]) -> None:
+        self.folder = folder
+        self.epochs = epochs
+        self.patience = patience
+        self.write_metrics = metrics
+        self.has_restored = False  # from then on, a failure is not one of the checkpoint
+        self._interrupts = 0
+        self._terminated = False
+        self._saved = time.monotonic()
+
+    def on_train_start(self, trainer: Trainer, module: Any) -> None:
+        """Check what was restored, and save the start if it is a candidate for the best epoch."""
+        for optimiser in trainer.optimizers:
+            check_state(optimiser)  # Lightning restores it unchecked
+        self.has_restored = True
+        self._listen_for_terminate()  # Lightning has just registered a handler that ends with code 0, without saving
+        if module.measure_start() and trainer.is_global_zero:
+            module.verifier.save_pretrained(self.folder / BEST)
+
+    def on_train_batch_start(self, trainer: Trainer, module: Any, batch: Any, batch_idx: int) -> None:
+        """Save between two steps when due."""
+        due = time.monotonic() - self._saved > SAVE_SECONDS and trainer.is_global_zero
+        interrupted, terminated, is_due = self._summed(due)
+        if interrupted or terminated or is_due:  # all processes agree
+            module.settle()
+            self._save(trainer)
+        if interrupted or terminated:
+            raise Stopped(SAVED, TERMINATED if terminated else CTRL_C)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: Any) -> None:
+        """Save; Lightning calls this after the module has measured the epoch, as for every ``Checkpoint``."""
+        state: StageState = module.state
+        if trainer.is_global_zero:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if state.best == state.epoch - 1:
+                module.verifier.save_pretrained(self.folder / BEST)
+        self._save(trainer)
+        if trainer.is_global_zero:
+            self.write_metrics(state)
+        trainer.should_stop = state.is_over(self.epochs, self.patience)
+
+    def _save(self, trainer: Trainer) -> None:
+        path = self.folder / LAST
+        if trainer.is_global_zero:
+            with whole_file(path) as temporary:
+                trainer.save_checkpoint(temporary)
+        else:
+            trainer.save_checkpoint(path)  # only the first process writes; the others wait
+        self._saved = time.monotonic()
+
+    def stop_if_asked(self) -> None:
+        """Stop at a point where everything is saved; a request on one process stops all."""
+        interrupted, terminated, _ = self._summed(False)
+        if interrupted or terminated:
+            raise Stopped(SAVED, TERMINATED if terminated else CTRL_C)
+
+    def _summed(self, due: bool) -> NDArray[np.int64]:
+        """How many processes were interrupted and terminated, and for how many a save is due."""
+        return ProcessShare.of_this_process().sum(np.array([self._interrupts, self._terminated, due], np.int64))
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Stop after the current step on SIGTERM and on the first Ctrl-C, and immediately on the second Ctrl-C."""
+        if threading.current_thread() is not threading.main_thread():  # signals are up to the caller
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            signal.signal(signal.SIGINT, self._interrupt)
+            self._listen_for_terminate()
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _listen_for_terminate(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._terminate)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._interrupts += 1
+        if self._interrupts > 1:
+            raise Stopped("; steps since the last save will be repeated", CTRL_C)
+
+    def _terminate(self, number: int, frame: FrameType | None) -> None:
+        self._terminated = True  # a second one changes nothing: `timeout` sends two, and SIGKILL follows anyway
+
+
+class Stopped(BaseException):
+    """Leaves the training loop on a request to stop, and says what was saved.
+
+    Not a ``KeyboardInterrupt``, on which Lightning exits with code 1, and not an ``Exception``, because it may
+    be raised anywhere and no library may catch it as its own error.
+    """
+
+    def __init__(self, saved: str, exit_code: int) -> None:
+        super().__init__(saved)
+        self.exit_code = exit_code
+
+
+def write_metrics(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the metrics of all epochs as CSV, atomically."""
+    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+# The lock on the folder of a run: one training at a time.
+
+_held = threading.local()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes and threads from training in a folder; a thread that has it may enter again.
+
+    The system releases the lock when the process ends for any reason. The empty file stays: removing it would allow
+    two processes to hold locks on different files of the same name.
+    """
+    path = Path(os.path.realpath(folder)) / LOCK_NAME
+    mine: set[Path] = _held.__dict__.setdefault("paths", set())
+    if path in mine:
+        yield
+        return
+    lock = FileLock(path)
+    with said_plainly(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise MIVError(
+                f"Another process is training in {folder}. Wait until it has ended, or choose another folder for --out."
+            ) from None
+    mine.add(path)
+    try:
+        yield
+    finally:
+        mine.discard(path)
+        lock.release()
+
+
+def refuse_if_locked(folder: Path) -> None:
+    """Raise an error if another process trains in a folder; a folder without a lock file stays as it is."""
+    if (folder / LOCK_NAME).exists():
+        with locked(folder):
+            pass

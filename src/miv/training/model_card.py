@@ -1,0 +1,156 @@
+"""The figures of a run on the model card of its verifier: README.md, which the hub shows."""
+
+import math
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from miv.decisions.operating_point import OPERATING_POINT_NAME
+from miv.evaluation import Evaluation
+from miv.evaluation.baseline_figures import CHOSEN_ON, COLUMNS, Baselines, Figures, marked
+from miv.evaluation.calibration_output import BEGIN as POINT_BEGIN
+from miv.evaluation.calibration_output import END as POINT_END
+from miv.evaluation.calibration_output import check_point_card
+from miv.evaluation.evaluation import TITLES
+from miv.evaluation.runs import RunFolder
+from miv.io.card_sections import check_section, write_section
+from miv.training.baselines import DESCRIPTORS, METHODS
+
+# Compare a verifier with the reference: is it better than the plain methods, and what to do if not.
+
+MARGIN = 0.01  # of AUROC: smaller differences are ignored
+COSINES = ("nearest", "centred")  # plain methods that the pooling `nearest` is, with the features of the run
+
+
+def figures_of(evaluation: Evaluation) -> Figures:
+    """The figures of a verifier in the form of the reference."""
+    measured = evaluation.document()  # without NaN
+    witnesses = measured["witnesses"] or {}
+    return Figures(measured["classification"]["auroc"], witnesses.get("i_auroc"), witnesses.get("i_ap"))
+
+
+def rows_beside(name: str, own: Figures, plain: Mapping[str, Figures]) -> dict[str, Figures]:
+    """The verifier's row, followed by those of the plain methods."""
+    return {f"verifier ({name})": own, **plain}
+
+
+def advice(evaluations: Mapping[str, Evaluation], plain: Baselines, run: RunFolder) -> str | None:
+    """The advice for a verifier more than ``MARGIN`` below the reference; ``None`` otherwise.
+
+    The plain method is chosen on validation, and both are compared there and on test, if there is one.
+
+    Args:
+        evaluations: evaluations of the verifier, by split.
+        plain: the reference on the same features.
+        run: the run of the verifier.
+    """
+    if plain.best is None:
+        return None
+    compared = {
+        split: (figures_of(evaluations[split]).auroc, plain.splits[split][plain.best].auroc)
+        for split in ("test", CHOSEN_ON)
+        if split in evaluations and split in plain.splits
+    }
+    below = [
+        (split, own, theirs)
+        for split, (own, theirs) in compared.items()
+        if own is not None and theirs is not None and own < theirs - MARGIN
+    ]
+    if not below:
+        return None
+    split, own, theirs = below[0]
+    other = "other vectors" if run.read_config().get("backbone") == "features" else "another backbone (--backbone)"
+    by_cosine = plain.best_of(COSINES) or "nearest"
+    nearest = plain.splits[split][by_cosine].auroc
+    if plain.best in (*COSINES, *DESCRIPTORS):
+        remedy = f"`{_plain_command(plain.best, run)}` makes a verifier of that plain answer. "
+    elif nearest is not None and nearest > own:
+        command = _plain_command(by_cosine, run)
+        remedy = f"`{command}` makes a verifier of `{by_cosine}`, which has {nearest:.3f}. "
+    else:
+        remedy = ""
+    return (
+        f"The verifier is below the plain reference: its AUROC on {split} is {own:.3f}, and {theirs:.3f} is that of "
+        f"`{plain.best}`, the best plain method on {CHOSEN_ON}.{_doubt(evaluations[split], theirs - own)}\n"
+        f"What to do: {remedy}{_without_tokens(run)}More exemplars or {other} may lift both.\n"
+    )
+
+
+def _doubt(evaluation: Evaluation, difference: float) -> str:
+    """A sentence if the difference is below the standard error of one AUROC (Hanley and McNeil 1982)."""
+    area, positives = evaluation.classification["auroc"], evaluation.positives
+    negatives = evaluation.exemplars - positives
+    one, both = area / (2 - area), 2 * area**2 / (1 + area)
+    rest = (positives - 1) * (one - area**2) + (negatives - 1) * (both - area**2)
+    error = math.sqrt((area * (1 - area) + rest) / (positives * negatives))
+    if difference > error:
+        return ""
+    return f" This may be chance: the standard error of an AUROC on {evaluation.exemplars:,} exemplars is {error:.2f}."
+
+
+def _without_tokens(run: RunFolder) -> str:
+    """For a run that compares tokens of texts: the command that compares one vector per text."""
+    kind, _, encoder = str(run.read_config().get("backbone")).partition(":")
+    if kind != "sentence_tokens":
+        return ""
+    command = shlex.join([*run.command(), "--backbone", f"hf:{encoder}", "--out", f"{run.path}-vectors"])
+    return f"`{command}` compares one vector per text, without tokens, which may suit your texts better. "
+
+
+def _plain_command(best: str, run: RunFolder) -> str:
+    """The command that trains the pooling `nearest` on the same data, as one of ``COSINES`` or ``DESCRIPTORS``."""
+    settings = run.read_config()
+    words = [*run.command(), "--pooling", "nearest"]
+    if best in DESCRIPTORS:
+        words += ["--backbone", best]
+    elif not str(settings.get("backbone")).startswith("sentence_tokens:"):  # else `auto` chooses one vector per text
+        words += ["--config", str(run.config)]
+    name = "centred" if best == "centred" else "nearest"
+    if best == "centred":
+        words += ["--pooling-options", "centred=true"]
+    elif "--config" in words and settings.get("pooling_options"):  # replaces those of another pooling
+        words += ["--pooling-options", "centred=false"]
+    return shlex.join([*words, "--out", f"{run.path}-{name}"])
+
+
+BEGIN, END = "<!-- figures of miv train -->", "<!-- end of figures -->"
+
+
+def check_card(folder: Path) -> None:
+    """Raise an error if the figures could not be written to the card of a verifier that a run will train further."""
+    check_section(folder, BEGIN, END)
+    check_point_card(folder)
+
+
+def write_card(folder: Path, pooling: str, evaluations: Mapping[str, Evaluation], plain: Baselines | None) -> None:
+    """Write the figures to the card of a verifier, replacing those of an earlier call.
+
+    Args:
+        folder: folder of the verifier; the rest of its README.md is unchanged.
+        pooling: name of the verifier in the tables.
+        evaluations: evaluations of the verifier, by split.
+        plain: the reference on the same features, if scored.
+    """
+    write_section(folder, BEGIN, END, card_text(pooling, evaluations, plain))
+    if not (folder / OPERATING_POINT_NAME).exists():  # that of earlier weights, which saving the new ones removed
+        write_section(folder, POINT_BEGIN, POINT_END, "")
+
+
+def card_text(pooling: str, evaluations: Mapping[str, Evaluation], plain: Baselines | None) -> str:
+    """The figures in Markdown: one table per split, the reference below the verifier."""
+    parts = ["## Figures"]
+    for split, evaluation in evaluations.items():
+        rows = {} if plain is None else plain.splits.get(split, {})
+        cells = marked(rows_beside(pooling, figures_of(evaluation), rows))
+        table = [["", *(TITLES[column] for column in COLUMNS)], ["---"] * (len(COLUMNS) + 1)]
+        table += [[name, *(cell.strip() for cell in row)] for name, row in cells.items()]
+        lines = ["| " + " | ".join(row) + " |" for row in table]
+        parts.append(
+            f"On {split}: {evaluation.exemplars:,} exemplars, {evaluation.positives:,} positive.\n\n" + "\n".join(lines)
+        )
+    if plain is not None:
+        known = dict.fromkeys(name for rows in plain.splits.values() for name in rows)
+        told = [f"- `{name}`: {METHODS.get(name, 'a plain method')}" for name in known]
+        parts.append("The rows below the verifier are plain methods on the same data. `*` marks the best of a column.")
+        parts.append("\n".join(told))
+    return "\n\n".join(parts)

@@ -1,0 +1,259 @@
+"""``miv.train``: from exemplars to a verifier and its metrics, like ``miv train``."""
+
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from miv.data import ExemplarSet
+from miv.errors import MIVError, StoppedByUser
+from miv.evaluation import Evaluation, Predictions
+from miv.evaluation.baseline_figures import Baselines
+from miv.evaluation.runs import RunFolder
+from miv.io.cache_folder import cache_folder
+from miv.io.instance_files import check_name
+from miv.models.verifier import Verifier
+from miv.runtime.progress import RichProgress, SilentProgress
+from miv.runtime.stopping import interruption_of
+from miv.training.auto import AUTO, HEAD, choose
+from miv.training.auto import preset as settings_of_preset
+from miv.training.baselines import reference_of_run
+from miv.training.checkpoint import refuse_if_locked
+from miv.training.config import TrainingConfig, read_settings
+from miv.training.data_source import GivenExemplars, open_splits
+from miv.training.model_card import advice, check_card, write_card
+from miv.training.new_verifier import EarlierVerifier
+
+# The result of training: the verifier, its metrics, and the folder with everything else.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrainingRun:
+    """A finished training run.
+
+    Args:
+        folder: the folder of the run. ``miv report``, ``miv runs`` and ``Verifier.from_pretrained`` take it. Without
+            ``out``, it is temporary and removed together with this object.
+        config: all settings, including those chosen by ``auto``.
+        evaluations: the metrics on ``validation`` and ``test``, by split.
+        reference: scores of plain methods on the same features; ``None`` if they were not scored.
+        reason: what the preset ``auto`` chose and why, or that all settings were given; empty with another preset.
+    """
+
+    folder: Path
+    config: TrainingConfig
+    evaluations: Mapping[str, Evaluation]
+    reference: Baselines | None = field(repr=False)
+    reason: str = field(default="", repr=False)
+
+    def __repr__(self) -> str:
+        measured = ", ".join(
+            f"{split} AUROC {found.classification['auroc']:.3f}" for split, found in self.evaluations.items()
+        )
+        return f"TrainingRun({str(self.folder)!r}, pooling {self.config.pooling}, {measured})"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    @cached_property
+    def verifier(self) -> "Verifier":
+        """The final verifier, ready to use."""
+        return Verifier.from_pretrained(self.folder)
+
+    def predictions(self, split: str = "test") -> Predictions:
+        """The answers of the verifier for a split."""
+        return Predictions.load(RunFolder(self.folder).predictions(split))
+
+    @property
+    def advice(self) -> str:
+        """What to do if all answers are the same or below the reference; empty if all is well."""
+        yes = self.predictions("validation").yes
+        texts = []
+        if yes.all() or not yes.any():
+            texts.append(
+                f"Warning: the verifier answers {'yes' if yes.all() else 'no'} to all {len(yes):,} exemplars of "
+                "validation. Train longer (max_epochs), or add a contrast stage (contrast_epochs). If "
+                "its AUROC is above 0.5, `miv calibrate` finds a threshold that separates them.\n"
+            )
+        if self.reference is not None:
+            texts.append(advice(self.evaluations, self.reference, RunFolder(self.folder)) or "")
+        return "".join(texts)
+
+    def document(self) -> dict[str, Any]:
+        """Folder, metrics and reference as plain values, for JSON."""
+        metrics = {split: found.document() for split, found in self.evaluations.items()}
+        reference = None if self.reference is None else self.reference.document()
+        return {"run": str(self.folder), **metrics, "reference": reference}
+
+    def text(self) -> str:
+        """The metrics as readable tables."""
+        return "\n\n".join(f"{split}: {found.text()}" for split, found in self.evaluations.items())
+
+
+def train(
+    exemplars: GivenExemplars,
+    *,
+    out: str | PathLike[str] | None = None,
+    preset: str = AUTO,
+    config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None = None,
+    start_from: str | PathLike[str] | Verifier | TrainingRun | None = None,
+    task_options: Mapping[str, Any] | None = None,
+    validation_fraction: float = 0.2,
+    resume: bool = False,
+    devices: int = 1,
+    nodes: int = 1,
+    accelerator: str = "auto",
+    workers: int = 0,
+    threads: int = 0,
+    memory: float | None = None,
+    cache: str | PathLike[str] | None = None,
+    reference: bool = True,
+    verbose: bool = True,
+    **settings: Any,
+) -> TrainingRun:
+    """Train a verifier and evaluate it on validation and test, like ``miv train``.
+
+    Args:
+        exemplars: an ``ExemplarSet``; a dict of them with ``train``, ``validation`` and perhaps ``test``; a folder of
+            splits; or the name of a task, such as ``digits-twin``, which is built first.
+        out: folder of the run. By default a temporary folder, which is removed together with the returned object.
+        preset: settings to start from: ``auto`` (chosen for the data), ``best``, ``qmnist``, ``signature``, ``fever``.
+        config: settings that override the preset: a dict, a ``.toml`` file, or the ``config.json`` of a run. A
+            ``TrainingConfig`` is complete, so it replaces the preset: fields that you did not set keep the defaults of
+            ``TrainingConfig``, and nothing is chosen for the data.
+        start_from: start from the weights of this verifier, and keep its pooling and backbone: a ``Verifier``, a run,
+            the folder of a verifier, a name on the hub, or ``miv/digits``.
+        task_options: options of the task, such as ``{"raw": "data/qmnist"}``.
+        validation_fraction: share of a single ``ExemplarSet`` that is held out as ``validation``. All exemplars of one
+            query, or of one class of queries, stay together.
+        resume: continue the run in ``out``, or begin it if there is none.
+        devices: number of processes on this machine.
+        nodes: number of machines.
+        accelerator: ``cpu``, ``gpu`` or ``auto``.
+        workers: number of extra processes that prepare batches.
+        threads: number of threads per process; 0 divides the cores among the processes.
+        memory: GB per process to embed a step while the backbone learns; by default half of what is free. A step that
+            needs more embeds part of its instances twice, with the same result.
+        cache: folder of features and built sets, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
+        reference: whether to also score plain methods on the same features.
+        verbose: whether to show progress on standard error.
+        settings: any field of ``TrainingConfig``, such as ``pooling="cap_vema"`` or ``max_epochs=5``; they override
+            ``config``.
+
+    Returns:
+        The run: its ``verifier``, ``evaluations``, ``reference``, ``config`` and ``folder``.
+    """
+    # Not before a training: they need the libraries of miv[train], and `from miv import *` does not.
+    from miv.evaluation.curves import draw_run
+    from miv.training.machine import Machine, is_first_process, set_threads
+    from miv.training.run import train as run_training
+
+    from_file, where = _as_settings(config)
+    is_complete = from_file.keys() == {one.name for one in fields(TrainingConfig)}
+    if "pooling" in settings and from_file.get("pooling", settings["pooling"]) != settings["pooling"]:
+        from_file.pop("pooling_options", None)  # they belong to the pooling of the file
+    given = from_file | settings
+    if isinstance(config, TrainingConfig):
+        if preset != AUTO:
+            raise MIVError(
+                f"preset is {preset!r}, and config is a TrainingConfig, which replaces every setting of a preset. Pass "
+                "only one of them, or pass the settings to change by name or as a dict."
+            )
+        given = config.changes() | settings
+    first = TrainingConfig().changed(HEAD) if preset == AUTO else settings_of_preset(preset)
+    settled = first.changed(from_file, where).changed(settings)  # what is wrong is refused before the data are read
+    if out is None and (resume or devices * nodes > 1):
+        what = "resume is true" if resume else f"There are {devices * nodes} processes"
+        raise MIVError(f"{what}, and out is missing. Pass the folder of the run as out.")
+    if out is not None:
+        check_name(Path(out))
+        # Before the data are read and settings chosen. Other processes start after the first has begun the run.
+        if not resume and is_first_process():
+            refuse_if_locked(Path(out))
+            RunFolder(Path(out)).refuse_existing()
+    earlier = start_from.folder if isinstance(start_from, TrainingRun) else start_from
+    start = None if earlier is None else EarlierVerifier.of(earlier)
+    kept = cache_folder() if cache is None else Path(cache)
+    progress = RichProgress() if verbose else SilentProgress()
+    options = dict(task_options or {})
+    sets = open_splits(
+        exemplars, options, kept / "sets", progress, validation_fraction=validation_fraction, seed=settled.seed
+    )
+    reason = ""
+    if preset == AUTO and is_complete:
+        chosen = first
+        reason = f"All settings come from {where.removeprefix(' in ')}. Nothing is chosen for the data."
+    elif preset == AUTO and resume and out is not None and RunFolder(Path(out)).exists():
+        chosen = TrainingConfig().changed(RunFolder(Path(out)).read_config())  # chosen before, perhaps with more cores
+    elif preset == AUTO:
+        known = {} if start is None else {"backbone": start.verifier.configuration["backbone"]}
+        choice = choose(sets, given | known, is_trained=start is not None)
+        chosen, reason = choice.config, choice.reason
+    else:
+        chosen = settings_of_preset(preset, given.get("pooling"))
+    chosen = chosen.changed(from_file, where).changed(settings)
+    if start is not None:
+        chosen = start.adopted(chosen, given)
+    if verbose and reason:
+        print(reason, file=sys.stderr, flush=True)
+    set_threads(threads, devices)
+    machine = Machine(kept / "features", devices, nodes, accelerator, workers, quiet=not verbose, memory=memory)
+    folder = Path(tempfile.mkdtemp(prefix="miv-train-")) if out is None else Path(out)
+    held = ExitStack()  # another process must not begin to resume before all files are written
+    try:
+        if resume:  # a new run has no card yet
+            check_card(RunFolder(folder).verifier)
+        evaluations = run_training(
+            sets,
+            chosen,
+            folder,
+            machine,
+            data="" if isinstance(exemplars, ExemplarSet | Mapping) else os.fspath(exemplars),
+            data_options=options,
+            start_from=start,
+            resume=resume,
+            progress=progress,
+            held=held,
+        )
+        run = RunFolder(folder)
+        plain = None
+        if is_first_process():
+            draw_run(run)
+            if reference:
+                plain = reference_of_run(
+                    run, sets, cache=machine.cache, device=machine.find_device(), progress=progress
+                )
+            write_card(run.verifier, chosen.pooling, evaluations, plain)
+    except BaseException as error:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, StoppedByUser):  # there is no run to continue
+                raise interruption_of(error) from None
+        raise
+    finally:
+        held.close()
+    done = TrainingRun(folder, chosen, evaluations, plain, reason)
+    if out is None:
+        weakref.finalize(done, shutil.rmtree, folder, ignore_errors=True)
+    return done
+
+
+def _as_settings(
+    config: TrainingConfig | Mapping[str, Any] | str | PathLike[str] | None,
+) -> tuple[dict[str, Any], str]:
+    """The given settings, and their source for errors."""
+    if config is None:
+        return {}, ""
+    if isinstance(config, TrainingConfig):
+        return config.document(), " in config (a TrainingConfig)"
+    if isinstance(config, Mapping):
+        return dict(config), " in config"
+    return read_settings(Path(config)), f" in {os.fspath(config)}"

@@ -1,0 +1,106 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_curve
+
+from miv.decisions.witness_rules import ConformalRule, StatedRule
+from miv.errors import MIVError
+from miv.evaluation import Predictions, calibrate, expected_calibration_error
+from miv.evaluation.calibration_fits import bag_size_classes, reliability_points
+from tests.evaluation.examples import example_predictions
+
+ANSWERS = example_predictions(400)
+
+
+def test_the_threshold_is_where_the_errors_are_equal() -> None:
+    point = calibrate(ANSWERS, "eer", rounds=50).point
+    accepts, recall, _ = roc_curve(ANSWERS.label, ANSWERS.logit, drop_intermediate=False)
+    nearest = int(np.abs(accepts - (1 - recall)).argmin())
+    assert point.measured["false_accept_rate"]["value"] == pytest.approx(accepts[nearest])
+    assert point.measured["eer"]["value"] == pytest.approx((accepts[nearest] + 1 - recall[nearest]) / 2)
+    yes = point.verdict(point.probability(ANSWERS.logit))
+    assert yes[ANSWERS.label == 0].mean() == pytest.approx(point.measured["false_accept_rate"]["value"])
+    assert (yes == ANSWERS.label).mean() == pytest.approx(point.measured["accuracy"])
+
+
+def test_intervals_hold_the_value_and_the_bound_is_above_it() -> None:
+    measured = calibrate(ANSWERS, "far=0.2", rounds=200).point.measured
+    for name in ("threshold", "false_accept_rate", "false_reject_rate", "eer"):
+        assert measured[name]["low"] <= measured[name]["value"] <= measured[name]["high"]
+    assert measured["false_accept_rate"]["value"] < measured["false_accept_rate"]["at_most"] <= 0.2
+    assert json.loads(json.dumps(measured, allow_nan=False)) == measured
+
+
+def test_the_same_data_give_the_same_point() -> None:
+    assert calibrate(ANSWERS, "eer", rounds=20).point == calibrate(ANSWERS, "eer", rounds=20).point
+
+
+def test_known_witnesses_give_a_promise_and_unknown_ones_the_stated_rule() -> None:
+    assert isinstance(calibrate(ANSWERS, rounds=5).point.witness_rule, ConformalRule)
+    without = Predictions(ANSWERS.logit, ANSWERS.label, ANSWERS.ptr, ANSWERS.attention)
+    found = calibrate(without, rounds=5)
+    assert found.point.witness_rule == StatedRule()
+    assert "no known witnesses" in found.text()
+
+
+def test_too_few_witnesses_leave_the_threshold_and_say_the_numbers() -> None:
+    few = ANSWERS.take(np.arange(60))
+    found = calibrate(few, "eer", epsilon=0.02, rounds=5)
+    assert found.point.witness_rule == StatedRule()
+    assert found.point.threshold == calibrate(few, "eer", epsilon=0.5, rounds=5).point.threshold
+    assert "98% coverage cannot be guaranteed with" in found.point.measured["witnesses"]["too_few"]
+    assert "A fixed rule without a guarantee: 98% coverage" in found.text()
+
+
+@pytest.mark.parametrize("goal", ["eer", "cost=1:1"])
+def test_a_verifier_that_is_wrong_throughout_gets_no_operating_point(goal: str) -> None:
+    turned = Predictions(-5 * ANSWERS.logit, ANSWERS.label, ANSWERS.ptr)
+    with pytest.raises(MIVError, match=r"[Tt]rain a better"):
+        calibrate(turned, goal, rounds=5)
+
+
+def test_scaling_lowers_the_calibration_error_of_a_verifier_that_is_too_sure() -> None:
+    random = np.random.default_rng(0)
+    logit = random.normal(0, 2, 2000)
+    label = random.random(2000) < 1 / (1 + np.exp(-logit))
+    answers = Predictions(4 * logit, label.astype(int), np.arange(0, 4001, 2))
+    ece = calibrate(answers, rounds=20).point.measured["ece"]
+    assert ece["before"]["value"] > 0.1
+    assert ece["after"]["value"] < 0.04
+
+
+def test_calibration_error_by_a_loop() -> None:
+    random = np.random.default_rng(0)
+    probability, label = random.random(200), random.integers(0, 2, 200).astype(np.int8)
+    expected = 0.0
+    for number in range(15):
+        inside = (probability >= number / 15) & (probability < (number + 1) / 15)
+        if inside.any():
+            expected += inside.mean() * abs(label[inside].mean() - probability[inside].mean())
+    assert expected_calibration_error(label, probability) == pytest.approx(expected)
+
+
+def test_reliability_points_hold_every_exemplar_once() -> None:
+    probability = np.array([0.1, 0.1, 0.1, 0.5, 0.9, 0.9])
+    points = reliability_points(np.array([0, 0, 1, 1, 1, 1], np.int8), probability, bins=3)
+    assert points.exemplars.sum() == 6
+    assert points.probability @ points.exemplars == pytest.approx(probability.sum())
+    assert points.positive_share @ points.exemplars == pytest.approx(4)
+
+
+def test_bags_of_one_size_are_one_class() -> None:
+    names, place = bag_size_classes(np.full(5, 7))
+    assert (names, place.tolist()) == (["7"], [0] * 5)
+
+
+def test_text_and_pictures(tmp_path: Path) -> None:
+    found = calibrate(ANSWERS, "far=0.2", rounds=20)
+    text = found.text()
+    assert "false-accept rate <= 0.2" in text
+    assert "at least 90% of true witnesses are inside" in text
+    paths = found.write_pictures(tmp_path)
+    assert [path.name for path in paths if path.suffix == ".svg"] == ["roc.svg", "det.svg", "reliability.svg"]
+    assert all(path.stat().st_size > 1000 for path in paths)
+    assert "bags of" in (tmp_path / "reliability.svg").read_text()

@@ -1,0 +1,223 @@
+"""A promise about new classes: which clusters count, how few can carry a rate, and what is said about it."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from miv.data import ExemplarSet, InstancePool
+from miv.decisions.operating_point import OperatingPoint
+from miv.errors import MIVError
+from miv.evaluation import Predictions, calibrate, evaluate
+from miv.evaluation.error_curve import ClusterModel, ErrorCurve
+from miv.evaluation.evaluation import rate_interval
+from miv.evaluation.goals import parse_goal
+
+SIGNERS, SIZE = 19, 18
+
+
+def of_signers(random: np.random.Generator, correlation: float, signers: int = SIGNERS) -> NDArray[np.float64]:
+    shared = math.sqrt(correlation) * np.repeat(random.normal(size=signers), SIZE)
+    return shared + math.sqrt(1 - correlation) * random.normal(size=signers * SIZE)
+
+
+@pytest.mark.parametrize(("correlation", "as_queries"), [(0.36, 0.08), (0.7, 0.2)])
+def test_a_rate_holds_for_new_signers_and_is_not_refused(correlation: float, as_queries: float) -> None:
+    """With 19 signers; counted by queries, the same threshold would be broken far more often."""
+    random, goal, trials = np.random.default_rng(0), parse_goal("far=0.05"), 200
+    positives = np.arange(-1, 9, 0.05)
+    label = np.repeat([0, 1], [SIGNERS * SIZE, len(positives)]).astype(np.int8)
+    own = 10_000 + np.arange(len(positives))
+    signer = np.append(np.repeat(np.arange(SIGNERS), SIZE), own)
+    query = np.append(np.arange(SIGNERS * SIZE) // 2, own)
+    broken = {"signer": 0, "query": 0}
+    for _ in range(trials):
+        score = np.append(of_signers(random, correlation), positives)
+        for name, cluster in (("signer", signer), ("query", query)):
+            curve = ErrorCurve.of(score, label, cluster)
+            broken[name] += ndtr(-float(curve.cuts[int(goal.pick(curve))])) > 0.05
+    assert broken["signer"] / trials <= 0.05
+    assert broken["query"] / trials > as_queries
+
+
+def answers(signers: int = SIGNERS, apart: float = 6.0, classes: bool = True) -> Predictions:
+    """Each signer has 18 negatives and 18 positives, two of each per query."""
+    random = np.random.default_rng(3)
+    negative, positive = of_signers(random, 0.5, signers), of_signers(random, 0.5, signers) + apart
+    signer = np.tile(np.repeat(np.arange(signers), SIZE), 2)
+    label = np.repeat([0, 1], signers * SIZE)
+    query = np.tile(np.arange(signers * SIZE) // 2, 2)
+    logit = np.concatenate([negative, positive]) - apart / 2
+    names = np.char.add("signer ", signer.astype(str)) if classes else None
+    return Predictions(logit, label, np.arange(len(label) + 1), query=query, query_class=names)
+
+
+def test_the_class_of_the_query_is_the_cluster_where_known() -> None:
+    by_class = calibrate(answers(), "far=0.05", rounds=20)
+    by_query = calibrate(answers(classes=False), "far=0.05", rounds=20)
+    counts = {"count": 19, "negatives": 19, "positives": 19}
+    assert by_class.point.measured["clusters"] == {"by": "class", **counts}
+    assert by_query.point.measured["clusters"]["by"] == "query"
+    assert by_query.point.measured["clusters"]["count"] == by_query.point.measured["queries"] == 171
+    assert by_class.point.threshold > by_query.point.threshold
+    asked = calibrate(answers(), "far=0.05", cluster_by="query", rounds=20)
+    assert asked.point.threshold == by_query.point.threshold
+    text = by_class.text()
+    assert "clusters   19 classes, 19 with negatives and 19 with positives; rates are promised for new classes" in text
+    assert "rests on negatives of 19 classes. Fewer than 59 cannot show it whatever the difference" in text
+    assert by_class.point.measured["false_accept_rate"]["at_most"] <= 0.05
+
+
+def test_ids_of_queries_come_before_the_queries_and_stay_in_the_file(tmp_path: Path) -> None:
+    given = answers(classes=False)
+    signer = np.tile(np.repeat(np.arange(SIGNERS), SIZE), 2).astype(str)
+    known = Predictions(given.logit, given.label, given.ptr, query=given.query, query_id=signer)
+    known.save(tmp_path / "answers.parquet")
+    for one in (known, Predictions.load(tmp_path / "answers.parquet"), known.take(np.arange(len(known)))):
+        found = calibrate(one, rounds=5)
+        assert found.point.measured["clusters"]["by"] == "query_id"
+        assert "clusters   19 query ids" in found.text()
+
+
+def test_one_class_leaves_the_queries_as_clusters() -> None:
+    given = answers(classes=False)
+    alone = Predictions(given.logit, given.label, given.ptr, query=given.query, query_class=["ann"] * len(given))
+    assert calibrate(alone, rounds=5).point.measured["clusters"]["by"] == "query"
+
+
+def test_too_few_classes_are_refused_with_the_number_that_would_do() -> None:
+    with pytest.raises(
+        MIVError,
+        match=r"rate <= 0.05 cannot be promised for new classes with 144 negatives of 8 classes.*Expected negatives of "
+        r"at least 10 classes.*or a rate of 0.063 or more",
+    ):
+        calibrate(answers(signers=8), "far=0.05")
+    with pytest.raises(MIVError, match=r"of at least 3 classes. Use data with more classes\.$"):
+        calibrate(answers(signers=2), "far=0.3")
+    assert calibrate(answers(signers=8), "far=0.063", rounds=5).point.goal == "false-accept rate <= 0.063"
+    assert calibrate(answers(signers=10), "far=0.05", rounds=5).point.measured["clusters"]["count"] == 10
+    half = answers(classes=False).take(np.flatnonzero(np.arange(684) % 2))
+    by_signer = Predictions(half.logit, half.label, half.ptr, query=np.tile(np.repeat(np.arange(19), 9), 2))
+    with pytest.raises(MIVError, match=r"171 negatives of 19 queries.*Expected at least 299 negatives of 50 queries"):
+        calibrate(by_signer, "far=0.01")
+
+
+def test_enough_classes_carry_a_rate_whatever_their_difference() -> None:
+    """Sixty classes with one logit each, ten times over: as good as sixty exemplars, of which none may be wrong."""
+    negative = np.repeat(np.linspace(-1, 0, 60) ** 3, 10)
+    label = np.repeat([0, 1], [600, 20]).astype(np.int8)
+    cluster = np.append(np.repeat(np.arange(60), 10), 60 + np.arange(20))
+    curve = ErrorCurve.of(np.append(negative, np.linspace(0.1, 1, 20)), label, cluster)
+    goal = parse_goal("far=0.05")
+    assert curve.false_accepts[int(goal.pick(curve))] == 0
+    assert goal.notes(curve) == []
+
+
+def test_the_limit_of_the_model_by_its_known_distribution() -> None:
+    """With many clusters, the limit is the quantile itself; with few, well above it."""
+    random = np.random.default_rng(0)
+    limits = []
+    for clusters in (3000, 10):
+        score = of_signers(random, 0.5, clusters)
+        model = ClusterModel.of(score, np.repeat(np.arange(clusters), SIZE))
+        assert model is not None
+        limits.append(model.limit(0.05))
+    assert limits[0] == pytest.approx(1.645, abs=0.1)
+    assert limits[1] > 2
+    assert ClusterModel.of(np.arange(5.0), np.arange(5)) is None
+
+
+@pytest.mark.parametrize(("goal", "label", "side", "end"), [("far=0.05", 0, 1, "low"), ("frr=0.05", 1, -1, "high")])
+def test_the_model_is_fitted_again_in_each_round(goal: str, label: int, side: int, end: str) -> None:
+    """So the interval of the threshold goes beyond the limit of the model of all exemplars."""
+    given = answers(signers=12, apart=5.0)
+    of = given.label == label
+    model = ClusterModel.of(side * given.logit[of], np.repeat(np.arange(12), SIZE))
+    assert model is not None
+    threshold = calibrate(given, goal, "none", rounds=100).point.measured["threshold"]
+    assert threshold["low"] < threshold["value"] < threshold["high"]
+    assert side * math.log(threshold[end] / (1 - threshold[end])) < model.limit(0.05) - 0.1
+
+
+def test_a_model_of_a_resample_is_that_of_its_exemplars() -> None:
+    score, cluster = of_signers(np.random.default_rng(0), 0.5, 4), np.repeat([1, 2, 5, 6], SIZE)
+    model = ClusterModel.of(score, cluster)
+    assert model is not None
+    drawn = np.array([[9, 1, 1, 9, 9, 1, 1], [9, 2, 0, 9, 9, 1, 1], [9, 1, 0, 9, 9, 0, 0]])
+    again = np.concatenate([score[cluster == 1], score[cluster != 2]])  # the second resample
+    refitted = ClusterModel.of(again, np.repeat([0, 1, 2, 3], SIZE))
+    assert refitted is not None
+    found = model.resampled(drawn).limit(0.05)
+    assert found[:2] == pytest.approx([float(model.limit(0.05)), float(refitted.limit(0.05))])
+    assert np.isfinite(found).all()  # also with one cluster
+
+
+@pytest.mark.parametrize(
+    ("goal", "side", "does"),
+    [("far=0.15", 1, "accepts any of the 72 positives"), ("frr=0.15", -1, "rejects any of the 72 negatives")],
+)
+def test_classes_that_differ_too_much_are_the_reason_of_an_error(goal: str, side: int, does: str) -> None:
+    """The verifier tells all exemplars apart, but from four means that differ so much, new ones may be anywhere."""
+    within = np.tile(np.linspace(-0.1, 0.1, SIZE), 4)
+    logit = np.append(np.repeat([-6.0, -5.0, -1.0, 0.0], SIZE) + within, 1 + within)
+    label = np.repeat([0, 1], 4 * SIZE)
+    signer = np.tile(np.repeat(["a", "b", "c", "d"], SIZE), 2)
+    given = Predictions(side * logit, label if side == 1 else 1 - label, np.arange(len(label) + 1), query_class=signer)
+    assert calibrate(given, rounds=5).point.measured["eer"]["value"] == 0
+    reason = "the 4 classes of the data differ too much for so few of them"
+    with pytest.raises(MIVError, match=f"for new classes {does}: {reason}"):
+        calibrate(given, goal, "none")
+
+
+@pytest.mark.parametrize(("by", "message"), [("group", "do not have the groups"), ("clas", "Did you mean 'class'")])
+def test_clusters_that_are_not_known_are_refused(by: str, message: str) -> None:
+    with pytest.raises(MIVError, match=message):
+        calibrate(answers(), cluster_by=by)  # type: ignore[arg-type]
+
+
+def test_classes_come_from_the_set_and_stay_in_the_file(tmp_path: Path) -> None:
+    pool = InstancePool("features", np.eye(4, dtype=np.float32), np.array(["a", "b", "a", "b"], object))
+    exemplars = ExemplarSet.from_lists(pool, [0, 1, 2], [[1], [2], [3]], [0, 0, 1])
+    given = Predictions.of(exemplars, [1.0, 2.0, 3.0])
+    given.save(tmp_path / "answers.parquet")
+    for one in (given, Predictions.load(tmp_path / "answers.parquet"), given.take([0, 1, 2])):
+        assert one.query_class is not None
+        assert one.query_class.tolist() == ["a", "b", "a"]
+    old = Predictions([1.0, 2.0, 3.0], [0, 0, 1], [0, 1, 2, 3]).with_queries_of(exemplars)
+    assert (old.query.tolist(), old.query_class.tolist()) == ([0, 1, 2], ["a", "b", "a"])  # type: ignore[union-attr]
+
+
+def test_a_goal_that_is_missed_is_flagged_with_its_interval() -> None:
+    given = answers(apart=2.0)
+    two = "false-accept rate <= 0.05, false-reject rate <= 0.9"
+    found = evaluate(given, point=OperatingPoint(threshold=0.5, goal=two))
+    far, frr = found.document()["operating_point"]["goals"]
+    assert (far["missed"], frr["missed"]) == (True, False)
+    assert far["low"] < far["measured"] < far["high"]
+    low, high = rate_interval(given.logit[given.label == 0] >= 0, np.arange(SIGNERS * SIZE))
+    assert far["high"] - far["low"] > 1.5 * (high - low)  # dependent exemplars say less
+    assert "Warning: goal far <= 0.05 missed: " in found.text()
+    assert "95% interval by 19 classes; this may be chance" in found.text()
+    clearly = evaluate(given, point=OperatingPoint(threshold=0.2, goal=two))
+    assert "this may be chance" not in clearly.text()
+    assert "Warning: goal far <= 0.05 missed: " in clearly.text()
+    assert "goals" not in evaluate(given, point=OperatingPoint(threshold=0.4)).document()["operating_point"]
+
+
+@pytest.mark.parametrize("number", ["1e", ".", "-", "0.05.1", "1e-"])
+def test_a_goal_without_a_number_is_no_promise(number: str) -> None:
+    """The goal is a text in a file, which anyone may edit."""
+    point = OperatingPoint(threshold=0.5, goal=f"false-accept rate <= {number}, false-reject rate <= 5e-02")
+    goals = evaluate(answers(), point=point).document()["operating_point"]["goals"]
+    assert [(goal["rate"], goal["goal"]) for goal in goals] == [("frr", 0.05)]
+
+
+def test_an_interval_covers_the_rate_of_new_clusters() -> None:
+    random, inside = np.random.default_rng(0), 0
+    for _ in range(200):
+        low, high = rate_interval(of_signers(random, 0.36) > 1, np.repeat(np.arange(SIGNERS), SIZE))
+        inside += low <= ndtr(-1) <= high
+    assert inside / 200 >= 0.92

@@ -1,0 +1,98 @@
+"""Two thresholds: what each promises, and what lies between them."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from miv.errors import MIVError
+from miv.evaluation import Predictions, calibrate
+from miv.evaluation.error_curve import ErrorCurve
+from miv.evaluation.goals import parse_goal
+
+QUERIES, BAGS = 40, 10
+CLUSTER = np.tile(np.repeat(np.arange(QUERIES), BAGS), 2)
+LABEL = np.repeat([0, 1], QUERIES * BAGS).astype(np.int8)
+
+
+def overlapping(random: np.random.Generator, apart: float, correlation: float = 0.2) -> NDArray[np.float64]:
+    """Scores of negatives, then positives; exemplars of one query share a part, also across the two."""
+    shared = math.sqrt(correlation) * np.repeat(random.normal(size=QUERIES), BAGS)
+    own = math.sqrt(1 - correlation) * random.normal(size=(2, QUERIES * BAGS))
+    return np.concatenate([shared + own[0], shared + own[1] + apart])
+
+
+def test_both_promises_hold_where_exemplars_share_queries() -> None:
+    random, goal, trials = np.random.default_rng(0), parse_goal("far=0.05,frr=0.1"), 300
+    accepts = rejects = refused = 0
+    unsure = []
+    for _ in range(trials):
+        score = overlapping(random, apart=2.0)
+        curve = ErrorCurve.of(score, LABEL, CLUSTER)
+        try:
+            upper, lower = (float(curve.cuts[int(place)]) for place in (goal.pick(curve), goal.pick_lower(curve)))
+        except MIVError:  # too little evidence is an answer too
+            refused += 1
+            continue
+        accepts += ndtr(-upper) > 0.05  # the true rates of normal scores
+        rejects += ndtr(lower - 2.0) > 0.1
+        unsure.append(ndtr(upper) - ndtr(lower))
+    allowed = 0.05 + 2 * math.sqrt(0.05 * 0.95 / trials)
+    assert (accepts / trials < allowed, rejects / trials < allowed) == (True, True)
+    assert refused < 0.1 * trials
+    assert 0.1 < np.mean(unsure) < 0.6
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.floats(0.5, 6))
+def test_each_threshold_is_that_of_its_own_goal_unless_one_keeps_both(seed: int, apart: float) -> None:
+    score = overlapping(np.random.default_rng(seed), apart, correlation=0.0)
+    curve = ErrorCurve.of(score, LABEL)
+    both, far, frr = (parse_goal(text) for text in ("far=0.05,frr=0.1", "far=0.05", "frr=0.1"))
+    upper, lower = int(both.pick(curve)), int(both.pick_lower(curve))
+    first, last = int(far.pick(curve)), int(frr.pick(curve))
+    if last < first:
+        assert (lower, upper) == (last, first)
+    else:
+        assert first <= lower == upper <= last
+    assert parse_goal(" frr=0.1, far=0.05 ") == both
+
+
+def answers(apart: float) -> Predictions:
+    score = overlapping(np.random.default_rng(1), apart)
+    return Predictions(score - apart / 2, LABEL, np.arange(len(LABEL) + 1), query=CLUSTER)
+
+
+def test_what_is_between_the_thresholds_is_counted_and_said() -> None:
+    given_answers = answers(2.0)
+    found = calibrate(given_answers, "far=0.05,frr=0.1", rounds=50)
+    point, measured = found.point, found.point.measured
+    decision = point.decide(point.probability(given_answers.logit))
+    assert point.lower_threshold is not None
+    assert point.goal == "false-accept rate <= 0.05, false-reject rate <= 0.1"
+    assert measured["unsure"]["exemplars"] == (decision == "unsure").sum() > 0
+    assert measured["unsure"]["of_positives"] == (decision[LABEL == 1] == "unsure").mean()
+    assert measured["unsure"]["low"] < measured["unsure"]["value"] < measured["unsure"]["high"]
+    assert measured["false_accept_rate"]["value"] == (decision[LABEL == 0] == "yes").mean()
+    assert measured["false_reject_rate"]["value"] == (decision[LABEL == 1] == "no").mean()
+    assert measured["false_reject_rate"]["at_most"] <= 0.1
+    right = np.where(LABEL == 1, decision == "yes", decision == "no")
+    assert measured["accuracy_of_decided"] == pytest.approx(right[decision != "unsure"].mean())
+    assert f"unsure     {measured['unsure']['value']:.1%} of the exemplars" in found.text()
+
+
+def test_without_overlap_one_threshold_keeps_both_rates() -> None:
+    found = calibrate(answers(9.0), "far=0.05,frr=0.1", rounds=20)
+    assert found.point.lower_threshold is None
+    assert "unsure" not in found.point.measured
+    assert "it keeps both rates, so no answer is unsure" in found.text()
+
+
+@pytest.mark.parametrize("text", ["far=0.1,far=0.2", "far=0.1,eer", "far=0.1,frr=0.1,frr=0.2", "far=0.1,", "eer,eer"])
+def test_two_goals_are_one_of_each_rate(text: str) -> None:
+    with pytest.raises(MIVError, match=r"Expected eer, far=0.01, frr=0.05, both as far=0.01,frr=0.05"):
+        parse_goal(text)

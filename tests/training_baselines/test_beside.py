@@ -1,0 +1,128 @@
+"""A verifier beside the reference: when to say that it is below it, and the model card."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from miv.evaluation import Evaluation, Predictions, evaluate
+from miv.evaluation.baseline_figures import Baselines, Figures
+from miv.evaluation.runs import RunFolder
+from miv.io.json_files import write_json
+from miv.training.config import TrainingConfig
+from miv.training.model_card import advice, write_card
+
+# Four positives and four negatives; of 16 pairs, so many are in order.
+RIGHT = {1.0: [9, 8, 7, 6, 5, 4, 3, 2], 0.75: [9, 8, 7, 2, 6, 5, 4, 3], 0.5: [1] * 8}
+
+
+def answers(auroc: float, labels: tuple[int, ...] = (1, 1, 1, 1, 0, 0, 0, 0)) -> Evaluation:
+    return evaluate(Predictions(RIGHT[auroc], label=labels, ptr=range(9)))
+
+
+def plain(**auroc: tuple[float | None, float | None]) -> Baselines:
+    """By method, on validation and on test."""
+    return Baselines({
+        split: {name: Figures(both[number], None, None) for name, both in auroc.items()}
+        for number, split in enumerate(("validation", "test"))
+    })  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    run = RunFolder(tmp_path / "my run")
+    run.path.mkdir()
+    about = {
+        "format": "miv-run",
+        "done": True,
+        "seed": 0,
+        "data": {"name": "my data", "options": {}, "fingerprints": {}},
+    }
+    write_json(run.about, about)
+    write_json(run.config, TrainingConfig(backbone="compact_cnn").document())
+    return run
+
+
+def test_the_method_is_chosen_on_validation_and_compared_on_test(run: RunFolder) -> None:
+    both = {"validation": answers(1.0), "test": answers(0.75)}
+    text = advice(both, plain(nearest=(0.8, 0.9), mean=(0.7, 0.99)), run)
+    assert text is not None
+    assert "its AUROC on test is 0.750, and 0.900 is that of `nearest`, the best plain method on validation" in text
+    assert "This may be chance: the standard error of an AUROC on 8 exemplars is 0.18." in text
+    assert "chance" not in (advice(both, plain(nearest=(0.8, 0.95)), run) or "chance")
+    assert advice(both, plain(nearest=(0.8, 0.76), mean=(0.7, 0.99)), run) is None  # 0.01 is no difference
+    silent_on_test = advice({"validation": answers(0.5), "test": answers(0.5)}, plain(nearest=(0.9, None)), run)
+    assert silent_on_test is not None
+    assert "on validation is 0.500, and 0.900" in silent_on_test
+    only = advice({"validation": answers(0.5)}, plain(nearest=(0.8, None)), run)
+    assert only is not None
+    assert "on validation is 0.500, and 0.800" in only
+
+
+@pytest.mark.parametrize(
+    ("reference", "evaluations"),
+    [
+        (plain(nearest=(None, None)), {"validation": answers(0.5), "test": answers(0.5)}),
+        (plain(nearest=(0.9, 0.9)), {"test": answers(0.5, (1,) * 8)}),
+    ],
+)
+def test_what_cannot_be_compared_is_not(
+    reference: Baselines, evaluations: dict[str, Evaluation], run: RunFolder
+) -> None:
+    assert advice(evaluations, reference, run) is None
+
+
+def test_the_advice_is_a_command_for_the_same_data(run: RunFolder) -> None:
+    def words(reference: Baselines) -> list[str]:
+        text = advice({"test": answers(0.5)}, reference, run)
+        assert text is not None
+        return shlex.split(text.split("`")[3])
+
+    begin, end = ["miv", "train", "my data", "--pooling", "nearest"], ["--out", f"{run.path}-nearest"]
+    config = ["--config", str(run.config)]
+    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *config, *end]
+    assert words(plain(nearest=(0.8, 0.9), hog=(0.9, 0.9))) == [*begin, "--backbone", "hog", *end]
+    assert words(plain(nearest=(0.8, 0.6), logistic=(0.9, 0.9))) == [*begin, *config, *end]
+    centred = [*begin, *config, "--pooling-options", "centred=true", "--out", f"{run.path}-centred"]
+    assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.8))) == centred
+    assert words(plain(nearest=(0.8, 0.6), centred=(0.85, 0.8), logistic=(0.9, 0.9))) == centred
+    assert words(plain(nearest=(0.8, 0.6), centred=(0.75, 0.8), logistic=(0.9, 0.9))) == [*begin, *config, *end]
+    write_json(run.config, TrainingConfig(backbone="hf:x", pooling_options={"norm": "post"}).document())
+    assert words(plain(nearest=(0.8, 0.9))) == [*begin, *config, "--pooling-options", "centred=false", *end]
+    assert words(plain(nearest=(0.8, 0.9), centred=(0.85, 0.9))) == centred
+    text = advice({"test": answers(0.75)}, plain(nearest=(0.8, 0.7), logistic=(0.9, 0.9)), run)
+    assert text is not None
+    assert "nearest`" not in text  # it is below the verifier
+    assert "More exemplars or another backbone" in text
+
+
+def test_after_a_comparison_of_tokens_the_advice_also_names_one_vector_per_text(run: RunFolder) -> None:
+    below = {"test": answers(0.5)}
+    text = advice(below, plain(nearest=(0.8, 0.9)), run)
+    assert text is not None
+    assert "without tokens" not in text
+    config = TrainingConfig(backbone="sentence_tokens:minilm", pooling="cap_tokens", pooling_options={"vector": 384})
+    write_json(run.config, config.document())
+    text = advice(below, plain(nearest=(0.8, 0.9)), run)
+    assert text is not None
+    assert shlex.split(text.split("`")[3])[3:] == ["--pooling", "nearest", "--out", f"{run.path}-nearest"]
+    assert shlex.split(text.split("`")[5])[3:] == ["--backbone", "hf:minilm", "--out", f"{run.path}-vectors"]
+    assert "compares one vector per text, without tokens" in text
+
+
+def test_the_card_carries_the_figures_and_keeps_what_was_written(tmp_path: Path) -> None:
+    card = tmp_path / "README.md"
+    card.write_text("---\nlicense: mit\n---\nMine.\n")
+    write_card(tmp_path, "cap_vema", {"test": answers(1.0)}, None)
+    assert "| verifier (cap_vema) | 1.0000 * | – | – |" in card.read_text()
+    assert "nearest" not in card.read_text()
+    card.write_text(card.read_text() + "After.\n")
+    write_card(tmp_path, "cap_vema", {"test": answers(0.75)}, plain(nearest=(0.7, 0.9)))
+    text = card.read_text()
+    assert text.startswith("---\nlicense: mit\n---\nMine.\n")
+    assert text.endswith("After.\n")
+    assert "| verifier (cap_vema) | 0.7500 | – | – |\n| nearest | 0.9000 * | – | – |" in text
+    assert "- `nearest`: cosine of the query and its nearest target" in text
+    assert "1.0000" not in text
+    write_card(tmp_path, "cap_vema", {"test": answers(0.75)}, plain(nearest=(0.7, 0.9)))
+    assert card.read_text() == text

@@ -1,0 +1,330 @@
+"""The plain methods beside naive computations, exemplar by exemplar."""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from miv import MIVError, Verifier, train
+from miv.backbones import create_backbone
+from miv.backbones.cache import embed_instances
+from miv.backbones.features import Features
+from miv.data import ExemplarSet, InstancePool
+from miv.evaluation.baseline_figures import Baselines, Figures
+from miv.evaluation.cosines import cosines
+from miv.evaluation.predicting import predict
+from miv.training.baselines import METHODS, bm25, score_baselines
+from tests.training.tiny import tiny_sets
+
+TEXTS = [
+    "Is the sky blue?",
+    "The sky is blue.",
+    "Grass is green, grass is wet.",
+    "Who eats grass?",
+    "...",
+    "Cows, cows!",
+]
+
+
+def texts() -> ExemplarSet:
+    pool = InstancePool("text", np.array(TEXTS, dtype=object))
+    bags, witnesses = [[1, 2], [2, 4, 5], [2, 1], [5, 4]], [[True, False], [False] * 3, [True, False], [False, False]]
+    return ExemplarSet.from_lists(pool, [0, 0, 3, 3], bags, [1, 0, 1, 0], witnesses)
+
+
+def naive_cosine(one: NDArray[Any], other: NDArray[Any]) -> float:
+    lengths = math.sqrt(sum(float(x) ** 2 for x in one)) * math.sqrt(sum(float(x) ** 2 for x in other))
+    return sum(float(x) * float(y) for x, y in zip(one, other, strict=True)) / lengths if lengths else 0.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    seed=st.integers(0, 2**16),
+    scale=st.sampled_from([1.0, 1e-25, 1e25]),
+)
+def test_cosines_are_those_of_a_loop_over_bags(sizes: list[int], seed: int, scale: float) -> None:
+    random = np.random.default_rng(seed)
+    values = (scale * random.integers(-2, 3, (7, 3))).astype(np.float32)  # some are zeros, and some are equal
+    ptr = np.cumsum([0, *sizes])
+    index = random.integers(0, 7, ptr[-1])
+    exemplars = ExemplarSet(
+        InstancePool("features", values), random.integers(0, 7, len(sizes)), ptr, index, np.zeros(len(sizes), np.int8)
+    )
+    found = cosines(exemplars, values)
+    for number in range(len(sizes)):
+        query = values[exemplars.query[number]]
+        expected = [naive_cosine(query, values[target]) for target in exemplars.bag(number)]
+        assert found.each[ptr[number] : ptr[number + 1]] == pytest.approx(expected, abs=1e-6)
+        assert found.nearest[number] == pytest.approx(max(expected), abs=1e-6)
+        assert found.mean[number] == pytest.approx(sum(expected) / len(expected), abs=1e-6)
+        place = int(found.place[number])
+        assert ptr[number] <= place < ptr[number + 1]
+        assert found.each[place] == found.nearest[number]
+
+
+def test_bm25_is_the_formula_word_by_word() -> None:
+    exemplars = texts()
+    words = [re.findall(r"\w+", text.lower()) for text in TEXTS]
+    targets = sorted({int(target) for target in exemplars.bag_index})
+    mean_length = sum(len(words[target]) for target in targets) / len(targets)
+    expected = []
+    for number in range(len(exemplars)):
+        for target in exemplars.bag(number):
+            score = 0.0
+            for word in words[exemplars.query[number]]:
+                having = sum(word in words[other] for other in targets)
+                count = words[target].count(word)
+                rarity = math.log(1 + (len(targets) - having + 0.5) / (having + 0.5))
+                held_back = 1.5 * (1 - 0.75 + 0.75 * len(words[target]) / mean_length)
+                score += rarity * count * 2.5 / (count + held_back) if count else 0.0
+            expected.append(score)
+    assert bm25(exemplars) == pytest.approx(expected)
+    assert score_baselines({"test": exemplars}).splits["test"] == {"bm25": Figures(1.0, 1.0, 1.0)}
+
+
+def test_texts_without_a_word_have_scores_of_zero() -> None:
+    pool = InstancePool("text", np.array(["?", "!", ""], dtype=object))
+    exemplars = ExemplarSet.from_lists(pool, [0, 0], [[1, 2], [2]], [1, 0])
+    assert bm25(exemplars).tolist() == [0, 0, 0]
+    assert score_baselines({"test": exemplars}).splits["test"] == {"bm25": Figures(0.5, None, None)}
+
+
+def test_the_figures_are_those_of_scikit_learn() -> None:
+    sets = tiny_sets("features", 60)
+    rows = score_baselines(sets, Features(sets["test"].pool.values.shape[1])).splits["test"]
+    assert list(rows) == ["nearest", "mean", "centred", "logistic"]
+    test, values = sets["test"], sets["test"].pool.values
+    each = [[naive_cosine(values[test.query[e]], values[t]) for t in test.bag(e)] for e in range(60)]
+    assert rows["nearest"].auroc == pytest.approx(roc_auc_score(test.label, [max(one) for one in each]))
+    assert rows["mean"].auroc == pytest.approx(roc_auc_score(test.label, [np.mean(one) for one in each]))
+    positive = [e for e in range(60) if test.label[e]]
+    i_auroc = np.mean([roc_auc_score(test.bag_witness(e), each[e]) for e in positive])
+    i_ap = np.mean([average_precision_score(test.bag_witness(e), each[e]) for e in positive])
+    for method in ("nearest", "mean", "logistic"):  # instances by their own cosine
+        assert rows[method].i_auroc == pytest.approx(i_auroc)
+        assert rows[method].i_ap == pytest.approx(i_ap)
+
+
+def hidden_by_a_shared_direction() -> dict[str, ExemplarSet]:
+    """The last channel is large in all features and says nothing; the first is the class, and the others are noise.
+
+    The last rows of every pool are used by no exemplar.
+    """
+    sets = {}
+    for seed, split in enumerate(("train", "validation", "test")):
+        random = np.random.default_rng(seed)
+        values = random.normal(size=(440, 9)).astype(np.float32)
+        values[:, 0] = np.where(np.arange(440) % 2, 2, -2)
+        values[:, 8] = random.normal(10, 3, 440)
+        values[400:, 8] = -50
+        query, bag = random.integers(0, 400, 300), random.integers(0, 400, (300, 2))
+        witness = query[:, None] % 2 == bag % 2
+        label = witness.any(axis=1).astype(np.int8)
+        sets[split] = ExemplarSet(
+            InstancePool("features", values), query, 2 * np.arange(301), bag.ravel(), label, witness.ravel()
+        )
+    return sets
+
+
+def test_centred_subtracts_the_mean_of_what_train_uses() -> None:
+    sets = hidden_by_a_shared_direction()
+    train, test, values = sets["train"], sets["test"], sets["test"].pool.values
+    used = sorted({*train.query.tolist(), *train.bag_index.tolist()})
+    mean = np.mean([row / np.linalg.norm(row) for row in train.pool.values[used]], axis=0)
+    moved = [row / np.linalg.norm(row) - mean for row in values]
+    each = [[naive_cosine(moved[test.query[e]], moved[t]) for t in test.bag(e)] for e in range(300)]
+    rows = score_baselines(sets, "features", backbone_options={"channels": 9}).splits["test"]
+    assert rows["centred"].auroc == pytest.approx(roc_auc_score(test.label, [max(one) for one in each]), abs=1e-4)
+    assert rows["centred"].auroc is not None
+    assert rows["nearest"].auroc is not None
+    assert rows["centred"].auroc > rows["nearest"].auroc + 0.02
+    assert test.witness is not None
+    mixed = np.flatnonzero(test.witness.reshape(300, 2).sum(axis=1) == 1)  # with something to rank
+    i_ap = np.mean([average_precision_score(test.bag_witness(int(e)), each[e]) for e in mixed])
+    assert rows["centred"].i_ap == pytest.approx(i_ap, abs=1e-4)
+
+
+def test_the_pooling_nearest_can_be_centred_and_is_saved_so(tmp_path: Path) -> None:
+    sets = hidden_by_a_shared_direction()
+    run = train(
+        sets,
+        out=tmp_path / "run",
+        cache=tmp_path / "cache",
+        pooling="nearest",
+        pooling_options={"centred": True},
+        backbone="features",
+        backbone_options={"standardise": False},
+        verbose=False,
+    )
+    assert run.reference is not None
+    expected = run.reference.splits["test"]["centred"].auroc
+    found = predict(Verifier.from_pretrained(tmp_path / "run"), sets["test"])
+    assert roc_auc_score(sets["test"].label, found.logit) == pytest.approx(expected, abs=1e-4)
+    assert expected != pytest.approx(run.reference.splits["test"]["nearest"].auroc, abs=0.02)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**16))
+def test_a_centre_is_subtracted_from_every_reference(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = random.normal(size=(9, 4)).astype(np.float32)
+    centre = values.mean(axis=0) / 3
+    bags, references = [[0, 1, 2], [3, 4]], [[5, 6], [7]]
+    exemplars = ExemplarSet.from_lists(InstancePool("features", values), None, bags, [1, 0], references=references)
+
+    def moved(row: int) -> NDArray[Any]:
+        found = values[row] / np.linalg.norm(values[row]) - centre
+        return found / np.linalg.norm(found)
+
+    expected = [
+        naive_cosine(np.sum([moved(one) for one in several], axis=0), moved(target))
+        for several, bag in zip(references, bags, strict=True)
+        for target in bag
+    ]
+    assert cosines(exemplars, values, centre).each == pytest.approx(expected, abs=1e-5)
+
+
+def test_logistic_regression_finds_what_cosine_does_not_see() -> None:
+    """Only the first channel tells the classes apart; the others are as long, and noise."""
+    sets = {}
+    for seed, split in enumerate(("train", "validation")):
+        random = np.random.default_rng(seed)
+        values = random.normal(size=(1200, 16)).astype(np.float32)
+        values[:, 0] = np.where(np.arange(1200) % 2, 3, -3)
+        query, bag = random.integers(0, 1200, 600), random.integers(0, 1200, 600)
+        label = (query % 2 == bag % 2).astype(np.int8)
+        pool = InstancePool("features", np.abs(values) * np.where(np.arange(16) > 0, 1, np.sign(values)))
+        sets[split] = ExemplarSet(pool, query, np.arange(601), bag, label)
+    found = score_baselines(sets)
+    rows = found.splits["validation"]
+    assert rows["logistic"].auroc is not None
+    assert rows["logistic"].auroc > 0.99
+    assert rows["logistic"].i_auroc is None  # witnesses are not known
+    assert found.strength in (0.001, 0.01, 0.1, 1.0)
+
+
+def test_images_have_hog_and_pixels_and_with_a_backbone_the_rest(tmp_path: Path) -> None:
+    sets = tiny_sets("image")
+    plain = score_baselines(sets, cache=tmp_path)
+    assert plain.backbone is None
+    assert [list(rows) for rows in plain.splits.values()] == [["hog", "pixels"]] * 2
+    for name in ("hog", "pixels"):
+        features = embed_instances(create_backbone(name), sets["test"].pool, np.arange(40))
+        nearest = cosines(sets["test"], features).nearest
+        assert plain.splits["test"][name].auroc == pytest.approx(roc_auc_score(sets["test"].label, nearest))
+    with_backbone = score_baselines(sets, "hog", backbone_options={"cells": 4}, cache=tmp_path)
+    assert list(with_backbone.splits["test"]) == [name for name in METHODS if name != "bm25"]
+    assert with_backbone.splits["test"]["nearest"] != with_backbone.splits["test"]["hog"]  # 4 cells, not 5
+    ready = score_baselines(sets, create_backbone("hog"), cache=tmp_path, splits=("test",))
+    assert list(ready.splits) == ["test"]
+    assert ready.splits["test"]["nearest"] == plain.splits["test"]["hog"]
+
+
+def test_vectors_are_standardised_by_train_if_asked() -> None:
+    sets = tiny_sets("features")
+    channels, values = sets["train"].pool.values.shape[1], sets["train"].pool.values[sets["train"].used]
+    mean, deviation = values.mean(axis=0), values.std(axis=0)
+    by_hand = {
+        split: ExemplarSet(
+            InstancePool("features", (one.pool.values - mean) / deviation),
+            one.query,
+            one.bag_ptr,
+            one.bag_index,
+            one.label,
+        )
+        for split, one in sets.items()
+    }
+    asked = {"channels": channels, "standardise": True}
+    found, expected = (
+        score_baselines(sets, "features", backbone_options=asked),
+        score_baselines(by_hand, "features", backbone_options={"channels": channels}),
+    )
+    assert found.standardised
+    assert not expected.standardised
+    for split, rows in expected.splits.items():
+        for method, figures in rows.items():
+            assert found.splits[split][method].auroc == pytest.approx(figures.auroc, abs=0.01)
+    assert found.splits != score_baselines(sets, "features", backbone_options={"channels": channels}).splits
+    with pytest.raises(MIVError, match=r"standardises vectors, and the splits are test\. Expected train as well"):
+        score_baselines({"test": sets["test"]}, "features", backbone_options=asked)
+    with pytest.raises(MIVError, match=r"Expected float32 \(U, 7\)"):
+        score_baselines(sets, "features", backbone_options={**asked, "channels": 7})
+
+
+def test_what_does_not_exist_is_none() -> None:
+    sets = tiny_sets("features", 40)
+    one_label = sets["test"].subset(np.flatnonzero(sets["test"].label == 0))
+    rows = score_baselines({**sets, "test": one_label}).splits["test"]
+    assert set(rows.values()) == {Figures(None, None, None)}
+    found = score_baselines({**sets, "train": one_label})
+    assert found.splits["test"]["logistic"].auroc is None
+    assert found.splits["test"]["nearest"].auroc is not None
+    assert found.strength is None
+    assert list(score_baselines({"test": sets["test"]}).splits["test"]) == ["nearest", "mean"]  # nothing to fit on
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_features_that_tell_nothing_apart_give_chance(value: float) -> None:
+    sets = {
+        split: ExemplarSet.from_lists(
+            InstancePool("features", np.full((4, 3), value, np.float32)),
+            [0, 1, 2, 3],
+            [[1], [2, 3], [0], [1]],
+            [1, 0] * 2,
+        )
+        for split in ("train", "validation")
+    }
+    rows = score_baselines(sets).splits["validation"]
+    assert [one.auroc for one in rows.values()] == [0.5] * 4
+
+
+def test_the_best_is_the_best_on_validation_and_the_file_says_the_same(tmp_path: Path) -> None:
+    rows = {"nearest": Figures(0.7, 0.9, None), "mean": Figures(0.8, None, None), "logistic": Figures(None, None, None)}
+    plain = Baselines({"validation": rows, "test": {"nearest": Figures(0.9, None, None)}}, "features", 0.1, True)
+    assert plain.best == "mean"
+    assert Baselines({"test": rows}).best is None
+    plain.save(tmp_path / "reference.json")
+    assert Baselines.load(tmp_path / "reference.json") == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ("{}", "miv-reference"),
+        ('{"format": "miv-reference", "version": 1}', "figures by split"),
+        (
+            '{"format": "miv-reference", "version": 1, "splits": {"test": {"nearest": {"auroc": 2}}}}',
+            "figures by split",
+        ),
+        (
+            '{"format": "miv-reference", "version": 1, '
+            '"splits": {"test": {"nearest": {"auroc": 7, "i_auroc": null, "i_ap": null}}}}',
+            "from 0 to 1",
+        ),
+    ],
+)
+def test_a_damaged_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "reference.json").write_text(text)
+    with pytest.raises(MIVError, match=message):
+        Baselines.load(tmp_path / "reference.json")
+
+
+def test_what_cannot_be_scored_is_refused() -> None:
+    sets = tiny_sets("features", 12)
+    for given_sets, splits, message in (
+        (sets, ("train",), "which the logistic regression is fitted on"),
+        (sets, ("tset",), "Did you mean 'test'"),
+        ({"train": sets["train"]}, None, "only split is train"),
+        ({"test": sets["test"], "validation": texts()}, None, "instances of one kind"),
+    ):
+        with pytest.raises(MIVError, match=message):
+            score_baselines(given_sets, splits=splits)
