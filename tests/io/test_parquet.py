@@ -1,5 +1,6 @@
 """Parquet files that unpack to far more than their size are refused before they are unpacked."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,14 @@ def test_ordinary_files_of_many_groups_and_types_are_read(tmp_path: Path) -> Non
     rows = [row for _, row in read_records(tmp_path / "a.parquet", ["text"])]
     assert [row["texts"] for row in rows] == long
     assert [row["text"] for row in rows] == columns["text"].to_pylist()
+
+
+def test_a_damaged_footer_raises_an_error_and_does_not_end_the_process(tmp_path: Path) -> None:
+    """pyarrow aborts if it is asked for a column whose histograms of levels have the wrong size."""
+    content = write(tmp_path / "table.parquet", bag=pa.array([[1, 2], [3]]), text=pa.array(["a", "b"])).read_bytes()
+    footer = int.from_bytes(content[-8:-4], "little")
+    for place in range(len(content) - 8 - footer, len(content) - 8):
+        for value in (0, 1, 0x19, 0x36):
+            damaged = content[:place] + bytes([value]) + content[place + 1 :]
+            with suppress(Exception):
+                check_unpacked_size(tmp_path, damaged)

@@ -11,8 +11,7 @@ from miv.data import csr
 from miv.data.instance_pool import InstancePool
 from miv.data.manifest import Manifest
 from miv.errors import MIVError
-from miv.io.parquet import pa, pq
-from miv.io.parquet_footer import column_chunks
+from miv.io.parquet import column_chunks, pa, pq
 
 if TYPE_CHECKING:
     from miv.data.exemplar_set import ExemplarSet
@@ -146,8 +145,7 @@ def _check_size(path: Path, name: str, rows: int, entries: int) -> None:
 
     A few bytes of Parquet can encode a billion equal numbers, so this check comes before decoding.
     """
-    with path.open("rb") as file:
-        chunks = [chunk for chunk in column_chunks(file) if chunk.path[0] == name]
+    chunks = [chunk for chunk in column_chunks(path) if chunk.path.split(".")[0] == name]
     values = sum(chunk.values for chunk in chunks)
     if values > entries + rows:  # an empty cell counts as a value
         raise MIVError(
