@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from miv.data import ExemplarSet, InstancePool, save_splits
-from miv.inspection import write_contact_sheet
-from miv.runtime.progress import SilentProgress
+from miv.data.sheet import write_contact_sheet
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 
 ROOT = Path(__file__).resolve().parents[1]

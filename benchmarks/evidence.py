@@ -20,7 +20,7 @@ from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation import evaluate
 from miv.evaluation.predicting import predict
-from miv.runtime.progress import RichProgress, SilentProgress
+from miv.runtime import RichProgress, SilentProgress
 from miv.tasks import create_task
 from miv.training.baselines import score_baselines
 

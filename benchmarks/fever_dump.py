@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks.wiki import read_pages
 
 BYTES_A_FILE = 64 << 20

@@ -19,7 +19,7 @@ from miv import ExemplarSet, InstancePool, Verifier
 from miv.errors import StoppedByUser
 from miv.evaluation import calibrate
 from miv.evaluation.predicting import predict
-from miv.runtime.stopping import CTRL_C
+from miv.runtime import CTRL_C
 from miv.training.checkpoint import Keeper, Stopped
 from miv.training.config import TrainingConfig
 from miv.training.machine import Machine

@@ -29,8 +29,8 @@ from miv.data.sources import FromTable, Shares
 from miv.evaluation import Predictions
 from miv.evaluation.baseline_figures import Baselines
 from miv.evaluation.curves import read_history
-from miv.io.image_files import image_size, read_image
-from miv.runtime.progress import SilentProgress
+from miv.files.images import image_size, read_image
+from miv.runtime import SilentProgress
 from miv.training.config import read_settings
 from miv.training.stages import read_state
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import few_classes, plain_sets
 
 from miv.data import SPLITS, InstancePool
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks.qmnist import read_digits
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "image_classes.jsonl"

@@ -14,9 +14,9 @@ from miv.backbones import create_backbone
 from miv.backbones.cache import embed_pool
 from miv.data import SPLITS, ExemplarSet, InstancePool
 from miv.data.sources.drawing import Drawing
-from miv.data.sources.split_shares import Shares, split_classes
+from miv.data.splits import Shares, split_classes
 from miv.models.verifier import Verifier
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 
 Sets = dict[str, ExemplarSet]

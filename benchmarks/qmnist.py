@@ -31,7 +31,7 @@ from miv.evaluation.predicting import explain, predict
 from miv.explain import METHODS
 from miv.interop.onnx_export import export_onnx
 from miv.interop.onnx_verifier import OnnxVerifier
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 
 FEW = 100

@@ -31,7 +31,7 @@ from miv.evaluation import auroc
 from miv.evaluation.influence import auroc_error
 from miv.evaluation.predicting import embedded_exemplars
 from miv.inference.engine import reference_logits
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.auto import choose
 from miv.training.new_verifier import fit_reference_rule

@@ -34,7 +34,7 @@ from torch import Tensor
 
 from miv.backbones.hf_text import token_counts, token_vectors
 from miv.data import ExemplarSet
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.graph_memory import chunks_by_length

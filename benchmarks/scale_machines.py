@@ -24,7 +24,7 @@ import torch
 from miv import Verifier
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.scoring import pool_giant
 from miv.scoring.giant_bag import ROWS as PART
 from miv.streaming import StreamingPass

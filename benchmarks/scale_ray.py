@@ -27,7 +27,7 @@ import torch
 
 from miv import Verifier
 from miv.data import ExemplarSet
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.scoring import score
 from miv.tasks import create_task
 

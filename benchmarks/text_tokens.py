@@ -30,7 +30,7 @@ from miv.data.sources.drawing import Drawing
 from miv.evaluation import auroc
 from miv.evaluation.cosines import unit_rows
 from miv.evaluation.witnesses import witness_scores
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.training.token_share import SHARES
 
 SETS = ("fever-evidence", "fm2-evidence", "fever-verdicts", "claims-twin", "docstrings")

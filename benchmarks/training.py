@@ -32,7 +32,7 @@ from lightning.pytorch import Callback, Trainer
 
 from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import complete, create_verifier

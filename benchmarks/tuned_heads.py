@@ -63,8 +63,7 @@ def run(pooling: str, setting: dict[str, Any], number: int, data: Path, cache: P
     from miv.evaluation.runs import RunFolder
     from miv.evaluation.witnesses import RANKED_METRICS
     from miv.experiments.cells import new_pooling_on
-    from miv.runtime.progress import SilentProgress
-    from miv.runtime.source_commit import source_commit
+    from miv.runtime import SilentProgress, source_commit
     from miv.tasks import create_task
     from miv.training.auto import preset
     from miv.training.run import Machine, train

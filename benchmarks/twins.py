@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
 from miv.data import ExemplarSet
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 
 TWINS = ("digits-twin", "signatures-twin", "claims-twin")

@@ -20,7 +20,7 @@ from miv.data import ExemplarSet
 from miv.evaluation import calibrate, evaluate
 from miv.evaluation.predicting import predict
 from miv.models.verifier import Verifier
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.tasks.claims import Claims
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from miv.data import ExemplarSet
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.tasks.digits_twin import Hands
 from miv.tasks.signatures_twin import Signer

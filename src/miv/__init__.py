@@ -27,7 +27,7 @@ _HOMES = {
     "create_pooling": "miv.poolings",
     "evaluate": "miv.training.evaluate",
     "list_poolings": "miv.poolings",
-    "collate_exemplars": "miv.data.loading",
+    "collate_exemplars": "miv.data.batches",
     "create_backbone": "miv.backbones",
     "register_backbone": "miv.backbones",
     "register_pooling": "miv.poolings",
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from miv.data import Exemplar as Exemplar
     from miv.data import ExemplarSet as ExemplarSet
     from miv.data import InstancePool as InstancePool
-    from miv.data.loading import collate_exemplars as collate_exemplars
+    from miv.data.batches import collate_exemplars as collate_exemplars
     from miv.errors import MIVError as MIVError
     from miv.gallery import Gallery as Gallery
     from miv.inference.verdict import Verdict as Verdict

@@ -13,7 +13,7 @@ from miv.decisions.operating_point import OperatingPoint
 from miv.errors import MIVError
 from miv.evaluation import Predictions, audit, audit_models
 from miv.evaluation.verifier_audit import reasons
-from miv.io.model_files import hash_of_weights
+from miv.files.weights import hash_of_weights
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets
 

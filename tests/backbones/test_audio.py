@@ -15,7 +15,7 @@ from scipy.io import wavfile
 
 from miv import MIVError, Verifier
 from miv.backbones.audio import SpeakerEncoder, mel_spectrogram, read_wav, write_speaker_weights
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from tests.backbones.sounds import RATE, random_encoder, tone, write_random_weights, write_tone
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="needs transformers")
 
 from miv import MIVError, Verifier, create_backbone
 from miv.backbones.tokens import TokenEncoder
-from miv.io.model_files import load_weights
+from miv.files.weights import load_weights
 
 TEXTS = np.array(["A bee.", "A much longer sentence about bees and their hives, with many words.", "A bee."], object)
 

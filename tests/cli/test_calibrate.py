@@ -15,7 +15,7 @@ from miv.errors import MIVError, MIVWarning
 from miv.evaluation import Predictions
 from miv.evaluation.calibration_output import BEGIN
 from miv.evaluation.predicting import predict
-from miv.io.run_names import VERIFIER_NAME
+from miv.files.cards import VERIFIER_NAME
 from miv.training.model_card import write_card
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets

@@ -209,6 +209,6 @@ main()
 
 
 def test_the_data_part_does_not_wait_for_torch() -> None:
-    script = "import sys, miv.cli, miv.inspection, miv.tasks; miv.tasks.list_tasks(); "
+    script = "import sys, miv.cli, miv.data.inspection, miv.tasks; miv.tasks.list_tasks(); "
     script += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], env=os.environ).returncode == 0

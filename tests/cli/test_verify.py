@@ -17,7 +17,7 @@ from miv import MIVError, Verifier
 from miv.cli.app import app, main
 from miv.decisions.operating_point import OperatingPoint
 from miv.decisions.witness_rules import ConformalRule
-from miv.io.image_files import read_image
+from miv.files.images import read_image
 from tests.cli.running import run_command
 
 FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}

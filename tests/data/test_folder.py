@@ -12,7 +12,7 @@ import pytest
 
 from miv import ExemplarSet, InstancePool, MIVError
 from miv.data import load_splits, save_splits
-from miv.io.whole_files import sha256_of
+from miv.files.atomic import sha256_of
 from tests.data.example_sets import KINDS, example_set
 
 ORIGIN: dict[str, Any] = {"builder": "test", "options": {"size": 3, "name": "é"}, "seed": 7}
@@ -277,7 +277,7 @@ def test_a_column_that_unpacks_to_far_more_than_its_file_is_refused(
     pool = InstancePool("text", np.array(["a" * 5_000_000, "b"], dtype=object))
     ExemplarSet.from_lists(pool, [0], [[1]], [0]).save(folder, **ORIGIN)
     ExemplarSet.load(folder)
-    monkeypatch.setattr("miv.data.parquet_columns._FREE_BYTES", 1_000_000)
+    monkeypatch.setattr("miv.data.set_tables._FREE_BYTES", 1_000_000)
     with pytest.raises(MIVError, match=r"pool.parquet would unpack to \d+ bytes in 'text'"):
         ExemplarSet.load(folder)
 

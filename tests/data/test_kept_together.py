@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from miv import ExemplarSet, InstancePool
-from miv.data.connected_exemplars import kept_together
-from miv.data.holding_out import hold_out
 from miv.data.sources import FromTable, Shares
-from miv.runtime.progress import SilentProgress
+from miv.data.splits import hold_out, kept_together
+from miv.runtime import SilentProgress
 from miv.training.stage_module import can_divide, halves
 from tests.data.sources.test_table import write_json_lines
 

@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from miv import InstancePool, MIVError
-from miv.data import instance_pool as pool_module
+from miv.data import pool as pool_module
 
 
 def texts(*values: str) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import pytest
 from miv import ExemplarSet, MIVError
 from miv.data import load_splits, save_splits
 from miv.data.manifest import Manifest
-from miv.io.whole_files import whole_file
+from miv.files.atomic import whole_file
 from tests.data.example_sets import example_set
 
 ORIGIN: dict[str, Any] = {"builder": "test", "options": {}, "seed": None}
@@ -98,7 +98,7 @@ def test_a_rename_that_fails_brings_the_older_set_back(tmp_path: Path, monkeypat
             raise FULL
         return rename(self, target)
 
-    monkeypatch.setattr("miv.io.whole_files.exchange", lambda one, other: False)  # as on systems that cannot
+    monkeypatch.setattr("miv.files.atomic.exchange", lambda one, other: False)  # as on systems that cannot
     monkeypatch.setattr(Path, "rename", fail_for_the_new)
     with pytest.raises(MIVError, match="No space left"):
         example_set("grey").save(tmp_path / "set", **ORIGIN, overwrite=True)

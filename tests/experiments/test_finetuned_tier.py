@@ -14,7 +14,7 @@ from miv.experiments.grids import EXPERIMENTS, Cell, Setup
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.results import RESULT
 from miv.experiments.tiers import find_tier
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from tests.cli.running import run_command
 
 CELL = Cell("fever-dev", Setup("cap_vema", "cap_vema"), 1)

@@ -14,7 +14,7 @@ from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.results import RESULT, find_result, write_result
 from miv.experiments.tiers import find_tier
 from miv.models.verifier import Verifier
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from tests.cli.running import run_command
 from tests.tasks.test_qmnist import write_raw
 

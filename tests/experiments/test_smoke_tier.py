@@ -10,7 +10,7 @@ import pytest
 
 from miv.errors import MIVError
 from miv.evaluation import Predictions
-from miv.runtime.source_commit import source_commit
+from miv.runtime import source_commit
 from tests.cli.running import run_command
 
 pytestmark = pytest.mark.slow  # real trainings; test_runner.py runs cells that are smaller

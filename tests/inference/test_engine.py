@@ -9,7 +9,7 @@ import torch
 
 from miv import Bags, ExemplarSet, InstancePool, Verifier
 from miv.evaluation.predicting import explain, predict, with_contributions, witness_shares
-from miv.runtime.progress import Advance
+from miv.runtime import Advance
 
 # Five instances; bags of two, one and four of them.
 VALUES = np.array([[1, 0], [0, 1], [1, 1], [-1, 0], [2, -1]], np.float32)

@@ -9,13 +9,13 @@ from PIL import Image
 
 from miv import ExemplarSet, Verifier
 from miv.data import load_splits, save_splits
-from miv.data.instance_form import InstanceForm
+from miv.data.pool import InstanceForm
 from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
 from miv.errors import MIVError
 from miv.evaluation.predicting import predict
+from miv.files.images import checked_steps
 from miv.inference.verdict_tables import score_table
-from miv.io.image_steps import checked_steps
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 from miv.tasks.signature import find_signatures
 from miv.training.config import TrainingConfig

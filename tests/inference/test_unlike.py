@@ -10,7 +10,7 @@ from miv.data import InstancePool
 from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation.out_of_distribution import fit_unlike
 from miv.inference.verdict_tables import score_table
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 
 FAR = [90.0, -90.0]

@@ -17,7 +17,7 @@ from miv.errors import MIVWarning
 from miv.evaluation.predicting import predict
 from miv.explain import explain_features
 from miv.inference.verdict import Verdict
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.run import Machine, train
 from tests.training.tiny import IMAGES, tiny_sets
@@ -347,7 +347,7 @@ def test_even_shares_and_candidates_are_called_so() -> None:
 def test_a_picture_above_the_limit_is_refused_before_it_is_decoded(
     images: Verifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("miv.io.image_files.MAX_PIXELS", 50)
+    monkeypatch.setattr("miv.files.images.MAX_PIXELS", 50)
     with pytest.raises(MIVError, match="the maximum is 50"):
         images.verify(pixels(8, 8), [Image.fromarray(pixels(8, 8))])
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miv import ExemplarSet, InstancePool
-from miv.inspection import audit
+from miv.data.inspection import audit
 
 POOL = InstancePool("text", np.array(["a", "b", "c", "a"], dtype=object), np.array(list("xyzx")))
 

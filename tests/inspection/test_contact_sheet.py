@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from miv import ExemplarSet, InstancePool, MIVError
-from miv.inspection import write_contact_sheet
+from miv.data.sheet import write_contact_sheet
 from tests.data.example_sets import example_set
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from miv import ExemplarSet, InstancePool
-from miv.inspection import audit, write_contact_sheet
-from miv.inspection.statistics import same_exemplar
+from miv.data.inspection import audit, same_exemplar
+from miv.data.sheet import write_contact_sheet
 
 
 def referenced(references: list[list[int]]) -> ExemplarSet:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from miv import ExemplarSet, InstancePool
-from miv.inspection import Distribution, set_statistics
+from miv.data.inspection import Distribution, set_statistics
 
 # Instances 0 and 3 are the same text, and 6 is used by nobody.
 POOL = InstancePool("text", np.array(["a", "b", "c", "a", "d", "e", "f"], dtype=object), np.array(list("xxyyzzz")))

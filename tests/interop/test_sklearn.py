@@ -21,7 +21,7 @@ from sklearn.utils import estimator_checks, get_tags
 from miv import MIVClassifier, MIVError, Verifier
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
-from miv.data.holding_out import choose_held_out
+from miv.data.splits import choose_held_out
 from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation.out_of_distribution import fit_unlike
 from miv.interop.sklearn import OnInstances

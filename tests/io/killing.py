@@ -38,7 +38,7 @@ def _killed_at(number: int, work: Callable[..., Any], arguments: tuple[Any, ...]
 
     with pytest.MonkeyPatch.context() as patched:
         if no_exchange:
-            patched.setattr("miv.io.whole_files.exchange", lambda one, other: False)
+            patched.setattr("miv.files.atomic.exchange", lambda one, other: False)
         for module, name in _CHANGES:
             patched.setattr(module, name, counted(getattr(module, name)))
         work(*arguments)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MIVError
-from miv.io.card_sections import check_section, write_section
+from miv.files.cards import check_section, write_section
 
 BEGIN, END = "<!-- begin -->", "<!-- end -->"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from miv.errors import MIVError
-from miv.io import downloads
-from miv.io.downloads import RemoteFile, fetch
-from miv.runtime.progress import SilentProgress
+from miv.files import downloads
+from miv.files.downloads import RemoteFile, fetch
+from miv.runtime import SilentProgress
 
 CONTENT = bytes(range(256)) * 1000
 

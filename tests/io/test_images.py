@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from miv.errors import MIVError
-from miv.io.image_files import MAX_PIXELS, image_size, read_image
+from miv.files.images import MAX_PIXELS, image_size, read_image
 
 
 def saved(path: Path, array: Any, **options: Any) -> Path:

@@ -4,7 +4,7 @@ import pytest
 
 from miv.cli.app import print_json
 from miv.errors import MIVError
-from miv.io.json_files import MAX_BYTES, read_json_object, write_json
+from miv.files.json import MAX_BYTES, read_json_object, write_json
 
 
 def test_an_object_survives(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from miv.io.otsu import black_and_white, otsu_threshold
+from miv.files.images import black_and_white, otsu_threshold
 
 
 def naive_spread(levels: list[int], threshold: int) -> float:

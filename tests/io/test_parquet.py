@@ -10,8 +10,8 @@ import pytest
 
 from miv import MIVError
 from miv.evaluation import Predictions
-from miv.io.parquet import check_unpacked_size
-from miv.io.table_records import read_records
+from miv.files.parquet import check_unpacked_size
+from miv.files.tables import read_records
 
 ROWS = 1000
 
@@ -39,8 +39,8 @@ def test_a_small_file_with_gigabytes_of_text(tmp_path: Path, column: Any) -> Non
 
 
 def test_a_small_file_with_many_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.io.parquet._FREE_BYTES", 1_000_000)
-    monkeypatch.setattr("miv.io.parquet._LARGEST_RATIO", 10)
+    monkeypatch.setattr("miv.files.parquet._FREE_BYTES", 1_000_000)
+    monkeypatch.setattr("miv.files.parquet._LARGEST_RATIO", 10)
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table({"label": pa.array([0] * 1_000_000, pa.int8())}), path, data_page_size=1 << 30)
     with pytest.raises(MIVError, match=r"unpacks to 4,000,000 or more. Expected at most 1,000,000"):
@@ -53,8 +53,8 @@ def test_texts_that_repeat_the_start_of_the_text_before(tmp_path: Path, monkeypa
     delta = {"use_dictionary": False, "column_encoding": {"text": "DELTA_BYTE_ARRAY"}}
     pq.write_table(pa.table({"text": texts}), path, compression="zstd", **delta)
     assert len(list(read_records(path, ["text"]))) == 100
-    monkeypatch.setattr("miv.io.parquet._FREE_BYTES", 100_000)
-    monkeypatch.setattr("miv.io.parquet._LARGEST_RATIO", 10)
+    monkeypatch.setattr("miv.files.parquet._FREE_BYTES", 100_000)
+    monkeypatch.setattr("miv.files.parquet._LARGEST_RATIO", 10)
     with pytest.raises(MIVError, match=r"unpacks to 1\d\d,\d{3} or more"):  # refused after a few rows
         next(read_records(path, ["text"]))
 
@@ -72,7 +72,7 @@ def test_delta_texts_are_checked_many_rows_at_a_time(
         batches.append(len(array))
         return 0
 
-    monkeypatch.setattr("miv.io.parquet._unpacked", note)
+    monkeypatch.setattr("miv.files.parquet._unpacked", note)
     check_unpacked_size(path)
     assert sum(batches) == 3200
     assert len(batches) <= 200

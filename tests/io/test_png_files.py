@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from miv.errors import MIVError
-from miv.io.image_files import read_image
+from miv.files.images import read_image
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from miv.io.table_records import FIRST_ROW, read_records, read_records_from
+from miv.files.tables import FIRST_ROW, read_records, read_records_from
 
 ROWS = [{"query": f"q{number}", "bag": f'a "{number}"\nsecond line|b' if number % 3 else "ä|b"} for number in range(11)]
 

@@ -12,7 +12,7 @@ import pytest
 
 from miv import ExemplarSet, MIVError
 from miv.data import load_split, load_splits, save_splits
-from miv.io.whole_files import remove_unfinished, whole_file, whole_folder
+from miv.files.atomic import remove_unfinished, whole_file, whole_folder
 from tests.data.example_sets import example_set
 from tests.io.killing import kill_at_change, names_in
 

@@ -12,7 +12,7 @@ from miv import MIVError, Verifier
 from miv.evaluation import evaluate
 from miv.evaluation.predicting import predict, withheld
 from miv.models.shipped import shipped_folder
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 
 SHARED = Path(os.environ.get("MIV_SHARED_DIR", Path(__file__).parents[3] / "shared")) / "data" / "qmnist"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from miv import Verifier, list_poolings
 from miv.bags import Bags
 from miv.poolings import POOLINGS, CrossAttentionPooling, NearestPooling, PoolingOutput, ScaledProduct, form_of
-from miv.runtime.evaluation_mode import evaluating
+from miv.runtime import evaluating
 
 SIZES = [1, 4, 2, 7, 1, 3, 300, 5]
 CHANNELS = 12

@@ -2,7 +2,7 @@
 
 import pytest
 
-from miv.runtime.aligned_table import aligned_table, table_of
+from miv.runtime import aligned_table, table_of
 
 
 def test_words_stand_at_the_left_and_figures_at_the_right() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from miv.runtime import cores
+from miv import runtime
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,6 @@ from miv.runtime import cores
 def test_no_process_has_more_threads_than_are_allowed(
     allowed: str, processes: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cores, "available_cores", lambda: 8)
+    monkeypatch.setattr(runtime, "available_cores", lambda: 8)
     monkeypatch.setenv("OMP_NUM_THREADS", allowed)
-    assert cores.threads_of_each(processes) == threads
+    assert runtime.threads_of_each(processes) == threads

@@ -2,7 +2,7 @@ from contextlib import suppress
 
 import pytest
 
-from miv.runtime.progress import RichProgress
+from miv.runtime import RichProgress
 
 
 @pytest.mark.parametrize(("units", "shown"), [([2, 1], "3/3"), ([], "1/1")])

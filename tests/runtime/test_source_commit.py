@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from miv.runtime.source_commit import source_commit
+from miv.runtime import source_commit
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from miv.runtime import stopping
-from miv.runtime.stopping import Terminated, raising_on_terminate
+from miv import runtime
+from miv.runtime import Terminated, raising_on_terminate
 
 
 class Swallowing:
@@ -18,7 +18,7 @@ class Swallowing:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_swallowed_stop_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "REPEAT_SECONDS", 0.0)
+    monkeypatch.setattr(runtime, "REPEAT_SECONDS", 0.0)
     with raising_on_terminate():
         Swallowing()
         with pytest.raises(Terminated):

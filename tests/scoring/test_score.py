@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from miv import ExemplarSet, MIVError, Verifier
 from miv.cli.app import app
 from miv.data import InstancePool
-from miv.data.split_folders import save_splits
+from miv.data.folder import save_splits
 from miv.scoring import score
 from tests.cli.running import run_command
 from tests.scoring.ray_tokens import forget_tokens

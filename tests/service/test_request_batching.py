@@ -12,7 +12,7 @@ import torch
 from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.models.verifier import Verifier
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 from miv.service import Limits
 from miv.service.batching import ReadExemplar, ReadRequest, RequestBatcher, verify_batch
 from miv.service.errors import RefusedRequest

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miv import ExemplarSet, InstancePool, MIVError
-from miv.runtime.progress import Progress, RichProgress, SilentProgress
+from miv.runtime import Progress, RichProgress, SilentProgress
 from miv.tasks import base, build_once, create_task, list_tasks, register_task, task_help, task_options
 
 

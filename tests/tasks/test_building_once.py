@@ -9,7 +9,7 @@ import pytest
 
 from miv.data import ExemplarSet
 from miv.errors import MissingLibrary, MIVWarning
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import build_once
 
 SMALL: dict[str, Any] = {"writers": 12, "held_out_writers": 6, "copies": 2}
@@ -56,7 +56,7 @@ def test_sets_that_cannot_be_read_now_are_kept(
     def fail(*_: object) -> str:
         raise failure
 
-    monkeypatch.setattr("miv.data.set_folder.sha256_of", fail)
+    monkeypatch.setattr("miv.data.folder.sha256_of", fail)
     with pytest.warns(MIVWarning, match="cannot be read .*goes on without"):
         assert digits(tmp_path) == first
     assert array.stat().st_ino == written

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MIVError
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 from miv.tasks.claims import Claims
 
@@ -205,7 +205,7 @@ def test_broken_json_in_line_7312(raw: Path) -> None:
 
 
 def test_a_line_without_an_end_is_not_read(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("miv.io.json_lines.MAX_LINE_BYTES", 2000)
+    monkeypatch.setattr("miv.files.tables.MAX_LINE_BYTES", 2000)
     (raw / "train.jsonl").write_text("\n" + " " * 2001)
     with pytest.raises(MIVError, match=r"train.jsonl, line 2: longer than 2,000 bytes"):
         build(raw)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MIVError
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 from miv.tasks.fever import Fever, read_claims
 

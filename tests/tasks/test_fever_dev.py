@@ -7,7 +7,7 @@ import pytest
 
 from miv.data import ExemplarSet
 from miv.errors import MIVError
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task, list_tasks
 from tests.tasks.test_claims import claim_row, write_lines
 

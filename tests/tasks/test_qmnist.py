@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MIVError
-from miv.io.downloads import RemoteFile
-from miv.runtime.progress import SilentProgress
+from miv.files.downloads import RemoteFile
+from miv.runtime import SilentProgress
 from miv.tasks import qmnist
 from miv.tasks.base import create_task
 from miv.tasks.qmnist import Qmnist

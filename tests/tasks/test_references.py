@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from miv import ExemplarSet, MIVError
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 
 TWINS = {

@@ -6,7 +6,7 @@ from PIL import Image
 
 from miv.data import ExemplarSet
 from miv.errors import MIVError
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 from miv.tasks.signature import find_signatures, read_signature
 from miv.tasks.signatures_twin import Signer

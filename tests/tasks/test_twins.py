@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miv.data import ExemplarSet
+from miv.data.inspection import audit
 from miv.errors import MIVError
-from miv.inspection.leakage import audit
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.tasks.digits_twin import Glyph, Hands, ink, trace
 

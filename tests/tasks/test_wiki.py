@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from miv.errors import MIVError
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 from miv.tasks.wiki import parse_sentences, read_pages
 
 SNOW = {

@@ -5,7 +5,7 @@ import pytest
 
 from miv.errors import MIVError
 from miv.evaluation.runs import FORMAT, compare_runs, find_runs, summarise_runs
-from miv.runtime.aligned_table import table_of
+from miv.runtime import table_of
 from miv.training.config import TrainingConfig
 
 METRICS = {"classification": {"auroc": 0.75}, "witnesses": None}

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from miv import ExemplarSet, InstancePool, Verifier
 from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
-from miv.io.model_files import WEIGHTS_NAME, load_weights
+from miv.files.weights import WEIGHTS_NAME, load_weights
 from miv.poolings import ScaledProduct
 from miv.training.similar_start import fit_start
 from miv.training.start import STRENGTHS, fit_head

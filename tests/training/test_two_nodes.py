@@ -17,7 +17,7 @@ from tests.training.tiny import tiny_sets
 NOTING = """
 import hashlib, json, os, sys
 from miv.cli import main
-from miv.io.model_files import add_weights
+from miv.files.weights import add_weights
 from miv.training.checkpoint import Keeper
 
 save = Keeper.on_train_epoch_end

@@ -8,7 +8,7 @@ import pytest
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.baseline_figures import Baselines, Figures
 from miv.evaluation.runs import RunFolder
-from miv.io.json_files import write_json
+from miv.files.json import write_json
 from miv.training.config import TrainingConfig
 from miv.training.model_card import advice, write_card
 

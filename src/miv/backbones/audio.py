@@ -24,11 +24,10 @@ from scipy.signal import resample_poly
 from torch import Tensor, nn
 
 from miv.errors import MIVError
-from miv.io.downloads import RemoteFile, fetch
-from miv.io.model_files import read_weights
-from miv.io.temporary_names import make_ordinary
-from miv.io.whole_files import refuse_existing, whole_file
-from miv.runtime.progress import Progress, SilentProgress
+from miv.files.atomic import make_ordinary, refuse_existing, whole_file
+from miv.files.downloads import RemoteFile, fetch
+from miv.files.weights import read_weights
+from miv.runtime import Progress, SilentProgress
 
 __all__ = [
     "SpeakerEncoder",

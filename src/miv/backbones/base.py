@@ -16,10 +16,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_module_registration_hook
 
 from miv.data.batches import InstanceLookup
-from miv.data.instance_pool import InstancePool
+from miv.data.pool import InstancePool
 from miv.errors import MIVError
-from miv.io.instance_files import InstanceKind
-from miv.io.model_files import add_weights
+from miv.files.instances import InstanceKind
+from miv.files.weights import add_weights
 from miv.registry import Registry, options_of
 
 

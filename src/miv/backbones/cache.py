@@ -23,12 +23,11 @@ from torch import nn
 from miv.backbones.base import Backbone, embed
 from miv.backbones.names import as_backbone, create_backbone
 from miv.data import ExemplarSet, InstancePool
-from miv.data.two_kinds import bag_side, query_side
+from miv.data.sources.arrays import bag_side, query_side
 from miv.errors import MIVError, MIVWarning
-from miv.io.cache_folder import discard, going_on_without
-from miv.io.whole_files import whole_file
-from miv.runtime.evaluation_mode import evaluating
-from miv.runtime.progress import Progress, SilentProgress
+from miv.files.atomic import whole_file
+from miv.files.cache import discard, going_on_without
+from miv.runtime import Progress, SilentProgress, evaluating
 
 # Warn about texts that are too long for the encoder, once per set of texts.
 

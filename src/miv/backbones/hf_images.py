@@ -15,7 +15,7 @@ from torch.nn import functional
 from miv.backbones.base import check_images
 from miv.backbones.hf_files import outline_of
 from miv.errors import MIVError
-from miv.io.instance_files import InstanceKind
+from miv.files.instances import InstanceKind
 
 # Prepare the images of a pool for backbones trained on colour photographs.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from miv.errors import MIVError
-from miv.io.hub_names import folders_near, hub_answers, is_path
+from miv.files.downloads import folders_near, hub_answers, is_path
 
 TokenPooling = Literal["mean", "cls"]  # how a sentence encoder pools its tokens
 

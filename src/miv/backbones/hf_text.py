@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miv.backbones.hf_names import TokenPooling
-from miv.data.array_checks import as_strings
+from miv.data.columns import as_strings
 from miv.errors import MIVError
-from miv.io.instance_files import InstanceKind
+from miv.files.instances import InstanceKind
 
 # Cut a text that is longer than an encoder reads into overlapping windows of whole words.
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from miv.backbones.base import BACKBONES, Backbone, check_images
 from miv.errors import MIVError, unknown_name
-from miv.io.instance_files import InstanceKind
+from miv.files.instances import InstanceKind
 from miv.registry import options_of, remember_options
 
 # A fingerprint of any module: its classes, their code, and everything that its objects hold.

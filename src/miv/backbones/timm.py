@@ -14,9 +14,9 @@ from miv.backbones.base import Backbone, is_being_loaded
 from miv.backbones.hf_images import ImageView
 from miv.backbones.names import register_backbone
 from miv.errors import MIVError
-from miv.io.hub_names import folders_near
-from miv.io.json_files import read_json_object
-from miv.io.model_files import load_weights
+from miv.files.downloads import folders_near
+from miv.files.json import read_json_object
+from miv.files.weights import load_weights
 
 # Read ``timm`` networks from files: a checkpoint, or a folder in the format that ``timm`` saves for the hub.
 

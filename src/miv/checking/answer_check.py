@@ -31,7 +31,7 @@ from miv.decisions.answers import Decision
 from miv.errors import MIVError, MIVWarning
 from miv.inference.verdict import Verdict
 from miv.models.verifier import Verifier
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 
 Place = tuple[Source, Sentence]
 

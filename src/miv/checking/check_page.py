@@ -6,7 +6,7 @@ from pathlib import Path
 
 from miv.checking.results import MEANING, OUTCOMES, CheckedAnswer, CheckedSentence, Source
 from miv.evaluation.page import check_page_name, page_part, whole_page
-from miv.io.whole_files import whole_file
+from miv.files.atomic import whole_file
 
 MOST_SHOWN = 2000  # sentences of sources; if there are more, only paragraphs with a citation are shown
 

@@ -11,7 +11,7 @@ from typing import Any
 from miv.checking.results import Source
 from miv.checking.sentences import Sentence, split_sentences
 from miv.errors import MIVError, MIVWarning
-from miv.io.instance_files import is_folder, read_long_text, short
+from miv.files.instances import is_folder, read_long_text, short
 
 MARKDOWN = (".md", ".markdown")
 PLAIN = (".txt", ".text", ".rst", ".log")

@@ -13,8 +13,8 @@ import typer
 
 from miv import __version__
 from miv.errors import MIVError, MIVWarning
-from miv.io.json_files import json_text
-from miv.runtime.stopping import CTRL_C, Terminated, raising_on_terminate
+from miv.files.json import json_text
+from miv.runtime import CTRL_C, Terminated, raising_on_terminate
 
 app = typer.Typer(
     name="miv",

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from miv.cli.app import OverwriteOption, app
-from miv.io.whole_files import refuse_existing
-from miv.runtime.progress import RichProgress
+from miv.files.atomic import refuse_existing
+from miv.runtime import RichProgress
 
 audio_app = typer.Typer(help="Turn recordings (wav) into speaker embeddings.", no_args_is_help=True)
 app.add_typer(audio_app, name="audio")

@@ -7,7 +7,7 @@ import typer
 
 from miv.cli.app import CacheOption, JsonOption, OverwriteOption, app, print_json
 from miv.errors import MIVError, unknown_name
-from miv.io.whole_files import refuse_existing
+from miv.files.atomic import refuse_existing
 
 
 @app.command("audit")
@@ -54,9 +54,9 @@ def audit(
     from miv.evaluation.audit_report import audit_models, check_suffix
     from miv.evaluation.runs import refuse_unfinished
     from miv.explain import METHODS
-    from miv.io.cache_folder import feature_folder
+    from miv.files.cache import feature_folder
     from miv.models.verifier import Verifier
-    from miv.runtime.progress import RichProgress
+    from miv.runtime import RichProgress
 
     *models, last = given
     if not models:

@@ -15,7 +15,7 @@ from miv.cli.calibration_inputs import (
     sizes_of,
 )
 from miv.errors import MIVError
-from miv.io.whole_files import refuse_existing_in
+from miv.files.atomic import refuse_existing_in
 
 
 @app.command("calibrate")
@@ -86,7 +86,7 @@ def calibrate(
     """
     from miv.backbones.cache import embed_exemplars
     from miv.data import load_split
-    from miv.data.set_folder import is_set
+    from miv.data.folder import is_set
     from miv.evaluation import calibrate as choose
     from miv.evaluation import parse_goal
     from miv.evaluation.calibration_output import PICTURE_FILES, check_point_card, little_said, write_point_card
@@ -94,11 +94,11 @@ def calibrate(
     from miv.evaluation.predicting import predict, witness_shares
     from miv.evaluation.runs import refuse_unfinished
     from miv.explain import check_method
-    from miv.io.cache_folder import feature_folder
-    from miv.io.model_files import find_verifier
+    from miv.files.cache import feature_folder
+    from miv.files.weights import find_verifier
     from miv.models.hub import is_folder
     from miv.models.verifier import Verifier
-    from miv.runtime.progress import RichProgress
+    from miv.runtime import RichProgress
 
     if not is_folder(str(model)):
         raise MIVError(

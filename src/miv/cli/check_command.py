@@ -53,8 +53,8 @@ def check(
     from miv.checking.check_page import write_check_page
     from miv.checking.sources import read_standard_input
     from miv.evaluation.page import check_page_name
-    from miv.io.whole_files import refuse_existing
-    from miv.runtime.progress import RichProgress
+    from miv.files.atomic import refuse_existing
+    from miv.runtime import RichProgress
 
     if html is not None:
         check_page_name(html)

@@ -7,7 +7,7 @@ import typer
 
 from miv.cli.app import JsonOption, OverwriteOption, app, print_json
 from miv.cli.task_commands import TaskGroup
-from miv.io.whole_files import refuse_existing
+from miv.files.atomic import refuse_existing
 
 data_app = typer.Typer(help="Build and inspect exemplar sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
@@ -43,7 +43,8 @@ def inspect(
     All hashes of the set are checked. The audit looks for queries in their own bag, classes or identical
     instances in two splits, and labels that contradict the witnesses.
     """
-    from miv.inspection import inspect_folder, write_contact_sheet
+    from miv.data.inspection import inspect_folder
+    from miv.data.sheet import write_contact_sheet
 
     if sheet is not None:
         refuse_existing(sheet, overwrite=overwrite)

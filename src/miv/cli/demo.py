@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, csr
+from miv.data.inspection import write_contact_sheet
 from miv.errors import MIVError
 from miv.evaluation import Predictions, evaluate, open_runs, write_report
 from miv.evaluation.predicting import predict
 from miv.evaluation.runs import summarise
-from miv.inspection import write_contact_sheet
 from miv.models.verifier import Verifier
-from miv.runtime.aligned_table import table_of
-from miv.runtime.progress import Progress
+from miv.runtime import Progress, table_of
 from miv.tasks import build_once, built_folder
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig

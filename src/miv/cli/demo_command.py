@@ -17,8 +17,7 @@ def demo(
     Takes under three minutes on two cores. Steps already finished in the folder are skipped.
     """
     from miv.cli.demo import run_demo
-    from miv.runtime.memory import keep_memory
-    from miv.runtime.progress import RichProgress
+    from miv.runtime import RichProgress, keep_memory
 
     keep_memory()
     for part in run_demo(out, RichProgress()):

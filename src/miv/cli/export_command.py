@@ -9,7 +9,7 @@ import typer
 import miv
 from miv.cli.app import JsonOption, OverwriteOption, app, print_json
 from miv.errors import MIVError
-from miv.io.whole_files import refuse_existing
+from miv.files.atomic import refuse_existing
 
 LOADER = Path(miv.__file__).parent / "interop" / "onnx_verifier.py"  # not imported: that would load PyTorch for --help
 

@@ -66,7 +66,7 @@ def add(
     Example: miv gallery add archive --bags letters
     """
     from miv.gallery import Gallery
-    from miv.runtime.progress import RichProgress
+    from miv.runtime import RichProgress
 
     if (bags is None) == (name is None and not bag) or (bags is None and not (name and bag)):
         raise MIVError("Give either --name and --bag, or --bags with a folder of bags.")
@@ -89,7 +89,7 @@ def replace(
 ) -> None:
     """Replace the instances of a bag in one step."""
     from miv.gallery import Gallery
-    from miv.runtime.progress import RichProgress
+    from miv.runtime import RichProgress
 
     gallery = Gallery.open(folder)
     instances, names = _named(bag or [], gallery)
@@ -182,7 +182,7 @@ def _named(bag: list[str], gallery: Any) -> tuple[list[Any], list[str]]:
 
 def _bags_in(folder: Path, gallery: Any) -> "Iterator[tuple[str, list[Any], list[str]]]":
     """One bag per subfolder, and for texts one per .txt file, named after it; with the names of the instances."""
-    from miv.io.instance_files import is_folder, is_text_file
+    from miv.files.instances import is_folder, is_text_file
 
     if not is_folder(folder):
         raise MIVError(f"{folder} is not a folder. Expected a folder with one folder per bag.")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from miv.cli.app import JsonOption, app, print_json
-from miv.runtime.aligned_table import aligned_table
+from miv.runtime import aligned_table
 
 CHANNELS = 512  # of ResNet-18, the paper's backbone for QMNIST
 

@@ -7,7 +7,7 @@ import typer
 
 from miv.cli.app import JsonOption, app, print_json
 from miv.errors import MIVError
-from miv.io.cache_folder import cache_folder
+from miv.files.cache import cache_folder
 from miv.training.config import parse_options, parse_setting
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def reference(
         raise MIVError("Backbone options need a backbone. Add --backbone NAME.")
 
     from miv.evaluation.baseline_figures import print_table
-    from miv.runtime.progress import RichProgress
+    from miv.runtime import RichProgress
     from miv.training.baselines import METHODS
     from miv.training.baselines import score_baselines as score
     from miv.training.data_source import open_splits

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from miv.cli.app import OverwriteOption, app
-from miv.io.whole_files import refuse_existing
+from miv.files.atomic import refuse_existing
 
 
 @app.command("report")
@@ -30,8 +30,8 @@ def report(
     Example: miv report runs/cap runs/baseline --out report.html
     """
     from miv.evaluation import check_report, open_runs, write_report
-    from miv.io.cache_folder import cache_folder
-    from miv.runtime.progress import RichProgress
+    from miv.files.cache import cache_folder
+    from miv.runtime import RichProgress
 
     check_report(out, exemplars, audit)
     refuse_existing(out, overwrite=overwrite)

@@ -7,8 +7,8 @@ import typer
 
 from miv.cli.app import JsonOption, OverwriteOption, app
 from miv.errors import MIVError, StoppedByUser, unknown_name
-from miv.io.cache_folder import cache_folder
-from miv.io.whole_files import refuse_existing, refuse_existing_in
+from miv.files.atomic import refuse_existing, refuse_existing_in
+from miv.files.cache import cache_folder
 
 if TYPE_CHECKING:
     from miv.experiments.grids import Experiment

@@ -19,8 +19,8 @@ from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.raw_files import raw_folder
 from miv.experiments.render import Part, html_page, markdown, print_terminal
 from miv.experiments.results import find_result
-from miv.io.whole_files import whole_file
-from miv.runtime.aligned_table import table_of
+from miv.files.atomic import whole_file
+from miv.runtime import table_of
 
 
 def write_report(sections: Sequence[Part], form: str, out: Path | None, plots: Path | None) -> None:

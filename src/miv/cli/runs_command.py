@@ -45,6 +45,6 @@ def _show(rows: list[dict[str, Any]], json: bool) -> None:
     if json:
         print_json(rows)
     else:
-        from miv.runtime.aligned_table import table_of
+        from miv.runtime import table_of
 
         print(table_of(rows))

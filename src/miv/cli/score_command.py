@@ -64,7 +64,7 @@ def score(
     """
     from miv.errors import StoppedByUser
     from miv.evaluation.runs import refuse_unfinished
-    from miv.runtime.progress import RichProgress
+    from miv.runtime import RichProgress
     from miv.scoring.run import score as score_table
 
     refuse_unfinished(Path(model))

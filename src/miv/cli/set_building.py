@@ -10,7 +10,7 @@ from miv.cli.app import print_json
 
 if TYPE_CHECKING:  # imported only when needed, to keep `miv --help` fast
     from miv.data import ExemplarSet
-    from miv.runtime.progress import Progress
+    from miv.runtime import Progress
 
 
 class Builder(Protocol):
@@ -29,9 +29,9 @@ class Builder(Protocol):
 def build_and_save(name: str, builder: Builder, out: Path, *, overwrite: bool, json: bool) -> None:
     """Build with a progress bar on standard error, save, and print the splits as a table or JSON."""
     from miv.data import SPLITS, save_splits
-    from miv.data.set_folder import refuse_to_destroy
-    from miv.io.table_records import require_parquet
-    from miv.runtime.progress import RichProgress
+    from miv.data.folder import refuse_to_destroy
+    from miv.files.tables import require_parquet
+    from miv.runtime import RichProgress
 
     require_parquet()  # fail before the work, not after it
     refuse_to_destroy(out, overwrite=overwrite, splits=SPLITS)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from miv.runtime.docstrings import argument_lines, as_sentence
+from miv.runtime import argument_lines, as_sentence
 from miv.training.config import TrainingConfig, parse_setting
 
 

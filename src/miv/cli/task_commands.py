@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from miv.cli.app import JsonOption
 from miv.cli.set_building import build_and_save
-from miv.runtime.docstrings import as_sentence
+from miv.runtime import as_sentence
 
 
 class TaskGroup(TyperGroup):

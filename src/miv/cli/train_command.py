@@ -8,8 +8,8 @@ import typer
 from miv.cli.app import JsonOption, app, print_json
 from miv.cli.settings import with_settings
 from miv.errors import StoppedByUser
-from miv.io.run_names import RUN_NAME
-from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
+from miv.files.cards import RUN_NAME
+from miv.runtime import CTRL_C, TERMINATED, Terminated
 from miv.training.auto import AUTO
 from miv.training.config import parse_options
 
@@ -79,7 +79,7 @@ def train(
     try:  # the imports take seconds too
         from miv.evaluation.baseline_figures import print_table
         from miv.evaluation.runs import RunFolder
-        from miv.runtime.memory import keep_memory
+        from miv.runtime import keep_memory
         from miv.training.machine import is_first_process
         from miv.training.model_card import figures_of, rows_beside
         from miv.training.train import train as train_verifier

@@ -12,7 +12,7 @@ from miv.errors import MIVError
 
 if TYPE_CHECKING:
     from miv.decisions.operating_point import OperatingPoint
-    from miv.io.image_files import Fit
+    from miv.files.images import Fit
     from miv.models.verifier import Verifier
 
 
@@ -108,13 +108,13 @@ def verify(
 
     from miv.decisions.answers import threshold_words
     from miv.evaluation.runs import refuse_unfinished
+    from miv.files.instances import is_file, is_folder, is_text_file
     from miv.inference.named_instances import named_bag, named_query
     from miv.inference.table_writing import check_output
     from miv.inference.verdict_tables import score_table
     from miv.inference.verdict_text import as_text, in_a_line
-    from miv.io.instance_files import is_file, is_folder, is_text_file
     from miv.models.verifier import Verifier
-    from miv.runtime.progress import RichProgress
+    from miv.runtime import RichProgress
 
     if bags is not None:
         if out is None:
@@ -184,7 +184,7 @@ def _verify_stream(
     verifier: "Verifier", queries: list[str], names: list[str], top: int, resize: "Fit | None", json: bool
 ) -> None:
     from miv.inference.named_instances import named_query
-    from miv.runtime.progress import RichProgress
+    from miv.runtime import RichProgress
 
     asked = [named_query(one, verifier.query_kind) for one in queries]
     verdicts = verifier.verify_stream(asked, names[0], top=top, resize=resize, progress=RichProgress())

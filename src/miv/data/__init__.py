@@ -1,10 +1,13 @@
 """Exemplars as a table of indices into a pool that stores each instance once."""
 
-from miv.data.exemplar_set import Exemplar, ExemplarSet
-from miv.data.instance_pool import InstancePool
-from miv.data.split_folders import SPLITS, load_split, load_splits, save_splits
-from miv.data.two_kinds import bag_side, query_side
-from miv.io.instance_files import InstanceKind
+from miv.data.exemplars import Exemplar, ExemplarSet
+from miv.data.folder import load_set, load_split, load_splits, save_set, save_splits
+from miv.data.pool import InstancePool
+from miv.data.sources.arrays import bag_side, from_arrays, query_side
+from miv.data.sources.datasets import from_dataset, to_dataset
+from miv.data.sources.own_data import set_from_folder, set_from_table
+from miv.data.splits import SPLITS
+from miv.files.instances import InstanceKind
 
 __all__ = [
     "SPLITS",
@@ -13,8 +16,15 @@ __all__ = [
     "InstanceKind",
     "InstancePool",
     "bag_side",
+    "from_arrays",
+    "from_dataset",
+    "load_set",
     "load_split",
     "load_splits",
     "query_side",
+    "save_set",
     "save_splits",
+    "set_from_folder",
+    "set_from_table",
+    "to_dataset",
 ]

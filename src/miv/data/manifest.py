@@ -7,9 +7,9 @@ from typing import Any
 
 from miv import __version__
 from miv.errors import MIVError
-from miv.io.instance_files import InstanceKind
-from miv.io.json_files import json_text, read_json_object
-from miv.io.whole_files import sha256_of
+from miv.files.atomic import sha256_of
+from miv.files.instances import InstanceKind
+from miv.files.json import json_text, read_json_object
 
 NAME = "manifest.json"
 FORMAT = "miv-exemplars"

@@ -12,8 +12,7 @@ from miv.decisions.answers import decisions_of
 from miv.decisions.scalings import Identity, Scaling, scaling_from
 from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessesBy, WitnessRule, rule_from
 from miv.errors import MIVError
-from miv.io.checked_values import Floats, finite_number
-from miv.io.json_files import read_json_object, write_json
+from miv.files.json import Floats, finite_number, read_json_object, write_json
 
 OPERATING_POINT_NAME = "operating_point.json"
 _FORMAT = "miv-operating-point"

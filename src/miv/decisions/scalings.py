@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miv.errors import MIVError
-from miv.io.checked_values import Floats, Tagged, finite_number, from_document
+from miv.files.json import Floats, Tagged, finite_number, from_document
 
 
 class Scaling(Tagged, ABC):

@@ -13,8 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from miv.errors import MIVError
-from miv.io.checked_values import Floats, Mask, finite_number
-from miv.io.whole_files import whole_file
+from miv.files.atomic import whole_file
+from miv.files.json import Floats, Mask, finite_number
 
 UNLIKE_NAME = "unlike.safetensors"
 _FORMAT = "miv-unlike"

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from miv.data import csr
 from miv.errors import unknown_name
-from miv.io.checked_values import Floats, Mask, Tagged, finite_number, from_document
+from miv.files.json import Floats, Mask, Tagged, finite_number, from_document
 
 # The source of the shares that are called attention below; see ``miv.explain``.
 WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley", "rollout"]

@@ -10,11 +10,10 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.evaluation.audit_tests import run_unit_tests
 from miv.evaluation.verifier_audit import Document, audit
-from miv.io.model_files import hash_of_weights
-from miv.io.whole_files import whole_file
+from miv.files.atomic import whole_file
+from miv.files.weights import hash_of_weights
 from miv.models.verifier import Verifier
-from miv.runtime.aligned_table import cell_text, table_of
-from miv.runtime.progress import Progress, SilentProgress
+from miv.runtime import Progress, SilentProgress, cell_text, table_of
 
 # The tables of an audit, with one row per model.
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from miv.errors import MIVError
 from miv.evaluation.evaluation import TITLES
-from miv.io.checked_values import finite_number
-from miv.io.json_files import read_json_object, write_json
-from miv.runtime.aligned_table import aligned_table
+from miv.files.json import finite_number, read_json_object, write_json
+from miv.runtime import aligned_table
 
 FORMAT = "miv-reference"
 CHOSEN_ON = "validation"

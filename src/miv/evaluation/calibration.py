@@ -28,7 +28,7 @@ from miv.evaluation.clusters import ClusterBy, chosen_clusters, cluster_words, c
 from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, false_accept_tail
 from miv.evaluation.goals import EqualErrors, Goal, parse_goal
 from miv.evaluation.predictions import Predictions
-from miv.io.checked_values import Floats, Integers, Labels, Mask
+from miv.files.json import Floats, Integers, Labels, Mask
 
 # The thresholds of a goal and the errors at them, each with its interval.
 

@@ -13,7 +13,7 @@ from miv.decisions.witness_rules import ConformalRule, witness_score
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.clusters import clusters_of, draws_of, folds_of
 from miv.evaluation.predictions import Predictions
-from miv.io.checked_values import Floats, Integers, Labels, Mask
+from miv.files.json import Floats, Integers, Labels, Mask
 
 _FOLDS = 5
 _LEAST_PROBABILITY = 1e-15  # a logit of 40 gives a probability of 1, which could have an infinite log loss

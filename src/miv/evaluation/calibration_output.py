@@ -13,8 +13,8 @@ from miv.evaluation.clusters import cluster_words
 from miv.evaluation.curves import QUIET, line_styles, picture
 from miv.evaluation.error_curve import ErrorCurve
 from miv.evaluation.metrics import auroc
-from miv.io.card_sections import check_section, write_section
-from miv.runtime.aligned_table import aligned_table
+from miv.files.cards import check_section, write_section
+from miv.runtime import aligned_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ import numpy as np
 
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.predictions import Predictions
-from miv.io.checked_values import Integers, Labels
+from miv.files.json import Integers, Labels
 
 __all__ = ["clusters_of", "draws_of", "folds_of"]
 

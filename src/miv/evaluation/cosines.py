@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, csr
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 
 _NUMBERS = 1 << 22  # processed together: 16 MB of float32
 

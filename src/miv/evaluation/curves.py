@@ -17,7 +17,7 @@ from miv.evaluation.evaluation import TITLES
 from miv.evaluation.metrics import auroc
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.runs import RunFolder
-from miv.io.whole_files import whole_file
+from miv.files.atomic import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

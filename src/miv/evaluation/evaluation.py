@@ -13,8 +13,8 @@ from miv.evaluation.clusters import chosen_clusters, cluster_words, clusters_of
 from miv.evaluation.metrics import GroupRow, classification_metrics, entropy_metrics, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS, UndefinedWitness, witness_metrics, witness_rankings
-from miv.io.checked_values import Integers, Mask
-from miv.runtime.aligned_table import aligned_table
+from miv.files.json import Integers, Mask
+from miv.runtime import aligned_table
 
 # Does a promised rate hold on the set at hand? The rate with an interval that respects clusters.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from miv.errors import MIVError
 from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, ErrorEvidence, upper_bound
-from miv.io.checked_values import Floats, Integers
+from miv.files.json import Floats, Integers
 
 __all__ = ["BothAtMost", "EqualErrors", "FalseAcceptsAtMost", "FalseRejectsAtMost", "Goal", "LeastCost", "parse_goal"]
 

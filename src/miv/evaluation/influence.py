@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from miv.errors import MIVError
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import RANKED_METRICS, rank_instances, witness_scores
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 
 
 def influence(predictions: Predictions, metric: str) -> Floats:

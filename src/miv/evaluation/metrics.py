@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import roc_auc_score
 
 from miv.data import csr
-from miv.data.array_checks import as_strings, check_length, describe
+from miv.data.columns import as_strings, check_length, describe
 from miv.errors import MIVError, unknown_name
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 
 # Checks of metric inputs; each error says what was given and what was expected.
 

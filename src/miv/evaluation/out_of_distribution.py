@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from miv.data import ExemplarSet
 from miv.decisions.unlike import UnlikeLimit
 from miv.errors import MIVError
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from miv.data import ExemplarSet
     from miv.decisions.unlike import UnlikeLimit
     from miv.models.verifier import Verifier
-    from miv.runtime.progress import Progress
+    from miv.runtime import Progress
 
 
 MOST_INSTANCES = 2_000
@@ -139,7 +139,7 @@ def unlike_limit(
     """
     from miv.backbones.cache import embed_pool
     from miv.data import load_split
-    from miv.data.set_folder import is_set
+    from miv.data.folder import is_set
     from miv.evaluation.out_of_distribution import chosen_instances, clusters_of, fit_unlike, lowest_rate
 
     if rate == 0:

@@ -11,11 +11,10 @@ from miv.data import ExemplarSet
 from miv.decisions.witness_rules import WitnessesBy
 from miv.evaluation.predictions import Predictions
 from miv.explain import EmptyBag, as_shares, check_method
+from miv.files.json import Floats, Mask
 from miv.inference.engine import EmbeddedExemplars, contributions_embedded, explain_embedded, verify_embedded
 from miv.inference.unlike_instances import UnlikeInstances
-from miv.io.checked_values import Floats, Mask
-from miv.runtime.processes import ProcessShare
-from miv.runtime.progress import Progress
+from miv.runtime import ProcessShare, Progress
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miv.data import ExemplarSet, csr
-from miv.data.array_checks import as_integers, as_strings, check_range
+from miv.data.columns import as_integers, as_strings, check_range
 from miv.errors import MIVError
 from miv.evaluation.metrics import as_borders, as_labels, as_scores, as_witnesses
-from miv.io.checked_values import Floats
-from miv.io.parquet import check_unpacked_size, pa, pq
-from miv.io.whole_files import whole_file
+from miv.files.atomic import whole_file
+from miv.files.json import Floats
+from miv.files.parquet import check_unpacked_size, pa, pq
 
 # How far the attention of a bag may be from summing to 1; bfloat16 keeps two to three digits.
 ATTENTION_TOLERANCE = 0.02

@@ -12,7 +12,7 @@ from miv.evaluation.report_audit import audit_section, read_audit
 from miv.evaluation.report_exemplars import gallery
 from miv.evaluation.report_sections import calibration_section
 from miv.evaluation.report_source import ReportSource
-from miv.io.whole_files import whole_file
+from miv.files.atomic import whole_file
 
 MOST_EXEMPLARS = 20_000
 

@@ -10,8 +10,8 @@ from miv.evaluation.page import badge, style
 from miv.evaluation.report_sections import table
 from miv.evaluation.report_source import ReportModel, ReportSource
 from miv.evaluation.verifier_audit import reasons
-from miv.io.json_files import read_json_object
-from miv.io.model_files import WEIGHTS_NAME, hash_of_weights, load_weights
+from miv.files.json import read_json_object
+from miv.files.weights import WEIGHTS_NAME, hash_of_weights, load_weights
 
 _REMEDY = "Expected a file written by `miv audit … --out FILE.json`."
 

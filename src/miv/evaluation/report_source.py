@@ -18,10 +18,10 @@ from miv.evaluation.baseline_figures import Baselines, Figures
 from miv.evaluation.predicting import withheld
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.runs import RunFolder, refuse_unfinished
-from miv.io.cache_folder import feature_folder
-from miv.io.checked_values import Mask
+from miv.files.cache import feature_folder
+from miv.files.json import Mask
 from miv.models.verifier import Verifier
-from miv.runtime.progress import Progress, SilentProgress
+from miv.runtime import Progress, SilentProgress
 from miv.tasks import build_once, list_tasks
 
 

@@ -23,11 +23,9 @@ from typing import Any
 from miv import __version__
 from miv.data import ExemplarSet
 from miv.errors import MIVError, MIVWarning, unknown_name
-from miv.io.json_files import read_json_object, write_json
-from miv.io.json_shapes import NUMBER, check_shape
-from miv.io.run_names import RUN_NAME, VERIFIER_NAME
-from miv.io.temporary_names import PART, name_beneath
-from miv.io.whole_files import bring_back, remove_unfinished
+from miv.files.atomic import PART, bring_back, name_beneath, remove_unfinished
+from miv.files.cards import RUN_NAME, VERIFIER_NAME
+from miv.files.json import NUMBER, check_shape, read_json_object, write_json
 
 FORMAT = "miv-run"
 LOCK_NAME = ".lock"

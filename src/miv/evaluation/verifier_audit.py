@@ -16,9 +16,9 @@ from miv.evaluation.evaluation import evaluate
 from miv.evaluation.metrics import auroc
 from miv.evaluation.predicting import explain, predict
 from miv.evaluation.predictions import Predictions
-from miv.io.checked_values import Floats, Integers, Mask
+from miv.files.json import Floats, Integers, Mask
 from miv.models.verifier import Verifier
-from miv.runtime.progress import Progress, SilentProgress
+from miv.runtime import Progress, SilentProgress
 
 # Change exemplars so that the right answer is known: remove or add members, or swap the query.
 

@@ -15,8 +15,7 @@ from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.raw_files import raw_folder
 from miv.experiments.results import METRICS, PREDICTIONS, RESULT, result_document
 from miv.models.verifier import Verifier
-from miv.runtime.progress import Progress
-from miv.runtime.source_commit import source_commit
+from miv.runtime import Progress, source_commit
 from miv.tasks import build_once
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import EarlierVerifier, create_verifier

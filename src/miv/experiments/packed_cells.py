@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from miv.errors import MIVError
-from miv.io.json_lines import read_json_lines
-from miv.io.whole_files import whole_file
+from miv.files.atomic import whole_file
+from miv.files.tables import read_json_lines
 
 SUFFIX = ".jsonl"
 _TEXTS = (".csv", ".md", ".txt")

@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from miv.errors import MIVError
 from miv.experiments.results import Result
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 
 Term = tuple[float, Sequence[Result], str]  # weight, one model's results by round, metric
 _ROUNDING = 1e-12  # what sums of floating point numbers are off by, and more

@@ -16,9 +16,7 @@ from miv.experiments.clock import Clock
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.outcomes import Failure, Say, report_done, report_failure, split_jobs
 from miv.experiments.results import write_result
-from miv.runtime.memory import keep_memory
-from miv.runtime.progress import RichProgress
-from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
+from miv.runtime import CTRL_C, TERMINATED, RichProgress, Terminated, keep_memory
 from miv.scoring.ray import check_address, connected, import_ray, living_machines
 from miv.training.run import set_threads
 

@@ -23,9 +23,8 @@ from miv.experiments.jobs import Job, default_options
 from miv.experiments.packed_cells import pack_cells, packed_file, read_packed
 from miv.experiments.result_checks import FORMAT, METRICS, PREDICTIONS, REMEDY, RESULT, check_document, check_files
 from miv.experiments.tiers import TIERS
-from miv.io.checked_values import Floats
-from miv.io.json_files import read_json_object
-from miv.io.whole_files import whole_folder
+from miv.files.atomic import whole_folder
+from miv.files.json import Floats, read_json_object
 from miv.training.config import TrainingConfig
 
 __all__ = [

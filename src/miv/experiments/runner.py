@@ -17,8 +17,7 @@ from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.outcomes import Failure, Say, report_done, report_failure, split_jobs
 from miv.experiments.results import find_result
 from miv.experiments.worker import BUSY, DONE, command
-from miv.runtime.cores import threads_of_each
-from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated, raising_on_terminate
+from miv.runtime import CTRL_C, TERMINATED, Terminated, raising_on_terminate, threads_of_each
 
 _LOOK_SECONDS = 0.2  # between looks at the processes
 _BUSY_SECONDS = 5.0  # between looks at cells that another command computes

@@ -12,9 +12,7 @@ from miv.errors import MIVError, StoppedByUser
 from miv.experiments.cells import compute
 from miv.experiments.jobs import Job, JobFolders
 from miv.experiments.results import find_result, write_result
-from miv.runtime.memory import keep_memory
-from miv.runtime.progress import RichProgress
-from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated, raising_on_terminate
+from miv.runtime import CTRL_C, TERMINATED, RichProgress, Terminated, keep_memory, raising_on_terminate
 from miv.training.run import set_threads
 
 DONE, FAILED, BUSY = 0, 1, 75  # exit codes, besides CTRL_C and TERMINATED

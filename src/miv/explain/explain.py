@@ -15,7 +15,7 @@ from miv.decisions.reference_rule import ReferenceRule
 from miv.decisions.witness_rules import WitnessesBy
 from miv.errors import MIVError, unknown_name
 from miv.explain.subsets import EmptyBag, leave_one_out, logits_alone, score_instances, shapley
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 from miv.poolings import Pooling
 from miv.poolings.msa import EncoderLayer, SelfAttentionPooling
 from miv.poolings.pooling_base import check_count

@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError
+from miv.files.images import Fit
 from miv.gallery import arrow_files as arrow
 from miv.gallery.bag_reading import GivenBag, ReadBags, Rows, in_parts, read_bags
 from miv.gallery.manifest import GalleryManifest
 from miv.gallery.snapshot import SegmentContent, Snapshot
 from miv.gallery.store import KnownInstances, merge_small, rebatched
-from miv.io.image_files import Fit
 from miv.poolings import KeptForm
-from miv.runtime.evaluation_mode import evaluating
-from miv.runtime.progress import Progress, SilentProgress
+from miv.runtime import Progress, SilentProgress, evaluating
 
 if TYPE_CHECKING:
     from miv.gallery.store import OpenGallery

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from miv.backbones.cache import embed_instances
-from miv.data.instance_pool import InstancePool
+from miv.data.pool import InstancePool
 from miv.errors import MIVError
+from miv.files.images import Fit
+from miv.files.instances import InstanceKind
 from miv.inference.distinct_instances import DistinctInstances
 from miv.inference.given_instances import (
     ALONE,
@@ -25,8 +27,6 @@ from miv.inference.given_instances import (
 from miv.inference.given_references import single_instances
 from miv.inference.two_towers import bag_vectors, query_vectors
 from miv.inference.verifying import vector_length
-from miv.io.image_files import Fit
-from miv.io.instance_files import InstanceKind
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.errors import MIVError, unknown_name
+from miv.files.atomic import said_plainly, whole_folder
+from miv.files.images import Fit
 from miv.gallery.adding import Adding
 from miv.gallery.arrow_files import require_arrow
 from miv.gallery.bag_reading import GivenBag, check_bag_name, query_features
@@ -18,11 +20,9 @@ from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import OpenGallery, compact
 from miv.inference.deciding import witnesses_by
 from miv.inference.verdict import Asked
-from miv.io.image_files import Fit
-from miv.io.whole_files import said_plainly, whole_folder
 from miv.models.verifier import Verifier
 from miv.poolings import form_of
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 from miv.streaming import backbone_fingerprint, verifier_fingerprint
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from miv.errors import MIVError
+from miv.files.json import NUMBER, check_shape, read_json_object, write_json
 from miv.gallery.arrow_files import DAMAGED
-from miv.io.json_files import read_json_object, write_json
-from miv.io.json_shapes import NUMBER, check_shape
 
 MANIFEST_NAME = "gallery.json"
 _FORMAT, _FORMAT_VERSION = "miv-gallery", 1

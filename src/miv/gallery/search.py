@@ -15,7 +15,7 @@ from miv.inference.deciding import decide
 from miv.inference.engine import EmbeddedExemplars
 from miv.inference.verdict import Asked, Verdict, Verdicts
 from miv.poolings import KeptForm, PreparedQueries
-from miv.runtime.evaluation_mode import evaluating
+from miv.runtime import evaluating
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

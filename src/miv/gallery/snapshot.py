@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError
+from miv.files.atomic import whole_folder
 from miv.gallery import arrow_files as arrow
 from miv.gallery.manifest import BAGS, INSTANCES, KEPT, GalleryManifest, SegmentEntry
-from miv.io.whole_files import whole_folder
 
 Rows = NDArray[np.float32]
 SEGMENTS = "segments"

@@ -12,12 +12,11 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
+from miv.files.atomic import PART, remove_unfinished, said_plainly, siblings, whole_file
 from miv.gallery import arrow_files as arrow
 from miv.gallery.arrow_files import HASH_BYTES
 from miv.gallery.manifest import MANIFEST_NAME, GalleryManifest, Removed, SegmentEntry
 from miv.gallery.snapshot import SEGMENTS, Segment, SegmentContent, Snapshot, write_segment
-from miv.io.temporary_names import PART, siblings
-from miv.io.whole_files import remove_unfinished, said_plainly, whole_file
 
 _LOCK_NAME = "gallery.lock"
 _TOGETHER = 4  # segments of about one size are merged when there are this many

@@ -16,7 +16,7 @@ from miv.inference.given_instances import GivenPlaces
 from miv.inference.matches import LazyMatches
 from miv.inference.unlike_instances import UnlikeInstances
 from miv.inference.verdict import Asked, Shown, Verdicts
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

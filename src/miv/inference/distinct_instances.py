@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from miv.data.instance_form import InstanceForm
-from miv.data.instance_pool import InstancePool
+from miv.data.pool import InstanceForm, InstancePool
 from miv.errors import MIVError
+from miv.files.images import Fit, Steps, apply_steps, image_pixels, read_image, resize_step, sets_size, with_fit
+from miv.files.instances import InstanceKind, refuse_masked
 from miv.inference.given_instances import KIND_WORDS
-from miv.io.image_files import Fit, image_pixels, read_image
-from miv.io.image_steps import Steps, apply_steps, resize_step, sets_size, with_fit
-from miv.io.instance_files import InstanceKind, refuse_masked
 
 logger = logging.getLogger(__name__)
 

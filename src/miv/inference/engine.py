@@ -13,9 +13,8 @@ from miv.bags import Bags
 from miv.data import csr
 from miv.decisions.reference_pairs import Pairs
 from miv.explain import contributions, explain_features
-from miv.io.checked_values import Floats
-from miv.runtime.evaluation_mode import evaluating
-from miv.runtime.progress import Progress, SilentProgress
+from miv.files.json import Floats
+from miv.runtime import Progress, SilentProgress, evaluating
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

@@ -6,10 +6,18 @@ from typing import Any, NamedTuple
 
 from miv.data import InstanceKind
 from miv.errors import MIVError
+from miv.files.instances import is_file, short
+from miv.files.tables import (
+    Record,
+    is_blank,
+    is_label,
+    parse_id,
+    parse_list,
+    read_records,
+    reference_cells,
+    separator_hint,
+)
 from miv.inference.named_instances import Named, cell_instance, instances_of
-from miv.io.instance_files import is_file, short
-from miv.io.table_cells import is_blank, is_label, parse_id, parse_list, reference_cells, separator_hint
-from miv.io.table_records import Record, read_records
 
 KEPT = ("query_id", "group", "split", "label")  # columns of the table that are copied to the output
 REQUIRED = (("query", "references"), "bag")

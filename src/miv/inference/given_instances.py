@@ -12,7 +12,7 @@ from torch import Tensor
 
 from miv.bags import Bags
 from miv.errors import MIVError
-from miv.io.instance_files import (
+from miv.files.instances import (
     InstanceKind,
     files_in,
     is_folder,

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from miv.data import csr
 from miv.errors import MIVError
+from miv.files.instances import InstanceKind
 from miv.inference.given_instances import GivenPlaces
-from miv.io.instance_files import InstanceKind
 
 
 def single_instances(

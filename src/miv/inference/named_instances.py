@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from miv.data import InstanceKind
 from miv.errors import MIVError
-from miv.io.instance_files import (
+from miv.files.instances import (
     SUFFIXES,
     check_text,
     check_vector,
@@ -21,8 +21,7 @@ from miv.io.instance_files import (
     read_vectors_file,
     short,
 )
-from miv.io.table_cells import is_blank
-from miv.io.table_records import TABLE_SUFFIXES, read_records
+from miv.files.tables import TABLE_SUFFIXES, is_blank, read_records
 
 _COLUMNS: dict[InstanceKind, tuple[str, ...]] = {
     "image": ("path",),

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from miv.errors import MIVError
-from miv.io.table_cells import SEPARATOR
-from miv.io.table_records import require_parquet
-from miv.io.whole_files import refuse_existing, whole_file
+from miv.files.atomic import refuse_existing, whole_file
+from miv.files.tables import SEPARATOR, require_parquet
 
 _OUTPUTS = (".parquet", ".csv")
 # Text that a spreadsheet would run as a formula; a plain number is not a formula.
@@ -60,7 +59,7 @@ def table_writer(path: Path, schema: Schema, notes: Callable[[], dict[str, str]]
 
 @contextmanager
 def _parquet_writer(path: Path, schema: Schema, notes: Callable[[], dict[str, str]] | None) -> Iterator[Write]:
-    from miv.io.parquet import pa, pq  # CSV does not need it
+    from miv.files.parquet import pa, pq  # CSV does not need it
 
     types = {"list<int64>": pa.list_(pa.int64())}
     fields = pa.schema([(name, types.get(kind) or pa.type_for_alias(kind)) for name, kind in schema.items()])

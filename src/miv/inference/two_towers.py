@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.backbones.cache import embed_instances
-from miv.data.two_kinds import bag_side, query_side
+from miv.data.sources.arrays import bag_side, query_side
 from miv.errors import MIVError
+from miv.files.images import Fit
 from miv.inference.distinct_instances import DistinctInstances
 from miv.inference.given_instances import GivenPlaces, as_vectors
-from miv.io.image_files import Fit
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

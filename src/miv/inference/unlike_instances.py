@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miv.data import csr
+from miv.files.json import Mask
 from miv.inference.engine import EmbeddedExemplars
-from miv.io.checked_values import Mask
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

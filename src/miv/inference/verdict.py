@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.data.instance_pool import InstancePool
+from miv.data.pool import InstancePool
 from miv.decisions.answers import Decision, decision_of, decisions_of, threshold_words
 from miv.decisions.witness_rules import WitnessesBy
 from miv.errors import MIVError

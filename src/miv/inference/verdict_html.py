@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from miv.data.thumbnails import Thumbnails
+from miv.data.sheet import Thumbnails
 from miv.inference.match_table import match_table
 from miv.inference.verdict_text import (
     even_words,

@@ -9,6 +9,8 @@ import numpy as np
 
 from miv.data import csr
 from miv.errors import MIVError
+from miv.files.images import Fit
+from miv.files.tables import SEPARATOR, read_records
 from miv.inference.exemplar_rows import REQUIRED, ExemplarRow, Survey, exemplar_rows, grouped, instances_by_id
 from miv.inference.given_instances import GivenPlaces
 from miv.inference.table_writing import Schema, Write, table_writer
@@ -16,10 +18,7 @@ from miv.inference.unlike_columns import unlike_columns, unlike_schema
 from miv.inference.verdict import Asked, Verdicts
 from miv.inference.verifying import Verifying
 from miv.inference.witness_places import witness_places
-from miv.io.image_files import Fit
-from miv.io.table_cells import SEPARATOR
-from miv.io.table_records import read_records
-from miv.runtime.progress import Advance, Progress
+from miv.runtime import Advance, Progress
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

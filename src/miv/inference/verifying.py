@@ -10,7 +10,8 @@ from miv.backbones import Backbone
 from miv.backbones.cache import embed_instances
 from miv.backbones.features import Features
 from miv.data import csr
-from miv.data.instance_pool import InstancePool
+from miv.data.pool import InstancePool
+from miv.files.images import Fit
 from miv.inference.calibrated_sizes import warn_of_other_sizes
 from miv.inference.deciding import decide, witnesses_by
 from miv.inference.distinct_instances import DistinctInstances
@@ -27,8 +28,7 @@ from miv.inference.given_instances import (
 from miv.inference.given_references import single_instances
 from miv.inference.two_towers import bag_vectors, query_vectors
 from miv.inference.verdict import Asked, Shown, Verdicts
-from miv.io.image_files import Fit
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 
 if TYPE_CHECKING:
     from miv.models.verifier import Verifier

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from miv.data import csr
-from miv.io.checked_values import Floats, Integers, Mask
+from miv.files.json import Floats, Integers, Mask
 
 
 def witness_places(witness: Mask | None, shares: Floats | None, ptr: Integers) -> list[list[int]]:

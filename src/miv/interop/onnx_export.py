@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from miv import __version__
 from miv.bags import Bags
 from miv.errors import MIVError, needs_extra
+from miv.files.atomic import whole_file
 from miv.interop.onnx_graph import VerifierGraph, instance_shape, standardises
 from miv.interop.onnx_verifier import FORMAT, FORMAT_VERSIONS, METADATA_KEY, OnnxVerifier
-from miv.io.whole_files import whole_file
 from miv.models.verification import Verification
 from miv.models.verifier import Verifier
 

@@ -18,14 +18,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from miv.data import ExemplarSet
-from miv.data.holding_out import hold_out
+from miv.data.splits import hold_out
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import auroc
 from miv.evaluation.metrics import auroc_within_chance
 from miv.inference.verdict import Asked, Verdicts
 from miv.interop.sklearn_pairs import all_vectors, exemplar_set, queries_and_bags, with_weights
 from miv.models.verifier import Verifier
-from miv.runtime.stopping import interruption_of
+from miv.runtime import interruption_of
 
 __all__ = ["MIVClassifier", "OnInstances"]
 

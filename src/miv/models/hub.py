@@ -13,7 +13,7 @@ from huggingface_hub.errors import (
 )
 
 from miv.errors import MIVError
-from miv.io.hub_names import folders_near, hub_answers
+from miv.files.downloads import folders_near, hub_answers
 
 
 def is_folder(name: str) -> bool:

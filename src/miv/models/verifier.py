@@ -10,19 +10,16 @@ from torch import Tensor, nn
 
 from miv.backbones.base import counting_modules
 from miv.bags import Bags, as_bags
-from miv.data.instance_form import InstanceForm
+from miv.data.pool import InstanceForm
 from miv.decisions.operating_point import OPERATING_POINT_NAME, OperatingPoint
 from miv.decisions.reference_pairs import Pairs
 from miv.decisions.reference_rule import ReferenceRule
 from miv.decisions.unlike import UNLIKE_NAME, UnlikeLimit
 from miv.errors import MIVError
-from miv.inference.given_instances import ALONE
-from miv.inference.verdict import Asked, Verdict, Verdicts
-from miv.inference.verifying import verify_many
-from miv.io.files_together import files_together
-from miv.io.image_files import Fit
-from miv.io.instance_files import InstanceKind
-from miv.io.model_files import (
+from miv.files.atomic import files_together, make_ordinary
+from miv.files.images import Fit
+from miv.files.instances import InstanceKind
+from miv.files.weights import (
     CONFIG_NAME,
     FORMAT,
     FORMAT_VERSION,
@@ -31,7 +28,9 @@ from miv.io.model_files import (
     read_config,
     read_weights,
 )
-from miv.io.temporary_names import make_ordinary
+from miv.inference.given_instances import ALONE
+from miv.inference.verdict import Asked, Verdict, Verdicts
+from miv.inference.verifying import verify_many
 from miv.models.devices import checked_device
 from miv.models.hub import download, download_if_there, is_folder
 from miv.models.outline import outlining
@@ -49,7 +48,7 @@ from miv.models.verifier_parts import (
 )
 from miv.poolings import Pooling
 from miv.poolings.pooling_base import Start
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 from miv.streaming import ProjectedBag, RowType, StreamedVerdict, keep_bag, verify_stream
 
 _MODEL_CARD = """---
@@ -82,7 +81,7 @@ class Verifier(
         backbone_options: options of the backbone, such as ``{"size": "large"}``.
         instances: form of the training images, such as ``{"kind": "image", "height": 28, "width": 28,
             "mode": "L"}``, so that image files can be converted to it; ``"steps"`` may list how, as in
-            ``miv.io.image_steps``.
+            ``miv.files.images``.
         start: ``similar`` scales features to one length and starts with a cosine similarity, which helps with few
             exemplars; ``paper`` uses the authors' LayerNorm and weights with random signs. The default is ``similar``;
             a pooling given as a module keeps its own start.

@@ -14,16 +14,16 @@ from typing import Any
 import torch
 
 from miv.errors import MIVError, needs_extra
+from miv.files.atomic import remove_unfinished, said_plainly, sha256_of
+from miv.files.images import Fit
+from miv.files.json import read_json_object, write_json
 from miv.inference.exemplar_rows import instances_by_id
 from miv.inference.table_writing import table_writer
 from miv.inference.verdict import Asked
 from miv.inference.verdict_tables import RowScoring, Scored, VerdictTally
 from miv.inference.verifying import Verifying
-from miv.io.image_files import Fit
-from miv.io.json_files import read_json_object, write_json
-from miv.io.whole_files import remove_unfinished, said_plainly, sha256_of
 from miv.models.verifier import Verifier
-from miv.runtime.progress import Advance
+from miv.runtime import Advance
 from miv.scoring.partitions import Partition, PartitionReader, ScorePlan
 
 NOTE = "miv.score"  # key of what a partition's file says about itself
@@ -312,7 +312,7 @@ def _is_ours(path: Path) -> bool:
 
 def _metadata_of(path: Path) -> dict[bytes, bytes] | None:
     """What a Parquet file says about itself; ``None`` if there is no such file, or a damaged one."""
-    from miv.io.parquet import pa, pq
+    from miv.files.parquet import pa, pq
 
     try:
         return pq.read_metadata(path).metadata or {}

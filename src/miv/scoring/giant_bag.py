@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from miv.backbones.features import Features
 from miv.errors import MIVError
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 from miv.models.verifier import Verifier
-from miv.runtime.progress import Progress, SilentProgress
+from miv.runtime import Progress, SilentProgress
 from miv.scoring.ray import LOCAL, Say, connected, import_ray
 from miv.streaming import (
     BagVariance,

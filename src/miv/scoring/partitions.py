@@ -10,18 +10,17 @@ import numpy as np
 
 from miv.backbones.features import Features
 from miv.data import ExemplarSet, InstanceKind, InstancePool
+from miv.data.folder import TABLE
 from miv.data.manifest import NAME as MANIFEST_NAME
-from miv.data.set_folder import TABLE
 from miv.errors import MIVError
+from miv.files.atomic import sha256_of
+from miv.files.instances import is_file
+from miv.files.tables import TABLE_SUFFIXES, Record, RowStart, parse_id, read_records, read_records_from
 from miv.inference.exemplar_rows import REQUIRED, ExemplarRow, Survey, exemplar_rows
 from miv.inference.given_instances import KIND_WORDS, GivenPlaces
 from miv.inference.named_instances import Named, instances_of
 from miv.inference.verifying import Verifying
-from miv.io.instance_files import is_file
-from miv.io.table_cells import parse_id
-from miv.io.table_records import TABLE_SUFFIXES, Record, RowStart, read_records, read_records_from
-from miv.io.whole_files import sha256_of
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 
 _REMEDY = "Give the verifier that was trained on such a set."
 

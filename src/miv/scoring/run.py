@@ -7,17 +7,16 @@ from typing import Any
 
 import torch
 
-from miv.data.set_folder import TABLE as SET_TABLE
+from miv.data.folder import TABLE as SET_TABLE
 from miv.errors import MIVError, StoppedByUser
+from miv.files.atomic import sha256_of
+from miv.files.images import Fit
+from miv.files.tables import require_parquet
 from miv.inference.verdict import Asked
 from miv.inference.verdict_tables import Scored, VerdictTally
 from miv.inference.verifying import Verifying
-from miv.io.image_files import Fit
-from miv.io.table_records import require_parquet
-from miv.io.whole_files import sha256_of
 from miv.models.verifier import Verifier
-from miv.runtime.progress import Progress, SilentProgress
-from miv.runtime.stopping import CTRL_C, TERMINATED, Terminated
+from miv.runtime import CTRL_C, TERMINATED, Progress, SilentProgress, Terminated
 from miv.scoring.folder import PartitionScorer, ScoreFolder, ScoreSettings, fingerprint_of
 from miv.scoring.partitions import Partition, is_set, plan_partitions, tables_of
 from miv.scoring.ray import LOCAL, RAY_PURPOSE, Say, check_address, import_ray, score_on_ray

@@ -22,7 +22,7 @@ from miv.inference.deciding import decide
 from miv.inference.engine import EmbeddedExemplars, attention_by_head
 from miv.inference.given_instances import ALONE, GivenPlaces
 from miv.inference.verdict import Asked
-from miv.runtime.progress import Advance, Progress
+from miv.runtime import Advance, Progress
 from miv.service.errors import RefusedRequest
 
 if TYPE_CHECKING:

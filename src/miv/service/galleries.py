@@ -11,6 +11,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from miv.errors import MIVError
+from miv.files.atomic import said_plainly
 from miv.gallery import (
     MANIFEST_NAME,
     Gallery,
@@ -21,7 +22,6 @@ from miv.gallery import (
     require_arrow,
     used_instances,
 )
-from miv.io.whole_files import said_plainly
 from miv.service.errors import RefusedRequest, storage_errors
 from miv.service.models import LoadedModel
 

@@ -14,13 +14,13 @@ import torch
 from miv.data import InstancePool
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.runs import refuse_unfinished
+from miv.files.cards import card_about
+from miv.files.weights import find_verifier
 from miv.inference.deciding import witnesses_by
-from miv.io.card_sections import card_about
-from miv.io.model_files import find_verifier
 from miv.models.hub import is_folder
 from miv.models.shipped import shipped_folder
 from miv.models.verifier import Verifier
-from miv.runtime.cores import available_cores
+from miv.runtime import available_cores
 from miv.service.batching import (
     Features,
     ReadExemplar,

@@ -22,7 +22,7 @@ from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from miv.errors import MIVError
-from miv.runtime.stopping import Terminated
+from miv.runtime import Terminated
 from miv.service.app import create_app
 from miv.service.metrics import SHARED_FOLDER, configure_logs
 from miv.service.models import served_names

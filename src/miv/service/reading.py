@@ -17,12 +17,12 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from miv.data import InstancePool
 from miv.errors import MIVError
+from miv.files.images import Fit
+from miv.files.uploads import image_of_bytes
 from miv.inference.deciding import witnesses_by
 from miv.inference.distinct_instances import DistinctInstances
 from miv.inference.given_instances import as_vectors, check_finite
 from miv.inference.verdict import Asked
-from miv.io.image_bytes import image_of_bytes
-from miv.io.image_files import Fit
 from miv.service.batching import Features, ReadExemplar, ReadRequest, Rows
 from miv.service.bodies import ImageInstance, Instance, TextInstance, VerifyForm
 from miv.service.errors import RefusedRequest, first_problem

@@ -25,9 +25,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from miv.errors import MIVError
-from miv.io.cache_folder import cache_folder
-from miv.io.temporary_names import PART, name_beneath
-from miv.io.whole_files import said_plainly, whole_file
+from miv.files.atomic import PART, name_beneath, said_plainly, whole_file
+from miv.files.cache import cache_folder
 from miv.service.errors import RefusedRequest, storage_errors
 
 Rows = NDArray[np.float32]

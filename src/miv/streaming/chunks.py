@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv.backbones.cache import embed_instances
-from miv.data.instance_pool import InstancePool
+from miv.data.pool import InstancePool
 from miv.errors import MIVError, needs_extra
+from miv.files.images import Fit
+from miv.files.instances import is_file, is_folder, is_text_file
 from miv.inference.distinct_instances import DistinctInstances
 from miv.inference.given_instances import GivenPlaces, is_finite, with_folders
 from miv.inference.two_towers import bag_vectors, query_vectors
-from miv.io.image_files import Fit
-from miv.io.instance_files import is_file, is_folder, is_text_file
 from miv.poolings.kept_form import Rows
 
 if TYPE_CHECKING:

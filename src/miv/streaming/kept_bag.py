@@ -12,11 +12,10 @@ from numpy.lib import format as numpy_format
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
+from miv.files.instances import is_file, is_folder
+from miv.files.json import Floats, read_json_object, write_json
+from miv.files.weights import add_weights
 from miv.inference.unlike_instances import UNLIKE
-from miv.io.checked_values import Floats
-from miv.io.instance_files import is_file, is_folder
-from miv.io.json_files import read_json_object, write_json
-from miv.io.model_files import add_weights
 from miv.poolings.kept_form import Rows
 from miv.registry import options_of
 from miv.streaming.chunks import NumpyFile

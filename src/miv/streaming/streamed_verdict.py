@@ -7,11 +7,11 @@ import numpy as np
 
 from miv.decisions.answers import Decision, decision_of, threshold_words
 from miv.errors import MIVError
+from miv.files.json import Floats, Mask
 from miv.inference.calibrated_sizes import warn_of_other_sizes
 from miv.inference.deciding import witnesses_by
 from miv.inference.unlike_instances import UNLIKE
 from miv.inference.verdict import Witness
-from miv.io.checked_values import Floats, Mask
 from miv.poolings.kept_form import PooledBag
 
 if TYPE_CHECKING:

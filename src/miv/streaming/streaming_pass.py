@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
-from miv.io.checked_values import Floats, Mask
+from miv.files.json import Floats, Mask
 from miv.poolings import POOLINGS, PartialPooling, Pooling, form_of
 from miv.poolings.kept_form import Rows
-from miv.runtime.evaluation_mode import evaluating
+from miv.runtime import evaluating
 from miv.streaming.chunks import check_queries, check_top, check_width
 from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts, warn_of_size
 

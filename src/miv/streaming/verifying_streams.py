@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from miv.errors import MIVError
-from miv.io.checked_values import Floats
-from miv.io.image_files import Fit
-from miv.io.whole_files import whole_folder
+from miv.files.atomic import whole_folder
+from miv.files.images import Fit
+from miv.files.json import Floats
 from miv.poolings.kept_form import Rows
-from miv.runtime.progress import Progress, SilentProgress
+from miv.runtime import Progress, SilentProgress
 from miv.streaming.chunks import BagChunks, ChunkReader, check_chunk, check_queries, query_features
 from miv.streaming.kept_bag import (
     BagWriter,

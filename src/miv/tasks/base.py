@@ -40,11 +40,10 @@ from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_ty
 from miv import __version__
 from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MIVError, unknown_name
-from miv.io.cache_folder import discard, going_on_without, one_at_a_time
-from miv.io.table_records import require_parquet
+from miv.files.cache import discard, going_on_without, one_at_a_time
+from miv.files.tables import require_parquet
 from miv.registry import Registry
-from miv.runtime.docstrings import argument_lines
-from miv.runtime.progress import Progress
+from miv.runtime import Progress, argument_lines
 
 
 class Task(Protocol):

@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from miv.data import SPLITS, ExemplarSet, InstancePool
-from miv.data.connected_exemplars import connected
+from miv.data.splits import connected
 from miv.errors import MIVError
-from miv.io.json_lines import bad_line, checked_text, read_json_lines, text_field
-from miv.runtime.progress import Progress
+from miv.files.tables import bad_line, checked_text, read_json_lines, text_field
+from miv.runtime import Progress
 from miv.tasks.base import check_whole, check_word, register_task
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from miv.data import ExemplarSet
 from miv.errors import MIVError
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 from miv.tasks.base import check_difficulty, check_whole, register_task
 from miv.tasks.claims import ClaimBag, ClaimSentence, claim_exemplars
 

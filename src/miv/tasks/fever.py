@@ -11,8 +11,8 @@ import numpy as np
 
 from miv.data import ExemplarSet
 from miv.errors import MIVError, unknown_name
-from miv.io.json_lines import bad_line, checked_text, read_json_lines, text_field
-from miv.runtime.progress import Progress
+from miv.files.tables import bad_line, checked_text, read_json_lines, text_field
+from miv.runtime import Progress
 from miv.tasks.base import check_whole, check_word, register_task
 from miv.tasks.claims import ClaimBag, Claims, ClaimSentence, claim_exemplars
 from miv.tasks.wiki import Page, read_pages

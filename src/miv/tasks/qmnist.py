@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import SPLITS, ExemplarSet, InstancePool, csr
-from miv.data.split_folders import SPLIT_DRAW
+from miv.data.splits import SPLIT_DRAW
 from miv.errors import MIVError
-from miv.io.downloads import RemoteFile, fetch
-from miv.runtime.progress import Progress
+from miv.files.downloads import RemoteFile, fetch
+from miv.runtime import Progress
 from miv.tasks.base import check_whole, check_word, register_task
 from miv.tasks.writer_bags import Draw, ExemplarPlan, Recipe, Stock, draw_bags, hold_out, plan_exemplars
 

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import SPLITS, ExemplarSet, InstancePool, csr
-from miv.data.split_folders import SPLIT_DRAW
+from miv.data.splits import SPLIT_DRAW
 from miv.errors import MIVError
-from miv.io.image_files import IMAGE_SUFFIXES, read_image
-from miv.io.image_steps import Steps, apply_steps, resize_step
-from miv.runtime.progress import Progress
+from miv.files.images import IMAGE_SUFFIXES, Steps, apply_steps, read_image, resize_step
+from miv.runtime import Progress
 from miv.tasks.base import check_room, check_whole, register_task
 
 _SCRIPTS = ("dutch", "chinese")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 from miv.tasks.base import check_difficulty, check_room, check_whole, register_task
 from miv.tasks.digits_twin import Float32s, Glyph, ink, trace
 from miv.tasks.signature import Writer, draw_exemplars

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO
 
 from miv.errors import MIVError
-from miv.io.json_lines import bad_line, checked_text, parse_object
-from miv.runtime.progress import Advance, Progress
+from miv.files.tables import bad_line, checked_text, parse_object
+from miv.runtime import Advance, Progress
 
 Page = dict[int, str]
 """The non-empty sentences of a page by their number in it."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from miv.data import csr
 from miv.errors import MIVError
-from miv.io.checked_values import Integers
+from miv.files.json import Integers
 
 Draw = Literal["geometric", "uniform"]
 

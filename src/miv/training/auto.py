@@ -13,10 +13,10 @@ from miv.errors import MIVError, unknown_name
 from miv.evaluation import auroc
 from miv.evaluation.cosines import cosines, mean_direction
 from miv.evaluation.influence import auroc_error
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
-from miv.runtime.cores import available_cores
+from miv.runtime import available_cores
 from miv.training.config import TrainingConfig
 
 # The presets: the paper's settings for its three tasks, and ours for QMNIST. `auto` is in its own module.

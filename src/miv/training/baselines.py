@@ -21,10 +21,10 @@ from miv.evaluation import auroc, witness_metrics
 from miv.evaluation.baseline_figures import Baselines, Figures
 from miv.evaluation.cosines import Cosines, cosines, mean_direction, unit_queries, unit_rows
 from miv.evaluation.runs import RunFolder
-from miv.io.cache_folder import cache_folder
-from miv.io.checked_values import Floats
+from miv.files.cache import cache_folder
+from miv.files.json import Floats
 from miv.models.verifier import Verifier
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 from miv.training.auto import should_standardise
 
 # BM25, the word-based ranking of search engines: how well each text of a bag matches its query.

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from miv.backbones.features import Features
 from miv.data import ExemplarSet, csr
-from miv.data.connected_exemplars import kept_together
+from miv.data.splits import kept_together
 from miv.evaluation import auroc
 from miv.evaluation.cosines import mean_direction, unit_rows
 from miv.evaluation.influence import auroc_error
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 from miv.models.verifier import Verifier
 from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import AlignedNorm

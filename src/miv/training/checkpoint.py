@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from miv.errors import MIVError, needs_extra
 from miv.evaluation.runs import LOCK_NAME
-from miv.io.json_shapes import NUMBER, check_shape
-from miv.io.whole_files import said_plainly, whole_file
-from miv.runtime.processes import ProcessShare
-from miv.runtime.stopping import CTRL_C, TERMINATED
+from miv.files.atomic import said_plainly, whole_file
+from miv.files.json import NUMBER, check_shape
+from miv.runtime import CTRL_C, TERMINATED, ProcessShare
 from miv.training.optimisers import check_state
 
 __all__ = [

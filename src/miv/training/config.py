@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from miv.errors import MIVError, unknown_name
-from miv.io.json_files import read_json_object
+from miv.files.json import read_json_object
 
 # Pairs of a first epoch (counted from 0) and its learning rate.
 LearningRates = tuple[tuple[int, float], ...]

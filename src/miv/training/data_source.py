@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from miv.data import SPLITS, ExemplarSet, load_split, load_splits
-from miv.data.holding_out import hold_out
-from miv.data.split_folders import folders_beside
+from miv.data.folder import folders_beside
+from miv.data.splits import hold_out
 from miv.errors import MIVError, unknown_name
-from miv.io.whole_files import bring_back
-from miv.runtime.progress import Progress
+from miv.files.atomic import bring_back
+from miv.runtime import Progress
 from miv.tasks import build_once, list_tasks
 
 GivenExemplars = ExemplarSet | Mapping[str, ExemplarSet] | str | PathLike[str]

@@ -12,10 +12,10 @@ from miv.evaluation.curves import CURVE_FILES
 from miv.evaluation.predicting import explain, predict, with_contributions, withheld
 from miv.evaluation.runs import refuse_unfinished
 from miv.explain import METHODS
-from miv.io.cache_folder import feature_folder
-from miv.io.whole_files import refuse_existing, refuse_existing_in
+from miv.files.atomic import refuse_existing, refuse_existing_in
+from miv.files.cache import feature_folder
 from miv.models.verifier import Verifier
-from miv.runtime.progress import RichProgress, SilentProgress
+from miv.runtime import RichProgress, SilentProgress
 from miv.training.data_source import GivenExemplars, open_one
 from miv.training.train import TrainingRun
 

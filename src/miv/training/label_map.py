@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from miv.bags import Bags
 from miv.data import ExemplarSet, csr
-from miv.data.connected_exemplars import kept_together
+from miv.data.splits import kept_together
 from miv.models.verifier import Verifier
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import INTERCEPT, SCALE, AlignedNorm

@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from miv.errors import MIVError, unknown_name
-from miv.runtime.cores import available_cores
-from miv.runtime.memory import free_memory
+from miv.runtime import available_cores, free_memory
 from miv.training.checkpoint import (
     AcceleratorRegistry,
     Callback,

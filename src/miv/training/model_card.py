@@ -13,7 +13,7 @@ from miv.evaluation.calibration_output import END as POINT_END
 from miv.evaluation.calibration_output import check_point_card
 from miv.evaluation.evaluation import TITLES
 from miv.evaluation.runs import RunFolder
-from miv.io.card_sections import check_section, write_section
+from miv.files.cards import check_section, write_section
 from miv.training.baselines import DESCRIPTORS, METHODS
 
 # Compare a verifier with the reference: is it better than the plain methods, and what to do if not.

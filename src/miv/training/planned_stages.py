@@ -18,12 +18,12 @@ from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.evaluation.runs import RunFolder
-from miv.io.cache_folder import discard, going_on_without, one_at_a_time
-from miv.io.json_files import read_json_object, write_json
-from miv.io.whole_files import sha256_of, whole_folder
+from miv.files.atomic import sha256_of, whole_folder
+from miv.files.cache import discard, going_on_without, one_at_a_time
+from miv.files.json import read_json_object, write_json
 from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
-from miv.runtime.progress import Progress
+from miv.runtime import Progress
 from miv.training.checkpoint import BEST, LAST, StageState
 from miv.training.config import TrainingConfig
 from miv.training.machine import Machine, is_first_process

@@ -22,13 +22,11 @@ from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.metrics import auroc_within_chance
 from miv.evaluation.predicting import predict
 from miv.evaluation.runs import TRIAL, RunFolder
-from miv.io.checked_values import Floats
-from miv.io.json_files import write_json
-from miv.io.whole_files import whole_folder
+from miv.files.atomic import whole_folder
+from miv.files.json import Floats, write_json
 from miv.models.verifier import Verifier
 from miv.poolings.similar import ScaledProduct
-from miv.runtime.processes import ProcessShare
-from miv.runtime.progress import Progress, SilentProgress
+from miv.runtime import ProcessShare, Progress, SilentProgress
 from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked
 from miv.training.config import TrainingConfig
 from miv.training.machine import Machine, is_first_process, set_threads

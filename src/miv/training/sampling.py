@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from miv.data import ExemplarSet, csr
-from miv.runtime.processes import ProcessShare
+from miv.runtime import ProcessShare
 from miv.training.checkpoint import StageState
 
 Part = tuple[NDArray[np.int64], float]  # the exemplars of one process, and the factor of the sum of their losses

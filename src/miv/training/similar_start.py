@@ -18,7 +18,7 @@ from miv.poolings import Pooling
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
-from miv.runtime.evaluation_mode import evaluating
+from miv.runtime import evaluating
 from miv.training.stage_module import ENOUGH
 
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)

@@ -20,13 +20,13 @@ from miv.backbones.hf_text import TextReader, token_counts, token_vectors
 from miv.backbones.layer_stack import LayerStack
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import Batch
-from miv.data.connected_exemplars import kept_together
+from miv.data.splits import kept_together
 from miv.evaluation import Predictions
 from miv.evaluation.influence import auroc_error
 from miv.evaluation.metrics import weighted_auroc
 from miv.evaluation.predicting import predict
 from miv.models.verifier import Verifier
-from miv.runtime.processes import ProcessShare
+from miv.runtime import ProcessShare
 from miv.training.centring import independent
 from miv.training.checkpoint import CLEAR_AUROC, EpochMetrics, LightningModule, StageState
 from miv.training.config import TrainingConfig

@@ -24,7 +24,7 @@ from miv.evaluation.cosines import cosines
 from miv.evaluation.runs import RunFolder
 from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
-from miv.runtime.processes import ProcessShare
+from miv.runtime import ProcessShare
 from miv.training.checkpoint import (
     BEST,
     CLEAR_AUROC,

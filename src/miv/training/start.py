@@ -14,12 +14,12 @@ from torch import Tensor
 
 from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch, rows_together
-from miv.data.connected_exemplars import kept_together
+from miv.data.splits import kept_together
 from miv.evaluation.metrics import weighted_auroc
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm, ScaledProduct
-from miv.runtime.evaluation_mode import evaluating
+from miv.runtime import evaluating
 from miv.training.centring import assume_centre, fit_whitening, take_asked_centre
 from miv.training.label_map import fit_map
 from miv.training.similar_start import fit_start

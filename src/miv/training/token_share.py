@@ -13,11 +13,11 @@ from torch import Tensor
 from miv.bags import Bags
 from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch
-from miv.io.checked_values import Floats
+from miv.files.json import Floats
 from miv.models.verifier import Verifier
 from miv.poolings.cap_tokens import SHARE, CapTokensPooling, MatchedProduct
 from miv.poolings.similar import AlignedNorm
-from miv.runtime.evaluation_mode import evaluating
+from miv.runtime import evaluating
 from miv.training.centring import are_of_one_kind
 
 SHARES = (0.0, 0.02, SHARE, 0.08, 0.16, 0.32)  # 0: the vectors alone

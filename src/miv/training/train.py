@@ -18,11 +18,10 @@ from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Evaluation, Predictions
 from miv.evaluation.baseline_figures import Baselines
 from miv.evaluation.runs import RunFolder
-from miv.io.cache_folder import cache_folder
-from miv.io.instance_files import check_name
+from miv.files.cache import cache_folder
+from miv.files.instances import check_name
 from miv.models.verifier import Verifier
-from miv.runtime.progress import RichProgress, SilentProgress
-from miv.runtime.stopping import interruption_of
+from miv.runtime import RichProgress, SilentProgress, interruption_of
 from miv.training.auto import AUTO, HEAD, choose
 from miv.training.auto import preset as settings_of_preset
 from miv.training.baselines import reference_of_run

@@ -11,7 +11,7 @@ from PIL import Image
 from miv.data import ExemplarSet
 from miv.data.sources import Drawing, FromFolder, ImageForm, Shares
 from miv.errors import MIVError, MIVWarning
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 
 ALL_TRAIN = Shares(0, 0)
 SMALL = Drawing(exemplars=40, bag_mean=3, bag_min=2, bag_max=5)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from miv.data import ExemplarSet
 from miv.data.sources import Drawing, FromFolder, FromTable, Shares
 from miv.errors import MIVError
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 
 fuzz = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -7,7 +7,7 @@ import pytest
 from miv.data import ExemplarSet
 from miv.data.sources import Drawing, FromFolder, Shares
 from miv.errors import MIVError
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 
 SMALL = Drawing(exemplars=60, bag_mean=4, bag_min=3, bag_max=5, witnesses=2)
 

@@ -13,7 +13,7 @@ from PIL import Image
 from miv.data import ExemplarSet
 from miv.data.sources import Columns, FromTable, ImageForm, Shares
 from miv.errors import MIVError
-from miv.runtime.progress import SilentProgress
+from miv.runtime import SilentProgress
 
 ALL_TRAIN = Shares(0, 0)
 ROWS: list[dict[str, Any]] = [

@@ -1,13 +1,12 @@
 """Your own data as exemplars: from one folder per class, a table, arrays, or a Hugging Face dataset."""
 
+from miv.data.pool import ImageForm
+from miv.data.sources.arrays import from_arrays
 from miv.data.sources.drawing import Drawing
-from miv.data.sources.exemplars_from_arrays import from_arrays
-from miv.data.sources.from_folder import FromFolder
-from miv.data.sources.from_table import FromTable
+from miv.data.sources.folder import FromFolder
 from miv.data.sources.own_data import folder_source, splits_from_folder, splits_from_table, table_source
-from miv.data.sources.pool_builder import ImageForm
-from miv.data.sources.split_shares import Shares
-from miv.data.sources.table_rows import Columns
+from miv.data.sources.table import Columns, FromTable
+from miv.data.splits import Shares
 
 __all__ = [
     "Columns",

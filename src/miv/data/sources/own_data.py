@@ -5,17 +5,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from miv.data import ExemplarSet, InstanceKind
+from miv.data.exemplars import ExemplarSet
+from miv.data.pool import ImageForm
 from miv.data.sources.drawing import Drawing
-from miv.data.sources.from_folder import FromFolder
-from miv.data.sources.from_table import FromTable, SplitBy
-from miv.data.sources.kept_together import SplitFoldersBy
-from miv.data.sources.pool_builder import ImageForm
-from miv.data.sources.split_shares import Shares
-from miv.data.sources.table_rows import Columns
+from miv.data.sources.folder import FromFolder, SplitFoldersBy
+from miv.data.sources.table import Columns, FromTable, SplitBy
+from miv.data.splits import Shares
 from miv.errors import MIVError, unknown_name
-from miv.io.image_files import Fit
-from miv.runtime.progress import SilentProgress
+from miv.files.images import Fit
+from miv.files.instances import InstanceKind
+from miv.runtime import SilentProgress
 
 Size = tuple[int, int] | int | None
 

@@ -1,0 +1,242 @@
+"""Checks shared by the pool and the table; each error says what was given and what was expected."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data import csr
+from miv.errors import MIVError
+
+
+def describe(thing: object) -> str:
+    """Describe a value, for an error message.
+
+    >>> describe(np.zeros((2, 3), np.float32))
+    'float32 (2, 3)'
+    >>> describe([1, 2])
+    'a list'
+    """
+    if isinstance(thing, np.ndarray):
+        return f"{thing.dtype} {thing.shape}"
+    return "nothing" if thing is None else f"a {type(thing).__name__}"
+
+
+def as_integers(name: str, given: object, length: int | None = None) -> NDArray[np.int64]:
+    """Return a 1-d array of whole numbers as int64; anything else is an error."""
+    expected = f"int64 of shape ({'N' if length is None else length},)"
+    if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "iu":
+        raise MIVError(f"{name} is {describe(given)}. Expected {expected}.")
+    check_length(name, given, length)
+    if given.dtype == np.uint64 and len(given) and given.max() > np.iinfo(np.int64).max:
+        raise MIVError(f"{name} has the value {given.max()}, too large for int64. Expected {expected}.")
+    return given.astype(np.int64, copy=False)
+
+
+def as_strings(name: str, given: object, length: int | None = None) -> NDArray[Any]:
+    """Return a 1-d array of strings as an object array.
+
+    An object array, because one long string would make a fixed-width array huge.
+    """
+    if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "UTO":
+        raise MIVError(f"{name} is {describe(given)}. Expected an array of strings.")
+    check_length(name, given, length)
+    if given.dtype.kind != "O":
+        return given.astype(object)
+    types = set(map(type, given.tolist()))
+    if all(issubclass(one, str) for one in types):
+        if types == {str}:
+            return given
+        plain = np.empty(len(given), object)  # NumPy strings become ordinary ones
+        plain[:] = [str(text) for text in given]
+        return plain
+    row = next(row for row, text in enumerate(given) if not isinstance(text, str))
+    raise MIVError(f"{name}[{row}] is {describe(given[row])}. Expected a string.")
+
+
+def check_length(name: str, given: NDArray[Any], length: int | None) -> None:
+    """Check the length of an array."""
+    if length is not None and len(given) != length:
+        raise MIVError(f"{name} has {len(given)} entries. Expected {length}.")
+
+
+def check_range(name: str, indices: NDArray[np.int64], size: int, of: str) -> None:
+    """Check that all indices are in ``0 … size - 1``."""
+    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < size:
+        first = int(np.flatnonzero((indices < 0) | (indices >= size))[0])
+        raise MIVError(
+            f"{name}[{first}] is {int(indices[first])}. Expected an index from 0 to {size - 1}; {of} has {size}."
+        )
+
+
+def list_of(name: str, given: object, kinds: str) -> NDArray[Any]:
+    """Turn a list into a 1-d array of one of the dtype ``kinds``; an empty list fits every kind."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # numpy raises this for lists of different lengths
+        array = np.empty(0, object)
+    if array.size == 0 and array.ndim == 1 and array.dtype.kind == "f":
+        return array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in kinds:
+        wanted = "True and False" if kinds == "b" else "whole numbers"
+        raise MIVError(f"{name} is {str(given)[:60]!r}. Expected a list of {wanted}.")
+    return array
+
+
+def check_borders(bag_ptr: NDArray[np.int64], members: int) -> None:
+    """Check that borders rise from 0 to ``members`` and leave no bag empty."""
+    if int(bag_ptr[0]) != 0 or int(bag_ptr[-1]) != members:
+        raise MIVError(
+            f"bag_ptr runs from {int(bag_ptr[0])} to {int(bag_ptr[-1])}. "
+            f"Expected 0 to {members}, the number of entries of bag_index."
+        )
+    sizes = np.diff(bag_ptr)
+    if sizes.min() < 0:
+        raise MIVError(f"bag_ptr decreases at exemplar {int((sizes < 0).argmax())}. Expected increasing borders.")
+    if sizes.min() == 0:
+        first = int((sizes == 0).argmax())
+        raise MIVError(f"Exemplar {first} has an empty bag. Expected at least one instance; remove the exemplar.")
+
+
+def as_labels(label: object, length: int) -> NDArray[np.int8]:
+    """Return labels 0 and 1 as int8; anything else is an error."""
+    if not isinstance(label, np.ndarray) or label.ndim != 1 or label.dtype.kind not in "iub":
+        raise MIVError(f"label is {describe(label)}. Expected int8 of shape ({length},).")
+    check_length("label", label, length)
+    bad = (label != 0) & (label != 1)
+    if bad.any():
+        first = int(bad.argmax())
+        raise MIVError(f"The label of exemplar {first} is {label[first]}. Expected 0 or 1.")
+    return label.astype(np.int8, copy=False)
+
+
+def as_weights(weight: object, length: int) -> NDArray[np.float64]:
+    """Return weights above 0 as float64; anything else is an error."""
+    if not isinstance(weight, np.ndarray) or weight.ndim != 1 or weight.dtype.kind not in "fiu":
+        raise MIVError(f"weight is {describe(weight)}. Expected float64 of shape ({length},).")
+    check_length("weight", weight, length)
+    bad = ~(np.isfinite(weight) & (weight > 0))
+    if bad.any():
+        first = int(bad.argmax())
+        raise MIVError(f"The weight of exemplar {first} is {weight[first]}. Expected a finite number above 0.")
+    return weight.astype(np.float64)
+
+
+def check_witness(witness: object, members: int) -> None:
+    """Check that witnesses have one bool per bag member."""
+    if not isinstance(witness, np.ndarray) or witness.ndim != 1 or witness.dtype != bool:
+        raise MIVError(f"witness is {describe(witness)}. Expected bool of shape ({members},).")
+    if len(witness) != members:
+        raise MIVError(f"witness has {len(witness)} entries. Expected {members}, one per bag member.")
+
+
+# References: a query of several instances, stored like bags as borders and members.
+
+_NONE: dict[str, Any] = {"reference_ptr": None, "reference_index": None}
+
+
+def checked_references(
+    query: NDArray[np.int64], reference_ptr: object, reference_index: object, instances: int
+) -> dict[str, Any]:
+    """Return both arrays as int64, or twice ``None`` if every exemplar has one reference: its query.
+
+    So a set of single queries is the same set, with the same fingerprint, however it was made.
+    """
+    if reference_ptr is None and reference_index is None:
+        return _NONE
+    if reference_ptr is None or reference_index is None:
+        raise MIVError("Only one of reference_ptr and reference_index was given. Expected both or neither.")
+    index = as_integers("reference_index", reference_index)
+    ptr = as_integers("reference_ptr", reference_ptr, len(query) + 1)
+    _check_borders(ptr, len(index))
+    check_range("reference_index", index, instances, "the pool")
+    other = index[ptr[:-1]] != query
+    if other.any():
+        first = int(other.argmax())
+        raise MIVError(
+            f"The query of exemplar {first} is instance {int(query[first])}, but its first reference is instance "
+            f"{int(index[ptr[first]])}. Expected the query as the first reference."
+        )
+    if len(index) == len(query):
+        return _NONE
+    return {"reference_ptr": ptr, "reference_index": index}
+
+
+def joined_references(
+    queries: Sequence[int] | NDArray[Any] | None, references: Sequence[Sequence[int] | NDArray[Any]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Join the query and the references of each exemplar, each instance once; return borders and members.
+
+    >>> [array.tolist() for array in joined_references([4, 7], [[5, 4, 6], []])]
+    [[0, 3, 4], [4, 5, 6, 7]]
+    >>> [array.tolist() for array in joined_references(None, [[5, 4], [7]])]
+    [[0, 2, 3], [5, 4, 7]]
+    """
+    if queries is not None and len(queries) != len(references):
+        raise MIVError(f"Got {len(queries)} queries and references of {len(references)}. Expected one list per query.")
+    found = []
+    for number, given in enumerate(references):
+        own = list_of(f"references of exemplar {number}", given, "iu").tolist()
+        together = dict.fromkeys(own if queries is None else [int(queries[number]), *own])
+        if not together:
+            raise MIVError(f"Exemplar {number} has no references. Expected at least one; remove the exemplar.")
+        found.append(list(together))
+    members = np.array([one for together in found for one in together], np.int64)
+    return csr.borders([len(together) for together in found]), members
+
+
+def _check_borders(ptr: NDArray[np.int64], members: int) -> None:
+    if int(ptr[0]) != 0 or int(ptr[-1]) != members:
+        raise MIVError(
+            f"reference_ptr runs from {int(ptr[0])} to {int(ptr[-1])}. "
+            f"Expected 0 to {members}, the number of entries of reference_index."
+        )
+    counts = np.diff(ptr)
+    if counts.min() < 1:
+        raise MIVError(f"Exemplar {int((counts < 1).argmax())} has no reference. Expected at least one, its query.")
+
+
+# Create the columns of a set from Python lists.
+
+Row = Sequence[int] | NDArray[Any]
+
+
+def columns_from_lists(
+    queries: Row | None,
+    bags: Sequence[Row],
+    labels: Row,
+    witnesses: Sequence[Sequence[bool] | NDArray[Any]] | None,
+    groups: Sequence[str] | NDArray[Any] | None,
+    references: Sequence[Row] | None,
+    query_ids: Sequence[str] | NDArray[Any] | None,
+) -> dict[str, Any]:
+    """The arguments of ``ExemplarSet`` after ``pool``; the lists are those of ``ExemplarSet.from_lists``."""
+    members = [list_of(f"bag {number}", bag, "iu") for number, bag in enumerate(bags)]
+    columns: dict[str, Any] = {
+        "bag_ptr": csr.borders([len(bag) for bag in members]),
+        "bag_index": np.concatenate(members).astype(np.int64) if members else np.zeros(0, np.int64),
+        "label": list_of("labels", labels, "iub"),
+    }
+    query = None if queries is None else list_of("queries", queries, "iu").astype(np.int64)
+    if references is not None:
+        columns["reference_ptr"], columns["reference_index"] = joined_references(query, references)
+        query = columns["reference_index"][columns["reference_ptr"][:-1]]
+    if query is None:
+        raise MIVError("There are neither queries nor references. Expected one of them.")
+    columns["query"] = query
+    if witnesses is not None:
+        columns["witness"] = _witness(witnesses, members)
+    for name, texts in (("group", groups), ("query_id", query_ids)):
+        if texts is not None:
+            columns[name] = np.array(texts, dtype=object)
+    return columns
+
+
+def _witness(witnesses: Sequence[Sequence[bool] | NDArray[Any]], members: list[NDArray[Any]]) -> NDArray[np.bool_]:
+    shown = [list_of(f"witnesses of bag {number}", row, "b") for number, row in enumerate(witnesses)]
+    if len(shown) != len(members):
+        raise MIVError(f"Got witnesses for {len(shown)} bags. Expected {len(members)}.")
+    for number, (row, bag) in enumerate(zip(shown, members, strict=True)):
+        check_length(f"witnesses of bag {number}", row, len(bag))
+    return np.concatenate(shown).astype(bool) if shown else np.zeros(0, bool)

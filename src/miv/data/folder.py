@@ -1,0 +1,319 @@
+"""A set as a folder: ``exemplars.parquet``, the pool and ``manifest.json``.
+
+- ``exemplars.parquet``: one row per exemplar, with the columns ``query`` (int32), ``bag`` (list of int32),
+  ``label`` (int8), and if known ``witness`` (list of bool, as long as the bag), ``group`` (string), ``weight``
+  (double), ``query_id`` (string) and ``references`` (list of int32, the query first).
+- ``pool.npy``: images or features, one row per instance; memory-mapped when a set is opened.
+- ``pool.parquet``: one row per instance, with the columns ``text`` (for texts), ``class`` and ``name`` (if known).
+
+Opening a set checks the manifest, the hashes of the Parquet files, all counts, dtypes and indices, and the
+size and header of ``pool.npy``. It does not read the values of ``pool.npy``, so that a large set opens
+instantly; ``verify=True`` checks their hash and looks for NaN. Nothing is ever unpickled.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miv.data.exemplars import ExemplarSet
+from miv.data.manifest import NAME, FileEntry, Manifest
+from miv.data.pool import InstancePool
+from miv.data.splits import SPLITS
+from miv.errors import MIVError, unknown_name
+from miv.files.atomic import bring_back, refuse_current_folder, said_plainly, sha256_of, whole_folder
+from miv.files.instances import check_name
+
+TABLE, POOL_ARRAY, POOL_TABLE = "exemplars.parquet", "pool.npy", "pool.parquet"
+FILES = {NAME, TABLE, POOL_ARRAY, POOL_TABLE}
+
+
+def save_set(
+    exemplars: ExemplarSet,
+    folder: Path,
+    *,
+    builder: str,
+    options: dict[str, Any],
+    seed: int | None,
+    overwrite: bool = False,
+) -> None:
+    """Save a set atomically.
+
+    Args:
+        exemplars: the set.
+        folder: output folder; must be new or empty, or contain a set if ``overwrite`` is true.
+        builder: the task or command that made the set, for the manifest.
+        options: its options, for the manifest.
+        seed: its random seed, for the manifest.
+        overwrite: replace an existing set once the new one is complete.
+    """
+    refuse_to_destroy(folder, overwrite=overwrite)
+    with whole_folder(folder) as temporary:
+        write_set(exemplars, temporary, builder=builder, options=options, seed=seed)
+
+
+def write_set(
+    exemplars: ExemplarSet,
+    folder: Path,
+    *,
+    builder: str,
+    options: dict[str, Any],
+    seed: int | None,
+    splits: list[str] | None = None,
+) -> None:
+    """Write the files of a set to an existing empty folder; ``splits`` are those that are saved together."""
+    from miv.data import set_tables  # imported only here because it needs pyarrow
+
+    pool = exemplars.pool
+    pool.check_finite()
+    set_tables.write_table(exemplars, folder / TABLE)
+    if pool.kind != "text":
+        np.save(folder / POOL_ARRAY, pool.values, allow_pickle=False)
+    if pool.kind == "text" or pool.classes is not None or pool.names is not None:
+        set_tables.write_pool(pool, folder / POOL_TABLE)
+    names = [name for name in (TABLE, POOL_ARRAY, POOL_TABLE) if (folder / name).exists()]
+    Manifest(
+        builder=builder,
+        options=options,
+        seed=seed,
+        kind=pool.kind,
+        instances=len(pool),
+        shape=list(pool.values.shape[1:]),
+        has_classes=pool.classes is not None,
+        exemplars=len(exemplars),
+        bag_entries=len(exemplars.bag_index),
+        positives=int(exemplars.label.sum()),
+        witnesses=None if exemplars.witness is None else int(exemplars.witness.sum()),
+        has_groups=exemplars.group is not None,
+        has_weights=exemplars.weight is not None,
+        files={name: FileEntry.of(folder / name) for name in names},
+        splits=splits,
+        references=None if exemplars.reference_index is None else len(exemplars.reference_index),
+        has_query_ids=exemplars.query_id is not None,
+        has_names=pool.names is not None,
+        image_steps=None if pool.image_steps is None else list(pool.image_steps),
+    ).write(folder)
+
+
+def load_set(make: type[ExemplarSet], folder: Path, *, verify: bool = False) -> ExemplarSet:
+    """Open and check a saved set; with ``verify``, also check every value of a mapped pool."""
+    from miv.data import set_tables  # imported only here because it needs pyarrow
+
+    bring_back(folder)
+    if not folder.is_dir():
+        raise MIVError(f"There is no folder {folder}. Expected a folder written by `miv data` or ExemplarSet.save.")
+    manifest = Manifest.read(folder)
+    has_array = manifest.kind != "text"
+    has_table = not has_array or manifest.has_classes or manifest.has_names
+    _check_file(folder, manifest, TABLE)
+    if has_table:
+        _check_file(folder, manifest, POOL_TABLE)
+    if has_array:
+        _check_file(folder, manifest, POOL_ARRAY, content=verify)
+    found = set_tables.read_pool(folder / POOL_TABLE, manifest) if has_table else {}
+    texts = found.pop("text", None)
+    values = _map_array(folder / POOL_ARRAY, manifest) if has_array else texts
+    table = set_tables.read_table(folder / TABLE, manifest)
+    try:
+        steps = None if manifest.image_steps is None else tuple(manifest.image_steps)
+        pool = InstancePool(manifest.kind, values, **found, image_steps=steps)  # type: ignore[arg-type]
+        if verify:
+            pool.check_finite()
+        exemplars = make(pool, **table)
+    except MIVError as error:
+        raise MIVError(f"{folder}: {error}") from error
+    _check_counts(folder, manifest, exemplars)
+    return exemplars
+
+
+def is_set(folder: Path) -> bool:
+    """Whether a folder looks like a saved set."""
+    bring_back(folder)
+    return (folder / NAME).is_file()
+
+
+def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] = ()) -> None:
+    """Raise an error if the folder contains anything but a set, or a set without ``overwrite``."""
+    check_name(folder)
+    with said_plainly(folder):
+        bring_back(folder)
+        _refuse_to_destroy(folder, overwrite=overwrite, splits=splits)
+
+
+def _refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...]) -> None:
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if not folder.is_dir() or folder.is_symlink():
+        raise MIVError(f"{folder} is not a folder. Expected a new name or a folder that contains a set.")
+    foreign = _foreign_files(folder, splits)
+    if foreign:
+        raise MIVError(
+            f"{folder} contains {foreign[0]!r}, which is not part of a set, so it is not overwritten. "
+            "Choose another folder, or move that file."
+        )
+    if any(folder.iterdir()) and not overwrite:
+        raise MIVError(
+            f"{folder} already contains a set. Choose another folder, or use --overwrite (overwrite=True in Python)."
+        )
+    refuse_current_folder(folder)
+
+
+def _foreign_files(folder: Path, splits: tuple[str, ...]) -> list[str]:
+    foreign = []
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and not entry.is_symlink() and entry.name in splits:
+            foreign += [f"{entry.name}/{name}" for name in _foreign_files(entry, ())]
+        elif entry.name not in FILES or not entry.is_file():
+            foreign.append(entry.name)
+    return foreign
+
+
+def _check_file(folder: Path, manifest: Manifest, name: str, *, content: bool = True) -> None:
+    path = folder / name
+    if name not in manifest.files:
+        raise MIVError(f"{folder / NAME} does not list {name}. The set is damaged. Build it again.")
+    if not path.is_file():
+        raise MIVError(f"{path} is missing. The set is damaged. Build it again.")
+    expected = manifest.files[name]
+    try:
+        size = path.stat().st_size
+        if size != expected.bytes:
+            raise MIVError(
+                f"{path} has {size} bytes. Expected {expected.bytes} from the manifest; "
+                "the file is damaged or was replaced. Build the set again."
+            )
+        if content and sha256_of(path) != expected.sha256:
+            raise MIVError(
+                f"{path} does not match its hash in the manifest; "
+                "the file is damaged or was replaced. Build the set again."
+            )
+    except OSError as error:
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
+
+
+def _map_array(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # numpy raises many types for damaged headers
+        raise MIVError(f"{path} is not a NumPy array: {error}. Build the set again.") from error
+    expected = (manifest.instances, *manifest.shape)
+    if not isinstance(array, np.memmap) or array.shape != expected:
+        raise MIVError(f"{path} has the shape {getattr(array, 'shape', None)}. The manifest says {expected}.")
+    return array
+
+
+def _check_counts(folder: Path, manifest: Manifest, exemplars: ExemplarSet) -> None:
+    counted = {
+        "instances": len(exemplars.pool),
+        "exemplars": len(exemplars),
+        "bag_entries": len(exemplars.bag_index),
+        "positives": int(exemplars.label.sum()),
+        "witnesses": None if exemplars.witness is None else int(exemplars.witness.sum()),
+        "references": None if exemplars.reference_index is None else len(exemplars.reference_index),
+    }
+    for name, count in counted.items():
+        if getattr(manifest, name) != count:
+            raise MIVError(
+                f"{folder} contains {count} {name.replace('_', ' ')}. "
+                f"The manifest says {getattr(manifest, name)}; the set is damaged. Build it again."
+            )
+
+
+# A folder of splits: ``train``, ``validation`` and ``test``, each an independent set.
+
+
+def save_splits(
+    sets: dict[str, ExemplarSet],
+    folder: Path | str,
+    *,
+    builder: str,
+    options: dict[str, Any],
+    seed: int | None,
+    overwrite: bool = False,
+) -> None:
+    """Write ``folder/<split>/`` for all splits atomically.
+
+    Args:
+        sets: the sets by split, some or all of ``train``, ``validation``, ``test``.
+        folder: output folder; must be new or empty, or contain sets if ``overwrite`` is true.
+        builder: the task or command that made the sets, for the manifests.
+        options: its options, for the manifests.
+        seed: its random seed, for the manifests.
+        overwrite: replace existing sets once the new ones are complete.
+    """
+    if not sets:
+        raise MIVError(f"There are no splits to save. Expected some of {', '.join(SPLITS)}.")
+    for split in sets:
+        if split not in SPLITS:
+            raise unknown_name("split", split, SPLITS)
+    folder = Path(folder)
+    refuse_to_destroy(folder, overwrite=overwrite, splits=SPLITS)
+    with whole_folder(folder) as temporary:
+        for split, exemplars in sets.items():
+            (temporary / split).mkdir()
+            write_set(exemplars, temporary / split, builder=builder, options=options, seed=seed, splits=list(sets))
+
+
+def load_splits(folder: Path | str, *, verify: bool = False) -> dict[str, ExemplarSet]:
+    """Open the splits of a folder, in the order train, validation, test; all that were saved together must be there.
+
+    Args:
+        folder: the folder of splits.
+        verify: also check every value of a mapped pool.
+    """
+    folder = Path(folder)
+    found = _splits_in(folder)
+    sets = {split: ExemplarSet.load(folder / split, verify=verify) for split in found}
+    saved = {split for one in found for split in Manifest.read(folder / one).splits or []}
+    missing = [split for split in SPLITS if split in saved - set(found)]
+    if missing:
+        raise MIVError(
+            f"{folder} was saved with the splits {', '.join(split for split in SPLITS if split in saved)}, and "
+            f"{', '.join(missing)} is missing. Copy the whole folder again, or build it again."
+        )
+    return sets
+
+
+def load_split(folder: Path | str, split: str, *, verify: bool = False) -> ExemplarSet:
+    """Open one split of a folder of splits; if the folder is itself a set, open that set."""
+    folder = Path(folder)
+    if is_set(folder):
+        return ExemplarSet.load(folder, verify=verify)
+    found = _splits_in(folder, or_set=True)
+    if split not in found:
+        raise unknown_name("split", split, found)
+    return ExemplarSet.load(folder / split, verify=verify)
+
+
+def folders_beside(given: Path, *, or_set: bool = False) -> list[str]:
+    """The folders of splits in the same place, to suggest one of them; with ``or_set``, single sets too."""
+    try:
+        return [
+            str(path)
+            for path in given.parent.iterdir()
+            if (or_set and is_set(path)) or any(is_set(path / split) for split in SPLITS)
+        ]
+    except (OSError, ValueError):  # not a place
+        return []
+
+
+def _splits_in(folder: Path, *, or_set: bool = False) -> list[str]:
+    bring_back(folder)
+    found = [split for split in SPLITS if (folder / split).is_dir()]
+    if not found:
+        if not folder.exists():
+            if known := folders_beside(folder, or_set=or_set):
+                raise unknown_name("folder", str(folder), known)
+            raise MIVError(f"There is no folder {folder}. Expected one with the splits of a set.")
+        if is_set(folder):
+            hint = "It is a single set. Save one set per split, as in exemplars.save(folder / 'train')."
+        else:
+            hint = "`miv data from-folder` builds them from one folder per class, `miv data from-table` from a table."
+        raise MIVError(f"{folder} contains none of the folders {', '.join(SPLITS)}. {hint}")
+    has_classes = any(path.is_dir() for split in found for path in (folder / split).iterdir())
+    if has_classes and not any(is_set(folder / split) for split in found):
+        raise MIVError(
+            f"{folder} contains folders of instances, not saved sets. Build sets from them first: "
+            f"miv data from-folder {folder} --out {folder}-sets"
+        )
+    return found

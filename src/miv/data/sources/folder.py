@@ -1,0 +1,430 @@
+"""Exemplars from one folder per class: ``root/<class>/`` with images, texts or feature vectors."""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data.exemplars import ExemplarSet
+from miv.data.pool import ImageForm, InstancePool, PoolBuilder, read_image_file
+from miv.data.sources.drawing import Drawing
+from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, Unit, split_names, twin_names, warn_of_few_classes
+from miv.errors import MIVError, unknown_name
+from miv.files.images import IMAGE_SUFFIXES
+from miv.files.instances import InstanceKind, check_text, read_text_file, read_vectors_file
+from miv.runtime import Progress
+
+# Class folders: ``root/<class>/``, with optional folders for splits or parents above them.
+
+logger = logging.getLogger(__name__)
+
+KIND_OF_SUFFIX: dict[str, InstanceKind] = {
+    **dict.fromkeys(IMAGE_SUFFIXES, "image"),
+    ".txt": "text",
+    ".npy": "features",
+}
+_SPLIT_NAMES = {
+    "train": "train",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+    "dev": "validation",
+    "test": "test",
+}
+
+
+@dataclass(frozen=True)
+class ClassFolder:
+    """The files of one class.
+
+    Args:
+        name: the class; below a parent ``<parent>/<class>``, because two parents may have classes of the same name.
+        files: the files, sorted by name.
+        split: the split that contains it; empty if there are no split folders.
+        parent: the folder above it; empty if there is none.
+    """
+
+    name: str
+    files: tuple[Path, ...]
+    split: str = ""
+    parent: str = ""
+
+
+def find_class_folders(root: Path, *, below_parents: bool) -> list[ClassFolder]:
+    """Find the classes; all must have the same kind of instance.
+
+    Args:
+        root: contains class folders, or some of ``train``, ``validation`` and ``test`` that do.
+        below_parents: whether there is one more level: ``<parent>/<class>`` instead of ``<class>``.
+    """
+    if not root.is_dir():
+        raise MIVError(f"{root} is not a folder. Expected a folder with one subfolder per class.")
+    below = _folders(root, "<class>/<instance>.png")
+    is_split = [folder.name.lower() in _SPLIT_NAMES for folder in below]
+    if any(is_split) and not all(is_split):
+        _check_no_splits(root, below, below_parents=below_parents)
+    if all(is_split):
+        found = [
+            one for split, folder in _given_splits(below).items() for one in _classes(folder, below_parents, split)
+        ]
+    else:
+        found = _classes(root, below_parents, "")
+    kinds = {kind_of(path): path for one in found for path in one.files}
+    if len(kinds) > 1:
+        examples = ", ".join(f"{kind}: {path}" for kind, path in sorted(kinds.items()))
+        raise MIVError(f"{root} contains several kinds of instances ({examples}). Keep one kind.")
+    return found
+
+
+def kind_of(path: Path) -> InstanceKind:
+    """The kind of instance in a file, from its suffix."""
+    return KIND_OF_SUFFIX[path.suffix.lower()]
+
+
+def _check_no_splits(root: Path, folders: list[Path], *, below_parents: bool) -> None:
+    """Refuse folders of splits beside other folders; a class may be called ``test``, if it holds instances itself."""
+    splits = [folder for folder in folders if folder.name.lower() in _SPLIT_NAMES]
+    levels = 2 if below_parents else 1  # from a split to the folders of instances
+    deeper = [folder for folder in splits if _has_folders(folder, levels)]
+    if deeper:
+        others = ", ".join(f"{folder.name}/" for folder in folders if folder not in splits)
+        named = ", ".join(f"{folder.name}/" for folder in splits)
+        raise MIVError(
+            f"{root} contains folders of splits ({named}) and others ({others}). Expected either splits (train, "
+            f"validation, test) or classes. Move {others} out of {root}, or into one of the splits."
+        )
+
+
+def _has_folders(folder: Path, levels: int) -> bool:
+    inside = [entry for entry in folder.iterdir() if entry.is_dir() and not _hidden(entry)]
+    return bool(inside) and (levels == 1 or any(_has_folders(entry, levels - 1) for entry in inside))
+
+
+def _given_splits(folders: list[Path]) -> dict[str, Path]:
+    """The folder of each split, in the order train, validation, test."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        split = _SPLIT_NAMES[folder.name.lower()]
+        if split in found:
+            raise MIVError(f"{found[split]} and {folder} are both {split}. Keep one of them.")
+        found[split] = folder
+    return {split: found[split] for split in dict.fromkeys(_SPLIT_NAMES.values()) if split in found}
+
+
+def _classes(root: Path, below_parents: bool, split: str) -> list[ClassFolder]:
+    if not below_parents:
+        return [_class_folder(folder, folder.name, split, "") for folder in _folders(root, "<class>/<instance>.png")]
+    found = []
+    for parent in _folders(root, "<parent>/<class>/<instance>.png"):
+        for folder in _folders(parent, "<class>/<instance>.png"):
+            found.append(_class_folder(folder, f"{parent.name}/{folder.name}", split, parent.name))
+    return found
+
+
+def _class_folder(folder: Path, name: str, split: str, parent: str) -> ClassFolder:
+    check_text(name, f"{folder}: the name of this class")
+    return ClassFolder(name, tuple(_instance_files(folder)), split, parent)
+
+
+def _folders(root: Path, expected: str) -> list[Path]:
+    folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not _hidden(entry)]
+    if not folders:
+        raise MIVError(f"{root} contains no folders. Expected {root}/{expected}.")
+    return folders
+
+
+def _instance_files(folder: Path) -> list[Path]:
+    entries = [entry for entry in sorted(folder.iterdir()) if not _hidden(entry)]
+    files = [entry for entry in entries if entry.is_file() and entry.suffix.lower() in KIND_OF_SUFFIX]
+    if not files:
+        inside = (
+            " It contains folders. If these are the classes, use --split-by parent."
+            if any(entry.is_dir() for entry in entries)
+            else ""
+        )
+        raise MIVError(
+            f"The class folder {folder} contains no instances. Expected .txt or .npy files, or images "
+            f"({', '.join(sorted(IMAGE_SUFFIXES))}). Fill it or remove it.{inside}"
+        )
+    if len(files) < len(entries):
+        other = next(entry for entry in entries if entry not in files)
+        logger.warning(
+            "%s: ignored %d entries that are not instances, such as %s.",
+            folder,
+            len(entries) - len(files),
+            other.name,
+        )
+    return files
+
+
+def _hidden(path: Path) -> bool:
+    return path.name.startswith(".")
+
+
+# Which folders of classes belong together, and which of them hold forgeries of another.
+
+SplitFoldersBy = Literal["class", "parent"]
+
+
+@dataclass(frozen=True)
+class KeptTogether:
+    """What is kept within one split.
+
+    Args:
+        split_by: each ``class``, or each ``parent``.
+        pattern: a regular expression; names with the same match, or the same first group, are kept together.
+        forgeries: the ending of folders with forgeries; ``001_forg`` is kept with ``001``.
+    """
+
+    split_by: SplitFoldersBy = "class"
+    pattern: str | None = None
+    forgeries: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.forgeries is not None and not self.forgeries.strip():
+            raise MIVError("The ending of folders with forgeries is empty. Expected a text such as _forg.")
+        if self.pattern is not None:
+            try:
+                re.compile(self.pattern)
+            except (re.error, RecursionError, OverflowError) as error:
+                raise MIVError(
+                    f"--together-by {self.pattern!r} is not a regular expression: {error}. Expected a pattern such as "
+                    r"'(\d+)', which keeps folders with the same first number together."
+                ) from error
+
+    @property
+    def plain(self) -> bool:
+        """Whether every class or parent stands alone."""
+        return self.pattern is None and self.forgeries is None
+
+    def units(self, folders: Sequence[ClassFolder]) -> list[str]:
+        """For each folder, the name of what is kept together."""
+        return [self._unit(folder) for folder in folders]
+
+    def imitated(self, folders: Sequence[ClassFolder]) -> dict[str, str]:
+        """The class that each class of forgeries imitates; it must be in the same split."""
+        if self.forgeries is None:
+            return {}
+        there = {(folder.split, folder.name) for folder in folders}
+        forged = [folder for folder in folders if self._is_forged(folder.name)]
+        if not forged:
+            names = ", ".join(folder.name for folder in folders[:3])
+            raise MIVError(
+                f"No folder ends in {self.forgeries!r}; there are {names} and so on. Expected folders such as "
+                f"{folders[0].name}{self.forgeries}, or omit --forgeries."
+            )
+        for folder in forged:
+            if (folder.split, self._genuine(folder.name)) not in there:
+                raise MIVError(
+                    f"{folder.files[0].parent} holds forgeries, and there is no folder {self._genuine(folder.name)} "
+                    "beside it. Add the folder of the class that they imitate, or remove them."
+                )
+        return {folder.name: self._genuine(folder.name) for folder in forged}
+
+    def warn_of_parted_twins(self, split_of: Mapping[str, str]) -> None:
+        """Print a warning for classes that differ only by a suffix and are in different splits."""
+        parted = [(a, b) for a, b in twin_names(split_of) if split_of[a] != split_of[b]]
+        if parted:
+            one, other = parted[0]
+            logger.warning(
+                "%d pairs of classes differ only by a suffix and are in different splits, such as %s (%s) and %s (%s). "
+                "If they belong together, use --together-by, or --forgeries.",
+                len(parted),
+                one,
+                split_of[one],
+                other,
+                split_of[other],
+            )
+
+    def _unit(self, folder: ClassFolder) -> str:
+        name = folder.parent if self.split_by == "parent" else self._genuine(folder.name)
+        if self.pattern is None:
+            return name
+        match = re.search(self.pattern, name)
+        found = None if match is None else match[1 if match.re.groups else 0]
+        if not found:
+            raise MIVError(
+                f"--together-by {self.pattern!r} does not match the folder {name!r}. Expected a match in every name; "
+                "rename the folder or change the pattern."
+            )
+        return found
+
+    def _is_forged(self, name: str) -> bool:
+        return self.forgeries is not None and name.endswith(self.forgeries) and name != self.forgeries
+
+    def _genuine(self, name: str) -> str:
+        return name[: -len(self.forgeries)] if self.forgeries is not None and self._is_forged(name) else name
+
+
+@dataclass(frozen=True)
+class FromFolder:
+    r"""Exemplars from a folder with one subfolder per class.
+
+    Every file is one instance; a ``.npy`` file of shape ``(N, C)`` is ``N`` of them. Equal instances of one
+    class count once; an instance in several classes is left out. Both print a warning.
+
+    Args:
+        root: the folder; ``root/<class>/`` holds images, ``.txt`` or ``.npy`` files, all of one kind. If ``root``
+            contains ``train``, ``validation`` and ``test`` (or some of them), each contains the class folders of
+            that split; without ``validation``, some classes of ``train`` are used for it.
+        images: target form of all images.
+        drawing: how exemplars are drawn.
+        shares: shares of the classes for validation and test; no class is in two splits.
+        seed: random seed.
+        round: index of the random draw; draws are independent.
+        split_by: what to keep within one split: each ``class``, or each ``parent``, the folder above the classes in
+            ``root/<parent>/<class>/``.
+        together_by: a regular expression; folders whose names have the same match (its first group, if it has one) stay
+            in one split, such as ``(\d+)`` for ``001`` and ``001_forg``.
+        forgeries: the ending of folders that hold forgeries, such as ``_forg``: those in ``001_forg`` imitate ``001``,
+            stay in its split, take the places of witnesses in its negative bags, and are never a query.
+    """
+
+    root: Path
+    images: ImageForm = field(default_factory=ImageForm)
+    drawing: Drawing = field(default_factory=Drawing)
+    shares: Shares = field(default_factory=Shares)
+    seed: int = 0
+    round: int = 0
+    split_by: SplitFoldersBy = "class"
+    together_by: str | None = None
+    forgeries: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.split_by not in get_args(SplitFoldersBy):
+            raise unknown_name("split_by value", self.split_by, get_args(SplitFoldersBy))
+        self._together()
+
+    def _together(self) -> KeptTogether:
+        return KeptTogether(self.split_by, self.together_by, self.forgeries)
+
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
+        """Build the sets by split."""
+        try:
+            folders = find_class_folders(self.root, below_parents=self.split_by == "parent")
+        except OSError as error:
+            raise MIVError(f"Could not read the folder {self.root}: {error}.") from error
+        together = self._together()
+        imitated = together.imitated(folders)
+        dealt = self._deal_out(folders, together.units(folders))
+        if together.plain and self.split_by == "class":
+            split_of = {folders[number].name: split for split, numbers in dealt.items() for number in numbers}
+            together.warn_of_parted_twins(split_of)
+        pool, owner = _read_instances(self.root, folders, self.images, progress)
+        members = {
+            split: {folders[number].name: rows for number in numbers if len(rows := np.flatnonzero(owner == number))}
+            for split, numbers in dealt.items()
+        }
+        queried = {split: of_split.keys() - imitated.keys() for split, of_split in members.items()}
+        warn_of_few_classes(queried, self.shares, drawn=set(queried) - {folder.split for folder in folders})
+        shares = self.shares.by_split()
+        if folders[0].split:
+            counts = {split: sum(map(len, rows.values())) for split, rows in members.items()}
+            shares = {split: count / max(1, sum(counts.values())) for split, count in counts.items()}
+        sets = {}
+        for split, of_split in members.items():
+            exemplars = max(2, round(self.drawing.exemplars * shares[split]))
+            rng = self._rng(SPLITS.index(split))
+            sets[split] = self.drawing.draw(pool, of_split, exemplars, rng, progress, split, imitated).compact()
+        return sets
+
+    def _deal_out(self, folders: list[ClassFolder], units: list[str]) -> dict[str, list[int]]:
+        """The folder numbers of each split, given what each folder is kept together with."""
+        if not folders[0].split:
+            return self._drawn(list(range(len(folders))), units, self.shares)
+        given = {split: [n for n, one in enumerate(folders) if one.split == split] for split in SPLITS}
+        given = {split: numbers for split, numbers in given.items() if numbers}
+        names = [folder.name for folder in folders] if self._together().plain else units
+        in_several = _in_several([{names[n] for n in numbers} for numbers in given.values()])
+        if in_several:
+            logger.warning(
+                "%d %s are in more than one split, such as %s. Results then say nothing about new classes.",
+                len(in_several),
+                "classes" if self._together().plain else "groups of folders",
+                min(in_several),
+            )
+        if "train" in given and "validation" not in given and self.shares.validation:
+            logger.warning("There is no validation folder. Using some classes of train for validation.")
+            dealt = self._drawn(given.pop("train"), units, Shares(self.shares.validation, 0.0))
+            given = {**dealt, **given}
+        return given
+
+    def _drawn(self, numbers: list[int], units: list[str], shares: Shares) -> dict[str, list[int]]:
+        names = sorted({units[number] for number in numbers})
+        what: Unit = "classes" if self._together().plain else "groups of folders"
+        what = "parents" if self.split_by == "parent" else what
+        dealt = split_names(names, shares, self._rng(SPLIT_DRAW), what)
+        return {split: [number for number in numbers if units[number] in own] for split, own in dealt.items()}
+
+    def _rng(self, number: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, self.round, number])
+
+
+def _read_instances(
+    root: Path, folders: list[ClassFolder], form: ImageForm, progress: Progress
+) -> tuple[InstancePool, NDArray[np.int64]]:
+    """Read all files into one pool, each instance once and in one class; also return the folder ``(P,)`` of each."""
+    builder = PoolBuilder(kind_of(folders[0].files[0]), form)
+    seen: list[tuple[int, Path]] = []  # folder and file of the first copy of each instance
+    ambiguous: dict[int, Path] = {}
+    repeated = in_other_split = 0
+    with progress.step("Reading instances", total=sum(len(one.files) for one in folders)) as advance:
+        for number, folder in enumerate(folders):
+            for path in folder.files:
+                values = _read_file(builder.kind, path, form)
+                for row, value in enumerate(values):
+                    index = builder.add(value, str(path), _name(root, path, row if len(values) > 1 else None))
+                    if index == len(seen):
+                        seen.append((number, path))
+                        continue
+                    first = folders[seen[index][0]]
+                    if first.name != folder.name:
+                        ambiguous.setdefault(index, path)
+                    elif first.split != folder.split:
+                        in_other_split += 1
+                    else:
+                        repeated += 1
+                advance(1)
+    if repeated:
+        logger.warning("%d instances are duplicates within their class and count once.", repeated)
+    if in_other_split:
+        logger.warning("%d instances are in more than one split and are used only in the first.", in_other_split)
+    pool = builder.pool([folders[number].name for number, _ in seen])
+    owner = np.array([number for number, _ in seen], np.int64)
+    if not ambiguous:
+        return pool, owner
+    first_index, second = next(iter(ambiguous.items()))
+    logger.warning(
+        "%d instances are in more than one class and are left out; the first: %s is the same as %s.",
+        len(ambiguous),
+        second,
+        seen[first_index][1],
+    )
+    kept = np.setdiff1d(np.arange(len(pool)), list(ambiguous))
+    if not len(kept):
+        raise MIVError("Every instance is in more than one class. Each class needs its own instances.")
+    return pool.take(kept), owner[kept]
+
+
+def _name(root: Path, path: Path, row: int | None) -> str:
+    """The file of an instance below the root, with its row if the file holds several; "" if it is not Unicode."""
+    name = path.relative_to(root).as_posix() + ("" if row is None else f"[{row}]")
+    return "" if any("\ud800" <= letter <= "\udfff" for letter in name) else name
+
+
+def _in_several(sets: list[set[str]]) -> set[str]:
+    """Items in more than one of the sets."""
+    return {name for place, one in enumerate(sets) for other in sets[place + 1 :] for name in one & other}
+
+
+def _read_file(kind: InstanceKind, path: Path, form: ImageForm) -> Sequence[Any]:
+    if kind == "image":
+        return [read_image_file(path, form)]
+    if kind == "text":
+        return [read_text_file(path)]
+    return read_vectors_file(path)

@@ -1,0 +1,420 @@
+"""Exemplars from a table with one row per exemplar: query, bag and label."""
+
+import logging
+from collections.abc import Hashable
+from dataclasses import astuple, dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data.exemplars import ExemplarSet
+from miv.data.pool import ImageForm, InstancePool, PoolBuilder, read_image_file
+from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, connected, kept_together, split_clusters
+from miv.errors import MIVError, unknown_name
+from miv.files.instances import InstanceKind, check_text, check_vector, is_file, read_vectors_file, short
+from miv.files.tables import (
+    guess_kind,
+    is_blank,
+    parse_id,
+    parse_json,
+    parse_label,
+    parse_list,
+    parse_witnesses,
+    read_records,
+    reference_cells,
+    separator_hint,
+)
+from miv.runtime import Advance, Progress
+
+# The instances in the cells of a table: given directly, or by ids of a second table.
+
+_WORDS: dict[InstanceKind, str] = {
+    "image": "the path of an image",
+    "text": "a text",
+    "features": "a vector (a list of numbers, or the path of a .npy file)",
+}
+# A path may point to an image or a vector; its suffix decides.
+_KIND_OF_COLUMN: dict[str, InstanceKind | None] = {"path": None, "text": "text", "vector": "features"}
+
+
+class CellInstances:
+    """Reads instances from cells: paths relative to the table, texts, or vectors; each file once.
+
+    Args:
+        folder: base folder of relative paths.
+        kind: kind of instance; ``None`` infers it from the first cell.
+        form: target form of all images.
+    """
+
+    def __init__(self, folder: Path, kind: InstanceKind | None, form: ImageForm) -> None:
+        self._folder = folder
+        self._form = form
+        self._builder = None if kind is None else PoolBuilder(kind, form)
+        self._known: dict[Hashable, int] = {}
+
+    def index(self, cell: Any, place: str, name: str = "") -> int:
+        """Return the pool index of the instance in a cell; ``name`` is for one that is not in a file."""
+        if self._builder is None:
+            self._builder = PoolBuilder(guess_kind(cell), self._form)
+        kind = self._builder.kind
+        if not isinstance(cell, str):
+            if kind != "features":
+                raise MIVError(f"{place}: expected {_WORDS[kind]}, got {short(cell)}.")
+            return self._builder.add(check_vector(cell, place), place, name)
+        index = self._known.get(cell)
+        if index is None:
+            is_file_name = kind == "image" or (kind == "features" and not cell.strip().startswith("["))
+            known_as = cell.strip() if is_file_name else name
+            index = self._known[cell] = self._builder.add(self._read(kind, cell, place), place, known_as)
+        return index
+
+    def pool(self) -> InstancePool:
+        """All instances so far."""
+        if self._builder is None:
+            raise MIVError("There are no instances. Expected at least one.")
+        return self._builder.pool()
+
+    def _read(self, kind: InstanceKind, cell: str, place: str) -> Any:
+        if kind == "text":
+            return check_text(cell, place)
+        text = cell.strip()
+        if not text:
+            raise MIVError(f"{place}: the cell is empty. Expected {_WORDS[kind]}.")
+        if kind == "features" and text.startswith("["):
+            return check_vector(parse_json(text, place), place)
+        path = self._folder / text
+        try:
+            if kind == "image":
+                return read_image_file(path, self._form)
+            if not text.lower().endswith(".npy"):
+                raise MIVError(f"expected {_WORDS[kind]}, got {short(text)}.")
+            vectors = read_vectors_file(path)
+            if len(vectors) != 1:
+                raise MIVError(f"{path} contains {len(vectors)} vectors. Expected one instance per cell.")
+        except MIVError as error:
+            hint = "" if is_file(path) else separator_hint(text)
+            raise MIVError(f"{place}: {error}{hint}") from error
+        return vectors[0]
+
+
+class InstanceTable:
+    """Instances by id from a separate table.
+
+    The table has the columns ``id``, one of ``path``, ``text`` or ``vector``, and optionally ``class``.
+    """
+
+    def __init__(self, path: Path, kind: InstanceKind | None, form: ImageForm, advance: Advance) -> None:
+        self._path = path
+        self._index: dict[str, int] = {}
+        self._classes: dict[int, tuple[str, str]] = {}  # class of each pool index, and where it was given
+        self._cells: CellInstances | None = None
+        first_place: dict[str, str] = {}
+        for place, record in read_records(path, required=["id"]):
+            name = parse_id(record["id"], place)
+            if name in first_place:
+                raise MIVError(f"{place}: the id {name!r} is already in {first_place[name]}. Use each id once.")
+            first_place[name] = place
+            self._index[name] = self._read(record, kind, form, place, name)
+            advance(1)
+        if self._cells is None:
+            raise MIVError(f"{path}: no rows. Expected an id and a path, text or vector per row.")
+        self._pool: InstancePool = self._with_classes(self._cells.pool())
+
+    def index(self, cell: Any, place: str) -> int:
+        """Return the pool index of the instance with the id in a cell."""
+        name = parse_id(cell, place)
+        if name not in self._index:
+            near = get_close_matches(name, self._index, n=1, cutoff=0.6) if len(self._index) < 10_000 else []
+            suggestion = f" Did you mean {near[0]!r}?" if near else ""
+            hint = separator_hint(name) or suggestion
+            raise MIVError(f"{place}: {self._path} has no instance with the id {name!r}.{hint}")
+        return self._index[name]
+
+    def pool(self) -> InstancePool:
+        """All instances of the table."""
+        return self._pool
+
+    def _read(self, record: dict[str, Any], kind: InstanceKind | None, form: ImageForm, place: str, name: str) -> int:
+        columns = [column for column in _KIND_OF_COLUMN if not is_blank(record.get(column))]
+        if len(columns) != 1:
+            found = ", ".join(map(str, record))
+            raise MIVError(
+                f"{place}: expected exactly one of path, text and vector in addition to the id; got {found}."
+            )
+        if self._cells is None:
+            self._cells = CellInstances(self._path.parent, _KIND_OF_COLUMN[columns[0]] or kind, form)
+        index = self._cells.index(record[columns[0]], place, name)
+        if not is_blank(record.get("class")):
+            named = parse_id(record["class"], place)
+            known, known_place = self._classes.setdefault(index, (named, place))
+            if known != named:
+                raise MIVError(
+                    f"{place}: the class is {named!r}, but {known_place} says {known!r} for the same instance. "
+                    "Give it one class, or remove one of the rows."
+                )
+        return index
+
+    def _with_classes(self, pool: InstancePool) -> InstancePool:
+        if not self._classes:
+            return pool
+        if len(self._classes) < len(pool):
+            raise MIVError(f"{self._path}: some instances have a class and some do not. Give a class for all or none.")
+        classes = np.array([self._classes[index][0] for index in range(len(pool))], dtype=object)
+        return InstancePool(pool.kind, pool.values, classes, pool.names, pool.image_steps)
+
+
+# Read and check the rows of a table of exemplars one by one.
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Column names; the columns after ``label`` are optional unless renamed. ``references`` may replace ``query``."""
+
+    query: str = "query"
+    bag: str = "bag"
+    label: str = "label"
+    witnesses: str = "witnesses"
+    split: str = "split"
+    group: str = "group"
+    query_id: str = "query_id"
+    references: str = "references"
+
+    @property
+    def required(self) -> tuple[tuple[str, str], str, str]:
+        """The columns that every table has; of the first two names, one is enough."""
+        return (self.query, self.references), self.bag, self.label
+
+
+class Rows:
+    """The exemplars read so far, as indices into the pool, with the other columns."""
+
+    def __init__(self, table: Path, columns: Columns) -> None:
+        self._table = table
+        self._columns = columns
+        self._references: list[list[int]] = []
+        self._bags: list[list[int]] = []
+        self._labels: list[int] = []
+        self._witnesses: list[list[bool]] = []
+        self._marked: list[bool] = []  # whether the cell of the witnesses is not empty
+        self._optional: dict[str, list[str]] = {columns.split: [], columns.group: [], columns.query_id: []}
+        self._not_seen = set(astuple(columns)) - set(astuple(Columns()))  # named by the user, so they must exist
+        self._seen: dict[str, None] = {}
+        self._contradictions: dict[int, str] = {}
+        self._own_queries: list[str] = []
+
+    def read(self, record: dict[str, Any], place: str, source: CellInstances | InstanceTable) -> None:
+        """Read one row."""
+        columns = self._columns
+        bag, label = record[columns.bag], record[columns.label]
+        if not self._references:
+            self._warn_of_misspelt_columns(record)
+        if self._not_seen:
+            self._not_seen.difference_update(record)
+            self._seen |= dict.fromkeys(map(str, record))
+        self._labels.append(parse_label(label, place))
+        cells = reference_cells(record, columns.query, columns.references, place)
+        references = [source.index(cell, f"{place}, query") for cell in cells]
+        members = [source.index(entry, f"{place}, bag") for entry in parse_list(bag, "bag", place)]
+        if not members:
+            raise MIVError(f"{place}: the bag is empty. Expected at least one instance. Add one, or remove the row.")
+        self._references.append(references)
+        self._bags.append(members)
+        if not set(references).isdisjoint(members):
+            self._own_queries.append(place)
+        self._read_witnesses(record.get(columns.witnesses), place)
+        for name, values in self._optional.items():
+            self._read_optional(name, record.get(name), values, place)
+
+    @property
+    def query_ids(self) -> list[str] | None:
+        """The id of each query, if the table has that column."""
+        return self._optional[self._columns.query_id] or None
+
+    def splits(self) -> dict[str, NDArray[np.int64]] | None:
+        """The exemplar numbers of each split, if the table has that column."""
+        given = self._optional[self._columns.split]
+        return {split: np.flatnonzero(np.array(given) == split) for split in SPLITS} if given else None
+
+    def marks_witnesses(self, rows: NDArray[np.int64]) -> bool:
+        """Whether any of these rows names witnesses; if none does, they are unknown there, not absent."""
+        return bool(np.array(self._marked)[rows].any())
+
+    def exemplars(self, source: CellInstances | InstanceTable) -> ExemplarSet:
+        """All rows as one set."""
+        if not self._references:
+            raise MIVError(f"{self._table}: no rows. Expected one exemplar per row.")
+        for name in sorted(self._not_seen):
+            raise MIVError(f"{self._table}: {unknown_name('column', name, self._seen)}")
+        splits = (self.splits() or {"all": np.arange(len(self._bags))}).values()
+        known = {row for rows in splits if self.marks_witnesses(rows) for row in rows.tolist()}
+        contradictions = [place for row, place in self._contradictions.items() if row in known]
+        if contradictions:
+            _warn_of("rows have a label that contradicts their witnesses", contradictions)
+        if self._own_queries:
+            _warn_of("rows have their query in their own bag", self._own_queries)
+        return ExemplarSet.from_lists(
+            source.pool(),
+            None,
+            self._bags,
+            self._labels,
+            self._witnesses if any(self._marked) else None,
+            self._optional[self._columns.group] or None,
+            references=self._references,
+            query_ids=self.query_ids,
+        )
+
+    def _read_witnesses(self, cell: Any, place: str) -> None:
+        flags = parse_witnesses(cell, len(self._bags[-1]), place)
+        if any(flags) != bool(self._labels[-1]):
+            self._contradictions[len(self._marked)] = place
+        self._marked.append(not is_blank(cell))
+        self._witnesses.append(flags)
+
+    def _read_optional(self, name: str, cell: Any, values: list[str], place: str) -> None:
+        # `values` has an entry for every earlier row, or none.
+        if len(self._references) > 1 and is_blank(cell) == bool(values):
+            which = "is empty here, but not in earlier rows" if values else "is empty in earlier rows"
+            raise MIVError(f"{place}: the column {name!r} {which}. Fill it in every row, or remove it.")
+        if is_blank(cell):
+            return
+        value = parse_id(cell, f"{place}, {name}")
+        if name == self._columns.split and value not in SPLITS:
+            raise MIVError(f"{place}: {unknown_name('split', value, SPLITS)}")
+        values.append(value)
+
+    def _warn_of_misspelt_columns(self, record: dict[str, Any]) -> None:
+        names = astuple(self._columns)
+        for column in map(str, record):
+            missing = [name for name in names if name not in record]
+            near = get_close_matches(column, missing, n=1, cutoff=0.75) if column not in names else []
+            if near:
+                logger.warning("%s: the column %r is not used. Did you mean %r?", self._table, column, near[0])
+
+
+def _warn_of(what: str, places: list[str]) -> None:
+    logger.warning("%d %s, first %s; see `miv data inspect`.", len(places), what, places[0])
+
+
+SplitBy = Literal["instances", "query", "group"]
+
+
+@dataclass(frozen=True)
+class FromTable:
+    """Exemplars from a CSV, JSON lines or Parquet file with one exemplar per row.
+
+    Args:
+        table: the file. ``query`` is an instance, ``bag`` a list of them, ``label`` 0 or 1. ``witnesses`` are
+            positions in the bag from 0, or one true or false per instance; ``split`` is train,
+            validation or test; ``group`` is used to group results; exemplars with the same
+            ``query_id`` are never assigned to different splits. ``references`` is a list of instances to ask with,
+            in addition to the query or instead of it.
+        instances: a second table with ``id``, one of ``path``, ``text`` or ``vector``, and optionally ``class``;
+            queries and bags then contain ids.
+        kind: kind of instance; inferred from the first one by default.
+        images: target form of all images.
+        columns: the names of the columns.
+        shares: shares of validation and test if the table has no column ``split``.
+        split_by: what to keep within one split if the table has no column ``split``: an instance (and a
+            query id), a query (its id, else its class, else its instances), or a group.
+        seed: random seed for assigning the splits.
+    """
+
+    table: Path
+    instances: Path | None = None
+    kind: InstanceKind | None = None
+    images: ImageForm = field(default_factory=ImageForm)
+    columns: Columns = field(default_factory=Columns)
+    shares: Shares = field(default_factory=Shares)
+    split_by: SplitBy = "instances"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind is not None and self.kind not in get_args(InstanceKind):
+            raise unknown_name("kind of instance", self.kind, get_args(InstanceKind))
+        if self.split_by not in get_args(SplitBy):
+            raise unknown_name("split_by value", self.split_by, get_args(SplitBy))
+
+    def build(self, progress: Progress) -> dict[str, ExemplarSet]:
+        """Build the sets by split."""
+        exemplars, rows = self.read(progress)
+        numbers = rows.splits() or self._deal_out(exemplars, rows)
+        filled = {split: chosen for split, chosen in numbers.items() if len(chosen)}
+        sets = {split: exemplars.subset(chosen).compact() for split, chosen in filled.items()}
+        # Witnesses may be known in some splits only, such as test.
+        return {
+            split: one if rows.marks_witnesses(filled[split]) else replace(one, witness=None)
+            for split, one in sets.items()
+        }
+
+    def read(self, progress: Progress) -> tuple[ExemplarSet, Rows]:
+        """Read the rows of all splits as one set; also return the other columns."""
+        source: CellInstances | InstanceTable = CellInstances(self.table.parent, self.kind, self.images)
+        if self.instances is not None:
+            with progress.step("Reading instances") as advance:
+                source = InstanceTable(self.instances, self.kind, self.images, advance)
+        rows = Rows(self.table, self.columns)
+        with progress.step("Reading exemplars") as advance:
+            for place, record in read_records(self.table, required=self.columns.required):
+                rows.read(record, place, source)
+                advance(1)
+        return rows.exemplars(source), rows
+
+    def _deal_out(self, exemplars: ExemplarSet, rows: Rows) -> dict[str, Any]:
+        rng = np.random.default_rng([self.seed, 0, SPLIT_DRAW])
+        numbers = split_clusters(self._clusters(exemplars, rows), self.shares, rng)
+        empty = [split for split, chosen in numbers.items() if not len(chosen)]
+        if empty:
+            raise MIVError(
+                f"{self.table}: without a column {self.columns.split!r}, the exemplars cannot be split by "
+                f"{self.split_by}: {', '.join(empty)} would be empty, because shared values link nearly all exemplars. "
+                "Add that column, split by something else (--split-by query or group), or disable splits "
+                "(--validation 0 --test 0)."
+            )
+        sizes = ", ".join(f"{len(chosen)} {split}" for split, chosen in numbers.items())
+        by_class = self.split_by == "query" and rows.query_ids is None and exemplars.pool.classes is not None
+        by = "class of the query" if by_class else self.split_by
+        logger.warning("%s has no column %r; split by %s: %s.", self.table, self.columns.split, by, sizes)
+        self._warn_of_shares(numbers, len(exemplars))
+        used = [np.unique(exemplars.subset(chosen).used) for chosen in numbers.values()]
+        shared = sum(map(len, used)) - len(exemplars.used)
+        if shared:
+            logger.warning("%d instances are in more than one split; see `miv data inspect`.", shared)
+        return numbers
+
+    def _warn_of_shares(self, numbers: dict[str, Any], total: int) -> None:
+        """Warn of a split that is far smaller than asked for: large clusters cannot be divided."""
+        asked = self.shares.by_split()
+        small = [split for split, chosen in numbers.items() if len(chosen) < asked[split] * total / 2]
+        if small:
+            wanted = ", ".join(f"{round(asked[split] * total)} for {split}" for split in small)
+            logger.warning(
+                "Asked for about %s. Exemplars that share %s must stay together, and they form a few large clusters. "
+                "Results on so few exemplars are not reliable. Add a column %r, or split by something else "
+                "(--split-by %s).",
+                wanted,
+                {"instances": "an instance", "query": "a query", "group": "a group"}[self.split_by],
+                self.columns.split,
+                " or ".join(one for one in ("instances", "query", "group") if one != self.split_by),
+            )
+
+    def _clusters(self, exemplars: ExemplarSet, rows: Rows) -> Any:
+        """``(E,)`` a number per exemplar; exemplars with equal numbers must stay together."""
+        if self.split_by == "group":
+            if exemplars.group is None:
+                raise MIVError(f"{self.table}: there is no column {self.columns.group!r} to split by.")
+            return np.unique(exemplars.group.astype(str), return_inverse=True)[1]
+        names = rows.query_ids
+        if self.split_by == "query":
+            return kept_together(exemplars) if names is None else np.unique(names, return_inverse=True)[1]
+        links = [np.append(exemplars.references(row), exemplars.bag(row)) for row in range(len(exemplars))]
+        nodes = len(exemplars.pool)
+        if names is not None:  # a query id is an extra node shared by its exemplars
+            ids, numbers = np.unique(names, return_inverse=True)
+            links = [np.append(link, nodes + number) for link, number in zip(links, numbers, strict=True)]
+            nodes += len(ids)
+        return connected([link.tolist() for link in links], nodes)

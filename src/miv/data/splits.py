@@ -1,0 +1,252 @@
+"""Divide classes or whole clusters of exemplars among train, validation and test."""
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miv.data import csr
+from miv.data.exemplars import ExemplarSet
+from miv.errors import MIVError, MIVWarning
+from miv.files.json import Integers
+
+SPLITS = ("train", "validation", "test")
+
+SPLIT_DRAW = len(SPLITS)
+"""Index of the random generator that assigns the splits, after those of the splits themselves."""
+
+Unit = Literal["classes", "parents", "groups of folders"]
+_FEW_CLASSES = 5  # fewer in validation or test print a warning
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The shares of validation and test; train gets the rest. A split with share 0 is left out."""
+
+    validation: float = 0.1
+    test: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):
+            raise MIVError(
+                f"The shares of validation ({self.validation:g}) and test ({self.test:g}) must not be "
+                "negative and must leave something for train."
+            )
+
+    def by_split(self) -> dict[str, float]:
+        """The wanted splits with their shares."""
+        shares = dict(zip(SPLITS, (1 - self.validation - self.test, self.validation, self.test), strict=True))
+        return {split: share for split, share in shares.items() if share > 0}
+
+
+def split_classes(names: Sequence[str], shares: Shares, rng: np.random.Generator) -> dict[str, list[str]]:
+    """Assign classes to the splits; each gets at least two, because a bag needs more than the query's class."""
+    return split_names(names, shares, rng, "classes")
+
+
+def split_names(names: Sequence[str], shares: Shares, rng: np.random.Generator, what: Unit) -> dict[str, list[str]]:
+    """Assign classes to the splits, at least two to each, or whole parents, at least one to each."""
+    least = 1 if what == "parents" else 2
+    wanted = shares.by_split()
+    if len(names) < least * len(wanted):
+        fewer = ", or drop a split (--validation 0, --test 0)" if len(wanted) > 1 else ""
+        raise MIVError(
+            f"{len(names)} {what} cannot be split into {', '.join(wanted)}: each split needs at least "
+            f"{'two' if least == 2 else 'one'}. Add {what}{fewer}."
+        )
+    counts = {split: max(least, round(share * len(names))) for split, share in wanted.items() if split != "train"}
+    while len(names) - sum(counts.values()) < least:
+        counts[max(counts, key=lambda split: counts[split])] -= 1
+    shuffled = [names[i] for i in rng.permutation(len(names))]
+    dealt: dict[str, list[str]] = {}
+    for split in wanted:
+        count = counts.get(split, len(names) - sum(counts.values()))
+        dealt[split], shuffled = sorted(shuffled[:count]), shuffled[count:]
+    return dealt
+
+
+def warn_of_few_classes(classes: dict[str, set[str]], shares: Shares, drawn: set[str]) -> None:
+    """Warn if validation or test has so few classes that its metrics depend on which ones they are.
+
+    Larger shares are suggested only if train would keep at least half of the classes.
+
+    Args:
+        classes: names of the classes by split; some may be in several splits.
+        shares: the shares that were asked for.
+        drawn: the splits that were drawn by these shares; the others were given.
+    """
+    few = {split: len(own) for split, own in classes.items() if split != "train" and len(own) < _FEW_CLASSES}
+    if not few:
+        return
+    counts = " and ".join(f"{split} has only {count}" for split, count in few.items())
+    total = len(set().union(*classes.values()))
+    raised = [split for split in few if split in drawn]
+    kept = len(classes.get("train", ())) - sum(_FEW_CLASSES - few[split] for split in raised)
+    larger = " and ".join(f"--{split} (now {getattr(shares, split):g})" for split in raised if 2 * kept >= total)
+    warnings.warn(
+        f"Of {total} classes, {counts}. Metrics of so few classes depend on which ones they are. "
+        f"Add classes until each has {_FEW_CLASSES}{f', or raise {larger}' if larger else ''}.",
+        MIVWarning,
+        stacklevel=3,
+    )
+
+
+def split_clusters(
+    cluster: NDArray[np.int64], shares: Shares, rng: np.random.Generator
+) -> dict[str, NDArray[np.int64]]:
+    """Assign exemplars to the splits, with each cluster in a single split.
+
+    Large clusters go first, each to the split that lacks most, to match the shares as well as possible.
+
+    Args:
+        cluster: ``(E,)`` the cluster of each exemplar.
+        shares: the wanted shares.
+        rng: breaks ties between clusters of equal size.
+
+    Returns:
+        For each split, the increasing numbers of its exemplars; a split may be empty if there are too few clusters.
+    """
+    names, numbers, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    shuffled = rng.permutation(len(names))
+    order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+    wanted = shares.by_split()
+    lacking = np.array(list(wanted.values())) * len(cluster)  # exemplars each split still lacks
+    split_of = np.empty(len(names), dtype=np.int64)
+    for number in order:
+        split_of[number] = lacking.argmax()
+        lacking[split_of[number]] -= sizes[number]
+    return {split: np.flatnonzero(split_of[numbers] == place) for place, split in enumerate(wanted)}
+
+
+# Find exemplars that must stay together when a set is divided.
+
+
+def kept_together(exemplars: ExemplarSet) -> Integers:
+    """``(E,)`` the unit, from 0, that no division of a set for training divides.
+
+    It is the class of the query if classes are known, else the query id if there are ids, else the query: exemplars
+    that share a reference, directly or through others, have the same query.
+    """
+    return units_of_queries(exemplars)[0]
+
+
+def units_of_queries(exemplars: ExemplarSet) -> list[Integers]:
+    """What ``kept_together`` chooses from, each ``(E,)``: by class and by query id, if known, and by query."""
+    keys: list[ArrayLike] = []
+    if exemplars.pool.classes is not None:
+        keys.append(exemplars.pool.classes[exemplars.query].astype(str))
+    if exemplars.query_id is not None:
+        keys.append(exemplars.query_id.astype(str))
+    linked = _connected(*exemplars.all_references, len(exemplars.pool)) if exemplars.has_references else exemplars.query
+    return [np.unique(key, return_inverse=True)[1] for key in (*keys, linked)]
+
+
+def connected(links: Sequence[Iterable[int]], nodes: int) -> Integers:
+    """Number the connected parts of a graph: exemplar ``e`` connects the nodes ``links[e]``.
+
+    The number of a part is its smallest node, whatever the order of the links.
+
+    >>> connected([[0, 1], [2, 3], [4, 1]], nodes=5).tolist()
+    [0, 2, 0]
+    """
+    tied = [list(link) for link in links]
+    ptr = csr.borders([len(link) for link in tied])
+    return _connected(ptr, np.array([one for link in tied for one in link], np.int64), nodes)
+
+
+def _connected(ptr: Integers, node: Integers, nodes: int) -> Integers:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    first = node[ptr[:-1]]  # first node of each link; the others connect to it
+    graph = csr_array((np.ones(len(node), bool), (csr.to_rows(first, ptr), node)), shape=(nodes, nodes))
+    _, part = connected_components(graph, directed=False)
+    _, smallest = np.unique(part, return_index=True)  # the parts are numbered from 0
+    return np.asarray(smallest[part[first]], np.int64)
+
+
+# Choose exemplars to hold out, so that epochs and thresholds are chosen on data not used for training.
+
+_DRAWS = 100
+
+
+def hold_out(exemplars: ExemplarSet, fraction: float, seed: int) -> dict[str, ExemplarSet]:
+    """Divide one set into ``train`` and ``validation``; both are the whole set if nothing is or can be held out."""
+    if not 0 <= fraction < 1:
+        raise MIVError(f"validation_fraction is {fraction}. Expected at least 0 and less than 1.")
+    held_out = choose_held_out(exemplars, fraction, np.random.default_rng(seed)) if fraction else None
+    if held_out is None:
+        return {"train": exemplars, "validation": exemplars}
+    return {"train": exemplars.subset(~held_out), "validation": exemplars.subset(held_out)}
+
+
+def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.Generator) -> NDArray[np.bool_] | None:
+    """``(E,)`` which exemplars to hold out, with both labels on both sides, in about the same shares.
+
+    All queries of one class stay together if classes are known, otherwise all exemplars of one query id if there are
+    ids, otherwise all exemplars of one query. They are divided only if both sides cannot have both labels otherwise.
+    ``None`` if one label has a single exemplar, which cannot be on both sides.
+    """
+    if np.bincount(exemplars.label, minlength=2).min() < 2:
+        return None
+    wanted = max(2, round(fraction * len(exemplars)))
+    for unit in (*units_of_queries(exemplars), np.arange(len(exemplars))):
+        drawn = [_drawn(unit, wanted, random) for _ in range(_DRAWS)]
+        fitting = [held_out for held_out in drawn if _has_both(exemplars.label, held_out)]
+        if fitting:
+            share = wanted / len(exemplars)
+            return min(fitting, key=lambda held_out: _unevenness(exemplars.label, held_out, share))
+    return None
+
+
+def _drawn(unit: NDArray[np.int64], wanted: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw whole units of exemplars at random until there are about as many exemplars as wanted."""
+    sizes = np.bincount(unit)
+    order = random.permutation(len(sizes))
+    before = np.cumsum(sizes[order]) - sizes[order] / 2
+    chosen = np.zeros(len(sizes), bool)
+    chosen[order[before <= wanted]] = True
+    return chosen[unit]
+
+
+def _has_both(label: NDArray[np.int8], held_out: NDArray[np.bool_]) -> bool:
+    return all(len(np.unique(label[side])) == 2 for side in (held_out, ~held_out))
+
+
+def _unevenness(label: NDArray[np.int8], held_out: NDArray[np.bool_], share: float) -> float:
+    """How far the held-out share of each label is from the wanted share."""
+    return sum(abs(float(held_out[label == one].mean()) - share) for one in (0, 1))
+
+
+# Names of classes that differ only by a suffix, such as ``001`` and ``001_forg``: often one person or thing.
+
+_SUFFIXED = re.compile(r"(?P<stem>.*?\w)(?P<suffix>[ _\-./]+[^\W\d_][^ _\-./]*)")  # the suffix starts with a letter
+_SYSTEMATIC = 0.1  # a suffix on this share of the names is a system; a rarer one may be part of a title
+
+
+def twin_names(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return pairs of names that differ only by a suffix.
+
+    A suffix is a separator and a word. The stem must end in a digit, or the stem and at least a tenth of all names
+    with the suffix must be names: *Paris* and *Paris_Texas* among hundreds of titles are no twins.
+
+    >>> twin_names(["001", "001_forg", "002", "010"])
+    [('001', '001_forg')]
+    >>> twin_names(["7-real", "7-fake", "golden_eagle", "golden_retriever"])
+    [('7-fake', '7-real')]
+    """
+    known = set(names)
+    parted = {name: match for name in sorted(known) if (match := _SUFFIXED.fullmatch(name))}
+    of_suffix = Counter(match["suffix"] for match in parted.values())
+    by_stem: dict[str, list[str]] = {}
+    for name, match in parted.items():
+        stem = match["stem"]
+        if stem[-1].isdigit() or (stem in known and of_suffix[match["suffix"]] >= _SYSTEMATIC * len(known)):
+            by_stem.setdefault(stem, [stem] if stem in known else []).append(name)
+    return [pair for alike in by_stem.values() for pair in pairwise(alike)]

@@ -1,0 +1,361 @@
+"""Atomic writes: to a temporary sibling first, then one rename."""
+
+import ctypes
+import errno
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from miv.errors import MIVError
+
+# Temporary siblings of files and folders, under random names that only this package makes.
+
+PART, OLD, SAVED = "part", "old", "saved"
+"""Endings: something incomplete, an older folder that was moved aside, and complete files that wait to be moved."""
+
+_OURS = re.compile(r"\.(?P<name>.+)\.miv-[0-9a-f]{16}\.(?P<ending>part|old|saved)", re.DOTALL)
+_MOST_NAMES = 100  # a random name of 64 bits is never taken twice by chance
+
+
+def new_file(path: Path) -> Path:
+    """Create an empty sibling of ``path`` under a random name; an existing file or link is never used."""
+    for _ in range(_MOST_NAMES):
+        temporary = _random_sibling(path)
+        try:
+            # The system applies the umask; reading the umask would change it for a moment, also for other threads.
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        except FileExistsError:
+            continue
+        return temporary
+    raise FileExistsError(f"no free temporary name beside {path}")
+
+
+def new_folder(path: Path) -> Path:
+    """Create an empty folder beside ``path`` under a random name; an existing one is never used."""
+    for _ in range(_MOST_NAMES):
+        temporary = _random_sibling(path)
+        try:
+            temporary.mkdir()
+        except FileExistsError:
+            continue
+        return temporary
+    raise FileExistsError(f"no free temporary name beside {path}")
+
+
+def make_ordinary(path: Path) -> None:
+    """Make a file that a library created as private readable by others, as far as the umask allows."""
+    example = new_file(path)
+    try:
+        path.chmod(example.stat().st_mode & 0o777)
+    finally:
+        example.unlink()
+
+
+def name_beneath(temporary: str, ending: str) -> str | None:
+    """The name whose temporary sibling this is; ``None`` if this package did not make it.
+
+    >>> name_beneath(".set.miv-0123456789abcdef.part", "part"), name_beneath(".notes.part", "part")
+    ('set', None)
+    """
+    found = _OURS.fullmatch(temporary)
+    return found["name"] if found and found["ending"] == ending else None
+
+
+def siblings(path: Path, ending: str) -> list[Path]:
+    """The temporary siblings of a path, whether it exists or not."""
+    try:
+        return sorted(entry for entry in path.parent.iterdir() if name_beneath(entry.name, ending) == path.name)
+    except OSError:  # the parent is missing or not readable
+        return []
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a temporary folder as far as possible; a link is not followed."""
+    if not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def with_ending(temporary: Path, ending: str) -> Path:
+    """The same temporary name with another ending."""
+    return temporary.with_name(f"{temporary.name.rpartition('.')[0]}.{ending}")
+
+
+def _random_sibling(path: Path) -> Path:
+    return path.with_name(f".{path.name}.miv-{secrets.token_hex(8)}.{PART}")
+
+
+# Exchange two folders in one step, where the system can.
+
+_AT_CURRENT_FOLDER = -100  # AT_FDCWD
+_EXCHANGE = 2  # RENAME_EXCHANGE
+# Not known to the kernel, to the file system, or not allowed in a container.
+_CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM}
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two existing folders in one step; false, with nothing changed, if that is impossible."""
+    if sys.platform != "linux":
+        return False
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:  # an older C library
+        return False
+    if call(_AT_CURRENT_FOLDER, os.fsencode(one), _AT_CURRENT_FOLDER, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _CANNOT:
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # numpy's only message for a full disk
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty temporary folder to fill; if the block succeeds, it replaces ``folder``.
+
+    If anything fails in the block (a full disk, Ctrl-C), the temporary folder is removed and the old
+    ``folder`` stays unchanged. An older folder is exchanged for the new one in one step, then removed; the caller
+    decides beforehand whether it may be replaced. If the system cannot exchange folders, the older one is moved aside
+    first; after a kill between the two renames, ``bring_back`` returns it.
+    """
+    with said_plainly(folder):
+        refuse_current_folder(folder)
+        folder = _resolved(folder)  # a path through the folder itself breaks when it is moved
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = new_folder(folder)
+        try:
+            yield temporary
+            flush_tree(temporary)
+            _put_in_place(temporary, folder)
+        except BaseException:
+            remove_tree(temporary)
+            raise
+
+
+def bring_back(folder: Path) -> None:
+    """Return an older folder that a killed process moved aside and did not replace; otherwise do nothing."""
+    try:
+        folder = _resolved(folder)
+    except (OSError, ValueError):  # not a valid path
+        return
+    if os.path.lexists(folder):
+        return
+    for aside in siblings(folder, OLD):
+        # Without the new folder, the replacement was complete, and someone removed the folder later.
+        if with_ending(aside, PART).is_dir() and (aside / folder.name).is_dir():
+            with suppress(OSError):  # another process brought it back, or the disk is read-only
+                (aside / folder.name).rename(folder)
+                aside.rmdir()
+            return
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a killed process left incomplete below a folder; no other process may be writing there.
+
+    Only names that ``whole_folder``, ``whole_file`` and ``files_together`` make are removed.
+    """
+    for parent, folders, files in os.walk(folder):  # does not follow links
+        for name in [name for name in folders if name_beneath(name, OLD)]:
+            bring_back(Path(parent) / str(name_beneath(name, OLD)))
+        for name in [name for name in folders if name_beneath(name, OLD) or name_beneath(name, PART)]:
+            folders.remove(name)
+            remove_tree(Path(parent) / name)
+        for name in [name for name in files if name_beneath(name, PART)]:
+            (Path(parent) / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_file(path: Path, *, make_folder: bool = True) -> Iterator[Path]:
+    """Yield a temporary name to write to; if the block succeeds, the file replaces ``path``."""
+    with said_plainly(path):
+        path = _resolved(path)
+        if make_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = new_file(path)
+        try:
+            yield temporary
+            flush(temporary)
+            temporary.replace(path)
+            flush(path.parent)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+
+
+def refuse_existing(path: Path, *, overwrite: bool) -> None:
+    """Raise an error before the work if the output exists and may not be overwritten."""
+    with said_plainly(path):
+        if path.is_dir():
+            raise MIVError(f"{path} is a folder. Expected a file name.")
+        if path.exists() and not overwrite:
+            raise MIVError(
+                f"{path} already exists. Choose another name, or use --overwrite (overwrite=True in Python)."
+            )
+
+
+def refuse_existing_in(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
+    """Raise an error before the work if a folder for output is a file, or has one of these files already."""
+    with said_plainly(folder):
+        if folder.exists() and not folder.is_dir():
+            raise MIVError(f"{folder} is a file. Expected a folder.")
+    for name in names:
+        refuse_existing(folder / name, overwrite=overwrite)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def refuse_current_folder(folder: Path) -> None:
+    """Raise an error for the current folder or one that contains it."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was removed in the meantime
+        return
+    if here.is_relative_to(_resolved(folder)):
+        raise MIVError(
+            f"{folder} is the current folder or contains it, and saving a set replaces the whole folder. "
+            "Choose a new name, such as sets/digits, or change to another folder first."
+        )
+
+
+@contextmanager
+def said_plainly(path: Path) -> Iterator[None]:
+    """Turn disk errors while writing ``path`` into one readable error."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno is None and _SHORT_WRITE.fullmatch(reason):
+            reason = "the disk is full, or a quota is exceeded"
+        raise MIVError(
+            f"Could not write {path}: {reason}. Existing files are unchanged; "
+            "check free disk space and write permission, then try again."
+        ) from error
+
+
+def _resolved(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for a loop of links
+
+
+def _put_in_place(new: Path, folder: Path) -> None:
+    if not folder.exists():
+        new.rename(folder)
+    elif exchange(new, folder):
+        remove_tree(new)  # now the older one
+    else:
+        _rename_twice(new, folder)
+    flush(folder.parent)
+
+
+def _rename_twice(new: Path, folder: Path) -> None:
+    aside = with_ending(new, OLD)
+    aside.mkdir()
+    older = aside / folder.name
+    try:
+        folder.rename(older)
+        new.rename(folder)
+    except BaseException:
+        if older.exists() and not folder.exists():
+            older.rename(folder)
+        with suppress(OSError):  # it stays if it still holds the older folder
+            aside.rmdir()
+        raise
+    remove_tree(aside)
+
+
+def flush_tree(folder: Path) -> None:
+    """Write everything in a folder to the disk."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            flush(Path(parent) / name)
+        flush(Path(parent))
+
+
+def flush(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
+    if os.name == "nt":  # Windows cannot open folders, and files only for writing
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# Replace several files of a folder together, so that a kill at any moment leaves either all old or all new files.
+
+_NAME = "files"
+_REMOVED = ".removed."  # prefix of an empty file that stands for one to remove
+
+
+@contextmanager
+def files_together(folder: Path, keep: Iterable[str] = (), remove: Iterable[str] = ()) -> Iterator[Path]:
+    """Yield an empty temporary folder; if the block succeeds, its files replace those of the same name in ``folder``.
+
+    Args:
+        folder: where the files go; created if missing. Other files in it stay.
+        keep: names that are not replaced if they exist.
+        remove: names that are removed if the block wrote no file of that name.
+    """
+    with said_plainly(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        finish_replacing(folder)
+        temporary = new_folder(folder / _NAME)
+        try:
+            yield temporary
+            for name in keep:
+                if (folder / name).exists():
+                    (temporary / name).unlink(missing_ok=True)
+            for name in remove:
+                if not (temporary / name).exists():
+                    (temporary / f"{_REMOVED}{name}").touch()
+            flush_tree(temporary)
+            temporary.rename(with_ending(temporary, SAVED))
+        except BaseException:
+            remove_tree(temporary)
+            raise
+        finish_replacing(folder)
+
+
+def finish_replacing(folder: Path) -> None:
+    """Move files into place that a killed process had completely saved; otherwise do nothing.
+
+    Several processes may do this at once: a file that is gone was moved by another.
+    """
+    try:
+        complete = [path for path in folder.iterdir() if name_beneath(path.name, SAVED) == _NAME and path.is_dir()]
+    except OSError:  # whoever reads the folder next says what is wrong with it
+        return
+    for saved in complete:
+        try:
+            _move_into(saved, folder)
+        except OSError as error:
+            raise MIVError(
+                f"Saving in {folder} was interrupted, and finishing it failed: {error.strerror or error}. Make the "
+                f"folder writable and try again, or move the files in {saved.name} into it."
+            ) from error
+
+
+def _move_into(saved: Path, folder: Path) -> None:
+    for path in [path for path in saved.rglob("*") if not path.is_dir()]:
+        with suppress(FileNotFoundError):
+            if path.name.startswith(_REMOVED):
+                (folder / path.name.removeprefix(_REMOVED)).unlink(missing_ok=True)
+                path.unlink()
+            else:
+                target = folder / path.relative_to(saved)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                path.replace(target)
+    flush(folder)
+    remove_tree(saved)

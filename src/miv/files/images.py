@@ -1,0 +1,318 @@
+"""Read untrusted image files: the header is checked before anything is decoded."""
+
+import re
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from miv.errors import MIVError
+
+# Otsu's threshold: black and white from grey.
+
+
+def otsu_threshold(image: NDArray[np.uint8]) -> int:
+    r"""Return the grey level ``t`` that parts dark (``<= t``) from light best.
+
+    .. math:: t = \arg\max_t\; w_0 w_1 (\mu_0 - \mu_1)^2
+
+    with the shares :math:`w` and the means :math:`\mu` of both parts (Otsu, 1979); the lowest of equals. An
+    image of one level has nothing to part: 0 if it is black, else the level below, so that it is all light.
+
+    >>> otsu_threshold(np.array([[10, 12, 200], [11, 201, 202]], np.uint8))
+    12
+    """
+    count = np.bincount(image.ravel(), minlength=256).astype(np.float64)
+    level = np.arange(256)
+    dark, light = np.cumsum(count), count.sum() - np.cumsum(count)
+    dark_sum = np.cumsum(count * level)
+    split = (dark > 0) & (light > 0)
+    if not split.any():
+        return max(int(image.max()) - 1, 0)
+    dark_mean = dark_sum / np.maximum(dark, 1)
+    light_mean = (dark_sum[-1] - dark_sum) / np.maximum(light, 1)
+    between = np.where(split, dark * light * (dark_mean - light_mean) ** 2, -1)
+    return int(between.argmax())
+
+
+def black_and_white(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return 0 where the image is dark and 255 where it is light."""
+    return np.where(image <= otsu_threshold(image), 0, 255).astype(np.uint8)
+
+
+# Whether a PNG holds all of its pixels: Pillow shows those that are missing as black.
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by colour type
+_ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+_TOGETHER = 1 << 20  # bytes
+
+
+def check_pixels(png: Path | BinaryIO) -> None:
+    """Raise a ``ValueError`` if the compressed rows of a PNG end before its last pixel; the header must be valid."""
+    missing = 0
+    unpack = zlib.decompressobj()
+    with png.open("rb") if isinstance(png, Path) else png as file:
+        if file.read(len(_SIGNATURE)) != _SIGNATURE:
+            return
+        while len(head := file.read(8)) == 8:
+            length, kind = struct.unpack(">I4s", head)
+            if kind == b"IHDR":
+                missing = _bytes_of_rows(*struct.unpack(">IIBBxxB", file.read(13)))
+                length -= 13
+            elif kind == b"IDAT":
+                data = file.read(length)
+                length = 0
+                while data and missing > 0:
+                    missing -= len(unpack.decompress(data, min(missing, _TOGETHER)))
+                    data = unpack.unconsumed_tail
+            elif kind == b"IEND":
+                break
+            file.seek(length + 4, 1)  # and the checksum, which Pillow checks
+    if missing > 0:
+        raise ValueError(f"its last {missing:,} bytes of pixels are missing")
+
+
+def _bytes_of_rows(width: int, height: int, bits: int, colour: int, interlaced: int) -> int:
+    """Each row is a byte for its filter, then its pixels without gaps."""
+    passes = _ADAM7 if interlaced else ((0, 0, 1, 1),)
+    sizes = [(-(-(width - x) // dx), -(-(height - y) // dy)) for x, y, dx, dy in passes]
+    return sum(tall * (1 + -(-wide * bits * _CHANNELS.get(colour, 1) // 8)) for wide, tall in sizes if wide > 0)
+
+
+MAX_PIXELS = 50_000_000
+"""Maximum number of pixels of an image (7,000 × 7,000), checked in the header."""
+
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"})
+"""Suffixes of image files, in lower case."""
+
+Fit = Literal["stretch", "crop", "pad"]
+
+# Pillow supports many more; some run other programs (EPS) or are rarely tested, and none is needed here.
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+_EXIF_ORIENTATION = 0x0112
+_TWELVE_BITS = 4095  # a 16-bit image below this level uses fewer bits and would turn almost black
+
+
+def read_image(
+    path: str | PathLike[str],
+    *,
+    size: tuple[int, int] | None = None,
+    colour: bool = False,
+    fit: Fit = "stretch",
+) -> NDArray[np.uint8]:
+    """Return the pixels of an image file, ``(H, W)`` in grey or ``(H, W, 3)`` in colour.
+
+    The camera's orientation (EXIF) is applied, transparent parts become white, 16-bit grey becomes 8-bit, and
+    only the first frame of an animation is read. An unknown white level (12 or 32 bits, floating point)
+    is an error.
+
+    Args:
+        path: the file.
+        size: target ``(height, width)``; ``None`` keeps the original size.
+        colour: three channels instead of one.
+        fit: how to fit another shape to ``size``: ``stretch``, ``crop`` to the centre, or ``pad`` with black.
+
+    Raises:
+        MIVError: if the file is missing, truncated, not an image, or above ``MAX_PIXELS``.
+    """
+    with _opened(Path(path)) as image:
+        if image.format == "PNG":
+            check_pixels(Path(path))
+        return image_pixels(image, size=size, colour=colour, fit=fit)
+
+
+def image_pixels(
+    image: Image.Image, *, size: tuple[int, int] | None = None, colour: bool = False, fit: Fit = "stretch"
+) -> NDArray[np.uint8]:
+    """Return the pixels of a Pillow image, as ``read_image`` does for a file.
+
+    Raises:
+        ValueError: if it is above ``MAX_PIXELS``, or its white level is unknown.
+    """
+    if image.width * image.height > MAX_PIXELS:
+        raise ValueError(f"it has {image.width:,} × {image.height:,} pixels; the maximum is {MAX_PIXELS:,}")
+    # Pillow also uses mode "I" for 16-bit images in these formats; their white is 65,535 by definition.
+    deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format in {"PNG", "PPM"})
+    upright = ImageOps.exif_transpose(image)
+    picture = _to_mode(_eight_bit(upright, deep=deep), "RGB" if colour else "L")
+    if size is not None and picture.size != size[::-1]:
+        picture = resized(picture, size, fit)
+    return np.asarray(picture, dtype=np.uint8)
+
+
+def image_size(path: str | PathLike[str]) -> tuple[int, int]:
+    """Return the ``(height, width)`` of ``read_image``, reading only the header."""
+    with _opened(Path(path)) as image:
+        width, height = image.size
+        # Pillow already applies the orientation to the size of a TIFF.
+        turned = (
+            image.format != "TIFF"
+            and "exif" in image.info
+            and image.getexif().get(_EXIF_ORIENTATION, 1) in {5, 6, 7, 8}
+        )
+        return (width, height) if turned else (height, width)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """Open an image with a valid header; any later failure becomes one error that names the file."""
+    try:
+        if not path.is_file():  # a folder, or an endless pipe
+            what = "is not a file" if path.exists() else "does not exist"
+            raise MIVError(f"{path}: this image {what}. Give the path of an image file.")
+        # Pass an open file: from a path, Pillow maps plain TIFFs and loses their orientation.
+        with path.open("rb") as file, warnings.catch_warnings():
+            # Our limit is below Pillow's warning level; odd metadata does not matter, and odd pixels raise.
+            warnings.simplefilter("ignore")
+            with Image.open(file, formats=_FORMATS) as image:
+                width, height = image.size
+                if width * height > MAX_PIXELS:
+                    raise _too_large(path, f"{width:,} × {height:,} pixels")
+                yield image
+    except MIVError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise _too_large(path, "far too many pixels") from error
+    except UnidentifiedImageError as error:
+        if path.stat().st_size == 0:
+            raise MIVError(f"{path}: the file is empty (0 bytes). Replace or remove it.") from error
+        raise MIVError(
+            f"{path}: not a readable image, or its header is damaged. "
+            f"Expected one of {', '.join(_FORMATS)}; convert or remove the file."
+        ) from error
+    except MemoryError as error:
+        raise MIVError(f"{path}: not enough memory to read this image. Make it smaller.") from error
+    except Exception as error:  # Pillow's decoders raise many types on damaged files
+        raise MIVError(
+            f"{path}: the image is unreadable, truncated or damaged ({error}). Replace or remove it."
+        ) from error
+
+
+def _too_large(path: Path, what: str) -> MIVError:
+    return MIVError(f"{path}: the image has {what}; the maximum is {MAX_PIXELS:,}. Make it smaller.")
+
+
+def _eight_bit(image: Image.Image, *, deep: bool) -> Image.Image:
+    """Convert grey with more than 8 bits, which Pillow would clip at 255, to 8-bit; an unknown range is an error."""
+    if image.mode == "F":
+        raise ValueError("its grey levels are floating point numbers of unknown range; save it as 8-bit")
+    if not image.mode.startswith("I"):
+        return image
+    levels = np.asarray(image)
+    lowest, highest = int(levels.min()), int(levels.max())
+    if deep and (highest > _TWELVE_BITS or highest == 0):
+        return Image.fromarray((levels // 256).astype(np.uint8))
+    if not deep and lowest >= 0 and highest <= 255:
+        return Image.fromarray(levels.astype(np.uint8))
+    bits = "16-bit" if deep else "32-bit"
+    raise ValueError(
+        f"its {bits} grey levels go from {lowest:,} to {highest:,}, so its white level is unknown; save it as 8-bit"
+    )
+
+
+def _to_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        paper = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(paper, image)
+    return image if image.mode == mode else image.convert(mode)
+
+
+def resized(
+    image: Image.Image, size: tuple[int, int], fit: Fit, resampling: Image.Resampling = Image.Resampling.BILINEAR
+) -> Image.Image:
+    """Fit an image to ``(height, width)``."""
+    width_height = size[::-1]
+    if fit == "crop":
+        return ImageOps.fit(image, width_height, resampling)
+    if fit == "pad":
+        return ImageOps.pad(image, width_height, resampling)
+    return image.resize(width_height, resampling)
+
+
+# The steps between the pixels of an image file and an instance, in words that a file can hold.
+
+Steps = tuple[str, ...]
+"""Each is ``otsu`` (black and white by Otsu's threshold), ``invert`` (white becomes black) or ``resize ...``."""
+
+_MOST_STEPS = 16
+_LARGEST_SIDE = 10_000
+_RESIZE = re.compile(r"resize ([0-9]{1,5})x([0-9]{1,5}) (stretch|crop|pad) (bilinear|lanczos)")
+_FILTERS = {"bilinear": Image.Resampling.BILINEAR, "lanczos": Image.Resampling.LANCZOS}
+
+
+def resize_step(size: tuple[int, int], fit: Fit = "stretch", resampling: str = "bilinear") -> str:
+    """Return the step that fits an image to ``(height, width)``.
+
+    >>> resize_step((64, 48), "pad")
+    'resize 64x48 pad bilinear'
+    """
+    return f"resize {size[0]}x{size[1]} {fit} {resampling}"
+
+
+def checked_steps(given: Any, *, colour: bool) -> Steps:
+    """Return the steps that a file lists; anything else is an error."""
+    steps = tuple(given) if isinstance(given, list | tuple) and len(given) <= _MOST_STEPS else None
+    known = steps is not None and all(isinstance(step, str) and _is_step(step) for step in steps)
+    if steps is None or not known or (colour and "otsu" in steps):
+        raise MIVError(
+            f"steps is {str(given)[:80]}. Expected a list of at most {_MOST_STEPS} of otsu (for grey images), invert, "
+            f"and resize with a size of at most {_LARGEST_SIDE:,}, such as {resize_step((64, 48))}."
+        )
+    return steps
+
+
+def apply_steps(pixels: NDArray[np.uint8], steps: Steps) -> NDArray[np.uint8]:
+    """Return the pixels ``(H, W)`` or ``(H, W, 3)`` after all steps.
+
+    >>> scan = np.array([[10, 200], [250, 20]], np.uint8)
+    >>> apply_steps(scan, ("otsu", "invert")).tolist()
+    [[255, 0], [0, 255]]
+    """
+    for step in steps:
+        if step == "otsu":
+            pixels = black_and_white(pixels)
+        elif step == "invert":
+            pixels = 255 - pixels
+        else:
+            pixels = _resize(pixels, step)
+    return pixels
+
+
+def sets_size(steps: Steps) -> bool:
+    """Whether images of every size end in one size."""
+    return any(step.startswith("resize") for step in steps)
+
+
+def with_fit(steps: Steps, fit: Fit) -> Steps:
+    """Return the same steps with another way to fit images.
+
+    >>> with_fit(("otsu", "resize 8x8 stretch bilinear"), "crop")
+    ('otsu', 'resize 8x8 crop bilinear')
+    """
+    return tuple(_RESIZE.sub(rf"resize \1x\2 {fit} \4", step) for step in steps)
+
+
+def _is_step(step: str) -> bool:
+    match = _RESIZE.fullmatch(step)
+    return step in ("otsu", "invert") if match is None else all(1 <= int(match[n]) <= _LARGEST_SIDE for n in (1, 2))
+
+
+def _resize(pixels: NDArray[np.uint8], step: str) -> NDArray[np.uint8]:
+    match = _RESIZE.fullmatch(step)
+    if match is None:
+        raise MIVError(f"There is no step {step!r}. Expected otsu, invert or resize.")
+    size = int(match[1]), int(match[2])
+    if pixels.shape[:2] == size:
+        return pixels
+    fit: Any = match[3]
+    return np.asarray(resized(Image.fromarray(pixels), size, fit, _FILTERS[match[4]]), dtype=np.uint8)

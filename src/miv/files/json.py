@@ -1,0 +1,174 @@
+"""JSON: read small files with helpful errors, write files atomically, and format text."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.errors import MIVError, unknown_name
+from miv.files.atomic import whole_file
+
+MAX_BYTES = 16 << 20  # our JSON files are far smaller than this
+
+
+def read_json_object(path: Path, remedy: str) -> dict[str, Any]:
+    """Read a JSON object; ``remedy`` ends the error message."""
+    try:
+        if not path.is_file():  # missing, or an endless pipe
+            raise MIVError(f"{path} {'is not a file' if path.exists() else 'is missing'}. {remedy}")
+        if path.stat().st_size > MAX_BYTES:
+            raise MIVError(f"{path} has {path.stat().st_size} bytes. Expected at most {MAX_BYTES}. {remedy}")
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except MIVError:
+        raise
+    except OSError as error:
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON, or a number with too many digits
+        raise MIVError(f"{path} is not JSON: {error}. {remedy}") from error
+    if not isinstance(document, dict):
+        raise MIVError(f"{path} contains a {type(document).__name__}. Expected an object. {remedy}")
+    return document
+
+
+def write_json(path: Path, document: dict[str, Any], *, make_folder: bool = True) -> None:
+    """Write a JSON object atomically."""
+    text = json_text(document) + "\n"
+    with whole_file(path, make_folder=make_folder) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def json_text(document: Any, encoding: str = "utf-8") -> str:
+    """Return a document as strictly valid JSON, without NaN.
+
+    Letters stay readable, unless ``encoding`` lacks some. No encoding has the half letters that stand for the bytes of
+    a file name that is not UTF-8; in JSON, escapes can hold all of them.
+    """
+    try:
+        text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError:
+            return json.dumps(document, indent=2, allow_nan=False)
+        return text
+    except ValueError as error:
+        raise MIVError(
+            f"The result contains a number that is NaN or infinite, which JSON does not allow ({error})."
+        ) from error
+
+
+# The expected shape of a JSON document: one check before it is used, instead of one per use.
+
+Shape = Any
+"""What a value must be.
+
+A type or a tuple of types; a dict with the shapes of its fields, where ``"name?"`` may be missing or null and ``"*"``
+is the shape of all other fields; or a list with the shape of its elements. ``None`` means anything.
+"""
+
+NUMBER = (int, float)
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object"}
+
+
+def check_shape(value: Any, shape: Shape, place: str, remedy: str) -> None:
+    """Raise an error that names the first field with another shape; ``remedy`` ends the message.
+
+    >>> check_shape({"seed": "x"}, {"seed": int, "best?": {"epoch": int}}, "run.json", "Train again.")
+    Traceback (most recent call last):
+    miv.errors.MIVError: run.json: 'seed' is 'x'. Expected a whole number. Train again.
+    """
+    _check(value, shape, place, (), remedy)
+
+
+def _check(value: Any, shape: Shape, place: str, path: tuple[str, ...], remedy: str) -> None:
+    if isinstance(shape, dict):
+        _expect(isinstance(value, dict), value, "an object", place, path, remedy)
+        for name, inner in shape.items():
+            field = name.removesuffix("?")
+            if name == "*":
+                for other in value.keys() - {known.removesuffix("?") for known in shape}:
+                    _check(value[other], inner, place, (*path, str(other)), remedy)
+            elif field != name and value.get(field) is None:
+                continue
+            elif field not in value:
+                raise MIVError(f"{place} has no {'.'.join((*path, field))!r}. {remedy}")
+            else:
+                _check(value[field], inner, place, (*path, field), remedy)
+    elif isinstance(shape, list):
+        _expect(isinstance(value, list), value, "a list", place, path, remedy)
+        for number, element in enumerate(value):
+            _check(element, shape[0], place, (*path, str(number)), remedy)
+    elif shape is not None:
+        kinds = shape if isinstance(shape, tuple) else (shape,)
+        fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+        _expect(fits, value, _WORDS[float if float in kinds else kinds[0]], place, path, remedy)
+
+
+def _expect(fits: bool, value: Any, expected: str, place: str, path: tuple[str, ...], remedy: str) -> None:
+    if not fits:
+        where = ".".join(path) or "content"
+        raise MIVError(f"{place}: {where!r} is {str(value)[:60]!r}. Expected {expected}. {remedy}")
+
+
+# Validated numbers, and small dataclasses as JSON objects with their name.
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Labels = NDArray[np.int8]
+Mask = NDArray[np.bool_]
+
+
+def finite_number(
+    what: str, given: object, *, low: float = -math.inf, high: float = math.inf, above: float = -math.inf
+) -> float:
+    """Return a number from ``low`` to ``high``, and above ``above``, as a float; anything else is an error.
+
+    >>> finite_number("threshold", 1, low=0.0, high=1.0)
+    1.0
+    >>> finite_number("threshold", 50, low=0.0, high=1.0)
+    Traceback (most recent call last):
+    miv.errors.MIVError: The threshold is 50. Expected a finite number from 0 to 1.
+    """
+    shown = repr(given)[:80]
+    number = math.nan
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        try:
+            number = float(given)
+        except OverflowError:  # JSON allows integers of any length
+            shown = "a number with more than 308 digits"
+    if math.isfinite(number) and low <= number <= high and number > above:
+        return number
+    bounds = [f" from {low:g}"] if low > -math.inf else [f" above {above:g}"] if above > -math.inf else []
+    bounds += [f" to {high:g}"] if high < math.inf else []
+    raise MIVError(f"The {what} is {shown}. Expected a finite number{''.join(bounds)}.")
+
+
+class Tagged:
+    """A dataclass with a name that identifies its type in JSON."""
+
+    name: ClassVar[str]
+
+    def document(self) -> dict[str, Any]:
+        """Return the name and parameters as plain values, for JSON."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]  # every subclass is a dataclass
+
+
+TaggedType = TypeVar("TaggedType", bound=Tagged)
+
+
+def from_document(document: object, kinds: Mapping[str, type[TaggedType]], what: str) -> TaggedType:
+    """Return the object of one of ``kinds`` described by ``Tagged.document``; anything else is an error."""
+    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
+        raise MIVError(f"The {what} is {str(document)[:80]!r}. Expected an object with a name.")
+    parameters = dict(document)
+    name = parameters.pop("name")
+    if name not in kinds:
+        raise unknown_name(what, name, kinds)
+    try:
+        return kinds[name](**parameters)
+    except TypeError as error:  # a missing, extra or wrongly typed parameter
+        raise MIVError(f"Invalid parameters for the {what} {name!r}: {error}.") from error

@@ -1,0 +1,134 @@
+"""Import pyarrow in one place; if it is missing, the error says what to install. Refuse files that unpack to too much.
+
+Reading text tables, images and verifiers does not need it, so import this module inside a function,
+or in a module that is imported only to read or write Parquet files.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miv.errors import MIVError, needs_extra
+
+__all__ = ["check_unpacked_size", "column_chunks", "pa", "pq"]
+
+
+with needs_extra("train", "Reading and writing Parquet files", "pyarrow"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+
+_FREE_BYTES = 256 << 20  # a file may always unpack to this many bytes,
+_FEW_ROWS, _MANY_ROWS = 16, 1024  # read at a time if lists of texts are written out, and otherwise
+_LARGEST_RATIO = 1000  # or to this many times its size
+
+
+@dataclass(frozen=True)
+class ColumnChunk:
+    """A column in one group of rows, as the footer describes it."""
+
+    path: str
+    is_text: bool
+    is_delta: bool
+    values: int
+    value_bytes: int  # of each value at least
+    unpacked_bytes: int
+
+
+def column_chunks(source: Any) -> list[ColumnChunk]:
+    """The columns of all groups of rows in a path or buffer; raises an error if the file is damaged."""
+    with pq.ParquetFile(source) as file:
+        # pyarrow aborts the process when it is asked for a damaged chunk. A scan, in bounded memory, raises an error.
+        file.scan_contents()
+        metadata, schema = file.metadata, file.schema
+        return [
+            _chunk(metadata.row_group(group).column(place), schema.column(place))
+            for group in range(metadata.num_row_groups)
+            for place in range(metadata.row_group(group).num_columns)
+        ]
+
+
+def _chunk(chunk: Any, column: Any) -> ColumnChunk:
+    # pyarrow decodes by the types in the schema; what a group of rows says may differ in a damaged file.
+    value_bytes = column.length if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else 4
+    if min(chunk.num_values, chunk.total_uncompressed_size, value_bytes) < 0:
+        raise ValueError("its footer has negative sizes")
+    # Texts of these encodings cannot be read as numbers; in one of them, a text may repeat the start of the last.
+    is_delta = bool({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"} & set(chunk.encodings))
+    is_text = column.physical_type == "BYTE_ARRAY"
+    return ColumnChunk(
+        chunk.path_in_schema, is_text, is_delta, chunk.num_values, value_bytes, chunk.total_uncompressed_size
+    )
+
+
+def check_unpacked_size(path: Path, content: bytes | None = None) -> None:
+    """Raise an error if a file unpacks to far more memory than its size suggests, before it is unpacked.
+
+    A few bytes can encode a billion equal numbers, which the footer shows. They can also encode one long text for a
+    thousand rows, so texts are first read as numbers of their distinct values, which take no more memory than the file.
+
+    Args:
+        path: the file.
+        content: its content, if already read.
+    """
+    file_bytes = path.stat().st_size if content is None else len(content)
+    most = max(_FREE_BYTES, _LARGEST_RATIO * file_bytes)
+    chunks = column_chunks(path if content is None else pa.BufferReader(content))
+    _check(path, sum(max(chunk.unpacked_bytes, chunk.value_bytes * chunk.values) for chunk in chunks), most, file_bytes)
+    total = 0
+    for unpacked in _text_bytes(lambda: path if content is None else pa.BufferReader(content), chunks, most):
+        total += unpacked
+        _check(path, total, most, file_bytes)
+
+
+def _text_bytes(source: Callable[[], Any], chunks: list[ColumnChunk], most: int) -> Iterator[int]:
+    """Unpacked bytes of the columns of texts, a few rows at a time."""
+    texts = [chunk for chunk in chunks if chunk.is_text]
+    delta = {chunk.path for chunk in texts if chunk.is_delta}
+    for name in sorted({chunk.path for chunk in texts}):
+        numbered, rows = [name], _MANY_ROWS
+        if name in delta:
+            # Its texts cannot be read as numbers, and each may be as long as all that is stored.
+            longest = max(chunk.unpacked_bytes for chunk in texts if chunk.path == name)
+            numbered, rows = [], max(1, min(_MANY_ROWS, most // max(1, longest)))
+        with pq.ParquetFile(source(), read_dictionary=numbered) as file, pq.ParquetFile(source()) as plain:
+            for group in range(file.num_row_groups):
+                try:
+                    yield from _batch_bytes(file, group, name, rows)
+                except pa.ArrowNotImplementedError:  # texts in lists, only some of which are numbered
+                    yield from _batch_bytes(plain, group, name, _FEW_ROWS)
+
+
+def _batch_bytes(file: Any, group: int, column: str, rows: int) -> Iterator[int]:
+    for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=[column]):
+        batch.validate(full=True)  # a damaged file may have indices outside its texts
+        yield sum(_unpacked(array) for array in batch.columns)
+
+
+def _check(path: Path, unpacked: int, most: int, file_bytes: int) -> None:
+    if unpacked > most:
+        raise MIVError(
+            f"{path} has {file_bytes:,} bytes and unpacks to {unpacked:,} or more. Expected at most {most:,}. "
+            "The file is probably damaged; if not, split it or save it as CSV."
+        )
+
+
+def _unpacked(array: Any) -> int:
+    """Bytes of an array with every text written out."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return sum(_unpacked(array.field(place)) for place in range(kind.num_fields))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _unpacked(array.flatten())
+    if pa.types.is_dictionary(kind) and len(array.dictionary):
+        words = array.dictionary
+        offsets = np.int64 if pa.types.is_large_string(words.type) or pa.types.is_large_binary(words.type) else np.int32
+        borders = np.frombuffer(words.buffers()[1], offsets)[words.offset : words.offset + len(words) + 1]
+        used = array.indices
+        places = np.frombuffer(used.buffers()[1], np.int32)[used.offset : used.offset + len(used)]
+        places = places.clip(0, len(words) - 1)  # an empty cell may have any number
+        return int(np.diff(borders).astype(np.int64)[places].sum()) + 4 * len(array)
+    return int(array.nbytes)

@@ -1,0 +1,427 @@
+"""Read rows of untrusted tables one by one, each with its place in the file: CSV, JSON lines, Parquet."""
+
+import csv
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from miv.errors import MIVError
+from miv.files.images import IMAGE_SUFFIXES
+from miv.files.instances import InstanceKind, short
+
+# Read untrusted lines, mostly JSON, with a maximum length and errors that name the file and line.
+
+MAX_LINE_BYTES = 64_000_000
+"""Maximum length of a line."""
+
+
+@dataclass
+class LineMark:
+    """Where reading has come to in a file of lines; it moves on with each line.
+
+    Args:
+        offset: number of bytes read.
+        line: number of lines read.
+    """
+
+    offset: int = 0
+    line: int = 0
+
+
+def bad_line(source: str | Path, line: int, problem: str) -> MIVError:
+    """The error for line ``line`` (from 1) of a file."""
+    return MIVError(f"{source}, line {line}: {problem}")
+
+
+def parse_json(text: str, place: str) -> Any:
+    """Parse JSON; NaN and Infinity are errors.
+
+    >>> parse_json('{"claim": "Snow', "claims.jsonl, line 7")
+    Traceback (most recent call last):
+    miv.errors.MIVError: claims.jsonl, line 7: broken JSON at character 11: Unterminated string starting at.
+    """
+
+    def refuse(constant: str) -> None:
+        raise MIVError(f"{place}: {constant} is not a number. Replace or remove it.")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise MIVError(f"{place}: broken JSON at character {error.pos + 1}: {error.msg}.") from error
+    except MIVError:
+        raise
+    except (ValueError, RecursionError) as error:  # thousands of digits or brackets
+        raise MIVError(f"{place}: could not read the JSON ({error}).") from error
+
+
+def parse_object(content: bytes, source: str | Path, line: int) -> dict[str, Any]:
+    """Read one line as a JSON object; anything else is an error that names the line.
+
+    >>> parse_object(b'{"claim": "Snow is white."}', "claims.jsonl", 1)
+    {'claim': 'Snow is white.'}
+    """
+    try:
+        # Decode as UTF-8 first, or json guesses UTF-16 for bytes with zeros.
+        text = content.decode("utf-8-sig" if line == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise bad_line(source, line, _not_utf8(content, error)) from error
+    row = parse_json(text, f"{source}, line {line}")
+    if not isinstance(row, dict):
+        raise bad_line(source, line, f"expected one JSON object {{...}} per line, got {type(row).__name__}.")
+    return row
+
+
+def read_json_lines(path: Path, mark: LineMark | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file, from ``mark`` on, with their line numbers; empty lines are skipped."""
+    try:
+        for number, content in _raw_lines(path, mark or LineMark()):
+            if content.strip():
+                yield number, parse_object(content, path, number)
+    except OSError as error:
+        raise MIVError(f"Could not read {path}: {error.strerror or error}.") from error
+
+
+def read_lines(path: Path, mark: LineMark | None = None) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a UTF-8 file, from ``mark`` on, with their numbers from 1."""
+    for number, content in _raw_lines(path, mark or LineMark()):
+        try:
+            yield number, content.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise bad_line(path, number, _not_utf8(content, error)) from error
+
+
+def _raw_lines(path: Path, mark: LineMark) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb") as file:
+        file.seek(mark.offset)
+        while content := file.readline(MAX_LINE_BYTES + 1):
+            mark.line += 1
+            mark.offset += len(content)
+            if len(content) > MAX_LINE_BYTES:
+                raise bad_line(path, mark.line, f"longer than {MAX_LINE_BYTES:,} bytes.")
+            yield mark.line, content
+
+
+def _not_utf8(content: bytes, error: UnicodeDecodeError) -> str:
+    return f"not UTF-8 text (byte {content[error.start]:#04x}). Save the file as UTF-8."
+
+
+def text_field(row: dict[str, Any], field: str, source: str | Path, line: int) -> str:
+    """The text in a field, which must exist, be non-empty and be valid UTF-8."""
+    if field not in row:
+        known = ", ".join(sorted(row)) or "none"
+        raise bad_line(source, line, f"there is no field {field!r}; the fields are: {known}.")
+    return checked_text(row[field], f"the field {field!r}", source, line)
+
+
+def checked_text(value: Any, what: str, source: str | Path, line: int) -> str:
+    """Return ``value`` if it is a non-empty text; ``what`` names it in the error."""
+    if not isinstance(value, str) or not value.strip():
+        raise bad_line(source, line, f"{what} must be a text, got {str(value)[:60]!r}.")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:  # JSON can encode a lone surrogate, such as "\ud800"
+        raise bad_line(source, line, f"{what} contains a lone Unicode surrogate.") from error
+    return value
+
+
+_MOST_COLUMNS = 10_000  # a vector is one cell, so tables have few columns
+_MOST_COMPARED = 1000  # columns compared with a missing name
+
+Record = tuple[str, dict[str, Any]]
+"""A place for messages ("table.csv, line 7") and the cells by column; CSV cells are strings."""
+
+
+Required = Sequence[str | tuple[str, ...]]
+"""Columns that must exist; of a tuple, one of them."""
+
+
+class RowStart(NamedTuple):
+    """Where a row begins, so that reading can start there: bytes and lines before it; in Parquet, rows before it."""
+
+    before: int = 0
+    lines: int = 0
+
+
+FIRST_ROW = RowStart()
+PlacedRecord = tuple[RowStart, str, dict[str, Any]]
+
+
+def read_records(path: Path, required: Required) -> Iterator[Record]:
+    """Yield the rows of a table; the suffix determines the format (.csv, .tsv, .jsonl, .ndjson, .parquet).
+
+    A missing ``required`` column is an error in the header, or in the row for formats without a header.
+    """
+    return ((place, record) for _, place, record in read_records_from(path, required, FIRST_ROW))
+
+
+def read_records_from(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:
+    """Like ``read_records``, beginning with the row at ``start``, and with the start of each row.
+
+    The size of a Parquet file is checked only if it is read from its first row.
+    """
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise MIVError(f"{path}: unknown table format. Expected a name ending in {', '.join(_READERS)}.")
+    try:
+        if not path.is_file():
+            raise MIVError(f"{path}: the table {'is not a file' if path.exists() else 'does not exist'}.")
+        yield from reader(path, required, start)
+    except OSError as error:
+        raise MIVError(f"Could not read {path}: {error}.") from error
+
+
+def _read_csv(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:
+    csv.field_size_limit(MAX_LINE_BYTES)  # a bag of texts exceeds the module's default limit
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(path)
+    rows = _csv_rows(path, delimiter, LineMark())
+    for began, header in rows:
+        columns = _check_header([cell.strip() for cell in header], required, f"{path}, line {began.lines + 1}")
+        rest = rows if start == FIRST_ROW else _csv_rows(path, delimiter, LineMark(*start))
+        for first_line, cells in rest:
+            place = f"{path}, line {first_line.lines + 1}"
+            if len(cells) != len(columns):
+                raise MIVError(
+                    f"{place}: {len(cells)} cells, but the header has {len(columns)} columns. "
+                    f"Put quotes around cells that contain {_NAMES[delimiter]} or line breaks."
+                )
+            yield first_line, place, dict(zip(columns, cells, strict=True))
+        return
+
+
+def _csv_rows(path: Path, delimiter: str, mark: LineMark) -> Iterator[tuple[RowStart, list[str]]]:
+    """The rows that are not empty, each with its start; a quoted cell may span several lines."""
+    began = RowStart(mark.offset, mark.line)
+    try:
+        for cells in csv.reader((line for _, line in read_lines(path, mark)), delimiter=delimiter, strict=True):
+            if cells:
+                yield began, cells
+            began = RowStart(mark.offset, mark.line)
+    except csv.Error as error:
+        raise MIVError(f"{path}, line {began.lines + 1}: broken CSV: {error}.") from error
+
+
+def _delimiter(path: Path) -> str:
+    """The cell separator, from the header; spreadsheets in many locales write semicolons."""
+    header = next((line for _, line in read_lines(path) if line.strip()), "")
+    return ";" if ";" in header and "," not in header else ","
+
+
+def _check_header(columns: list[str], required: Required, place: str) -> list[str]:
+    if len(columns) > _MOST_COLUMNS:
+        raise MIVError(f"{place}: the header has {len(columns):,} columns. Expected at most {_MOST_COLUMNS:,}.")
+    seen: set[str] = set()
+    for column in columns:
+        if column in seen:
+            raise MIVError(f"{place}: the header has the column {short(column)} twice. Rename one.")
+        seen.add(column)
+    _require(columns, required, place)
+    return columns
+
+
+def _require(columns: Collection[str], required: Required, place: str) -> None:
+    """Raise an error for a missing column, with the nearest name as a suggestion."""
+    for names in required:
+        names = (names,) if isinstance(names, str) else names
+        if not any(name in columns for name in names):
+            column = names[0]
+            near = get_close_matches(column, list(columns)[:_MOST_COMPARED], n=1, cutoff=0.5)
+            suggestion = f" Did you mean {near[0]!r}?" if near else ""
+            found = ", ".join(columns) or "none"
+            raise MIVError(f"{place}: there is no column {column!r}.{suggestion} Found: {short(found)}.")
+
+
+def _read_json_lines(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:
+    mark = LineMark(*start)
+    began = start
+    for line, record in read_json_lines(path, mark):
+        _require(record, required, f"{path}, line {line}")
+        yield began, f"{path}, line {line}", record
+        began = RowStart(mark.offset, mark.line)
+
+
+def require_parquet() -> None:
+    """Raise an error if pyarrow is missing."""
+    import miv.files.parquet  # noqa: F401
+
+
+def _read_parquet(path: Path, required: Required, start: RowStart) -> Iterator[PlacedRecord]:
+    from miv.files.parquet import check_unpacked_size, pq
+
+    number = start.before
+    try:
+        if start == FIRST_ROW:
+            check_unpacked_size(path)
+        with pq.ParquetFile(path) as file:
+            columns = _check_header(list(file.schema_arrow.names), required, str(path))
+            groups, skipped = _groups_from(file, start.before)
+            for batch in file.iter_batches(batch_size=1024, row_groups=groups):
+                if skipped >= len(batch):  # decoded, but not made into Python objects
+                    skipped -= len(batch)
+                    continue
+                rows = [batch.column(place).slice(skipped).to_pylist() for place in range(len(columns))]
+                skipped = 0
+                for cells in zip(*rows, strict=True):
+                    number += 1
+                    yield RowStart(number - 1), f"{path}, row {number}", dict(zip(columns, cells, strict=True))
+    except (MIVError, OSError):
+        raise
+    except Exception as error:  # damaged files raise many types
+        raise MIVError(f"{path}: not a Parquet file, or damaged after row {number} ({error}).") from error
+
+
+def _groups_from(file: Any, before: int) -> tuple[list[int], int]:
+    """The row groups that are left after ``before`` rows, and the rows to skip in the first of them."""
+    first = 0
+    while first < file.num_row_groups and before >= (rows := file.metadata.row_group(first).num_rows):
+        first, before = first + 1, before - rows
+    return list(range(first, file.num_row_groups)), before
+
+
+_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_READERS: dict[str, Callable[[Path, Required, RowStart], Iterator[PlacedRecord]]] = {
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+    ".parquet": _read_parquet,
+}
+
+TABLE_SUFFIXES = frozenset(_READERS)
+"""Suffixes of readable tables, in lower case."""
+
+
+# Parse table cells: lists, labels, witnesses, ids, and kinds of instances.
+
+SEPARATOR = "|"
+_TWO_FORMS = (
+    "Numbers are positions from 0, each given once; flags are one true or false per member, as in [true, false]."
+)
+
+
+def parse_list(cell: Any, what: str, place: str) -> list[Any]:
+    """Return a list unchanged, or parse a JSON list or a string with parts separated by ``|``.
+
+    >>> parse_list("a.png | b.png", "bag", "line 2"), parse_list('["a|b", "c"]', "bag", "line 2")
+    (['a.png', 'b.png'], ['a|b', 'c'])
+    """
+    if isinstance(cell, str):
+        text = cell.strip()
+        if text.startswith("["):
+            cell = parse_json(text, f"{place}, {what}")
+        elif text:
+            return [part.strip() for part in text.split(SEPARATOR)]
+        else:
+            return []
+    if isinstance(cell, tuple):
+        return list(cell)
+    if not isinstance(cell, list):
+        raise MIVError(f"{place}: the {what} must be a list, or a string such as 'a|b'; got {short(cell)}.")
+    return cell
+
+
+def separator_hint(cell: str) -> str:
+    """A hint for an unknown cell that looks like a list with another separator; else "".
+
+    >>> separator_hint("a.png;b.png"), separator_hint("a.png")
+    (" Separate the parts of a list with '|', or use a JSON list.", '')
+    """
+    return f" Separate the parts of a list with {SEPARATOR!r}, or use a JSON list." * bool(set(cell) & set(";,"))
+
+
+def is_label(cell: Any) -> bool:
+    """Whether a cell is 0 or 1."""
+    text = cell.strip() if isinstance(cell, str) else cell
+    return text in (0, 1, "0", "1")  # also equal to True, False and 1.0
+
+
+def parse_label(cell: Any, place: str) -> int:
+    """Return 0 or 1."""
+    if is_label(cell):
+        return int(cell)
+    raise MIVError(f"{place}: the label is {short(cell)}. Expected 0 (not in the bag) or 1 (in the bag).")
+
+
+def parse_witnesses(cell: Any, size: int, place: str) -> list[bool]:
+    """Return which of ``size`` bag members are witnesses. Numbers are always positions; true and false are flags.
+
+    >>> parse_witnesses("0|2", 3, "line 2"), parse_witnesses([False, True], 2, "line 2")
+    ([True, False, True], [False, True])
+    >>> parse_witnesses([0, 1], 2, "line 2")
+    [True, True]
+    """
+    given = [] if cell is None else parse_list(cell, "witnesses", place)
+    if given and all(isinstance(entry, bool) for entry in given):
+        if len(given) != size:
+            raise MIVError(f"{place}: got {len(given)} true or false values as witnesses for a bag of {size}.")
+        return given
+    flags = [False] * size
+    for entry in given:
+        position = _position(entry)
+        if position is None or not 0 <= position < size:
+            raise MIVError(
+                f"{place}: the witness {short(entry)} is not a position in the bag. Expected 0 to {size - 1}, "
+                "or one true or false per instance."
+            )
+        if flags[position]:
+            raise MIVError(f"{place}: the witness {position} is given twice. {_TWO_FORMS}")
+        flags[position] = True
+    return flags
+
+
+def parse_id(cell: Any, place: str) -> str:
+    """Return an id: a text or a whole number."""
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return str(cell)
+    if isinstance(cell, str) and cell.strip():
+        return cell.strip()
+    raise MIVError(f"{place}: an id must be a text or a whole number; got {short(cell)}.")
+
+
+def reference_cells(record: dict[str, Any], query: str, references: str, place: str) -> list[Any]:
+    """The cells of an exemplar's query and of its references, given the names of both columns.
+
+    A cell that is given twice counts once. Without a column of references, it is the query alone.
+
+    >>> reference_cells({"query": "a", "references": "b|a|c"}, "query", "references", "line 2")
+    ['a', 'b', 'c']
+    """
+    if references not in record:
+        return [record[query]]
+    cells = [] if is_blank(record.get(query)) else [record[query]]
+    if not is_blank(record[references]):
+        for cell in parse_list(record[references], references, place):
+            cells += [] if cell in cells else [cell]
+    if not cells:
+        raise MIVError(
+            f"{place}: there is no query. Expected an instance in the column {query!r}, or a list of them in "
+            f"{references!r}."
+        )
+    return cells
+
+
+def guess_kind(cell: Any) -> InstanceKind:
+    """Infer the kind of instance from the first cell: numbers, an image file name, or else a text.
+
+    >>> [guess_kind(cell) for cell in ([0.5, 1.0], "[0.5, 1.0]", "faces/anna.jpg", "v.npy", "Anna sings.")]
+    ['features', 'features', 'image', 'features', 'text']
+    """
+    if not isinstance(cell, str):
+        return "features"
+    text = cell.strip().lower()
+    if text.endswith(tuple(IMAGE_SUFFIXES)):
+        return "image"
+    return "features" if text.endswith(".npy") or text.startswith("[") else "text"
+
+
+def _position(entry: Any) -> int | None:
+    if isinstance(entry, str) and entry.isascii() and entry.isdecimal() and len(entry) < 10:
+        return int(entry)
+    return entry if isinstance(entry, int) and not isinstance(entry, bool) else None
+
+
+def is_blank(cell: Any) -> bool:
+    """Whether a cell is empty."""
+    return cell is None or (isinstance(cell, str) and not cell.strip())

@@ -1,0 +1,136 @@
+"""Read and validate a verifier's ``config.json`` and ``model.safetensors``."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from miv.errors import MIVError
+from miv.files.atomic import bring_back, finish_replacing
+from miv.files.cards import RUN_NAME, VERIFIER_NAME
+from miv.files.json import read_json_object
+
+CONFIG_NAME = "config.json"
+WEIGHTS_NAME = "model.safetensors"
+FORMAT = "miv-verifier"
+FORMAT_VERSION = 1
+_FLOATS = {torch.float64, torch.float32, torch.bfloat16, torch.float16}
+_MOST_UNSAVED_BYTES = 100_000_000
+
+
+def find_verifier(folder: Path) -> Path:
+    """The verifier folder: the final verifier of a ``miv train`` run, or the folder itself.
+
+    If a process was killed while it replaced the verifier, this finishes its work, or brings the older verifier back.
+    """
+    if not (folder / RUN_NAME).is_file():
+        finish_replacing(folder)
+        return folder
+    bring_back(folder / VERIFIER_NAME)
+    if not (folder / VERIFIER_NAME).is_dir():
+        raise MIVError(
+            f"{folder} is an unfinished run without {VERIFIER_NAME}/. Resume it "
+            "(miv train … --resume), or load its best verifier so far from checkpoints/<stage>/best."
+        )
+    finish_replacing(folder / VERIFIER_NAME)
+    return folder / VERIFIER_NAME
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read and check a verifier's configuration, without the two keys for the file format."""
+    config = read_json_object(
+        path, f"Expected a folder made by Verifier.save_pretrained, with {CONFIG_NAME} and {WEIGHTS_NAME}."
+    )
+    if config.pop("format", None) != FORMAT:
+        raise MIVError(f'{path} has no "format": "{FORMAT}". It belongs to another kind of model.')
+    version = config.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise MIVError(
+            f"{path} has format_version {version!r}. Expected {FORMAT_VERSION}. Update miv to read later versions."
+        )
+    return {"start": "paper", **config}  # older verifiers do not store it
+
+
+def read_weights(path: Path, outline: nn.Module) -> dict[str, Tensor]:
+    """Return the weights of a safetensors file that exactly matches ``outline``, a module on the meta device."""
+    if not path.is_file():
+        raise MIVError(
+            f"{path} is missing. Weights are read from {WEIGHTS_NAME} only, never from pickle files such as "
+            "pytorch_model.bin."
+        )
+    weights = load_weights(path)
+    weights |= _added_later(weights, outline)
+    _check_fit(path, weights, outline.state_dict())
+    _check_unsaved(path, weights, outline)
+    # Copy to torch's own memory, which is aligned, unlike the file's: otherwise sums differ in the last bit.
+    return {name: tensor.clone() for name, tensor in weights.items()}
+
+
+def _added_later(weights: dict[str, Tensor], outline: nn.Module) -> dict[str, Tensor]:
+    """Zeros for weights that a file lacks because an older version wrote it: a module's ``added_later`` names them."""
+    names = [
+        f"{name}.{added}" for name, module in outline.named_modules() for added in getattr(module, "added_later", ())
+    ]
+    expected = outline.state_dict()
+    dtype = next((one.dtype for one in weights.values() if one.is_floating_point()), torch.float32)
+    return {name: torch.zeros(expected[name].shape, dtype=dtype) for name in names if name not in weights}
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """All tensors of a safetensors file."""
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise MIVError(
+            f"{path} is not a complete safetensors file ({error}). It is damaged or truncated. Copy it again."
+        ) from error
+
+
+def hash_of_weights(weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 over the names, dtypes, shapes and values of weights."""
+    digest = hashlib.sha256()
+    add_weights(digest, weights)
+    return digest.hexdigest()
+
+
+def add_weights(digest: "hashlib._Hash", weights: Mapping[str, Tensor]) -> None:
+    """Add the names, dtypes, shapes and values of weights to a hash."""
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+
+
+def _check_fit(path: Path, weights: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    missing, surplus = sorted(expected.keys() - weights.keys()), sorted(weights.keys() - expected.keys())
+    if missing or surplus:
+        raise MIVError(
+            f"{path} does not match {CONFIG_NAME}: missing {missing[:3] or 'nothing'}, unexpected "
+            f"{surplus[:3] or 'nothing'}. Both files must come from the same save."
+        )
+    dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
+    if len(dtypes) != 1 or not dtypes <= _FLOATS:
+        given, known = (", ".join(sorted(map(str, some))) for some in (dtypes, _FLOATS))
+        raise MIVError(f"{path} has weights of {given}. Expected one dtype among {known}.")
+    for name, tensor in weights.items():
+        wanted = expected[name]
+        if tensor.shape != wanted.shape or tensor.is_floating_point() != wanted.is_floating_point():
+            raise MIVError(
+                f"{path}: {name} is {tensor.dtype} {tuple(tensor.shape)}. "
+                f"Expected {wanted.dtype} {tuple(wanted.shape)}, as {CONFIG_NAME} says."
+            )
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise MIVError(f"{path}: {name} has NaN or infinite values. Training failed; train again.")
+
+
+def _check_unsaved(path: Path, weights: dict[str, Tensor], outline: nn.Module) -> None:
+    """Raise an error if buffers that are not in the file need far more memory than the file."""
+    unsaved = sum(buffer.nbytes for name, buffer in outline.named_buffers() if name not in weights)
+    if unsaved > sum(tensor.nbytes for tensor in weights.values()) + _MOST_UNSAVED_BYTES:
+        raise MIVError(
+            f"{path}: {CONFIG_NAME} needs {unsaved:,} bytes besides the weights. The file is probably damaged."
+        )

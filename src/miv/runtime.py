@@ -1,0 +1,379 @@
+"""Runtime environment and progress: cores, processes, memory, progress bars."""
+
+import ctypes
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from inspect import cleandoc
+from io import StringIO
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from miv.errors import StoppedByUser
+
+if TYPE_CHECKING:  # commands start fast without NumPy and torch
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import nn
+
+# Progress of long work: silent in the library, bars on standard error in commands.
+
+Advance = Callable[[int], None]
+
+
+class Progress(Protocol):
+    """Receives the progress of long work.
+
+    >>> progress: Progress = SilentProgress()
+    >>> with progress.step("Reading digits", total=3) as advance:
+    ...     for _ in range(3):
+    ...         advance(1)
+    """
+
+    def step(self, text: str, total: int | None = None) -> AbstractContextManager[Advance]:
+        """Start a step of ``total`` units (``None``: unknown); call the returned function with the units done."""
+        ...
+
+
+class SilentProgress:
+    """Says nothing."""
+
+    @contextmanager
+    def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
+        """Start a step without output."""
+        yield lambda units: None
+
+
+class RichProgress:
+    """One bar per step on standard error; without a terminal, only finished steps."""
+
+    @contextmanager
+    def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
+        """Show a bar until the step ends."""
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        columns = [TextColumn("{task.description}", markup=False), BarColumn()]
+        columns += [MofNCompleteColumn(), TimeElapsedColumn()]
+        if total is not None:
+            columns += [TextColumn("left:"), TimeRemainingColumn()]
+        bars = Bars(*columns, console=Console(stderr=True))
+        with bars:
+            task = bars.add_task(text, total=total)
+            yield lambda units: bars.advance(task, units)
+            if total is None:  # now known; a step without units was one
+                done = bars.tasks[0].completed or 1
+                bars.update(task, total=done, completed=done)
+
+
+# Ctrl-C and SIGTERM: the exit codes they lead to, and an exception for SIGTERM.
+
+CTRL_C, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM  # exit codes, as a shell reports them
+REPEAT_SECONDS = 5.0  # a SIGTERM so soon after another is the same request: `timeout` sends two
+
+
+class Terminated(SystemExit):
+    """SIGTERM, as a scheduler sends it. Blocks clean up as for Ctrl-C, and the process ends with code 143."""
+
+    def __init__(self) -> None:
+        super().__init__(TERMINATED)
+
+
+@contextmanager
+def raising_on_terminate() -> Iterator[None]:
+    """Raise ``Terminated`` on SIGTERM in this block, and ignore repeats for a few seconds while the block cleans up.
+
+    A later one raises again, because Python drops an exception that is raised while it frees an object.
+    """
+    raised = -math.inf
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal raised
+        if time.monotonic() - raised >= REPEAT_SECONDS:
+            raised = time.monotonic()
+            raise Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread: signals are up to the caller
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def interruption_of(stopped: StoppedByUser) -> BaseException:
+    """The exception to raise for a stop if there is nothing to resume."""
+    return Terminated() if stopped.exit_code == TERMINATED else KeyboardInterrupt()
+
+
+# Divide work among processes and combine their results.
+
+Number = TypeVar("Number", bound="np.generic")
+
+
+@dataclass(frozen=True)
+class ProcessShare:
+    """Process ``rank`` of ``world``.
+
+    >>> import numpy as np
+    >>> ProcessShare(1, 3).part(np.arange(7))
+    array([3, 4])
+    """
+
+    rank: int = 0
+    world: int = 1
+
+    @classmethod
+    def of_this_process(cls) -> "ProcessShare":
+        """The share of this process: everything, unless several were started together."""
+        import torch
+
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return cls()
+        return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
+
+    def part(self, rows: "NDArray[Number]") -> "NDArray[Number]":
+        """The rows of this process: neighbours, so that shared instances are embedded once."""
+        import numpy as np
+
+        return np.array_split(rows, self.world)[self.rank]
+
+    def wait(self) -> None:
+        """Wait until all processes are here."""
+        if self.world > 1:
+            import torch
+
+            torch.distributed.barrier()
+
+    def sum(self, values: Any) -> "NDArray[Any]":
+        """Sum the arrays of all processes; each process gets the sum."""
+        import numpy as np
+
+        if self.world == 1:
+            return np.asarray(values)
+        import torch
+
+        total = torch.from_numpy(np.array(values))
+        torch.distributed.all_reduce(total)
+        return total.numpy()
+
+
+# Training and evaluation mode of a module.
+
+
+@contextmanager
+def evaluating(module: "nn.Module") -> Iterator[None]:
+    """Put a module in evaluation mode; restore the mode of each part when the block ends, even on error.
+
+    >>> from torch import nn
+    >>> network = nn.Sequential(nn.Dropout(), nn.Dropout().eval())
+    >>> with evaluating(network):
+    ...     [part.training for part in network]
+    [False, False]
+    >>> [part.training for part in network]
+    [True, False]
+    """
+    learning = [part for part in module.modules() if part.training]
+    if not learning:
+        yield
+        return
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in learning:
+            part.training = True
+
+
+# Number of available cores, and their share for each of several processes.
+
+
+def available_cores() -> int:
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def threads_of_each(processes: int) -> int:
+    """Threads of one of several processes: its share of the cores, and no more than ``OMP_NUM_THREADS`` allows."""
+    share = max(1, available_cores() // processes)
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return min(share, int(allowed)) if allowed.isdecimal() and int(allowed) else share
+
+
+# Memory of this machine: how much is free, and how the C library reuses it.
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # of mallopt(3)
+
+
+def keep_memory() -> None:
+    """Let glibc reuse large blocks instead of releasing them; makes CPU training 1.2 to 1.6 times as fast.
+
+    Affects the whole process, so only commands call it, not the library. Does nothing except on Linux.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    library = ctypes.CDLL(None)
+    if hasattr(library, "gnu_get_libc_version"):
+        library.mallopt(_MMAP_MAX, 0)
+        library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+        library.mallopt(_TOP_PAD, 64 << 20)
+
+
+def free_memory() -> int:
+    """Bytes that this process can still use without swapping: of the machine, or of its control group if less."""
+    found = []
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found.append(next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")))
+    with suppress(OSError, ValueError):  # a container; without a limit the file says "max"
+        group = Path("/sys/fs/cgroup")
+        most, used = (int((group / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
+        found.append(max(0, most - used))
+    if not found:  # not Linux: half of what is built in
+        found.append(
+            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 if hasattr(os, "sysconf") else 4 << 30
+        )
+    return min(found)
+
+
+# Plain-text tables that look the same in a terminal, a log file and an email.
+
+_NEVER_CUT = 100_000  # columns: a row wider than the terminal wraps
+
+
+def aligned_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:
+    """Align cells in columns: columns in ``left`` to the left, the others to the right.
+
+    >>> print(aligned_table(["group", "exemplars"], [["3", "1,200"], ["all", "17"]]))
+    group  exemplars
+    ────────────────
+    3          1,200
+    all           17
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for place, heading in enumerate(headings):
+        table.add_column(Text(heading), justify="left" if place in left else "right", no_wrap=True)
+    for row in rows:
+        # As text, not markup: a cell may contain brackets. Rich counts a tab as one letter and would cut the cell.
+        table.add_row(*(Text(cell.expandtabs()) for cell in row))
+    page = StringIO()
+    console = Console(file=page, width=_NEVER_CUT, color_system=None, force_jupyter=False, legacy_windows=False)
+    console.print(table)
+    return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
+
+
+def table_of(rows: Sequence[dict[str, Any]]) -> str:
+    """Align rows under their column names, all to the left; a missing value is a dash.
+
+    >>> print(table_of([{"run": "a", "auroc": 0.5}, {"run": "b"}]))
+    run  auroc
+    ───────────
+    a    0.5000
+    b    –
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return aligned_table(names, [[cell_text(row.get(name)) for name in names] for row in rows], left=range(len(names)))
+
+
+def cell_text(value: Any) -> str:
+    """Format a number with four decimals, a missing value as a dash, and anything else unchanged."""
+    if value is None:
+        return "–"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+# Read argument descriptions from docstrings, for the help of flags.
+
+
+def as_sentence(text: str, literals: Sequence[str] = ()) -> str:
+    """Capitalise a help text, unless it starts with a literal word to type.
+
+    Args:
+        text: description of an argument in a docstring.
+        literals: literal words; words with ``_`` or ``:`` count as literal anyway.
+
+    >>> as_sentence("exemplars in a step."), as_sentence("compact_cnn, features or hf:<name>.")
+    ('Exemplars in a step.', 'compact_cnn, features or hf:<name>.')
+    >>> as_sentence("none, or affine.", ["none", "affine"])
+    'none, or affine.'
+    """
+    word = text.split()[0].rstrip(",.;:") if text else ""
+    return text if word in literals or {"_", ":"} & set(word) else text[:1].upper() + text[1:]
+
+
+def argument_lines(docstring: str) -> Mapping[str, str]:
+    """Read ``name: text`` from the ``Args:`` part of a docstring; deeper lines continue the text.
+
+    >>> argument_lines('''Coins.
+    ...
+    ...     Args:
+    ...         tosses: how many tosses
+    ...             a bag holds.
+    ...         seed: start of the random numbers.
+    ... ''')
+    {'tosses': 'how many tosses a bag holds.', 'seed': 'start of the random numbers.'}
+    """
+    _, _, part = cleandoc(docstring).partition("Args:\n")
+    lines: dict[str, str] = {}
+    name = ""
+    for line in part.splitlines():
+        if line and not line.startswith(" "):  # the next part of the docstring
+            break
+        if start := re.match(r" {4}(\w+)(?: \([^)]*\))?: (.*)", line):
+            name = start[1]
+            lines[name] = start[2].strip()
+        elif name and line.strip():
+            lines[name] += " " + line.strip()
+    return lines
+
+
+# The commit of the code that runs, if it runs from a clone.
+
+_SECONDS = 30
+
+
+@cache
+def source_commit(package: Path = Path(__file__).parent) -> dict[str, str | bool] | None:
+    """The commit of the clone that a package is part of, and whether its files differ from it.
+
+    ``None`` if the package is installed and not part of a clone, or there is no git.
+    """
+    git = shutil.which("git")
+    if git is None:
+        return None
+
+    def answer(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(  # noqa: S603 - git with fixed arguments
+                [git, "-C", str(package), *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    # An environment inside the clone of another project is not part of it.
+    if answer("ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    commit, changed = answer("rev-parse", "HEAD"), answer("status", "--porcelain", "--", ".")
+    return None if commit is None or changed is None else {"commit": commit, "changed": bool(changed)}

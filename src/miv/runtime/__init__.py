@@ -1,1 +1,0 @@
-"""Runtime environment and progress: cores, processes, memory, progress bars."""
