@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, csr
-from miv.data.inspection import write_contact_sheet
+from miv.data.sheet import write_contact_sheet
 from miv.errors import MIVError
 from miv.evaluation import Predictions, evaluate, open_runs, write_report
 from miv.evaluation.predicting import predict
