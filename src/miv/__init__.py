@@ -1,6 +1,8 @@
 """Multiple instance verification: does the bag hold something of the query's class, and what shows it?"""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from miv.registry import lazy_exports, rename_modules
 
 __version__ = "0.2.0"
 
@@ -62,15 +64,19 @@ if TYPE_CHECKING:
     from miv.training.train import train as train
 
 __all__ = ["__version__", *sorted(_HOMES)]
+__getattr__, __dir__ = lazy_exports(__name__, {**_HOMES, "__version__": __name__})
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'miv' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+# Documented imports of version 0.1 and their new homes. They work, with a warning, until 0.4.
+rename_modules(
+    {
+        "miv.audio": "miv.backbones.audio",
+        "miv.calibration": "miv.evaluation",
+        "miv.client": "miv.service",
+        "miv.distributed": "miv.scoring",
+        "miv.inference.prediction": "miv.evaluation.predicting",
+        "miv.integrations": "miv.interop",
+        "miv.integrations.sklearn": "miv.interop.sklearn",
+        "miv.reference": "miv.training.baselines",
+        "miv.training.reference_fit": "miv.training.new_verifier",
+    }
+)
