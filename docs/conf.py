@@ -45,17 +45,9 @@ napoleon_use_ivar = True
 suppress_warnings = ["myst.header"]
 
 
-# Files of the repository that a page of the site includes. GitHub shows the files, the site its pages.
-INCLUDED = {
-    "](../CONTRIBUTING.md": "](contributing.md",
-    "](../src/miv/models/shipped_verifiers/digits/README.md": "](digits.md",
-}
-
-
 def link_within_the_site(app: Any, name: str, source: list[str]) -> None:
-    """Point links to included files to the pages that include them."""
-    for file, page in INCLUDED.items():
-        source[0] = source[0].replace(file, page)
+    """Point links to CONTRIBUTING.md, which GitHub shows, to the page of the site that includes it."""
+    source[0] = source[0].replace("](../CONTRIBUTING.md", "](contributing.md")
 
 
 def skip_methods_of_scikit_learn(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from miv.cli.app import app
 
 BLOCK = re.compile(r"((?:^<!-- [^\n]+ -->\n)*)^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-MARK = re.compile(r"^<!-- (slow|not run|given)(?:: (.+))? -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- (slow|not run|needs)(?:: (.+))? -->$", re.MULTILINE)
 SHELLS = ("sh", "bash")
 
 
@@ -28,7 +28,7 @@ class Block:
         text: what is between the fences.
         slow: whether it takes too long for every test run.
         not_run: why it is not run, or nothing.
-        given: names of things that have to be there before.
+        needs: names of files that have to be there before.
     """
 
     language: str
@@ -36,20 +36,20 @@ class Block:
     text: str
     slow: bool
     not_run: str
-    given: tuple[str, ...]
+    needs: tuple[str, ...]
 
 
 def read_blocks(page: Path) -> list[Block]:
     """All blocks of a page in their order."""
-    found = []
+    blocks = []
     for marks_before, info, text in BLOCK.findall(page.read_text("utf-8")):
         marks: dict[str, str] = dict(MARK.findall(marks_before))
         assert info.strip(), f"A block of {page.name} has no language. Write one after the fence:\n{text}"
         assert "not run" not in marks or marks["not run"], f"Say why a block of {page.name} is not run:\n{text}"
         language, _, file = info.partition(" ")
-        given = tuple(marks.get("given", "").split())
-        found.append(Block(language, file, text, "slow" in marks, marks.get("not run", ""), given))
-    return found
+        needs = tuple(marks.get("needs", "").split())
+        blocks.append(Block(language, file, text, "slow" in marks, marks.get("not run", ""), needs))
+    return blocks
 
 
 def is_code(block: Block) -> bool:
@@ -71,10 +71,10 @@ def run_block(block: Block, names: dict[str, Any]) -> None:
 
 def run_doctest(text: str, names: dict[str, Any]) -> None:
     example = doctest.DocTestParser().get_doctest(text, names, "block", None, None)
-    said: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(example, out=said.append, clear_globs=False)
+    failures: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(example, out=failures.append, clear_globs=False)
     names.update(example.globs)
-    assert not said, "".join(said)
+    assert not failures, "".join(failures)
 
 
 def run_shell(text: str) -> None:
@@ -90,7 +90,7 @@ def run_shell(text: str) -> None:
         assert done.returncode == 0, f"{text}\n{done.stderr}"
         return
     for line in lines:
-        words = [found for word in shlex.split(line, comments=True)[1:] for found in expanded(word)]
+        words = [path for word in shlex.split(line, comments=True)[1:] for path in expanded(word)]
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, f"{line}\n{result.output}\n{result.exception}"
 

@@ -278,7 +278,7 @@ class Verifier(
         """Verify queries against one bag of any size, which is read in chunks, in constant memory.
 
         Logit, probability and shares are those of ``verify``; all queries share one pass over the bag (two with
-        ``cap_vema``). See ``docs/large-bags.md``.
+        ``cap_vema``). See ``docs/large-data.md``.
 
         Args:
             queries: one or more queries, each a single instance as ``verify`` takes one.
