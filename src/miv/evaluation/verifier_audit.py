@@ -245,7 +245,7 @@ def audit(
 
     Returns:
         Plain values for JSON: ``metrics``, ``reasons``, ``delete_witnesses``, ``delete_others``, ``swap_query`` and
-        ``sensitivity``; docs/audit.md says what each means. A part that the exemplars do not support is ``None``.
+        ``sensitivity``; docs/evaluation.md says what each means. A part that the exemplars do not support is ``None``.
     """
     if exemplars.witness is None:
         raise MIVError("The witnesses of these exemplars are unknown. An audit needs a set with known witnesses.")
