@@ -5,7 +5,8 @@ A figure stands in a page between two comments that readers do not see,
     <!-- figure FILE KEY FORMAT -->0.793<!-- end -->
 
 with a JSON file of docs/results, the keys to a value in it, joined by ``/``, and how Python formats it.
-A table of benchmarks/scale_page.py stands between ``<!-- table NAME -->`` and ``<!-- end table -->``.
+A table of the reproduction or of benchmarks/scale_page.py stands between ``<!-- table NAME -->`` and
+``<!-- end table -->``.
 ``summary.json`` has what follows from many results; this script writes that file first. A test checks that nothing
 would change.
 """
@@ -23,11 +24,10 @@ import numpy as np
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results"
-PUBLISHED = DOCS.parent / "src" / "miv" / "experiments" / "published_results.csv"
+PUBLISHED = DOCS.parent / "src" / "miv" / "reproduction" / "published_results.csv"
 PAGES = (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")), *sorted(RESULTS.glob("*.md")))
 TABLE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 FIGURE = re.compile(r"(<!-- figure (\S+) (\S+) (\S+) -->)[^<]*(<!-- end -->)")
-CAP = ("cap_vema", "cap_dba_l1", "cap_dba_l2")
 Cells = list[dict[str, Any]]
 
 
@@ -38,7 +38,9 @@ def filled(page: str) -> str:
 
 
 def table(name: str) -> str:
-    """A table of what large bags cost."""
+    """A table of the reproduction, or of what large bags cost."""
+    if name in REPRODUCED:
+        return REPRODUCED[name]()
     from benchmarks.scale_page import TABLES
 
     return TABLES[name](json.loads((RESULTS / "large-bags.json").read_text("utf-8")))
@@ -54,13 +56,7 @@ def value(file: str, key: str) -> Any:
 
 def summary() -> dict[str, Any]:
     """The figures that follow from many results, rounded so that they are the same on every machine."""
-    return {
-        "plain": of_the_board(),
-        "digits": of_digits(),
-        "qmnist": of_qmnist(),
-        "frozen": of_frozen(),
-        "sizes": of_sizes(),
-    }
+    return {"plain": of_the_board(), "digits": of_digits()}
 
 
 def of_the_board() -> dict[str, Any]:
@@ -108,55 +104,88 @@ def of_digits() -> dict[str, Any]:
     return {"wrong_of_100": round(100 * (1 - accuracy)), "paper_auroc": best}
 
 
-def of_qmnist() -> dict[str, Any]:
-    """Leads, steps and order on QMNIST."""
-    sections = [reproduced("qmnist", name) for name in ("classification", "ablation")]
-    tests = {(test["row"], test["metric"]): test for section in sections for test in section["paired_tests"]}
-    leads = [tests[model, "auroc"]["difference"] for model in CAP]
-    step = tests["cap_vema +multi_head", "auroc"]
-    return {
-        "least_lead_of_cap": round(min(leads), 6),
-        "most_lead_of_cap": round(max(leads), 6),
-        "multi_head_of_vema": round(step["difference"], 6),
-        "multi_head_of_vema_p": round(step["p_holm"], 6),
-        "kendall": round(sections[0]["order"][0]["kendall"], 6),
-    }
+def models_table(task: str, tier: str) -> str:
+    """The paper's main tables of a task beside ours."""
+    from miv.reproduction.comparison import CellEvidence, compare_figures, estimate
+    from miv.reproduction.grids import EXPERIMENTS, ROUNDS
+    from miv.reproduction.tables import NOTHING, Table, estimate_text
+
+    evidence = CellEvidence(task, tier, tuple(range(ROUNDS)), RESULTS)
+    tables = [EXPERIMENTS[task][name] for name in ("classification", "key_instance")]
+    figures = {(one.row.model, one.metric): one for name in tables for one in compare_figures(name, evidence)}
+    rows = []
+    for row in tables[0].rows:
+        if not evidence.of(row.setup):
+            continue
+        cells = []
+        for metric in ("auroc", "i_auroc"):
+            figure = figures.get((row.model, metric))
+            ours, paper = (None, None) if figure is None else (figure.ours, figure.paper)
+            cells.append(NOTHING if paper is None else f"{paper.mean:.3f}")
+            cells.append(NOTHING if ours is None else estimate_text(ours))
+        first = estimate(evidence.of(row.setup), "i_top1")
+        rows.append([f"`{row.model}`", *cells, NOTHING if first is None else f"{first.value:.3f}"])
+    heads = ["model", "AUROC, paper", "AUROC, ours", "i-AUROC, paper", "i-AUROC, ours", "i-top1, ours"]
+    return Table("", heads, rows).markdown()
 
 
-def of_frozen() -> dict[str, Any]:
-    """The figures of the poolings on one frozen backbone, by model and metric."""
-    found: dict[str, dict[str, float]] = {}
-    for name in ("classification", "key_instance"):
-        section = reproduced("qmnist", name, "--tier", "frozen")
-        for one in (*section["figures"], *section["scored_alike"]["figures"]):
-            if one["rounds"]:
-                figures = found.setdefault(one["model"], {"rounds": one["rounds"]})
-                figures[one["metric"]] = round(one["ours"], 6)
-    return found
+def claims_table() -> str:
+    """The paper's claims on all tasks: one word, the weakest effect, its interval."""
+    from miv.reproduction.tables import conclude
+
+    return conclude(RESULTS, "cpu", range(3)).tables[0].markdown()
 
 
-def of_sizes() -> dict[str, Any]:
-    """The figures of the size study on that backbone, by model, size and metric."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    section = reproduced("qmnist", "size_study", "--tier", "frozen", "--rounds", "1")
-    for one in section["figures"]:
-        if one["rounds"] and one["metric"] in ("auroc", "i_auroc"):
-            of_model = found.setdefault(one["model"], {})
-            of_model.setdefault(one["variant"], {})[one["metric"]] = round(one["ours"], 6)
-    return found
+def progress_table() -> str:
+    """How many cells of each experiment are computed, by task."""
+    from miv.reproduction.comparison import CellEvidence
+    from miv.reproduction.grids import EXPERIMENTS, ROUNDS
+    from miv.reproduction.tables import NOTHING, Table
+
+    names = list(dict.fromkeys(name for some in EXPERIMENTS.values() for name in some))
+    rows = []
+    for task, tier in (*((task, "cpu") for task in EXPERIMENTS), ("qmnist", "frozen"), ("fever-dev", "finetuned")):
+        evidence, row = CellEvidence(task, tier, tuple(range(ROUNDS)), RESULTS), [f"`{task}`, {tier}"]
+        for name in names:
+            setups = (
+                {one.setup.name: one.setup for one in EXPERIMENTS[task][name].rows} if name in EXPERIMENTS[task] else {}
+            )
+            done = sum(len(evidence.of(setup)) for setup in setups.values())
+            row.append(f"{done} of {ROUNDS * len(setups)}" if setups else NOTHING)
+        rows.append(row)
+    return Table("", ["task, tier", *names], rows).markdown()
 
 
-def reproduced(task: str, experiment: str, *flags: str) -> Any:
-    """What `miv reproduce` says from the committed results."""
-    from typer.testing import CliRunner
+def best_table() -> str:
+    """The preset `best` on QMNIST by round."""
+    from miv.reproduction.tables import Table
 
-    from miv.cli.app import app
+    lines = (RESULTS / "best.jsonl").read_text("utf-8").splitlines()
+    cells = {cell["cell"]: cell for cell in map(json.loads, lines)}
+    metrics = ("auroc", "accuracy", "i_auroc", "i_ap")
+    rounds = [[cells[f"round-{number}"]["test"]["figures"][name] for name in metrics] for number in range(3)]
+    rows = [[str(number), *(f"{value:.3f}" for value in some)] for number, some in enumerate(rounds)]
+    rows.append(["mean", *(f"{np.mean(column):.3f}" for column in zip(*rounds, strict=True))])
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        published = [row for row in csv.DictReader(file) if row["task"] == "qmnist" and not row["variant"]]
+    tables = ("classification", "key_instance")
+    best = [
+        max(float(r["mean"]) for r in published if r["metric"] == name and r["table"] in tables) for name in metrics
+    ]
+    rows.append(["the paper's best", *(f"{value:.3f}" for value in best)])
+    return Table("", ["round", "AUROC", "accuracy", "i-AUROC", "i-AP"], rows).markdown()
 
-    words = ["reproduce", task, experiment, "--report-only", "--json", "--results", str(RESULTS), *flags]
-    done = CliRunner().invoke(app, words)
-    if done.exit_code:
-        raise SystemExit(done.output)
-    return json.loads(done.stdout)[0]
+
+REPRODUCED = {
+    "claims": claims_table,
+    "progress": progress_table,
+    "best": best_table,
+    "models-qmnist": lambda: models_table("qmnist", "cpu"),
+    "models-frozen": lambda: models_table("qmnist", "frozen"),
+    "models-signature": lambda: models_table("signature", "cpu"),
+    "models-fever-dev": lambda: models_table("fever-dev", "cpu"),
+    "models-claims": lambda: models_table("claims", "cpu"),
+}
 
 
 def board() -> str:

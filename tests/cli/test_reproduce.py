@@ -8,9 +8,9 @@ from typer.testing import CliRunner, Result
 
 from miv.cli.app import app
 from miv.errors import MIVError
-from miv.experiments import runner
-from miv.experiments.jobs import Job
-from tests.experiments.examples import answers_of, finish, job_of
+from miv.reproduction import runner
+from miv.reproduction.jobs import Job
+from tests.reproduction.examples import answers_of, finish, job_of
 
 ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, False])
 
@@ -98,7 +98,7 @@ def test_the_list_notes_a_refused_result_and_does_not_count_it(computed: list[Jo
         return run("qmnist", "--list", "--json")
 
     assert done() == [1]
-    (job_of("cap_vema").result_folder(Path("docs/results")) / "predictions.parquet").unlink()
+    (job_of("cap_vema").result_folder(Path("docs/results")) / "result.json").write_text("{}")
     assert done() == [0]
     assert listed().stderr.count("Not counted: ") == 1
 

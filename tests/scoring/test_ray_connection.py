@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from miv import MIVError
-from miv.experiments.jobs import JobFolders
-from miv.experiments.ray_runner import run_on_ray
+from miv.reproduction.jobs import JobFolders
+from miv.reproduction.ray_runner import run_on_ray
 from miv.scoring.ray import LOCAL, connected, import_ray
-from tests.experiments.examples import job_of
+from tests.reproduction.examples import job_of
 from tests.scoring.ray_tokens import forget_tokens
 
 HERE, ELSEWHERE = "127.0.0.1:6379", "192.0.2.1:6379"

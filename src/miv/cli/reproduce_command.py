@@ -11,8 +11,8 @@ from miv.files.atomic import refuse_existing, refuse_existing_in
 from miv.files.cache import cache_folder
 
 if TYPE_CHECKING:
-    from miv.experiments.grids import Experiment
-    from miv.experiments.jobs import Job, JobFolders
+    from miv.reproduction.grids import Experiment
+    from miv.reproduction.jobs import Job, JobFolders
 
 FORMATS = ("terminal", "markdown", "html")
 
@@ -78,8 +78,8 @@ def reproduce(
 
     Example: miv reproduce qmnist classification --tier cpu --raw data/qmnist --parallel 2
     """
-    from miv.experiments.jobs import Job, JobFolders
-    from miv.experiments.tiers import find_tier
+    from miv.reproduction.jobs import Job, JobFolders
+    from miv.reproduction.tiers import find_tier
 
     budget = find_tier(tier)
     if form not in FORMATS:
@@ -120,8 +120,8 @@ def reproduce(
         everything = list(dict.fromkeys(job for some in jobs.values() for job in some))
         _compute(everything, places, parallel, ray)
     from miv.cli.reproduce_output import write_json_report, write_report
-    from miv.experiments.comparison import CellEvidence
-    from miv.experiments.experiment_report import build_section
+    from miv.reproduction.comparison import CellEvidence
+    from miv.reproduction.tables import build_section
 
     sections = [build_section(one, CellEvidence(one.task, tier, tuple(numbers), results, encoder)) for one in chosen]
     if json:
@@ -137,14 +137,14 @@ def _refuse_output(
     if out is not None:
         refuse_existing(out, overwrite=overwrite)
     if plots is not None:
-        from miv.experiments.plots import plot_files
+        from miv.reproduction.plots import plot_files
 
         names = [name for one in chosen for name in plot_files(tier, one.task, one.name)]
         refuse_existing_in(plots, names, overwrite=overwrite)
 
 
 def _pack(results: Path) -> None:
-    from miv.experiments.results import pack_results
+    from miv.reproduction.results import pack_results
 
     packed = pack_results(results)
     for path, count in packed.items():
@@ -173,7 +173,7 @@ def parse_rounds(text: str) -> list[int]:
 
 def _choose(task: str | None, experiment: str | None, models: str | None) -> "list[Experiment]":
     """The selected experiments, with the selected models."""
-    from miv.experiments.grids import EXPERIMENTS, find_experiments
+    from miv.reproduction.grids import EXPERIMENTS, find_experiments
 
     chosen = [one for name in EXPERIMENTS for one in find_experiments(name)]
     if task is not None:
@@ -190,16 +190,16 @@ def _choose(task: str | None, experiment: str | None, models: str | None) -> "li
 
 
 def _compute(jobs: "list[Job]", places: "JobFolders", parallel: int | None, ray: str | None) -> None:
-    from miv.experiments.outcomes import say_on_error_stream, split_jobs
-    from miv.experiments.raw_files import check_raw
-    from miv.experiments.runner import run_jobs
+    from miv.reproduction.jobs import check_raw
+    from miv.reproduction.outcomes import say_on_error_stream, split_jobs
+    from miv.reproduction.runner import run_jobs
 
     check_raw(split_jobs(jobs, places.results)[1], places.raw)  # before 27 cells fail one by one
     try:
         if ray is None:
             failures = run_jobs(jobs, places, parallel or 1, say_on_error_stream)
         else:
-            from miv.experiments.ray_runner import run_on_ray
+            from miv.reproduction.ray_runner import run_on_ray
 
             failures = run_on_ray(jobs, places, ray, say_on_error_stream, parallel)
     except StoppedByUser as stopped:

@@ -12,18 +12,15 @@ import typer
 
 from miv.cli.app import print_json
 from miv.errors import MissingLibrary, MIVError
-from miv.experiments.conclusions import draw_conclusions
-from miv.experiments.experiment_report import Section
-from miv.experiments.grids import Experiment
-from miv.experiments.jobs import Job, JobFolders
-from miv.experiments.raw_files import raw_folder
-from miv.experiments.render import Part, html_page, markdown, print_terminal
-from miv.experiments.results import find_result
 from miv.files.atomic import whole_file
+from miv.reproduction.grids import Experiment
+from miv.reproduction.jobs import Job, JobFolders, raw_folder
+from miv.reproduction.results import find_result
+from miv.reproduction.tables import Section, conclude, html_page, markdown, print_terminal
 from miv.runtime import table_of
 
 
-def write_report(sections: Sequence[Part], form: str, out: Path | None, plots: Path | None) -> None:
+def write_report(sections: Sequence[Section], form: str, out: Path | None, plots: Path | None) -> None:
     """Write the report to a file or to standard output; pictures go to a folder, or into the HTML."""
     with TemporaryDirectory() as temporary:
         drawn = _draw(sections, plots or (Path(temporary) if form == "html" else None))
@@ -41,21 +38,21 @@ def write_report(sections: Sequence[Part], form: str, out: Path | None, plots: P
                 _write(console.export_text(), out)
 
 
-def write_json_report(sections: Sequence[Part], out: Path | None, plots: Path | None) -> None:
+def write_json_report(sections: Sequence[Section], out: Path | None, plots: Path | None) -> None:
     """Write the report as one JSON document; pictures go to a folder if one is given."""
     _draw(sections, plots)
-    _write(dumps([section.document() for section in sections], ensure_ascii=False, indent=2) + "\n", out)
+    _write(dumps([section.document for section in sections], ensure_ascii=False, indent=2) + "\n", out)
 
 
 def write_conclusions(
     results: Path, tier: str, rounds: Sequence[int], form: str, out: Path | None, *, json: bool
 ) -> None:
     """Write the judgements of the paper's claims on all tasks."""
-    found = draw_conclusions(results, tier, rounds)
+    section = conclude(results, tier, rounds)
     if json:
-        write_json_report([found], out, None)
+        write_json_report([section], out, None)
     else:
-        write_report([found], form, out, None)
+        write_report([section], form, out, None)
 
 
 def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: JobFolders, json: bool) -> None:
@@ -89,12 +86,12 @@ def show_list(jobs: Mapping[Experiment, Sequence[Job]], places: JobFolders, json
     print(table_of(rows))
 
 
-def _draw(sections: Sequence[Part], folder: Path | None) -> dict[str, list[Path]]:
+def _draw(sections: Sequence[Section], folder: Path | None) -> dict[str, list[Path]]:
     if folder is None:
         return {}
-    from miv.experiments.plots import write_plots
+    from miv.reproduction.plots import write_plots
 
-    return {one.key: write_plots(one, folder) for one in sections if isinstance(one, Section)}
+    return {section.key: write_plots(section, folder) for section in sections}
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -1,0 +1,229 @@
+"""Compute one cell: build its data, train or resume, measure, and return its document.
+
+``python -m miv.reproduction.cells JOB`` does so in its own process, where JOB is a JSON document.
+"""
+
+import csv
+import json
+import math
+import os
+import platform
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from miv.backbones.cache import embed_pool
+from miv.data import ExemplarSet, InstancePool
+from miv.errors import MIVError, StoppedByUser
+from miv.evaluation import Predictions, evaluate
+from miv.evaluation.influence import influence
+from miv.evaluation.predicting import with_contributions
+from miv.evaluation.runs import RunFolder
+from miv.evaluation.witnesses import RANKED_METRICS
+from miv.files.json import Floats
+from miv.models.verifier import Verifier
+from miv.reproduction.grids import Cell, are_compared, find_setup
+from miv.reproduction.jobs import Job, JobFolders, raw_folder
+from miv.reproduction.results import FORMAT, VERSION, find_result, write_result
+from miv.runtime import (
+    CTRL_C,
+    TERMINATED,
+    Progress,
+    RichProgress,
+    Terminated,
+    keep_memory,
+    raising_on_terminate,
+    source_commit,
+)
+from miv.tasks import build_once
+from miv.training.config import TrainingConfig
+from miv.training.new_verifier import EarlierVerifier, create_verifier
+from miv.training.run import Machine, set_threads, train
+from miv.training.stages import FROZEN
+
+DONE, FAILED, BUSY = 0, 1, 75  # exit codes, besides CTRL_C and TERMINATED
+_HISTORY = ("train_loss", "validation_loss", "validation_accuracy", "validation_auroc")
+Influences = dict[str, Floats]  # of each exemplar, by metric
+
+
+def compute(job: Job, places: JobFolders, progress: Progress) -> dict[str, Any]:
+    """Train or resume the cell, and return the document of the finished cell."""
+    task, options = job.tier.data(job.cell)
+    raw = raw_folder(job, places.raw)
+    sets = build_once(task, {**options, **({} if raw is None else {"raw": raw})}, places.cache / "sets", progress)
+    run = RunFolder(job.work_folder(places.work))
+    if not run.is_done():
+        machine, name = Machine(places.cache / "features", accelerator="auto"), job.tier.backbone_of(job.cell.task)
+        start = None if name is None else new_pooling_on(name, job.settings, sets["train"].pool)
+        train(sets, job.settings, run.path, machine, data=task, start_from=start, resume=True, progress=progress)
+    answers = _answers(run, sets["test"], places, progress)
+    return cell_document(job, run.read(), run.read_evaluation()["validation"], answers, run.metrics, places.work)
+
+
+def cell_document(
+    job: Job, about: dict[str, Any], validation: dict[str, Any], answers: Predictions, curve: Path, work: Path
+) -> dict[str, Any]:
+    """The document of a finished cell: its settings, its results, and their origin.
+
+    Args:
+        job: the job.
+        about: the ``run.json`` of the training.
+        validation: the evaluation on validation.
+        answers: the predictions on test.
+        curve: the metrics by epoch, as CSV.
+        work: the folder of runs, where the predictions of other cells are.
+    """
+    measured = evaluate(answers).document()
+    figures, groups = _figures(measured), measured["groups"]
+    influences = {metric: influence(answers, metric) for metric in figures}
+    witnesses = measured["witnesses"] or {}
+    asked = dict(job.description)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "hash": job.digest,
+        "config": asked.pop("config"),
+        "description": asked,
+        "twin": job.tier.is_twin,
+        "best": about["best"],
+        "seconds": about["seconds"],
+        "stage_seconds": about.get("stage_seconds"),  # a run that ended before these were kept has none
+        "seed": about["seed"],
+        "data": about["data"]["fingerprints"],
+        "start": about.get("start"),  # the verifier whose weights training began with, and their hash
+        "versions": about["versions"],
+        "code": source_commit(),
+        "machine": _machine(),
+        "validation": {**validation["classification"], **_of_witnesses(validation)},
+        "test": {
+            "exemplars": measured["exemplars"],
+            "positives": measured["positives"],
+            "figures": figures,
+            "errors": {metric: _norm(some) for metric, some in influences.items()},
+            "chance": {name.removesuffix("_chance"): witnesses[name] for name in witnesses if name.endswith("_chance")},
+            "entropy": measured["entropy"],
+            "groups": groups and {row["group"]: [row[kind] for kind in ("tp", "tn", "fp", "fn")] for row in groups},
+        },
+        "paired": _paired(job, about["data"]["fingerprints"]["test"], influences, work),
+        "history": _history(curve),
+    }
+
+
+def _figures(measured: dict[str, Any]) -> dict[str, float]:
+    """The figures of an evaluation: classification, and witnesses by every ranking that the predictions allow."""
+    figures, ranked = dict(measured["classification"]), measured["rankings"] or {}
+    figures |= {name: ranked[by][metric] for name, (by, metric) in RANKED_METRICS.items() if by in ranked}
+    return {name: value for name, value in figures.items() if value is not None and math.isfinite(value)}
+
+
+def _of_witnesses(measured: dict[str, Any]) -> dict[str, float]:
+    return {name: measured["witnesses"][name] for name in ("i_auroc", "i_ap")} if measured["witnesses"] else {}
+
+
+def _paired(job: Job, test: str, influences: Influences, work: Path) -> dict[str, dict[str, float | None]]:
+    """By each finished cell that this one is compared with, the standard errors of the differences over exemplars."""
+    paired: dict[str, dict[str, float | None]] = {}
+    own = job.work_folder(work)
+    for path in sorted(own.parent.parent.glob(f"*/round-{job.cell.round}")):
+        name = path.parent.name.rpartition("-")[0]
+        if not are_compared(job.cell.task, job.cell.setup.name, name):
+            continue
+        partner = Job(Cell(job.cell.task, find_setup(job.cell.task, name), job.cell.round), job.tier_name, job.encoder)
+        run = RunFolder(path)
+        if partner.work_folder(work) != path or not run.is_done():  # a run with other settings, or an unfinished one
+            continue
+        if run.read()["data"]["fingerprints"]["test"] != test:
+            continue
+        answers = Predictions.load(run.predictions("test"))
+        common = [metric for metric in _figures(evaluate(answers).document()) if metric in influences]
+        paired[name] = {metric: _norm(influences[metric] - influence(answers, metric)) for metric in common}
+    return paired
+
+
+def _norm(influences: Floats) -> float | None:
+    error = float(np.linalg.norm(influences))
+    return error if math.isfinite(error) else None
+
+
+def _history(curve: Path) -> dict[str, list[Any]]:
+    """The metrics by epoch."""
+    with curve.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    numbers = {name: [float(row[name]) for row in rows] for name in _HISTORY if rows and rows[0].get(name)}
+    return {"stage": [row["stage"] for row in rows], "epoch": [int(row["epoch"]) for row in rows], **numbers}
+
+
+def new_pooling_on(name: str, settings: TrainingConfig, pool: InstancePool) -> EarlierVerifier:
+    """A new pooling on the backbone of the verifier ``name``, to start from; the settings must have that backbone."""
+    verifier = create_verifier(settings, pool)
+    verifier.backbone.load_state_dict(Verifier.from_pretrained(name).backbone.state_dict())
+    return replace(EarlierVerifier.of(verifier), name=f"a new pooling on the backbone of {name}")
+
+
+def _answers(run: RunFolder, test: ExemplarSet, places: JobFolders, progress: Progress) -> Predictions:
+    """The predictions on test, with what each instance adds to the logit if the pooling has attention."""
+    answers, verifier = Predictions.load(run.predictions("test")), Verifier.from_pretrained(run.verifier)
+    if test.witness is None or not verifier.pooling.has_attention:
+        return answers
+    features = None
+    if run.read()["best"]["stage"] == FROZEN:  # the cache has the features of a frozen backbone
+        features = embed_pool(verifier.backbone, test.pool, places.cache / "features", progress)
+    return with_contributions(verifier, test, answers, features, progress)
+
+
+def _machine() -> dict[str, object]:
+    import torch
+
+    return {
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "accelerator": "gpu" if torch.cuda.is_available() else "cpu",
+    }
+
+
+def command(job: Job, places: JobFolders, threads: int) -> list[str]:
+    """The command that computes a job in its own process."""
+    paths = {name: None if path is None else str(path) for name, path in vars(places).items()}
+    document = {"job": job.document(), "places": paths, "threads": threads}
+    return [sys.executable, "-m", "miv.reproduction.cells", json.dumps(document)]
+
+
+def main(document: dict[str, Any]) -> int:
+    """Compute the job unless it is done or another process is computing it."""
+    job = Job.of(document["job"])
+    paths: dict[str, Any] = {name: path and Path(path) for name, path in document["places"].items()}
+    places = JobFolders(**paths)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
+    lock = job.lock(places.work)
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with raising_on_terminate(), FileLock(lock, timeout=0):
+            if find_result(job, places.results) is None:
+                keep_memory()
+                set_threads(document["threads"], 1)
+                write_result(job, places.results, compute(job, places, RichProgress()))
+            return DONE
+    except Timeout:
+        print(f"Another process is computing {job}.", file=sys.stderr)
+        return BUSY
+    except StoppedByUser as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.exit_code
+    except MIVError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return CTRL_C
+    except Terminated:
+        return TERMINATED
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))

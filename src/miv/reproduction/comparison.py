@@ -1,0 +1,346 @@
+"""Our figures with their errors beside the paper's, paired differences between models, and the order of the models."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.stats import kendalltau, spearmanr
+
+from miv.backbones.hf_names import MINILM
+from miv.errors import MIVError
+from miv.reproduction.grids import FOUR, Cell, Experiment, Row, Setup
+from miv.reproduction.jobs import Job
+from miv.reproduction.published import ROUNDING, STANDS_IN, Published, published
+from miv.reproduction.results import Result, find_result
+from miv.reproduction.tiers import Tier, find_tier
+
+WITHIN, ABOVE, BELOW = "within 2 SE", "above", "below"
+_TINY = 1e-12  # more than the rounding error of sums of floating point numbers
+
+
+@dataclass(frozen=True)
+class Estimate:
+    r"""A figure, or a difference of two, over ``R`` rounds, and the evidence that it is on one side of a bound.
+
+    Neither error covers all of the other, so a value is beyond a bound only if it is by both. With the distance
+    :math:`d` to the bound,
+
+    .. math:: p = \max\{ P(Z > d / SE_{exemplars}),\ P(T_{R-1} > d / SE_{rounds}) \}
+
+    where :math:`Z` is normal, for thousands of exemplars, and :math:`T` is Student's, for few rounds.
+
+    Args:
+        value: the mean over rounds.
+        rounds: number of rounds.
+        over_exemplars: standard error over new draws of exemplars with the same trained models; ``None`` if the
+            predictions of two models were never on one machine, so that their difference has none. It treats exemplars
+            as independent.
+        over_rounds: standard error over rounds, which draw new exemplars and weights; ``None`` for one round.
+    """
+
+    value: float
+    rounds: int
+    over_exemplars: float | None
+    over_rounds: float | None
+
+    @property
+    def standard_error(self) -> float:
+        """The error over rounds, as in the paper; for one round, the error over exemplars."""
+        error = self.over_exemplars if self.over_rounds is None else self.over_rounds
+        return math.nan if error is None else error
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value for a value of 0."""
+        return 2 * self._tail(abs(self.value))
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p-value for a value of at most ``bound``: small if the value is clearly above it."""
+        return self._tail(self.value - bound)
+
+    def p_below(self, bound: float) -> float:
+        """One-sided p-value for a value of at least ``bound``: small if the value is clearly below it."""
+        return self._tail(bound - self.value)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval: the bounds from which the value differs by both errors, each with p >= 0.05.
+
+        >>> [round(bound, 3) for bound in Estimate(0.5, 3, 0.01, 0.02).interval]  # 4.303 errors over three rounds
+        [0.414, 0.586]
+        """
+        reach = [] if self.over_exemplars is None else [float(ndtri(0.975)) * self.over_exemplars]
+        if self.over_rounds is not None:
+            reach.append(float(stdtrit(self.rounds - 1, 0.975)) * self.over_rounds)
+        widest = max(reach, default=math.nan)
+        return self.value - widest, self.value + widest
+
+    def _tail(self, distance: float) -> float:
+        """The larger of the two probabilities of such a distance by chance; NaN if no error is known."""
+        tails = []
+        if self.over_exemplars is not None:
+            tails.append(_survival(distance, self.over_exemplars, None))
+        if self.over_rounds is not None:
+            tails.append(_survival(distance, self.over_rounds, self.rounds - 1))
+        return math.nan if not tails or any(map(math.isnan, tails)) else max(tails)
+
+
+def _survival(distance: float, error: float, freedom: int | None) -> float:
+    """The tail probability of Student's or the normal distribution; with an error of 0, the side is certain."""
+    if error < _TINY:
+        return 0.5 if abs(distance) < _TINY else float(distance < 0)
+    return float(ndtr(-distance / error) if freedom is None else stdtr(freedom, -distance / error))
+
+
+def estimate(results: Sequence[Result], metric: str) -> Estimate | None:
+    """The mean of a metric over rounds; ``None`` without results or if one of them lacks it."""
+    if not results or any(metric not in result.metrics for result in results):
+        return None
+    values = [result.metrics[metric] for result in results]
+    return _over_rounds(values, [result.error_of(metric) for result in results], results)
+
+
+def difference(ours: Sequence[Result], theirs: Sequence[Result], metric: str) -> Estimate | None:
+    """The lead of the first over the second in the rounds that both have, paired exemplar by exemplar."""
+    others = {result.round: result for result in theirs}
+    pairs = [(result, others[result.round]) for result in ours if result.round in others]
+    if not pairs or any(metric not in result.metrics for pair in pairs for result in pair):
+        return None
+    for our, their in pairs:
+        if our.document["data"]["test"] != their.document["data"]["test"]:
+            raise MIVError(f"{our.path} and {their.path} were tested on different exemplars and cannot be compared.")
+    values = [our.metrics[metric] - their.metrics[metric] for our, their in pairs]
+    errors = [our.error_of_difference(their, metric) for our, their in pairs]
+    return _over_rounds(values, errors, [our for our, _ in pairs])
+
+
+def _over_rounds(values: Sequence[float], errors: Sequence[float | None], results: Sequence[Result]) -> Estimate:
+    """The mean over rounds. Rounds with the same test exemplars count these once: their errors add up."""
+    known = [error for error in errors if error is not None]
+    over_exemplars = None
+    if len(known) == len(errors):
+        by_test: dict[str, float] = {}
+        for result, error in zip(results, known, strict=True):
+            test = result.document["data"]["test"]
+            by_test[test] = by_test.get(test, 0.0) + error
+        over_exemplars = math.hypot(*by_test.values()) / len(values)
+    spread = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
+    return Estimate(float(np.mean(values)), len(values), over_exemplars, spread)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction: the chance that any of the comparisons is called real by accident stays below the level.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=lambda place: (math.isnan(p_values[place]), p_values[place]))
+    corrected, least = [math.nan] * len(p_values), 0.0
+    count = sum(not math.isnan(p) for p in p_values)
+    for place, number in enumerate(order[:count]):
+        least = max(least, min(1.0, (count - place) * p_values[number]))
+        corrected[number] = least
+    return corrected
+
+
+@dataclass(frozen=True)
+class CellEvidence:
+    """The finished cells of a task in a tier, read on demand."""
+
+    task: str
+    tier_name: str
+    rounds: tuple[int, ...]
+    results: Path
+    encoder: str = MINILM
+
+    @property
+    def tier(self) -> Tier:
+        return find_tier(self.tier_name)
+
+    @cached_property
+    def _read(self) -> dict[str, list[Result]]:
+        return {}
+
+    def of(self, setup: Setup, rounds: Collection[int] | None = None) -> list[Result]:
+        """The available results of a setup, one per round; only the named rounds, if any are named."""
+        if setup.name not in self._read:
+            jobs = [Job(Cell(self.task, setup, number), self.tier_name, self.encoder) for number in self.rounds]
+            results = [find_result(job, self.results) for job in jobs]
+            self._read[setup.name] = [result for result in results if result is not None]
+        every = self._read[setup.name]
+        return every if rounds is None else [result for result in every if result.round in rounds]
+
+    def common_rounds(self, rows: Sequence[Row]) -> tuple[int, ...]:
+        """The rounds shared by all rows that have any; rows can be ranked only on these."""
+        there = [{result.round for result in self.of(row.setup)} for row in rows if self.of(row.setup)]
+        return tuple(sorted(set.intersection(*there))) if there else ()
+
+    @property
+    def may_judge(self) -> bool:
+        """Whether the figures say anything about the paper; those of a synthetic twin do not."""
+        return not self.tier.is_twin
+
+    @property
+    def may_compare_figures(self) -> bool:
+        """Whether the figures themselves can be compared with the paper's, not only the order of the models."""
+        return self.may_judge and self.task not in STANDS_IN
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of a table.
+
+    Args:
+        row: its row.
+        metric: its column.
+        ours: our figure; ``None`` if it is not computed yet, or the model has no such metric.
+        paper: the paper's figure, if there is one and it can be compared.
+        word: within 2 SE, above or below; empty if the two cannot be compared.
+    """
+
+    row: Row
+    metric: str
+    ours: Estimate | None
+    paper: Published | None
+    word: str
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.ours is None or self.paper is None else self.ours.value - self.paper.mean
+
+
+def compare_figures(experiment: Experiment, evidence: CellEvidence) -> list[Comparison]:
+    """A comparison for each row and metric, over all rounds of a row; steps use the rounds that they share."""
+    rounds = evidence.common_rounds(experiment.rows) if experiment.is_stepwise else None
+    comparisons = []
+    for row in experiment.rows:
+        for metric in experiment.metrics:
+            ours = estimate(evidence.of(row.setup, rounds), metric)
+            paper = published(experiment, row, metric) if evidence.may_judge else None
+            word = compare(ours, paper) if evidence.may_compare_figures else ""
+            comparisons.append(Comparison(row, metric, ours, paper, word))
+    return comparisons
+
+
+def compare(ours: Estimate | None, paper: Published | None) -> str:
+    """Whether our figure is within two standard errors of the paper's; the paper's rounding counts as an error too.
+
+    >>> compare(Estimate(0.70, 3, 0.01, 0.003), Published(0.71, 0.004))
+    'within 2 SE'
+    >>> compare(Estimate(0.70, 3, 0.01, 0.003), Published(0.72, 0.004))
+    'below'
+    """
+    if ours is None or paper is None or not math.isfinite(ours.standard_error):
+        return ""
+    error = math.hypot(ours.standard_error, paper.standard_error or 0.0, ROUNDING)
+    gap = ours.value - paper.mean
+    return WITHIN if abs(gap) <= 2 * error else ABOVE if gap > 0 else BELOW
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A paired test of a row against its reference.
+
+    Args:
+        row: the row.
+        reference: the row it is compared with.
+        metric: the metric.
+        difference: the first minus the second.
+        p: p-value with Holm's correction for all tests of this metric in the table.
+    """
+
+    row: Row
+    reference: Row
+    metric: str
+    difference: Estimate
+    p: float
+
+
+def paired_tests(experiment: Experiment, evidence: CellEvidence) -> list[PairedTest]:
+    """Test each row of an experiment against its reference if both have results for the same rounds."""
+    tests: list[PairedTest] = []
+    for metric in experiment.metrics:
+        gaps = []
+        for row in experiment.rows:
+            reference = experiment.reference_of(row)
+            if reference is not None:
+                gap = difference(evidence.of(row.setup), evidence.of(reference.setup), metric)
+                if gap is not None:
+                    gaps.append((row, reference, gap))
+        corrected = holm([gap.p for _, _, gap in gaps])
+        tests += [PairedTest(row, other, metric, gap, p) for (row, other, gap), p in zip(gaps, corrected, strict=True)]
+    return tests
+
+
+Order = tuple[tuple[str, ...], ...]  # best first, equals together
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The order of the models by a metric, best first, ours and the paper's, among the models that both have.
+
+    Args:
+        metric: the metric.
+        rounds: rounds that all our models have; our figures are means over these.
+        ours: our order.
+        paper: the paper's order; models printed with the same figure are equal.
+        kendall: rank correlation: 1 for the same order, -1 for the opposite; NaN with fewer than three models.
+        spearman: likewise, by Spearman.
+    """
+
+    metric: str
+    rounds: tuple[int, ...]
+    ours: Order
+    paper: Order
+    kendall: float
+    spearman: float
+
+
+def rankings(experiment: Experiment, evidence: CellEvidence) -> list[Ranking]:
+    """The orders by AUROC and accuracy, or by i-AUROC and i-AP, if the rows are models."""
+    if experiment.name not in ("classification", "key_instance") or not evidence.may_judge:
+        return []
+    ranked = [_ranking(experiment, evidence, metric) for metric in experiment.metrics if metric in FOUR]
+    return [ranking for ranking in ranked if ranking is not None]
+
+
+def _ranking(experiment: Experiment, evidence: CellEvidence, metric: str) -> Ranking | None:
+    """Rank the models that both have; ``None`` if fewer than two share a round."""
+    paper = {
+        row.model: figure.mean
+        for row in experiment.rows
+        if evidence.of(row.setup) and (figure := published(experiment, row, metric))
+    }
+    rows = [row for row in experiment.rows if row.model in paper]
+    rounds = evidence.common_rounds(rows)
+    if len(rows) < 2 or not rounds:
+        return None
+    ours = {}
+    for row in rows:
+        values = [result.metrics[metric] for result in evidence.of(row.setup, rounds)]
+        ours[row.model] = sum(values) / len(values)
+    enough = len(rows) > 2 and len(set(ours.values())) > 1 and len(set(paper.values())) > 1
+    pair = list(ours.values()), list(paper.values())
+    return Ranking(
+        metric,
+        rounds,
+        order(ours),
+        order(paper),
+        float(kendalltau(*pair).statistic) if enough else math.nan,
+        float(spearmanr(*pair).statistic) if enough else math.nan,
+    )
+
+
+def order(figures: Mapping[str, float]) -> Order:
+    """Names by their figures, best first, with ties together.
+
+    >>> order({"a": 0.7, "b": 0.8, "c": 0.7})
+    (('b',), ('a', 'c'))
+    """
+    values = sorted(set(figures.values()), reverse=True)
+    return tuple(tuple(name for name, figure in figures.items() if figure == value) for value in values)

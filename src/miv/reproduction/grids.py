@@ -1,0 +1,263 @@
+"""Every table and figure of the paper as a grid of cells: which models, on which data, in which table."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from miv.errors import MIVError, unknown_name
+from miv.poolings import POOLINGS
+
+MODELS = ("baseline", "gabmil", "pma", "msa", "mi_net", "bi_lstm", "cap_vema", "cap_dba_l1", "cap_dba_l2")
+BENCHMARKS = ("gabmil", "pma", "msa", "mi_net", "bi_lstm")
+CAP = ("cap_vema", "cap_dba_l1", "cap_dba_l2")
+UNTRAINED = "nearest"  # the cosine of query and nearest target, in every table: what the features alone can do
+ROUNDS = 3
+
+CLASSIFICATION = ("auroc", "accuracy", "precision", "recall", "f1")
+WITNESSES = ("i_auroc", "i_ap")
+FOUR = ("auroc", "accuracy", "i_auroc", "i_ap")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A model with its options, and the data if they are not the main ones.
+
+    Args:
+        name: name of its folder among the results; two setups with the same name are the same.
+        pooling: a name from `miv poolings`.
+        pooling_options: options that differ from the defaults; the tier sets ``heads`` unless it is given here.
+        task_options: options that differ from the task's defaults.
+    """
+
+    name: str
+    pooling: str
+    pooling_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    task_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training: a setup on one draw of a task's data. Cells are shared: no experiment owns one."""
+
+    task: str
+    setup: Setup
+    round: int
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.setup.name} round {self.round}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: ``model`` and ``variant`` as in the published results, and the setup to train."""
+
+    model: str
+    variant: str
+    setup: Setup
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper.
+
+    Args:
+        task: the task whose data it needs.
+        name: its name in `miv reproduce`.
+        title: what it shows.
+        source: where it is in the paper.
+        metrics: its columns.
+        rows: its rows.
+    """
+
+    task: str
+    name: str
+    title: str
+    source: str
+    metrics: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether rows are steps from one to the next, so that all figures must come from the same rounds."""
+        return self.name in ("ablation", "headed", "layernorm", "size_study")
+
+    def cells(self, rounds: Iterable[int] = range(ROUNDS)) -> list[Cell]:
+        """The cells, each once, round by round, so that the whole table is complete as early as possible."""
+        setups = {row.setup.name: row.setup for row in self.rows}
+        return [Cell(self.task, setup, number) for number in rounds for setup in setups.values()]
+
+    def takes(self, model: str) -> bool:
+        """Whether the model has a row or can be added; a table of key instances takes only models with attention."""
+        has_attention = POOLINGS[model].make.has_attention  # a name that is none is refused first of all
+        others = self.name == "classification" or (self.name == "key_instance" and has_attention)
+        return others or any(row.model == model for row in self.rows)
+
+    def reference_of(self, row: Row) -> Row | None:
+        """The row to compare a row with: the baseline, the step before, or the plain model; ``None`` for these."""
+        if self.name == "ablation":
+            ladder = [step for step in self.rows if step.model == row.model]
+            place = ladder.index(row)
+            return ladder[place - 1] if place else None
+        if self.name in ("headed", "layernorm"):
+            plain = next(variant for variant in self.rows if variant.model == row.model)
+            return None if plain is row else plain
+        same = (other for other in self.rows if other.model == "baseline" and other.variant == row.variant)
+        baseline = next(same, None)
+        return None if baseline is row else baseline
+
+    def only(self, models: Sequence[str]) -> "Experiment":
+        """The experiment with only these models; a pooling that is not in the paper's table gets its own row."""
+        known = list(dict.fromkeys(row.model for row in self.rows))
+        lacking = [model for model in models if not self.takes(model)]
+        if lacking:
+            raise MIVError(f"{self.task} {self.name} has no row of {', '.join(lacking)}. It has {', '.join(known)}.")
+        rows = [row for row in self.rows if row.model in models]
+        options = self.rows[0].setup.task_options
+        added = [Row(model, "", Setup(model, model, task_options=options)) for model in models if model not in known]
+        return replace(self, rows=(*rows, *added))
+
+
+# The paper's ladder, from the attention function alone to full CAP; heads that are not said here are the tier's.
+LADDER: dict[str, dict[str, Any]] = {
+    "+attention": {"heads": 1, "projection": False, "co_excitation": False, "norm": "none"},
+    "+multi_head": {"co_excitation": False, "norm": "none"},
+    "+co_excitation": {"gate_reads": "projected_query", "norm": "none"},
+    "+pre_layernorm": {},
+}
+LAYERNORM: dict[str, dict[str, Any]] = {
+    "pre_aggregation": {},
+    "post_aggregation": {"norm": "post"},
+    "none": {"norm": "none"},
+}
+HEADED: dict[str, dict[str, Any]] = {"multi_head": {}, "non_headed": {"heads": 1, "projection": False}}
+
+# The figures say from where to where the train sizes go; the steps between are ours.
+SIZES = {10: (8_000, 16_000, 24_000, 32_000, 40_000), 20: (8_000, 16_000, 24_000), 50: (8_000, 16_000, 24_000)}
+# The paper shows all but CAP-DBA with L2, the fourth of the models that lead its main table.
+SIZE_MODELS = ("baseline", "gabmil", "pma", "msa", "cap_vema", "cap_dba_l1", "cap_dba_l2")
+
+# Where each is in the paper: classification, key instances, ablation, headed, LayerNorm. Table 1 has no figures. Table
+# 5, the witnesses in bags of the size study, needs no model: docs/tasks.md has it, measured from the sets themselves.
+_SOURCES = {
+    "qmnist": ("Table 2", "Table 4", "Table 10", "Figure 10", "Table 13"),
+    "signature": ("Table 6", "Table 7", "Table 11", "Figure 11", "Table 14"),
+    "fever": ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15"),
+    **{
+        task: tuple(f"{place}, of FEVER" for place in ("Table 8", "Table 9", "Table 12", "Figure 12", "Table 15"))
+        for task in ("fever-dev", "claims")
+    },
+}
+_MODELS = {"qmnist": MODELS, "signature": MODELS[:-1], "fever": MODELS[:-1], "fever-dev": MODELS, "claims": MODELS}
+# Fool Me Twice: train on the one file, of which a share of the pages becomes validation, test on the other.
+_TASK_OPTIONS: dict[str, dict[str, Any]] = {"claims": {"train_file": "dev.jsonl", "test_file": "test.jsonl"}}
+_DATA = {
+    "qmnist": "QMNIST",
+    "signature": "SigComp2011",
+    "fever": "FEVER",
+    "fever-dev": "FEVER's development set",
+    "claims": "Fool Me Twice",
+}
+
+
+def _setup(task: str, pooling: str, suffix: str = "", options: Mapping[str, Any] | None = None) -> Setup:
+    name = f"{pooling}-{suffix}" if options else pooling  # without options it is the plain model, whatever it is called
+    return Setup(name, pooling, dict(options or {}), _TASK_OPTIONS.get(task, {}))
+
+
+def _experiments(task: str) -> Iterable[Experiment]:
+    data = _DATA[task]
+    table, witness_table, ablation, headed, layernorm = _SOURCES[task]
+    plain = {model: Row(model, "", _setup(task, model)) for model in (*_MODELS[task], UNTRAINED)}
+    untrained = plain[UNTRAINED]
+    yield Experiment(task, "classification", f"{data}: classification", table, CLASSIFICATION, tuple(plain.values()))
+    with_attention = tuple(row for model, row in plain.items() if model not in ("msa", "mi_net", "bi_lstm"))
+    yield Experiment(task, "key_instance", f"{data}: key instances", witness_table, WITNESSES, with_attention)
+    if task == "qmnist":
+        per_digit = (plain["cap_vema"],)
+        yield Experiment(
+            task, "per_digit", f"{data}: answers of CAP-VEMA by digit", "Table 3", ("accuracy",), per_digit
+        )
+        sizes = tuple(
+            Row(model, f"bag_{bag}_exemplars_{count}", _size_setup(model, bag, count))
+            for bag, counts in SIZES.items()
+            for count in counts
+            for model in (*SIZE_MODELS, UNTRAINED)
+        )
+        yield Experiment(task, "size_study", f"{data}: train size and mean bag size", "Figures 6, 8, 9", FOUR, sizes)
+    steps = tuple(
+        row
+        for model in ("cap_vema", "cap_dba_l1")
+        for row in (
+            Row(model, "baseline", _setup(task, "baseline")),
+            *(Row(model, step, _setup(task, model, step.strip("+"), options)) for step, options in LADDER.items()),
+        )
+    )
+    yield Experiment(task, "ablation", f"{data}: building CAP from the baseline", ablation, FOUR, (*steps, untrained))
+    for name, title, source, variants in (
+        ("headed", "with and without multi-head projections", headed, HEADED),
+        ("layernorm", "place of the LayerNorm", layernorm, LAYERNORM),
+    ):
+        suffixes = {"post_aggregation": "post_norm", "none": "no_norm"}
+        rows = tuple(
+            Row(model, variant, _setup(task, model, suffixes.get(variant, variant), options))
+            for model in ("cap_vema", "cap_dba_l1")
+            for variant, options in variants.items()
+        )
+        yield Experiment(task, name, f"{data}: {title}", source, FOUR, (*rows, untrained))
+
+
+def _size_setup(model: str, mean_bag: int, exemplars: int) -> Setup:
+    options = {"mean_bag": mean_bag, "exemplars": exemplars}
+    return Setup(f"{model}-bag_{mean_bag}-exemplars_{exemplars}", model, {}, options)
+
+
+EXPERIMENTS: dict[str, dict[str, Experiment]] = {
+    task: {experiment.name: experiment for experiment in _experiments(task)} for task in _DATA
+}
+
+
+def find_experiments(task: str, name: str | None = None) -> list[Experiment]:
+    """The experiments of a task, or only the named one.
+
+    >>> [experiment.title for experiment in find_experiments("qmnist", "classification")]
+    ['QMNIST: classification']
+    """
+    if task not in EXPERIMENTS:
+        raise unknown_name("task with experiments", task, EXPERIMENTS)
+    known = EXPERIMENTS[task]
+    if name is None:
+        return list(known.values())
+    if name not in known:
+        raise unknown_name(f"experiment of {task}", name, known)
+    return [known[name]]
+
+
+@cache
+def _compared(task: str) -> frozenset[frozenset[str]]:
+    """The pairs of setups of a task that a table or a claim compares."""
+    pairs = set()
+    for experiment in EXPERIMENTS[task].values():
+        references = ((row, experiment.reference_of(row)) for row in experiment.rows)
+        pairs |= {frozenset((row.setup.name, other.setup.name)) for row, other in references if other is not None}
+    pairs |= {frozenset((model, other)) for model in CAP for other in (*BENCHMARKS, UNTRAINED)}
+    return frozenset(pairs)
+
+
+def are_compared(task: str, setup: str, other: str) -> bool:
+    """Whether two setups are compared; one that is in no table, such as your own pooling, is with the baseline.
+
+    >>> are_compared("qmnist", "cap_vema", "pma"), are_compared("qmnist", "pma", "msa")
+    (True, False)
+    """
+    if frozenset((setup, other)) in _compared(task):
+        return True
+    known = {row.setup.name for experiment in EXPERIMENTS[task].values() for row in experiment.rows}
+    return setup != other and "baseline" in (setup, other) and not {setup, other} <= known
+
+
+def find_setup(task: str, name: str) -> Setup:
+    """The setup of that name in the tables of a task, or a pooling of that name with its default options."""
+    rows = [row for experiment in EXPERIMENTS[task].values() for row in experiment.rows]
+    setups = {row.setup.name: row.setup for row in rows}
+    return setups.get(name) or Setup(name, name, task_options=_TASK_OPTIONS.get(task, {}))

@@ -1,0 +1,415 @@
+"""The report of an experiment: tables as plain values, and one renderer, Markdown, from which all outputs come."""
+
+import base64
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from miv.evaluation.evaluation import TITLES
+from miv.reproduction.claims import Verdict, claims_of, judge, judge_claims
+from miv.reproduction.comparison import (
+    CellEvidence,
+    Comparison,
+    Estimate,
+    PairedTest,
+    Ranking,
+    compare_figures,
+    paired_tests,
+    rankings,
+)
+from miv.reproduction.grids import FOUR, SIZES, WITNESSES, Experiment, Row
+from miv.reproduction.published import STANDS_IN, published_digit, published_step
+from miv.reproduction.results import Result
+from miv.reproduction.tiers import find_tier
+
+NOTHING = "–"  # where there is no figure
+KINDS = ("tp", "tn", "fp", "fn")
+# How else witnesses are ranked, the same for every model; docs/reproducing.md explains it.
+ALIKE = ("i_auroc_by_score", "i_ap_by_score", "i_auroc_by_contribution", "i_ap_by_contribution",
+         "i_auroc_one_hot", "i_ap_one_hot", "i_top1")  # fmt: skip
+# Where claims are judged all at once: heading, task, and the tier if it is not the one asked for.
+GROUNDS = (
+    ("QMNIST", "qmnist", None),
+    ("QMNIST, frozen backbone", "qmnist", "frozen"),
+    ("signatures", "signature", None),
+    ("FEVER, development set", "fever-dev", None),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts; the first column names the rows."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """The table without its title."""
+        lines = [self.headings, ["---", *["---:"] * (len(self.headings) - 1)], *self.rows]
+        text = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+        return f"{text}\n\n{self.note}" if self.note else text
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report.
+
+    Args:
+        title: its heading.
+        key: the key of its plots.
+        remarks: what a reader must know.
+        tables: the tables, in order.
+        document: everything as plain values, for JSON.
+        experiment: the experiment, if it is about one.
+        evidence: the finished cells it comes from.
+        figures: the figures behind the tables, for plots.
+    """
+
+    title: str
+    key: str
+    remarks: list[str]
+    tables: list[Table]
+    document: dict[str, Any] = field(repr=False)
+    experiment: Experiment | None = field(default=None, repr=False)
+    evidence: CellEvidence | None = field(default=None, repr=False)
+    figures: list[Comparison] = field(default_factory=list, repr=False)
+
+    def markdown(self, plots: Sequence[str] = ()) -> str:
+        """The section; ``plots`` are addresses of pictures."""
+        parts = [f"## {self.title}", *(f"> {remark}" for remark in self.remarks)]
+        parts += [f"### {table.title}\n\n{table.markdown()}" for table in self.tables]
+        parts += [f"![plot {number}]({address})" for number, address in enumerate(plots, start=1)]
+        return "\n\n".join(parts) + "\n"
+
+
+def build_section(experiment: Experiment, evidence: CellEvidence) -> Section:
+    """The report of an experiment from its finished cells."""
+    figures, tests = compare_figures(experiment, evidence), paired_tests(experiment, evidence)
+    orders, claims = rankings(experiment, evidence), judge_claims(experiment.name, evidence)
+    alike, alike_tests = _score_alike(experiment, evidence)
+    if experiment.name == "size_study":
+        tables = _size_tables(figures)
+    else:
+        tables = [figure_table(experiment, evidence, figures)]
+        tables += [_paired_table(experiment, evidence, tests)] if tests else []
+    if experiment.name == "per_digit":
+        tables += _digit_table(evidence.of(experiment.rows[0].setup), with_paper=evidence.may_compare_figures)
+    if alike:
+        scored = replace(experiment, metrics=tuple(dict.fromkeys(figure.metric for figure in alike)))
+        chance = next((result.chances for row in experiment.rows for result in evidence.of(row.setup)
+                       if result.chances), {})  # fmt: skip
+        note = f"A random order gives i-AP {chance['i_ap']:.3f} and i-top1 {chance['i_top1']:.3f}." if chance else ""
+        tables.append(replace(figure_table(scored, evidence, alike), title="Witnesses ranked alike", note=note))
+    tables += [_order_table(orders)] if orders else []
+    tables += [claim_table({"": claims})] if claims else []
+    tables.append(_cost_table(experiment, evidence))
+    remarks = evidence.tier.remarks(experiment.task) + _remarks(experiment, evidence)
+    document = {
+        "task": experiment.task,
+        "experiment": experiment.name,
+        "source": experiment.source,
+        "tier": evidence.tier_name,
+        "twin": evidence.tier.is_twin,
+        "remarks": remarks,
+        "figures": [_figure_document(figure) for figure in figures],
+        "paired_tests": [_paired_document(test) for test in tests],
+        "scored_alike": {
+            "figures": [_figure_document(figure) for figure in alike],
+            "paired_tests": [_paired_document(test) for test in alike_tests],
+        },
+        "order": [_finite(asdict(ranking)) for ranking in orders],
+        "claims": [claim.document() for claim in claims],
+    }
+    title = f"{experiment.title} ({experiment.source}), tier {evidence.tier_name}"
+    key = f"{experiment.task}-{experiment.name}"
+    return Section(title, key, remarks, tables, document, experiment, evidence, figures)
+
+
+def conclude(results: Path, tier: str, rounds: Sequence[int]) -> Section:
+    """All claims on all grounds, from finished cells."""
+    find_tier(tier)
+    verdicts = {}
+    for heading, task, other in GROUNDS:
+        evidence = CellEvidence(task, other or tier, tuple(rounds), results)
+        if evidence.tier.takes(task) and evidence.may_judge:
+            verdicts[heading] = [judge(claim, evidence) for claim in claims_of(task)]
+    document = {
+        "grounds": {
+            heading: {verdict.claim.name: verdict.document() for verdict in some} for heading, some in verdicts.items()
+        }
+    }
+    return Section("The paper's claims", "conclusions", [], [claim_table(verdicts)], document)
+
+
+def claim_table(verdicts: Mapping[str, Sequence[Verdict]]) -> Table:
+    """One row per claim; for each ground the word, the weakest effect and its 95 % interval."""
+    names = list(dict.fromkeys(verdict.claim.name for some in verdicts.values() for verdict in some))
+    by_name = {heading: {verdict.claim.name: verdict for verdict in some} for heading, some in verdicts.items()}
+    rows = [[name, *(_verdict(some.get(name)) for some in by_name.values())] for name in names]
+    headings = ["claim", *(heading or "verdict" for heading in verdicts)]
+    note = "The effect is that of the weakest difference of a claim, with its 95 % interval."
+    return Table("The paper's claims", headings, rows, note)
+
+
+def _verdict(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return NOTHING
+    if verdict.effect is None:
+        return verdict.word
+    low, high = verdict.effect.interval
+    return f"{verdict.word}: {verdict.effect.value:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def label(row: Row) -> str:
+    """A row in words."""
+    return f"{row.model} {row.variant}".strip()
+
+
+def whose_figures(task: str) -> str:
+    """The source of the figures beside ours."""
+    return "the paper's on FEVER" if task in STANDS_IN else "the paper's"
+
+
+def figure_table(experiment: Experiment, evidence: CellEvidence, figures: Sequence[Comparison]) -> Table:
+    """Our figures by model and metric, with the paper's in brackets and how they compare."""
+    title = "Our figures"
+    if any(figure.paper for figure in figures):
+        title += f", with {whose_figures(experiment.task)} in brackets"
+    if evidence.tier.is_twin:
+        title = "On the synthetic twin, not the paper's data"
+    rows = []
+    for row in experiment.rows:
+        cells = [figure for figure in figures if figure.row is row]
+        rounds = max((cell.ours.rounds for cell in cells if cell.ours), default=0)
+        rows.append([label(row), str(rounds), *map(_figure, cells)])
+    note = ""
+    if any(figure.ours is not None and figure.ours.rounds == 1 for figure in figures):
+        note = "A figure with * comes from one round: its error is over exemplars, not over trainings."
+    return Table(title, ["model", "rounds", *(TITLES[metric] for metric in experiment.metrics)], rows, note)
+
+
+def _figure(figure: Comparison) -> str:
+    if figure.ours is None:
+        return NOTHING
+    paper = f" ({figure.paper.mean:.3f})" if figure.paper else ""
+    return estimate_text(figure.ours) + paper + (f" {figure.word}" if figure.word else "")
+
+
+def estimate_text(value: Estimate) -> str:
+    """A figure and its standard error; ``*`` for one round."""
+    error = f"{value.standard_error:.3f}" if math.isfinite(value.standard_error) else "?"
+    return f"{value.value:.3f} ± {error}{'*' if value.rounds == 1 else ''}"
+
+
+def _paired_table(experiment: Experiment, evidence: CellEvidence, tests: Sequence[PairedTest]) -> Table:
+    """Each row minus its reference."""
+    ablation = experiment.name == "ablation"
+    rows: dict[str, dict[str, str]] = {}
+    for test in tests:
+        name = label(test.row) if ablation else f"{label(test.row)} − {label(test.reference)}"
+        error = f"{test.difference.standard_error:.3f}" if math.isfinite(test.difference.standard_error) else "?"
+        step = published_step(experiment.task, test.row.model, test.row.variant, test.metric) if ablation else None
+        paper = f" (paper {step:+.3f})" if step is not None and evidence.may_judge else ""
+        cell = f"{test.difference.value:+.3f} ± {error}{'*' * (test.difference.rounds == 1)}{paper}"
+        rows.setdefault(name, {})[test.metric] = f"{cell}, {p_text(test.p)}"
+    metrics = [metric for metric in experiment.metrics if any(metric in cells for cells in rows.values())]
+    note = "p is the larger of those over exemplars and over rounds, with Holm's correction within a column."
+    if any(test.difference.over_exemplars is None for test in tests):
+        note += " Where the predictions of both models were not on one machine, p is over rounds only."
+    return Table(
+        "What each step adds" if ablation else "Paired differences",
+        ["step" if ablation else "difference", *(TITLES[metric] for metric in metrics)],
+        [[name, *(cells.get(metric, NOTHING) for metric in metrics)] for name, cells in rows.items()],
+        note,
+    )
+
+
+def p_text(p: float) -> str:
+    """Format a p-value.
+
+    >>> p_text(0.0321), p_text(0.00002), p_text(math.nan)
+    ('p = 0.032', 'p < 0.001', 'p unknown')
+    """
+    return "p unknown" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def _score_alike(experiment: Experiment, evidence: CellEvidence) -> tuple[list[Comparison], list[PairedTest]]:
+    """The figures and tests of witnesses ranked alike; empty if no cell has any."""
+    if not set(WITNESSES) <= set(experiment.metrics) or experiment.name == "size_study":
+        return [], []
+    figures = compare_figures(replace(experiment, metrics=ALIKE), evidence)
+    metrics = tuple(metric for metric in ALIKE if any(one.ours for one in figures if one.metric == metric))
+    tests = paired_tests(replace(experiment, metrics=metrics), evidence)
+    return [figure for figure in figures if figure.metric in metrics], tests
+
+
+def _size_tables(figures: Sequence[Comparison]) -> list[Table]:
+    """For each mean bag size and metric, the models by train size."""
+    ours = {(figure.row.model, figure.row.variant, figure.metric): figure.ours for figure in figures}
+    models = list(dict.fromkeys(figure.row.model for figure in figures))
+    tables = []
+    for bag, counts in SIZES.items():
+        for metric in FOUR:
+            rows = []
+            for model in models:
+                values = [ours.get((model, f"bag_{bag}_exemplars_{count}", metric)) for count in counts]
+                rows.append([model, *(NOTHING if value is None else estimate_text(value) for value in values)])
+            headings = ["model", *(f"{count:,} exemplars" for count in counts)]
+            tables.append(Table(f"{TITLES[metric]}, bags of {bag} on average", headings, rows))
+    return tables
+
+
+def digit_shares(results: Sequence[Result]) -> dict[str, list[float]]:
+    """By digit the shares of true and false positives and negatives, as means over rounds."""
+    shares: dict[str, list[list[float]]] = {}
+    for result in results:
+        for digit, counts in (result.document["test"]["groups"] or {}).items():
+            shares.setdefault(digit, []).append([count / sum(counts) for count in counts])
+    return {digit: [sum(column) / len(some) for column in zip(*some, strict=True)] for digit, some in shares.items()}
+
+
+def _digit_table(results: Sequence[Result], *, with_paper: bool) -> list[Table]:
+    """The paper's Table 3, from a round that it calls representative, beside ours; none if nothing is computed."""
+    rows = []
+    for digit, shares in digit_shares(results).items():
+        paper = [published_digit(digit, kind) if with_paper else None for kind in KINDS]
+        beside = ["" if share is None else f" ({share:.3f})" for share in paper]
+        rows.append([digit, *(f"{share:.3f}{text}" for share, text in zip(shares, beside, strict=True))])
+        right = "" if paper[0] is None or paper[1] is None else f" ({paper[0] + paper[1]:.3f})"
+        rows[-1].append(f"{shares[0] + shares[1]:.3f}{right}")
+    headings = ["digit", *(kind.upper() for kind in KINDS), "accuracy"]
+    title = "Shares by digit" + (", with the paper's in brackets" if with_paper else "")
+    return [Table(title, headings, rows)] if rows else []
+
+
+def _order_table(orders: Sequence[Ranking]) -> Table:
+    """The order of the models, ours and the paper's."""
+    rows = []
+    for ranking in orders:
+        texts = [" > ".join(" = ".join(equals) for equals in order) for order in (ranking.ours, ranking.paper)]
+        tau = f"{ranking.kendall:.2f}" if math.isfinite(ranking.kendall) else NOTHING
+        rows.append([TITLES[ranking.metric], *texts, tau])
+    return Table("Order of the models", ["metric", "ours", "the paper's", "Kendall's tau"], rows)
+
+
+def _cost_table(experiment: Experiment, evidence: CellEvidence) -> Table:
+    """The run time of the cells, and the selected epochs."""
+    rows = []
+    for setup in {row.setup.name: row.setup for row in experiment.rows}.values():
+        documents = [result.document for result in evidence.of(setup)]
+        minutes = [document["seconds"] / 60 for document in documents]
+        best = ", ".join(f"{document['best']['stage']} {document['best']['epoch']}" for document in documents)
+        mean = f"{sum(minutes) / len(minutes):.1f}" if minutes else NOTHING
+        rows.append([setup.name, str(len(documents)), mean, best or NOTHING])
+    return Table("Training time", ["cell", "rounds", "minutes per round", "best stage and epoch"], rows)
+
+
+def _remarks(experiment: Experiment, evidence: CellEvidence) -> list[str]:
+    """What is missing, and whether the code is known."""
+    setups = {row.setup.name: row.setup for row in experiment.rows}
+    results = [result for setup in setups.values() for result in evidence.of(setup)]
+    wanted, remarks = len(evidence.rounds) * len(setups), []
+    unknown = sum(result.commit is None for result in results)
+    if unknown and evidence.may_judge:
+        remarks.append(f"The commit of the code was not recorded for {unknown} of the {len(results)} cells.")
+    if len(results) < wanted:
+        common = ", ".join(map(str, evidence.common_rounds(experiment.rows))) or "none"
+        shared = f"; figures use the rounds that all computed rows share: {common}" if experiment.is_stepwise else ""
+        remarks.append(f"{len(results)} of {wanted} cells are done{shared}.")
+    return remarks
+
+
+def _figure_document(figure: Comparison) -> dict[str, Any]:
+    ours, paper = figure.ours, figure.paper
+    return _finite(
+        {
+            "model": figure.row.model,
+            "variant": figure.row.variant,
+            "metric": figure.metric,
+            "ours": None if ours is None else ours.value,
+            "standard_error": None if ours is None else ours.standard_error,
+            "error_over": None if ours is None else "exemplars" if ours.over_rounds is None else "rounds",
+            "rounds": 0 if ours is None else ours.rounds,
+            "paper": None if paper is None else paper.mean,
+            "paper_standard_error": None if paper is None else paper.standard_error,
+            "difference": figure.difference,
+            "verdict": figure.word or None,
+        }
+    )
+
+
+def _paired_document(test: PairedTest) -> dict[str, Any]:
+    return _finite(
+        {
+            "row": label(test.row),
+            "against": label(test.reference),
+            "metric": test.metric,
+            "difference": test.difference.value,
+            "standard_error_over_exemplars": test.difference.over_exemplars,
+            "standard_error_over_rounds": test.difference.over_rounds,
+            "rounds": test.difference.rounds,
+            "p_holm": test.p,
+        }
+    )
+
+
+def _finite(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with ``None`` for what is not a number."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in document.items()
+    }
+
+
+def markdown(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]], folder: Path) -> str:
+    """The report with links to its plots, relative to ``folder``."""
+    parts = []
+    for section in sections:
+        addresses = [Path(os.path.relpath(path, folder)).as_posix() for path in plots.get(section.key, ())]
+        parts.append(section.markdown(addresses))
+    return "\n".join(parts)
+
+
+def html_page(sections: Sequence[Section], plots: Mapping[str, Sequence[Path]]) -> str:
+    """The report as one page with embedded plots."""
+    from markdown_it import MarkdownIt
+
+    addresses = {
+        section.key: [
+            f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode()}"
+            for path in plots.get(section.key, ())
+        ]
+        for section in sections
+    }
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    reader.validateLink = lambda _: True  # type: ignore[method-assign]  # the addresses are our own pictures
+    body = reader.render("\n".join(section.markdown(addresses[section.key]) for section in sections))
+    return _PAGE.format(title=sections[0].title if sections else "Nothing to report", body=body)
+
+
+def print_terminal(sections: Sequence[Section], console: Any) -> None:
+    """Print with Rich."""
+    from rich.markdown import Markdown
+
+    for section in sections:
+        console.print(Markdown(section.markdown()))
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }}
+th, td {{ padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #8884; vertical-align: top; }}
+th:first-child, td:first-child {{ text-align: left; }}
+img {{ max-width: 100%; background: white; margin: 1rem 0; }}
+</style></head>
+<body>
+{body}</body></html>
+"""

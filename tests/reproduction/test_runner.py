@@ -1,0 +1,292 @@
+"""Running cells: what is done stays done, what crashes ends alone, what another computes is waited for."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from miv.errors import MIVError, StoppedByUser
+from miv.reproduction import cells, runner
+from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
+from miv.reproduction.jobs import Job, JobFolders
+from miv.reproduction.outcomes import Cost, cost_of
+from miv.reproduction.ray_runner import check_address, compute_remotely
+from miv.reproduction.results import RESULT, Result, find_result
+from miv.reproduction.runner import run_jobs
+from tests.reproduction.examples import answers_of, document_of, finish, job_of
+
+ANSWERS = answers_of([1.0, -1.0, 1.0, -1.0], [1, 0, 0, 1], [True, False, True, False])
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> JobFolders:
+    return JobFolders(tmp_path / "results", tmp_path / "work", tmp_path / "cache")
+
+
+def pretend(job: Job, places: JobFolders, folder: Path, monkeypatch: pytest.MonkeyPatch, **others: str) -> Path:
+    """Let the processes copy finished cells, or run other Python code; each start is noted in the file returned."""
+    for one in folder.glob("ready/*"):
+        shutil.rmtree(one)
+    started = folder / "started"
+    started.touch()
+
+    def command(job: Job, places: JobFolders, threads: int) -> list[str]:
+        ready, wanted = folder / "ready" / job.cell.setup.name, job.result_folder(places.results)
+        if not ready.exists():
+            ready.mkdir(parents=True)
+            (ready / RESULT).write_text(json.dumps(document_of(job, ANSWERS, folder / "elsewhere")))
+        code = others.get(job.cell.setup.name, f"import shutil; shutil.copytree({str(ready)!r}, {str(wanted)!r})")
+        note = f"open({str(started)!r}, 'a').write({job.cell.setup.name + ' '!r})"
+        return [sys.executable, "-c", f"{note}\n{code}"]
+
+    monkeypatch.setattr(runner, "command", command)
+    monkeypatch.setattr(runner, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(runner, "_BUSY_SECONDS", 0.05)
+    return started
+
+
+def test_a_crash_ends_no_other_cell_and_done_ones_are_not_run_again(
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [job_of(model) for model in ("baseline", "gabmil", "cap_vema")]
+    code = "import sys; print('Error: no memory', file=sys.stderr); sys.exit(1)"
+    started = pretend(jobs[0], places, tmp_path, monkeypatch, gabmil=code)
+    said: list[str] = []
+    failures = run_jobs(jobs, places, 2, said.append)
+    assert [(one.job, one.reason) for one in failures] == [(jobs[1], "Error: no memory")]
+    assert "no memory" in failures[0].log.read_text()
+    assert sorted(started.read_text().split()) == ["baseline", "cap_vema", "gabmil"]
+    assert said[0] == "0 of 3 cells are done; computing 3."
+    assert any(line.startswith("Done    qmnist cap_vema round 0: auroc 0.500  i_auroc 0.500  in ") for line in said)
+    pretend(jobs[0], places, tmp_path, monkeypatch)
+    assert run_jobs(jobs, places, 2, said.append) == []
+    assert started.read_text().split()[3:] == ["gabmil"]
+    assert run_jobs(jobs, places, 2, said.append) == []
+    assert len(started.read_text().split()) == 4
+
+
+def test_a_process_that_is_killed_is_a_failure(
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of()
+    pretend(job, places, tmp_path, monkeypatch, baseline="import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    [failure] = run_jobs([job], places, 1, print)
+    assert failure.reason == "ended by signal 9"
+
+
+@pytest.mark.parametrize("code", [130, 143])
+def test_a_cell_that_was_stopped_is_not_done_and_stops_the_others(
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    pretend(job_of(), places, tmp_path, monkeypatch, baseline=f"import sys; sys.exit({code})")
+    with pytest.raises(StoppedByUser, match="Run the same command to resume") as stopped:
+        run_jobs([job_of()], places, 1, print)
+    assert stopped.value.exit_code == code
+    assert find_result(job_of(), places.results) is None
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_worker_that_is_stopped_says_so_with_its_exit_code(
+    places: JobFolders, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    def stop(*_: object) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    monkeypatch.setattr(cells, "compute", stop)
+    [document] = [json.loads(cells.command(job_of(), places, 1)[-1])]
+    assert cells.main(document) == code
+
+
+def test_ctrl_c_tells_the_cells_to_save_and_stop(
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready, saving, again, saved = (tmp_path / name for name in ("ready.txt", "saving", "again", "saved"))
+    code = (
+        "import pathlib, signal, sys, time\n"
+        "def stop(*_):\n"
+        f"    pathlib.Path({str(saving)!r}).touch()\n"
+        f"    while not pathlib.Path({str(again)!r}).exists(): time.sleep(0.01)\n"
+        f"    pathlib.Path({str(saved)!r}).touch()\n"
+        "    sys.exit(130)\n"
+        "signal.signal(signal.SIGINT, stop)\n"
+        f"pathlib.Path({str(ready)!r}).touch()\n"
+        "time.sleep(60)"
+    )
+    pretend(job_of(), places, tmp_path, monkeypatch, baseline=code)
+
+    def stop_when_ready() -> None:
+        for reached in (ready, saving):  # twice, as `timeout` sends it: the second while the cell saves
+            while not reached.exists():
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGTERM)
+        again.touch()
+
+    thread = threading.Thread(target=stop_when_ready)
+    thread.start()
+    with pytest.raises(StoppedByUser, match="Run the same command to resume") as stopped:
+        run_jobs([job_of()], places, 1, print)
+    thread.join()
+    assert stopped.value.exit_code == 143
+    assert saved.exists()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_cell_that_another_command_computes_is_waited_for(
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of()
+    started = pretend(job, places, tmp_path, monkeypatch)
+    lock = FileLock(job.lock(places.work), thread_local=False)
+    job.lock(places.work).parent.mkdir(parents=True)
+    lock.acquire()
+
+    def finish_elsewhere() -> None:
+        time.sleep(0.3)
+        finish(job, ANSWERS, places.results)
+        lock.release()
+
+    thread = threading.Thread(target=finish_elsewhere)
+    thread.start()
+    said: list[str] = []
+    assert run_jobs([job], places, 1, said.append) == []
+    thread.join()
+    assert started.read_text() == ""
+    waiting = f"Waiting for {job}: another process is computing it and holds {job.lock(places.work)}."
+    assert said[1:] == [waiting, f"Done by another command: {job}."]
+
+
+def test_a_cell_that_would_only_wait_for_a_shared_stage_comes_after_others(
+    places: JobFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [job_of("baseline"), job_of("gabmil"), job_of("pma"), job_of("msa", 1)]
+    pretend(jobs[0], places, tmp_path, monkeypatch)
+    said: list[str] = []
+    assert run_jobs(jobs, places, 2, said.append) == []
+    started = [line.split(";")[0] for line in said if line.startswith("Started")]
+    assert started[:2] == ["Started qmnist baseline round 0", "Started qmnist msa round 1"]
+    assert len(started) == 4
+    shutil.rmtree(places.results)
+    said.clear()
+    assert run_jobs(jobs[:2], places, 2, said.append) == []
+    shares = "It shares a contrast stage with a running cell, and waits for it."
+    assert [line.endswith(shares) for line in said if line.startswith("Started")] == [False, True]
+
+
+def test_the_process_of_a_cell_leaves_one_that_is_done_or_under_way_alone(
+    places: JobFolders, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = job_of(tier="smoke")
+    document = json.loads(cells.command(job, places, 1)[-1])
+    lock = job.lock(places.work)
+    lock.parent.mkdir(parents=True)
+    with FileLock(lock):
+        assert cells.main(document) == cells.BUSY
+    finish(job, ANSWERS, places.results)
+    assert cells.main(document) == cells.DONE
+    assert not job.work_folder(places.work).exists()
+    other = Job(Cell("qmnist", Setup("baseline", "baseline", {"heads": 7}), 0), "smoke")
+    assert cells.main(json.loads(cells.command(other, places, 1)[-1])) == cells.FAILED
+    assert "pooling_options was {} and is {'heads': 7}" in capsys.readouterr().err
+
+
+def test_the_stage_that_cells_share_is_not_a_cost_of_each(tmp_path: Path) -> None:
+    document = {"seconds": 1700.0, "stage_seconds": {"contrast": 1300.0, "frozen": 300.0, "all": 100.0}}
+    result = Result(job_of(), tmp_path, document)
+    assert cost_of(result) == Cost(400.0, 1300.0)
+    assert cost_of(result, spent=1850.0) == Cost(550.0, 1300.0)  # with data and answers
+    assert cost_of(result, spent=30.0) == Cost(400.0, 1300.0)  # it went on with a training
+    assert cost_of(Result(job_of(), tmp_path, {"seconds": 1700.0})) is None  # nobody timed its stages
+    assert cost_of(Result(job_of(task="claims"), tmp_path, {"seconds": 80.0})) == Cost(80.0)
+
+
+def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"  # bound, and nobody listens
+        for one in (address, f"ray://{address}", "127.0.0.1:ray"):
+            with pytest.raises(MIVError, match=f"Cannot reach a Ray cluster at '{one}'"):
+                check_address(one)
+        free.listen()
+        check_address(address)
+    check_address("auto")
+
+
+def test_what_a_remote_cell_says_is_in_its_log(places: JobFolders, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute(*_: object) -> None:
+        print("epoch 1", file=sys.stderr)
+        raise MIVError("No room.")
+
+    monkeypatch.setattr("miv.reproduction.ray_runner.compute", compute)
+    monkeypatch.setattr("miv.reproduction.ray_runner.set_threads", lambda *_: None)
+    monkeypatch.setattr("miv.reproduction.ray_runner.keep_memory", lambda: None)
+    with pytest.raises(MIVError, match="No room"):
+        compute_remotely(job_of().document(), vars(places), 1)
+    log = job_of().log(places.work).read_text()
+    assert log.startswith("epoch 1\n")
+    assert log.endswith("MIVError: No room.\n")
+
+
+def real_command(places: JobFolders, *more: str) -> list[str]:
+    command = [sys.executable, "-m", "miv", "reproduce", "qmnist", "key_instance", "--tier", "smoke", "--rounds", "1"]
+    paths = ["--results", str(places.results), "--work", str(places.work)]
+    return [*command, "--models", "cap_dba_l1", *paths, *more]
+
+
+@pytest.mark.slow
+def test_a_cell_killed_at_any_moment_goes_on_and_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    quiet, killed = (
+        JobFolders(tmp_path / name, tmp_path / name / "work", tmp_path / "cache") for name in ("one", "two")
+    )
+    subprocess.run(real_command(quiet), check=True)
+    job = Job(EXPERIMENTS["qmnist"]["key_instance"].only(["cap_dba_l1"]).cells([0])[0], "smoke")
+    for number in range(6):
+        # The parent and its cell, at moments from the start of imports to the last answers.
+        process = subprocess.Popen(real_command(killed), start_new_session=True, stderr=subprocess.PIPE, text=True)
+        time.sleep(2 + 2.5 * number)
+        process.kill()
+        for child in _workers(killed.work):
+            os.kill(child, signal.SIGKILL)
+        process.communicate()
+    subprocess.run(real_command(killed), check=True)
+    one, other = (find_result(job, places.results) for places in (quiet, killed))
+    assert one is not None
+    assert other is not None
+    assert one.metrics == other.metrics
+    assert not list(killed.results.rglob(".*.part"))
+
+
+@pytest.mark.slow
+def test_each_cell_is_a_ray_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setenv("MIV_CACHE_DIR", str(tmp_path / "cache"))
+    places = JobFolders(tmp_path / "results", tmp_path / "work", tmp_path / "cache")
+    done = subprocess.run(real_command(places, "--ray", "local"), check=True, capture_output=True, text=True)
+    assert "1 go to Ray" in done.stderr
+    assert "frozen epoch" in next(places.work.rglob("*.log")).read_text()
+    assert "synthetic twin" in done.stdout
+    again = subprocess.run(real_command(places, "--ray", "local"), check=True, capture_output=True, text=True)
+    assert "Ray" not in again.stderr
+
+
+def _workers(work: Path) -> list[int]:
+    """The processes that compute a cell in this folder, found by their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if "miv.reproduction.cells" in line and str(work) in line:
+            found.append(int(path.parent.name))
+    return found
