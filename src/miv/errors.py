@@ -23,11 +23,11 @@ class MIVWarning(UserWarning):
 
 
 @contextmanager
-def warnings_heard() -> Iterator[list[str]]:
+def collect_warnings() -> Iterator[list[str]]:
     """Collect the words of our warnings in this block and thread; ``warnings.catch_warnings`` hears all threads.
 
     >>> import warnings
-    >>> with warnings_heard() as heard, warnings.catch_warnings(action="ignore"):
+    >>> with collect_warnings() as heard, warnings.catch_warnings(action="ignore"):
     ...     warnings.warn("It is long.", MIVWarning, stacklevel=1)
     >>> heard
     ['It is long.']
@@ -40,7 +40,7 @@ def warnings_heard() -> Iterator[list[str]]:
         _heard.reset(before)
 
 
-def are_warnings_heard() -> bool:
+def are_warnings_collected() -> bool:
     """Whether someone collects the warnings of this thread."""
     return _heard.get() is not None
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from miv import ExemplarSet, InstancePool
 from miv.data.sources import FromTable, Shares
-from miv.data.splits import hold_out, kept_together
+from miv.data.splits import hold_out, query_groups
 from miv.runtime import SilentProgress
 from miv.training.stage_module import can_divide, halves
 from tests.data.sources.test_table import write_json_lines
@@ -65,10 +65,10 @@ def test_classes_come_first_and_single_queries_last() -> None:
     exemplars = with_ids()
     classes = np.array([f"class {row % 5}" for row in range(2 * COUNT)])
     known = replace(exemplars, pool=replace(exemplars.pool, classes=classes))
-    assert kept_together(known).tolist() == [row % 5 for row in range(COUNT)]
-    assert kept_together(exemplars).tolist() == [row % 10 for row in range(COUNT)]
-    assert kept_together(with_shared_references()).tolist() == [row % 10 for row in range(COUNT)]
-    assert kept_together(replace(exemplars, query_id=None)).tolist() == list(range(COUNT))
+    assert query_groups(known).tolist() == [row % 5 for row in range(COUNT)]
+    assert query_groups(exemplars).tolist() == [row % 10 for row in range(COUNT)]
+    assert query_groups(with_shared_references()).tolist() == [row % 10 for row in range(COUNT)]
+    assert query_groups(replace(exemplars, query_id=None)).tolist() == list(range(COUNT))
 
 
 def test_a_table_split_by_query_keeps_shared_references_together(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from miv.data import ExemplarSet, InstancePool
 from miv.data.sources.arrays import bag_side, query_side
 from miv.errors import MIVError, MIVWarning
 from miv.files.atomic import whole_file
-from miv.files.cache import discard, going_on_without
+from miv.files.cache import discard, ignoring_cache_errors
 from miv.runtime import Progress, SilentProgress, evaluating
 
 # Warn about texts that are too long for the encoder, once per set of texts.
@@ -89,7 +89,7 @@ def embed_pool(
         return found
     features = embed_instances(backbone, pool, np.arange(len(pool)), progress or SilentProgress())
     if features.any():  # zeros are not worth a file, and a file of zeros counts as damaged
-        with going_on_without(cache), whole_file(path) as temporary, temporary.open("wb") as file:
+        with ignoring_cache_errors(cache), whole_file(path) as temporary, temporary.open("wb") as file:
             np.save(file, features, allow_pickle=False)
             file.write(hashlib.sha256(features.data).digest())
     return features

@@ -10,8 +10,7 @@ from miv.cli.settings import with_settings
 from miv.errors import StoppedByUser
 from miv.files.cards import RUN_NAME
 from miv.runtime import CTRL_C, TERMINATED, Terminated
-from miv.training.auto import AUTO
-from miv.training.config import parse_options
+from miv.training.config import AUTO, parse_options
 
 
 @app.command("train")

@@ -21,7 +21,7 @@ from miv.data.manifest import NAME, FileEntry, Manifest
 from miv.data.pool import InstancePool
 from miv.data.splits import SPLITS
 from miv.errors import MIVError, unknown_name
-from miv.files.atomic import bring_back, refuse_current_folder, said_plainly, sha256_of, whole_folder
+from miv.files.atomic import bring_back, readable_disk_errors, refuse_current_folder, sha256_of, whole_folder
 from miv.files.instances import check_name
 
 TABLE, POOL_ARRAY, POOL_TABLE = "exemplars.parquet", "pool.npy", "pool.parquet"
@@ -135,7 +135,7 @@ def is_set(folder: Path) -> bool:
 def refuse_to_destroy(folder: Path, *, overwrite: bool, splits: tuple[str, ...] = ()) -> None:
     """Raise an error if the folder contains anything but a set, or a set without ``overwrite``."""
     check_name(folder)
-    with said_plainly(folder):
+    with readable_disk_errors(folder):
         bring_back(folder)
         _refuse_to_destroy(folder, overwrite=overwrite, splits=splits)
 

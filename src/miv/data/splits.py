@@ -127,17 +127,17 @@ def split_clusters(
 # Find exemplars that must stay together when a set is divided.
 
 
-def kept_together(exemplars: ExemplarSet) -> Integers:
+def query_groups(exemplars: ExemplarSet) -> Integers:
     """``(E,)`` the unit, from 0, that no division of a set for training divides.
 
     It is the class of the query if classes are known, else the query id if there are ids, else the query: exemplars
     that share a reference, directly or through others, have the same query.
     """
-    return units_of_queries(exemplars)[0]
+    return possible_query_groups(exemplars)[0]
 
 
-def units_of_queries(exemplars: ExemplarSet) -> list[Integers]:
-    """What ``kept_together`` chooses from, each ``(E,)``: by class and by query id, if known, and by query."""
+def possible_query_groups(exemplars: ExemplarSet) -> list[Integers]:
+    """What ``query_groups`` chooses from, each ``(E,)``: by class and by query id, if known, and by query."""
     keys: list[ArrayLike] = []
     if exemplars.pool.classes is not None:
         keys.append(exemplars.pool.classes[exemplars.query].astype(str))
@@ -196,7 +196,7 @@ def choose_held_out(exemplars: ExemplarSet, fraction: float, random: np.random.G
     if np.bincount(exemplars.label, minlength=2).min() < 2:
         return None
     wanted = max(2, round(fraction * len(exemplars)))
-    for unit in (*units_of_queries(exemplars), np.arange(len(exemplars))):
+    for unit in (*possible_query_groups(exemplars), np.arange(len(exemplars))):
         drawn = [_drawn(unit, wanted, random) for _ in range(_DRAWS)]
         fitting = [held_out for held_out in drawn if _has_both(exemplars.label, held_out)]
         if fitting:

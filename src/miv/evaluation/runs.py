@@ -23,7 +23,7 @@ from typing import Any
 from miv import __version__
 from miv.data import ExemplarSet
 from miv.errors import MIVError, MIVWarning, unknown_name
-from miv.files.atomic import PART, bring_back, name_beneath, remove_unfinished
+from miv.files.atomic import PART, bring_back, original_name, remove_unfinished
 from miv.files.cards import RUN_NAME, VERIFIER_NAME
 from miv.files.json import NUMBER, check_shape, read_json_object, write_json
 
@@ -191,7 +191,7 @@ class RunFolder:
             path.name
             for path in self.path.iterdir()
             if path.name != LOCK_NAME
-            and name_beneath(path.name, PART) is None
+            and original_name(path.name, PART) is None
             and not (path == self.config and (settings is None or self._is_begun(settings)))
         )
         if foreign:

@@ -57,10 +57,10 @@ def make_ordinary(path: Path) -> None:
         example.unlink()
 
 
-def name_beneath(temporary: str, ending: str) -> str | None:
+def original_name(temporary: str, ending: str) -> str | None:
     """The name whose temporary sibling this is; ``None`` if this package did not make it.
 
-    >>> name_beneath(".set.miv-0123456789abcdef.part", "part"), name_beneath(".notes.part", "part")
+    >>> original_name(".set.miv-0123456789abcdef.part", "part"), original_name(".notes.part", "part")
     ('set', None)
     """
     found = _OURS.fullmatch(temporary)
@@ -70,7 +70,7 @@ def name_beneath(temporary: str, ending: str) -> str | None:
 def siblings(path: Path, ending: str) -> list[Path]:
     """The temporary siblings of a path, whether it exists or not."""
     try:
-        return sorted(entry for entry in path.parent.iterdir() if name_beneath(entry.name, ending) == path.name)
+        return sorted(entry for entry in path.parent.iterdir() if original_name(entry.name, ending) == path.name)
     except OSError:  # the parent is missing or not readable
         return []
 
@@ -125,7 +125,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     decides beforehand whether it may be replaced. If the system cannot exchange folders, the older one is moved aside
     first; after a kill between the two renames, ``bring_back`` returns it.
     """
-    with said_plainly(folder):
+    with readable_disk_errors(folder):
         refuse_current_folder(folder)
         folder = _resolved(folder)  # a path through the folder itself breaks when it is moved
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -162,19 +162,19 @@ def remove_unfinished(folder: Path) -> None:
     Only names that ``whole_folder``, ``whole_file`` and ``files_together`` make are removed.
     """
     for parent, folders, files in os.walk(folder):  # does not follow links
-        for name in [name for name in folders if name_beneath(name, OLD)]:
-            bring_back(Path(parent) / str(name_beneath(name, OLD)))
-        for name in [name for name in folders if name_beneath(name, OLD) or name_beneath(name, PART)]:
+        for name in [name for name in folders if original_name(name, OLD)]:
+            bring_back(Path(parent) / str(original_name(name, OLD)))
+        for name in [name for name in folders if original_name(name, OLD) or original_name(name, PART)]:
             folders.remove(name)
             remove_tree(Path(parent) / name)
-        for name in [name for name in files if name_beneath(name, PART)]:
+        for name in [name for name in files if original_name(name, PART)]:
             (Path(parent) / name).unlink(missing_ok=True)
 
 
 @contextmanager
 def whole_file(path: Path, *, make_folder: bool = True) -> Iterator[Path]:
     """Yield a temporary name to write to; if the block succeeds, the file replaces ``path``."""
-    with said_plainly(path):
+    with readable_disk_errors(path):
         path = _resolved(path)
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +192,7 @@ def whole_file(path: Path, *, make_folder: bool = True) -> Iterator[Path]:
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
     """Raise an error before the work if the output exists and may not be overwritten."""
-    with said_plainly(path):
+    with readable_disk_errors(path):
         if path.is_dir():
             raise MIVError(f"{path} is a folder. Expected a file name.")
         if path.exists() and not overwrite:
@@ -203,7 +203,7 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 
 def refuse_existing_in(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
     """Raise an error before the work if a folder for output is a file, or has one of these files already."""
-    with said_plainly(folder):
+    with readable_disk_errors(folder):
         if folder.exists() and not folder.is_dir():
             raise MIVError(f"{folder} is a file. Expected a folder.")
     for name in names:
@@ -230,7 +230,7 @@ def refuse_current_folder(folder: Path) -> None:
 
 
 @contextmanager
-def said_plainly(path: Path) -> Iterator[None]:
+def readable_disk_errors(path: Path) -> Iterator[None]:
     """Turn disk errors while writing ``path`` into one readable error."""
     try:
         yield
@@ -308,7 +308,7 @@ def files_together(folder: Path, keep: Iterable[str] = (), remove: Iterable[str]
         keep: names that are not replaced if they exist.
         remove: names that are removed if the block wrote no file of that name.
     """
-    with said_plainly(folder):
+    with readable_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         finish_replacing(folder)
         temporary = new_folder(folder / _NAME)
@@ -334,7 +334,7 @@ def finish_replacing(folder: Path) -> None:
     Several processes may do this at once: a file that is gone was moved by another.
     """
     try:
-        complete = [path for path in folder.iterdir() if name_beneath(path.name, SAVED) == _NAME and path.is_dir()]
+        complete = [path for path in folder.iterdir() if original_name(path.name, SAVED) == _NAME and path.is_dir()]
     except OSError:  # whoever reads the folder next says what is wrong with it
         return
     for saved in complete:

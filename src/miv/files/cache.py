@@ -34,7 +34,7 @@ def feature_folder(cache: Path | None = None) -> Path:
 
 
 @contextmanager
-def going_on_without(folder: Path) -> Iterator[None]:
+def ignoring_cache_errors(folder: Path) -> Iterator[None]:
     """Write to the cache in this block; if ``folder`` cannot be written, warn and go on."""
     try:
         yield
@@ -63,7 +63,7 @@ def discard(path: Path, error: Exception, what_now: str) -> None:
         )
         return
     warnings.warn(MIVWarning(f"{path} in the cache is damaged ({reason}). {what_now}"), stacklevel=3)
-    with going_on_without(path.parent):
+    with ignoring_cache_errors(path.parent):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -83,13 +83,13 @@ def _is_passing(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def one_at_a_time(path: Path, progress: Progress, what: str) -> Iterator[None]:
+def cache_lock(path: Path, progress: Progress, what: str) -> Iterator[None]:
     """Hold a lock file of the cache in this block; a process that waits for ``what`` prints a message.
 
     If the cache cannot be written there is no lock, and nothing that it would guard.
     """
     lock = FileLock(path)  # released when the process ends for any reason
-    with going_on_without(path.parent):
+    with ignoring_cache_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=0)

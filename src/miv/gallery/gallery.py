@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.errors import MIVError, unknown_name
-from miv.files.atomic import said_plainly, whole_folder
+from miv.files.atomic import readable_disk_errors, whole_folder
 from miv.files.images import Fit
 from miv.gallery.adding import Adding
 from miv.gallery.arrow_files import require_arrow
@@ -68,7 +68,7 @@ class Gallery:
         require_arrow()
         folder = Path(folder)
         verifier = verifier if isinstance(verifier, Verifier) else Verifier.from_pretrained(verifier)
-        with said_plainly(folder):
+        with readable_disk_errors(folder):
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
                 raise MIVError(f"{folder} already exists. Choose another name, or remove it.")
         manifest = new_manifest(verifier)

@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from miv.errors import MIVError
-from miv.files.atomic import PART, remove_unfinished, said_plainly, siblings, whole_file
+from miv.files.atomic import PART, readable_disk_errors, remove_unfinished, siblings, whole_file
 from miv.gallery import arrow_files as arrow
 from miv.gallery.arrow_files import HASH_BYTES
 from miv.gallery.manifest import MANIFEST_NAME, GalleryManifest, Removed, SegmentEntry
@@ -38,7 +38,7 @@ def writing(folder: Path) -> Iterator[None]:
     """Be the only writer of a gallery in this block; readers go on with what they opened."""
     GalleryManifest.require(folder)
     lock = FileLock(folder / _LOCK_NAME)  # released when the process ends for any reason
-    with said_plainly(folder / _LOCK_NAME):
+    with readable_disk_errors(folder / _LOCK_NAME):
         try:
             lock.acquire(timeout=0)
         except Timeout:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from miv.errors import MIVError, needs_extra
-from miv.files.atomic import remove_unfinished, said_plainly, sha256_of
+from miv.files.atomic import readable_disk_errors, remove_unfinished, sha256_of
 from miv.files.images import Fit
 from miv.files.json import read_json_object, write_json
 from miv.inference.exemplar_rows import instances_by_id
@@ -194,7 +194,7 @@ class ScoreFolder:
         """Keep other processes from scoring into the folder."""
         with needs_extra("ray", "Scoring into a folder", "filelock"):
             from filelock import FileLock, Timeout
-        with said_plainly(self.path):
+        with readable_disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(self.path / _LOCK, timeout=0):

@@ -11,7 +11,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from miv.errors import MIVError
-from miv.files.atomic import said_plainly
+from miv.files.atomic import readable_disk_errors
 from miv.gallery import (
     MANIFEST_NAME,
     Gallery,
@@ -112,7 +112,7 @@ class GalleryRegistry:
     def __init__(self, folder: Path, most_bytes: int) -> None:
         require_arrow()
         self.folder = folder.resolve()  # errors that hold this path are about its files
-        with said_plainly(folder):
+        with readable_disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         self._room = GalleryQuota(lambda: [self.folder / name for name in self.names()], most_bytes)
         self._open: dict[tuple[str, str], Gallery] = {}  # by name and fingerprint

@@ -12,7 +12,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 from prometheus_client.process_collector import ProcessCollector
 
-from miv.errors import MIVWarning, are_warnings_heard
+from miv.errors import MIVWarning, are_warnings_collected
 
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -99,7 +99,7 @@ def _log_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
     The words of other libraries may quote the request, and so may those of ours that are in the answer already.
     """
     fields = {"warning": category.__name__}
-    if issubclass(category, MIVWarning) and not are_warnings_heard():
+    if issubclass(category, MIVWarning) and not are_warnings_collected():
         fields["words"] = str(message)
     logging.getLogger("miv.service").warning("warning", extra={"fields": fields})
 

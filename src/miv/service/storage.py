@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from miv.errors import MIVError
-from miv.files.atomic import PART, name_beneath, said_plainly, whole_file
+from miv.files.atomic import PART, original_name, readable_disk_errors, whole_file
 from miv.files.cache import cache_folder
 from miv.service.errors import RefusedRequest, storage_errors
 
@@ -225,7 +225,7 @@ class BagStore:
         return self.folder / f"{name}{_ENDING}"
 
     def _create_folder(self) -> None:
-        with said_plainly(self.folder):
+        with readable_disk_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _described(self, name: str, size: int, model: str, created: float) -> StoredBag:
@@ -243,7 +243,7 @@ class BagStore:
         found = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
-                if name_beneath(entry.name, PART):  # under the lock, nobody is writing it any more
+                if original_name(entry.name, PART):  # under the lock, nobody is writing it any more
                     Path(entry.path).unlink(missing_ok=True)
                 elif entry.name.endswith(_ENDING) and _IDENTIFIER.fullmatch(entry.name.removesuffix(_ENDING)):
                     with suppress(FileNotFoundError):  # removed by its user just now

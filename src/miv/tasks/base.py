@@ -40,7 +40,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args, get_origin, get_ty
 from miv import __version__
 from miv.data import ExemplarSet, load_splits, save_splits
 from miv.errors import MIVError, unknown_name
-from miv.files.cache import discard, going_on_without, one_at_a_time
+from miv.files.cache import cache_lock, discard, ignoring_cache_errors
 from miv.files.tables import require_parquet
 from miv.registry import Registry
 from miv.runtime import Progress, argument_lines
@@ -205,7 +205,7 @@ def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Pr
     sets = _open(path)
     if sets is not None:
         return sets
-    with one_at_a_time(folder / f".{name}.lock", progress, f"the sets of {name}"):
+    with cache_lock(folder / f".{name}.lock", progress, f"the sets of {name}"):
         sets = _open(path, damaged="The sets are built again.")  # another process may have built them
         if sets is not None:
             return sets
@@ -213,7 +213,7 @@ def build_once(name: str, options: Mapping[str, Any], folder: Path, progress: Pr
             return task.build(progress)
         built = task.build(progress)
         path = built_folder(name, options, folder)  # the task may have just downloaded its raw files
-        with going_on_without(folder):
+        with ignoring_cache_errors(folder):
             if not path.is_dir():
                 save_splits(built, path, builder=name, options=_plain_options(name, options), seed=task.seed)
             return load_splits(path)  # mapped from the files, which takes less memory

@@ -17,7 +17,7 @@ from miv.files.json import Floats
 from miv.poolings import POOLINGS
 from miv.poolings.cap import CrossAttentionPooling
 from miv.runtime import available_cores
-from miv.training.config import TrainingConfig
+from miv.training.config import AUTO, TrainingConfig
 
 # The presets: the paper's settings for its three tasks, and ours for QMNIST. `auto` is in its own module.
 
@@ -100,8 +100,6 @@ PRESETS["best"] = TrainingConfig().changed(
         "max_epochs": 8,
     }
 )
-
-AUTO = "auto"  # chosen for the data, see miv.training.auto
 
 # The authors' code uses more patience for these two poolings on QMNIST.
 _PATIENCE = {("qmnist", "pma"): 50, ("qmnist", "msa"): 50}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from miv.backbones.features import Features
 from miv.data import ExemplarSet, csr
-from miv.data.splits import kept_together
+from miv.data.splits import query_groups
 from miv.evaluation import auroc
 from miv.evaluation.cosines import mean_direction, unit_rows
 from miv.evaluation.influence import auroc_error
@@ -209,7 +209,7 @@ def _folds(
 ) -> list[HeldOutScores]:
     """Cross-validation in which held-out instances take no part in the covariance, if enough others are left."""
     some = _some(train, random)
-    names, places = np.unique(kept_together(some), return_inverse=True)
+    names, places = np.unique(query_groups(some), return_inverse=True)
     folds = min(FOLDS, len(names))
     if folds < 2:
         return []

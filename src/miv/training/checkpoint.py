@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from miv.errors import MIVError, needs_extra
 from miv.evaluation.runs import LOCK_NAME
-from miv.files.atomic import said_plainly, whole_file
+from miv.files.atomic import readable_disk_errors, whole_file
 from miv.files.json import NUMBER, check_shape
 from miv.runtime import CTRL_C, TERMINATED, ProcessShare
 from miv.training.optimisers import check_state
@@ -292,7 +292,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
         return
     lock = FileLock(path)
-    with said_plainly(path):
+    with readable_disk_errors(path):
         folder.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=0)

@@ -12,6 +12,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from miv.errors import MIVError, unknown_name
 from miv.files.json import read_json_object
 
+AUTO = "auto"  # the preset that chooses settings for the data, see miv.training.auto
+
 # Pairs of a first epoch (counted from 0) and its learning rate.
 LearningRates = tuple[tuple[int, float], ...]
 

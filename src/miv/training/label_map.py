@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from miv.bags import Bags
 from miv.data import ExemplarSet, csr
-from miv.data.splits import kept_together
+from miv.data.splits import query_groups
 from miv.models.verifier import Verifier
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import INTERCEPT, SCALE, AlignedNorm
@@ -249,7 +249,7 @@ def _folds(
     random: np.random.Generator,
 ) -> list[HeldOutScores]:
     """The bags of these rows in folds, each scored by maps that were fitted to the others; nothing for too few."""
-    names, unit = np.unique(kept_together(exemplars.subset(rows)), return_inverse=True)
+    names, unit = np.unique(query_groups(exemplars.subset(rows)), return_inverse=True)
     folds = min(FOLDS, len(names))
     part = np.full(len(exemplars), -1)
     part[rows] = random.permutation(len(names))[unit] % folds

@@ -19,7 +19,7 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.evaluation.runs import RunFolder
 from miv.files.atomic import sha256_of, whole_folder
-from miv.files.cache import discard, going_on_without, one_at_a_time
+from miv.files.cache import cache_lock, discard, ignoring_cache_errors
 from miv.files.json import read_json_object, write_json
 from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
@@ -59,14 +59,14 @@ def contrast_once(
     is computed again.
     """
     kept = cache / "contrast" / _key(config, backbone, sets)
-    with one_at_a_time(kept.with_suffix(".lock"), progress, "the contrast stage"):
+    with cache_lock(kept.with_suffix(".lock"), progress, "the contrast stage"):
         if _is_whole(kept, config) and not _is_over(folder, config):
             with whole_folder(folder) as temporary:
                 shutil.copytree(kept, temporary, dirs_exist_ok=True, ignore=shutil.ignore_patterns(_HASHES))
             with progress.step(f"Reusing the contrast stage of an earlier run from {kept}"):
                 pass
         yield
-        with going_on_without(kept.parent):
+        with ignoring_cache_errors(kept.parent):
             if not kept.is_dir():
                 with whole_folder(kept) as temporary:
                     shutil.copytree(folder, temporary, dirs_exist_ok=True)

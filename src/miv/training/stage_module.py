@@ -20,7 +20,7 @@ from miv.backbones.hf_text import TextReader, token_counts, token_vectors
 from miv.backbones.layer_stack import LayerStack
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import Batch
-from miv.data.splits import kept_together
+from miv.data.splits import query_groups
 from miv.evaluation import Predictions
 from miv.evaluation.influence import auroc_error
 from miv.evaluation.metrics import weighted_auroc
@@ -317,7 +317,7 @@ def halves(
         seed: random seed of the division.
     """
     train, validation = sets["train"], sets["validation"]
-    key = kept_together(train)
+    key = query_groups(train)
     keys = np.random.default_rng([seed, 13]).permutation(np.unique(key))
     is_first = np.isin(key, keys[: len(keys) // 2])
     if validation is train:
@@ -330,7 +330,7 @@ def halves(
 
 def can_divide(train: ExemplarSet) -> bool:
     """Whether each half can get queries."""
-    return len(np.unique(kept_together(train))) >= 2
+    return len(np.unique(query_groups(train))) >= 2
 
 
 def _joined(first: ExemplarSet, second: ExemplarSet, features: np.ndarray) -> ExemplarSet:

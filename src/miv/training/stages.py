@@ -66,7 +66,7 @@ class StageData(LightningDataModule):
             batch_size=None,
             sampler=self.sampler,
             num_workers=self.workers,
-            worker_init_fn=leave_stopping_to_the_parent,
+            worker_init_fn=ignore_stop_signals,
         )
 
 
@@ -80,7 +80,7 @@ class _Batches(Dataset[tuple[Batch, float]]):
         return make_batch(self.exemplars, chosen, self.lookup), factor
 
 
-def leave_stopping_to_the_parent(worker: int) -> None:
+def ignore_stop_signals(worker: int) -> None:
     """Ignore SIGTERM and Ctrl-C in a process that makes batches.
 
     A scheduler and a terminal send them to all processes of a group. If a worker ended, the training process would

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch, rows_together
-from miv.data.splits import kept_together
+from miv.data.splits import query_groups
 from miv.evaluation.metrics import weighted_auroc
 from miv.files.json import Floats
 from miv.models.verifier import Verifier
@@ -88,7 +88,7 @@ def fit_head(verifier: Verifier, train: ExemplarSet, features: NDArray[np.float3
         return None
     random = np.random.default_rng([seed, 17])
     # The references of one query share its bag and label, so they are never on two sides of a fold.
-    together = csr.to_rows(kept_together(train), train.all_references[0])
+    together = csr.to_rows(query_groups(train), train.all_references[0])
     train = train.by_reference()
     most = min(_MOST_EXEMPLARS, max(_FEWEST_EXEMPLARS, _MOST_NUMBERS // (2 * similarity.channels)))
     chosen = np.sort(random.permutation(len(train))[:most])

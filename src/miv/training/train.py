@@ -22,11 +22,11 @@ from miv.files.cache import cache_folder
 from miv.files.instances import check_name
 from miv.models.verifier import Verifier
 from miv.runtime import RichProgress, SilentProgress, interruption_of
-from miv.training.auto import AUTO, HEAD, choose
+from miv.training.auto import HEAD, choose
 from miv.training.auto import preset as settings_of_preset
 from miv.training.baselines import reference_of_run
 from miv.training.checkpoint import refuse_if_locked
-from miv.training.config import TrainingConfig, read_settings
+from miv.training.config import AUTO, TrainingConfig, read_settings
 from miv.training.data_source import GivenExemplars, open_splits
 from miv.training.model_card import advice, check_card, write_card
 from miv.training.new_verifier import EarlierVerifier

@@ -172,7 +172,7 @@ SplitFoldersBy = Literal["class", "parent"]
 
 
 @dataclass(frozen=True)
-class KeptTogether:
+class FolderGroups:
     """What is kept within one split.
 
     Args:
@@ -300,8 +300,8 @@ class FromFolder:
             raise unknown_name("split_by value", self.split_by, get_args(SplitFoldersBy))
         self._together()
 
-    def _together(self) -> KeptTogether:
-        return KeptTogether(self.split_by, self.together_by, self.forgeries)
+    def _together(self) -> FolderGroups:
+        return FolderGroups(self.split_by, self.together_by, self.forgeries)
 
     def build(self, progress: Progress) -> dict[str, ExemplarSet]:
         """Build the sets by split."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from miv.data.exemplars import ExemplarSet
 from miv.data.pool import ImageForm, InstancePool, PoolBuilder, read_image_file
-from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, connected, kept_together, split_clusters
+from miv.data.splits import SPLIT_DRAW, SPLITS, Shares, connected, query_groups, split_clusters
 from miv.errors import MIVError, unknown_name
 from miv.files.instances import InstanceKind, check_text, check_vector, is_file, read_vectors_file, short
 from miv.files.tables import (
@@ -410,7 +410,7 @@ class FromTable:
             return np.unique(exemplars.group.astype(str), return_inverse=True)[1]
         names = rows.query_ids
         if self.split_by == "query":
-            return kept_together(exemplars) if names is None else np.unique(names, return_inverse=True)[1]
+            return query_groups(exemplars) if names is None else np.unique(names, return_inverse=True)[1]
         links = [np.append(exemplars.references(row), exemplars.bag(row)) for row in range(len(exemplars))]
         nodes = len(exemplars.pool)
         if names is not None:  # a query id is an extra node shared by its exemplars

@@ -10,7 +10,7 @@ from miv.checking.answer_check import TooManyPairs, check_sentences
 from miv.checking.results import Source
 from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
-from miv.errors import warnings_heard
+from miv.errors import collect_warnings
 from miv.service.batching import ReadRequest
 from miv.service.bodies import (
     CHECK_EXAMPLE,
@@ -101,7 +101,7 @@ async def check_answer(request: Request) -> JSONResponse:
     answer, sources, told = await in_thread(_split, asked, limits)
 
     def checked() -> dict[str, Any]:
-        with warnings_heard() as heard:
+        with collect_warnings() as heard:
             try:
                 found = check_sentences(
                     answer, sources, verifier=model.verifier, citations=asked.citations, most_pairs=limits.pairs
@@ -126,5 +126,5 @@ def _split(asked: CheckRequest, limits: Limits) -> tuple[list[Sentence], tuple[S
     longest = max(map(len, [asked.answer, *sources.values()]))
     if longest > limits.characters:
         raise RefusedRequest(413, f"A text has {longest:,} characters. Expected at most {limits.characters:,}.")
-    with warnings_heard() as heard:
+    with collect_warnings() as heard:
         return read_answer(asked.answer), read_sources(sources), heard
