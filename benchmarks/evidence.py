@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from shared import data_folder  # type: ignore[import-not-found]
 
 import miv
 from miv.backbones.cache import embed_instances
@@ -67,10 +68,11 @@ def speed(verifier: miv.Verifier, texts: list[str]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="folder with fever-dev/, and fm2/ if there")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--split", default="test", choices=["validation", "test"])
     given = parser.parse_args()
+    given.data = data_folder(given.data, "fever-dev")
     verifier = miv.Verifier.from_pretrained("miv/evidence")
     sets: dict[str, dict[str, Any]] = {"": {"raw": given.data / "fever-dev"}}
     if (given.data / "fm2").is_dir():

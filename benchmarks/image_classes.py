@@ -22,6 +22,7 @@ from sklearn import datasets
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import few_classes, plain_sets
+from benchmarks.shared import data_folder
 
 from miv.data import SPLITS, InstancePool
 from miv.runtime import SilentProgress
@@ -85,8 +86,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--report", action="store_true")
     asked = parser.parse_args()
-    if asked.data is None and not asked.report:
-        parser.error("--data is missing; or say --report")
+    if not asked.report:
+        data_folder(asked.data, "qmnist")
     wanted = () if asked.report else product(SETS, SIZES, SEEDS)
     cells = few_classes.completed(RESULTS, wanted, partial(compute, data=asked.data))
     few_classes.report(cells, ("nearest", "centred", "logistic"))

@@ -179,6 +179,7 @@ def _commit() -> str:
 
 def main() -> None:
     from benchmarks.plain_sets import NAMES
+    from benchmarks.shared import data_folder
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
@@ -191,8 +192,7 @@ def main() -> None:
     asked = parser.parse_args()
     done = asked.cache / "done"
     if not asked.report:
-        if asked.data is None:
-            parser.error("--data is missing; or say --report")
+        data_folder(asked.data, "qmnist")
         done.mkdir(parents=True, exist_ok=True)
         sizes = SIZES if asked.size is None else tuple(None if one == "all" else int(one) for one in asked.size)
         for seed in asked.seed or SEEDS:

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from allocator import restart_with_settings  # type: ignore[import-not-found]
+from shared import restart_with_settings  # type: ignore[import-not-found]
 
 if __name__ == "__main__":
     restart_with_settings()

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from shared import data_folder  # type: ignore[import-not-found]
 
 from miv import Verifier
 from miv.backbones.cache import embed_pool
@@ -178,6 +179,8 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "miv-references")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
+    if given.set == "qmnist":
+        data_folder(given.raw.parent, given.raw.name)
     result = qmnist(given.raw, given.cache) if given.set == "qmnist" else twin(given.set, given.cache)
     if given.write:
         write(given.set, result)

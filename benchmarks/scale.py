@@ -5,7 +5,7 @@
 Each figure is a function of a file ``scale_*.py`` beside this one, which says how it is measured, and each is measured
 in a process of its own. DATA has the folder ``qmnist``. FOLDER needs 8 GB for the bag of 10,000,000 x 384 numbers,
 which is removed after its figure. FILE is updated after each figure, so ``--only`` with the others goes on with a run
-that was stopped. How time and memory grow is plotted in the folder ``plots`` beside it.
+that was stopped. A figure whose data or package is missing is named under ``left_out``. How time and memory grow is plotted in the folder ``plots`` beside it.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,6 +53,15 @@ def _named(subject: str, figures: dict[str, Any]) -> dict[str, Any]:
 
 def _measured(name: str, folder: Path, data: Path) -> dict[str, Any]:
     return dict(FIGURES[name](folder, data))
+
+
+def _missing(name: str, data: Path) -> str | None:
+    """What a figure needs and this machine lacks, if anything."""
+    if name == "ray_efficiency" and find_spec("ray") is None:
+        return "needs Ray: pip install 'miv[ray]'"
+    if name == "quantised_auroc_loss" and not (data / "qmnist").is_dir():
+        return f"needs --data DIR with the folder qmnist; {data} has none"
+    return None
 
 
 def running_beside() -> float:
@@ -111,6 +121,10 @@ def main() -> None:
     with TemporaryDirectory(dir=options.folder) as folder:
         for number, name in enumerate(names, 1):
             print(f"{number} of {len(names)}: {name}", file=sys.stderr, flush=True)
+            missing = _missing(name, options.data)
+            if missing:
+                found.setdefault("left_out", {})[name] = missing
+                continue
             figures = _in_process_of_its_own(name, Path(folder), options.data.absolute())
             print(name, json.dumps(figures), flush=True)
             found |= figures | {"runs": found["runs"] | figures["runs"]}

@@ -23,7 +23,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from allocator import restart_with_settings  # type: ignore[import-not-found]
+from shared import restart_with_settings  # type: ignore[import-not-found]
 
 if __name__ == "__main__":
     restart_with_settings()

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from allocator import restart_with_settings  # type: ignore[import-not-found]
+from shared import restart_with_settings  # type: ignore[import-not-found]
 
 if __name__ == "__main__":
     restart_with_settings()
