@@ -5,7 +5,8 @@
 Each figure is a function of a file ``scale_*.py`` beside this one, which says how it is measured, and each is measured
 in a process of its own. DATA has the folder ``qmnist``. FOLDER needs 8 GB for the bag of 10,000,000 x 384 numbers,
 which is removed after its figure. FILE is updated after each figure, so ``--only`` with the others goes on with a run
-that was stopped. A figure whose data or package is missing is named under ``left_out``. How time and memory grow is plotted in the folder ``plots`` beside it.
+that was stopped. A figure whose data or package is missing is named under ``left_out``. How time and memory grow is
+plotted in the folder ``plots`` beside it.
 """
 
 import argparse

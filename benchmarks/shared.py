@@ -30,7 +30,5 @@ def leave_out(reason: str) -> NoReturn:
 def data_folder(folder: Path | None, name: str) -> Path:
     """The folder ``--data``, or the end of the benchmark if it is missing or has no ``name``."""
     if folder is None or not (folder / name).is_dir():
-        leave_out(
-            f"needs --data DIR with the folder {name}; {'none was passed' if folder is None else folder} has none"
-        )
+        leave_out(f"needs --data DIR, a folder with {name}; got {folder or 'no folder'}")
     return folder
