@@ -15,9 +15,9 @@ from miv.backbones.cache import embed_pool
 from miv.data import SPLITS, ExemplarSet, InstancePool
 from miv.data.sources.drawing import Drawing
 from miv.data.splits import Shares, split_classes
-from miv.models.verifier import Verifier
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
+from miv.verifier.network import Verifier
 
 Sets = dict[str, ExemplarSet]
 

@@ -27,16 +27,16 @@ from shared import data_folder  # type: ignore[import-not-found]
 from miv import Verifier
 from miv.backbones.cache import embed_pool
 from miv.data import ExemplarSet, csr
-from miv.decisions.reference_rule import ReferenceRule
 from miv.evaluation import auroc
 from miv.evaluation.influence import auroc_error
 from miv.evaluation.predicting import embedded_exemplars
-from miv.inference.engine import reference_logits
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.training.auto import choose
 from miv.training.new_verifier import fit_reference_rule
 from miv.training.run import Machine, train
+from miv.verifier.engine import reference_logits
+from miv.verifier.references import ReferenceRule
 
 STEPS = (1, 2, 4, 8)
 BY_HAND = {"mean_feature": (0.0, 1.0), "mean_logit": (0.0, 0.0), "max_logit": (1e4, 0.0)}

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from miv.data import ExemplarSet, InstancePool
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
+from miv.verifier.decisions import OperatingPoint
 
 
 def invented(exemplars: int, seed: int = 0) -> ReportSource:

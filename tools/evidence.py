@@ -1,6 +1,6 @@
 """Make the verifier ``miv/evidence`` anew: train its head on claims with known evidence, and calibrate it.
 
-    python -m tools.evidence --data DATA --work FOLDER --out src/miv/models/shipped_verifiers/evidence
+    python -m tools.evidence --data DATA --work FOLDER --out src/miv/verifier/shipped_verifiers/evidence
 
 DATA is a folder with fever-dev/ and fm2/ (docs/tasks.md). FOLDER keeps what the frozen encoder computes, so that a
 stopped run goes on. The card README.md in the output folder stays.
@@ -19,10 +19,10 @@ from miv.backbones.tokens import TokenEncoder
 from miv.data import ExemplarSet
 from miv.evaluation import calibrate, evaluate
 from miv.evaluation.predicting import predict
-from miv.models.verifier import Verifier
 from miv.runtime import SilentProgress
 from miv.tasks import create_task
 from miv.tasks.claims import Claims
+from miv.verifier.network import Verifier
 
 FEVER_SHARE = 0.9
 SIZES = {"min_size": 5, "max_size": 300}  # source sentences of a check

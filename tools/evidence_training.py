@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from miv.backbones.tokens import WORD_LENGTH, TokenEncoder
-from miv.models.verifier import Verifier
 from miv.poolings.maxsim import TokenSimilarity
 from miv.tasks.claims import ClaimBag, topics_of
+from miv.verifier.network import Verifier
 
 CLAIMS, OTHERS, EVIDENCE = 16, 6, 2  # claims per step; for each, other sentences and evidence sentences
 RATE, WARM_UP = 1e-3, 30

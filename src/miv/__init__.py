@@ -20,10 +20,10 @@ _HOMES = {
     "Pooling": "miv.poolings",
     "PoolingOutput": "miv.poolings",
     "TrainingRun": "miv.training.train",
-    "Verdict": "miv.inference.verdict",
-    "Verdicts": "miv.inference.verdict",
-    "Verification": "miv.models.verification",
-    "Verifier": "miv.models.verifier",
+    "Verdict": "miv.verifier.verdict",
+    "Verdicts": "miv.verifier.verdict",
+    "Verification": "miv.verifier.network",
+    "Verifier": "miv.verifier.network",
     "CheckedAnswer": "miv.checking",
     "check": "miv.checking",
     "create_pooling": "miv.poolings",
@@ -49,11 +49,7 @@ if TYPE_CHECKING:
     from miv.data.batches import collate_exemplars as collate_exemplars
     from miv.errors import MIVError as MIVError
     from miv.gallery import Gallery as Gallery
-    from miv.inference.verdict import Verdict as Verdict
-    from miv.inference.verdict import Verdicts as Verdicts
     from miv.interop.sklearn import MIVClassifier as MIVClassifier
-    from miv.models.verification import Verification as Verification
-    from miv.models.verifier import Verifier as Verifier
     from miv.poolings import Pooling as Pooling
     from miv.poolings import PoolingOutput as PoolingOutput
     from miv.poolings import create_pooling as create_pooling
@@ -62,6 +58,10 @@ if TYPE_CHECKING:
     from miv.training.evaluate import evaluate as evaluate
     from miv.training.train import TrainingRun as TrainingRun
     from miv.training.train import train as train
+    from miv.verifier.network import Verification as Verification
+    from miv.verifier.network import Verifier as Verifier
+    from miv.verifier.verdict import Verdict as Verdict
+    from miv.verifier.verdict import Verdicts as Verdicts
 
 __all__ = ["__version__", *sorted(_HOMES)]
 __getattr__, __dir__ = lazy_exports(__name__, {**_HOMES, "__version__": __name__})
@@ -72,10 +72,16 @@ rename_modules(
         "miv.audio": "miv.backbones.audio",
         "miv.calibration": "miv.evaluation",
         "miv.client": "miv.service",
+        "miv.decisions": "miv.verifier",
+        "miv.decisions.operating_point": "miv.verifier.decisions",
+        "miv.decisions.reference_rule": "miv.verifier.references",
         "miv.distributed": "miv.scoring",
+        "miv.inference": "miv.verifier",
         "miv.inference.prediction": "miv.evaluation.predicting",
         "miv.integrations": "miv.interop",
         "miv.integrations.sklearn": "miv.interop.sklearn",
+        "miv.models": "miv.verifier",
+        "miv.models.verifier": "miv.verifier.network",
         "miv.reference": "miv.training.baselines",
         "miv.training.reference_fit": "miv.training.new_verifier",
     }

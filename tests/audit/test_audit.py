@@ -9,11 +9,11 @@ import torch
 
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool, save_splits
-from miv.decisions.operating_point import OperatingPoint
 from miv.errors import MIVError
 from miv.evaluation import Predictions, audit, audit_models
 from miv.evaluation.verifier_audit import reasons
 from miv.files.weights import hash_of_weights
+from miv.verifier.decisions import OperatingPoint
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miv import Backbone, Verifier
-from miv.decisions.operating_point import OperatingPoint
-from miv.decisions.witness_rules import ConformalRule
+from miv.verifier.decisions import ConformalRule, OperatingPoint
 
 CHANNELS = 512
 

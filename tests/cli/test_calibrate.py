@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 from miv import Verifier
 from miv.cli.app import app
 from miv.data import load_split, save_splits
-from miv.decisions.operating_point import OPERATING_POINT_NAME
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import Predictions
 from miv.evaluation.calibration_output import BEGIN
 from miv.evaluation.predicting import predict
 from miv.files.cards import VERIFIER_NAME
 from miv.training.model_card import write_card
+from miv.verifier.decisions import OPERATING_POINT_NAME
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets
 

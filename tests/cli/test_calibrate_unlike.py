@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from miv import Gallery, Verifier
 from miv.cli.app import app
 from miv.data import ExemplarSet, InstancePool, save_splits
-from miv.decisions.unlike import UNLIKE_NAME
 from miv.errors import MIVError
+from miv.verifier.out_of_distribution import UNLIKE_NAME
 from tests.cli.running import run_command
 
 FAR = [50.0, -50.0, 50.0, -50.0]

@@ -8,7 +8,7 @@ import torch
 import miv
 from miv.data import save_splits
 from miv.errors import MIVError
-from miv.models.verifier import Verifier
+from miv.verifier.network import Verifier
 from tests.cli.running import run_command
 from tests.training.tiny import tiny_sets
 

@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 
 from miv import MIVError, Verifier
 from miv.cli.app import app, main
-from miv.decisions.operating_point import OperatingPoint
-from miv.decisions.witness_rules import ConformalRule
 from miv.files.images import read_image
+from miv.verifier.decisions import ConformalRule, OperatingPoint
 from tests.cli.running import run_command
 
 FORM = {"kind": "image", "height": 8, "width": 8, "mode": "L"}
@@ -182,14 +181,14 @@ def test_a_table_in_parts_is_the_table_at_once(
     rows = [f"{names[number % 4]},{names[(number + 1) % 4]}|{names[(number + 2) % 4]},{number}" for number in range(7)]
     Path("pairs.csv").write_text("query,bag,group\n" + "\n".join(rows) + "\n")
     run("images", "--bags", "pairs.csv", "--out", f"whole-{out}", *by_instance)
-    monkeypatch.setattr("miv.inference.verdict_tables._TOGETHER", 3)
+    monkeypatch.setattr("miv.verifier.table_writing._TOGETHER", 3)
     read: list[Path] = []
 
     def counting(path: Path, **form: Any) -> Any:
         read.append(path)
         return read_image(path, **form)
 
-    monkeypatch.setattr("miv.inference.distinct_instances.read_image", counting)
+    monkeypatch.setattr("miv.verifier.reading.read_image", counting)
     run("images", "--bags", "pairs.csv", "--out", out, *by_instance)
     assert len(read) == 4
     whole, parts = (
@@ -213,7 +212,7 @@ def test_vectors_in_parts_are_the_table_at_once(
     rows = [{"query": random.normal(size=2).tolist(), "bag": random.normal(size=(4, 2)).tolist()} for _ in range(7)]
     Path("pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     run("vectors", "--bags", "pairs.jsonl", "--out", "whole.parquet", *by_instance)
-    monkeypatch.setattr("miv.inference.verdict_tables._VECTORS_TOGETHER", 10)  # three rows, of four instances each
+    monkeypatch.setattr("miv.verifier.table_writing._VECTORS_TOGETHER", 10)  # three rows, of four instances each
     run("vectors", "--bags", "pairs.jsonl", "--out", "parts.parquet", *by_instance)
     whole, parts = (pq.read_table(f"{name}.parquet").to_pylist() for name in ("whole", "parts"))
     assert len(parts) == (28 if by_instance else 7)
@@ -226,7 +225,7 @@ def test_vectors_in_parts_are_the_table_at_once(
 
 def test_an_error_in_a_later_part_leaves_nothing_and_says_where(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("pairs.csv").write_text("query,bag\n" + "query.png,refs/b.png|refs/c.png\n" * 3 + "query.png,refs/x.png\n")
-    monkeypatch.setattr("miv.inference.verdict_tables._TOGETHER", 3)
+    monkeypatch.setattr("miv.verifier.table_writing._TOGETHER", 3)
     Path("out.csv").write_text("kept")
     with pytest.raises(MIVError, match=r"pairs.csv, line 5: the bag.*refs/x.png: this image does not exist"):
         run("images", "--bags", "pairs.csv", "--out", "out.csv", "--overwrite")

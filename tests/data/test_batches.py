@@ -9,8 +9,8 @@ from miv.backbones.base import embed, prepared
 from miv.bags import Bags
 from miv.data import ExemplarSet, InstancePool
 from miv.data.batches import make_batch
-from miv.models.verifier import Verifier
 from miv.poolings import list_poolings
+from miv.verifier.network import Verifier
 
 
 def random_set(seed: int, instances: int = 12, exemplars: int = 7) -> ExemplarSet:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import miv
-from miv.decisions.unlike import UnlikeLimit
-from miv.inference.exemplar_rows import KEPT
-from miv.inference.verdict_tables import RowScoring
-from miv.inference.verifying import Verifying
 from miv.poolings import POOLINGS
 from miv.training.baselines import METHODS
 from miv.training.config import TrainingConfig
+from miv.verifier.out_of_distribution import UnlikeLimit
+from miv.verifier.table_reading import KEPT
+from miv.verifier.table_writing import RowScoring
+from miv.verifier.verifying import Verifying
 from tests.docs.page_blocks import read_blocks
 
 ROOT = Path(__file__).parents[2]

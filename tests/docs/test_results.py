@@ -7,7 +7,7 @@ import pytest
 
 from miv.evaluation import AuditReport
 from miv.evaluation.audit_report import markdown_table, tables
-from miv.models.shipped import shipped_folder
+from miv.verifier.saving import shipped_folder
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn import metrics as sklearn
 
 from miv import MIVError
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions, auroc, classification_metrics
+from miv.verifier.decisions import OperatingPoint
 from tests.evaluation.examples import scores
 
 

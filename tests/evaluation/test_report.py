@@ -3,7 +3,6 @@ import json
 import numpy as np
 import pytest
 
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import (
     Predictions,
     classification_metrics,
@@ -12,6 +11,7 @@ from miv.evaluation import (
     group_table,
     witness_metrics,
 )
+from miv.verifier.decisions import OperatingPoint
 from tests.evaluation.examples import example_predictions
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from miv import Gallery, Verifier
-from miv.decisions.operating_point import OperatingPoint
-from miv.decisions.scalings import Platt
 from miv.evaluation import Predictions, calibrate
 from miv.gallery import Chance
+from miv.verifier.decisions import OperatingPoint
+from miv.verifier.scalings import Platt
 
 
 def predictions(exemplars: int, seed: int) -> Predictions:

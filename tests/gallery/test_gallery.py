@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from miv import Gallery, MIVError, Verifier, list_poolings
-from miv.decisions.operating_point import OperatingPoint
-from miv.decisions.scalings import Platt
 from miv.gallery import GalleryManifest, adding
+from miv.verifier.decisions import OperatingPoint
+from miv.verifier.scalings import Platt
 
 CHANNELS = 8
 

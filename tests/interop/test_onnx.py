@@ -17,11 +17,10 @@ from torch import nn
 
 from miv import Bags, MIVError, Verifier, create_pooling, list_poolings
 from miv.backbones.features import Features
-from miv.decisions.operating_point import OperatingPoint
-from miv.decisions.scalings import Isotonic, Platt, Scaling, Temperature
-from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessRule
 from miv.evaluation.out_of_distribution import fit_unlike
 from miv.poolings.pooling_base import Start
+from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule, WitnessRule
+from miv.verifier.scalings import Isotonic, Platt, Scaling, Temperature
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")

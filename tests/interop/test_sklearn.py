@@ -22,13 +22,13 @@ from miv import MIVClassifier, MIVError, Verifier
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.data.splits import choose_held_out
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation.out_of_distribution import fit_unlike
 from miv.interop.sklearn import OnInstances
 from miv.interop.sklearn_pairs import exemplar_set
 from miv.training.auto import HEAD
 from miv.training.config import TrainingConfig
 from miv.training.stages import run_stage
+from miv.verifier.decisions import OperatingPoint
 from tests.training.tiny import tiny_sets
 
 FAST: dict[str, Any] = {"max_epochs": 25, "batch_size": 32, "learning_rate": 1e-2, "random_state": 0}
@@ -480,7 +480,7 @@ def test_a_pooling_without_attention_names_witnesses_which_a_prediction_does_not
     verdicts = model.verify(queries, bags)
     assert verdicts.witnesses_by == "leave_one_out"
     assert [[one.index for one in verdict.witnesses] for verdict in verdicts] == [places.tolist() for places in found]
-    monkeypatch.delattr("miv.inference.engine.explain_features")
+    monkeypatch.delattr("miv.verifier.engine.explain_features")
     assert model.predict_proba(queries, bags).shape == (20, 2)
     assert model.predict(queries, bags).tolist() == [1] * 20
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from miv import Verifier
 from miv.data import ExemplarSet, InstancePool
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import AuditReport, Predictions, ReportModel, ReportSource, audit_models
 from miv.evaluation.predicting import predict
+from miv.verifier.decisions import OperatingPoint
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;"
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from miv.data import ExemplarSet
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions, ReportModel, ReportSource, write_report
+from miv.verifier.decisions import OperatingPoint
 from tests.report.examples import HOSTILE, audited, source
 
 playwright = pytest.importorskip("playwright.sync_api")

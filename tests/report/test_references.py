@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from miv import ExemplarSet, InstancePool, Verifier
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import ReportModel, ReportSource, predict, write_report
 from miv.evaluation.report_exemplars import gallery
+from miv.verifier.decisions import OperatingPoint
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from PIL import Image
 
 from miv import MIVError
 from miv.data import ExemplarSet
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions, ReportModel, ReportSource, open_runs, write_report
 from miv.evaluation.report_exemplars import (
     SHOWN_MEMBERS,
@@ -29,6 +28,7 @@ from miv.evaluation.report_exemplars import (
 )
 from miv.evaluation.report_sections import calibration_section, curves, results
 from miv.evaluation.verifier_audit import reasons
+from miv.verifier.decisions import OperatingPoint
 from tests.report.examples import HOSTILE, audited, source
 from tests.training.tiny import run_tiny, tiny_sets
 

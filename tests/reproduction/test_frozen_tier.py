@@ -8,13 +8,13 @@ import torch
 
 from miv.errors import MIVError
 from miv.evaluation.runs import RunFolder
-from miv.models.verifier import Verifier
 from miv.reproduction.cells import compute
 from miv.reproduction.grids import EXPERIMENTS, Cell, Setup
 from miv.reproduction.jobs import Job, JobFolders
 from miv.reproduction.results import find_result, write_result
 from miv.reproduction.tiers import find_tier
 from miv.runtime import SilentProgress
+from miv.verifier.network import Verifier
 from tests.cli.running import run_command
 from tests.tasks.test_qmnist import write_raw
 

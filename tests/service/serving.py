@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from fastapi.testclient import TestClient
 
-from miv.models.verifier import Verifier
 from miv.service import ServiceSettings, create_app
+from miv.verifier.network import Verifier
 
 CHANNELS = 8
 

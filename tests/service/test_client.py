@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from miv import MIVError, Verifier
-from miv.inference.verdict import Verdict
 from miv.service import Client, ServiceError
+from miv.verifier.verdict import Verdict
 from tests.service.service_in_a_thread import free_port, served
 
 TOKEN = "a-token-for-tests"

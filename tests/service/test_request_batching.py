@@ -11,12 +11,12 @@ import torch
 
 from miv.data import InstancePool
 from miv.errors import MIVError
-from miv.models.verifier import Verifier
 from miv.runtime import Progress
 from miv.service import Limits
 from miv.service.batching import ReadExemplar, ReadRequest, RequestBatcher, verify_batch
 from miv.service.errors import RefusedRequest
 from miv.service.reading import read_exemplars
+from miv.verifier.network import Verifier
 from tests.service.serving import CHANNELS, vector_exemplars
 
 

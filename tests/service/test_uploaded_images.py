@@ -14,8 +14,8 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from miv.models.verifier import Verifier
 from miv.service import Limits
+from miv.verifier.network import Verifier
 from tests.service.serving import ready_client
 
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from miv.models.verifier import Verifier
+from miv.verifier.network import Verifier
 from tests.service.serving import ready_client
 
 

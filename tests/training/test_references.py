@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from miv import ExemplarSet, InstancePool, MIVClassifier, Verifier
-from miv.decisions.reference_rule import ReferenceRule
 from miv.evaluation import auroc
 from miv.evaluation.predicting import predict
 from miv.training.config import TrainingConfig
 from miv.training.new_verifier import MEAN_SHARE, SHARPNESS, fit_reference_rule
 from miv.training.run import Machine, train
+from miv.verifier.references import ReferenceRule
 
 CHANNELS, CLASSES = 8, 12
 

@@ -11,9 +11,9 @@ from miv.data import ExemplarSet
 from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.evaluation.predicting import predict
-from miv.models.verifier import Verifier
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
+from miv.verifier.network import Verifier
 from tests.training.tiny import FEATURES, IMAGES, assert_same_run, rows, run_tiny, tiny_sets
 
 

@@ -10,12 +10,12 @@ import torch
 
 from miv import MIVError, Verifier
 from miv.data import ExemplarSet, InstancePool
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation.runs import RunFolder
 from miv.training.auto import ONE_CYCLE, choose
 from miv.training.new_verifier import EarlierVerifier
 from miv.training.run import Machine, train
 from miv.training.stages import run_stage
+from miv.verifier.decisions import OperatingPoint
 from tests.training.test_fine_tuning import encoder, text_sets
 from tests.training.tiny import FEATURES, IMAGES, rows, tiny_sets
 

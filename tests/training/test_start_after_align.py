@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from miv.models.verifier import Verifier
 from miv.poolings.similar import ScaledProduct
 from miv.training.similar_start import fit_start
+from miv.verifier.network import Verifier
 from tests.training.tiny import tiny_sets
 
 

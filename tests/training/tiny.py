@@ -12,10 +12,10 @@ import torch
 
 from miv.data import ExemplarSet, InstancePool
 from miv.evaluation.runs import RunFolder
-from miv.models.verifier import Verifier
 from miv.training.checkpoint import Keeper
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
+from miv.verifier.network import Verifier
 
 KILLED = 9
 

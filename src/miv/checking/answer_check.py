@@ -27,11 +27,11 @@ from miv.checking.sources import (
     read_answer,
     read_sources,
 )
-from miv.decisions.answers import Decision
 from miv.errors import MIVError, MIVWarning
-from miv.inference.verdict import Verdict
-from miv.models.verifier import Verifier
 from miv.runtime import Progress
+from miv.verifier.decisions import Decision
+from miv.verifier.network import Verifier
+from miv.verifier.verdict import Verdict
 
 Place = tuple[Source, Sentence]
 

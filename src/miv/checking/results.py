@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from miv.checking.sentences import Sentence
-from miv.inference.verdict_text import printable
+from miv.verifier.display import printable
 
 Outcome = Literal["supported", "unsure", "unsupported", "not checked"]
 OUTCOMES: tuple[Outcome, ...] = ("supported", "unsure", "unsupported", "not checked")

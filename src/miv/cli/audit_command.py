@@ -55,8 +55,8 @@ def audit(
     from miv.evaluation.runs import refuse_unfinished
     from miv.explain import METHODS
     from miv.files.cache import feature_folder
-    from miv.models.verifier import Verifier
     from miv.runtime import RichProgress
+    from miv.verifier.network import Verifier
 
     *models, last = given
     if not models:

@@ -96,9 +96,9 @@ def calibrate(
     from miv.explain import check_method
     from miv.files.cache import feature_folder
     from miv.files.weights import find_verifier
-    from miv.models.hub import is_folder
-    from miv.models.verifier import Verifier
     from miv.runtime import RichProgress
+    from miv.verifier.network import Verifier
+    from miv.verifier.saving import is_folder
 
     if not is_folder(str(model)):
         raise MIVError(

@@ -9,8 +9,8 @@ from miv.errors import MIVError
 
 if TYPE_CHECKING:
     from miv.data import ExemplarSet
-    from miv.decisions.operating_point import OperatingPoint
     from miv.evaluation import Predictions
+    from miv.verifier.decisions import OperatingPoint
 
 _NOT_FOR_CALIBRATION = {
     "train": "the verifier was trained on it and is overconfident there",
@@ -26,7 +26,7 @@ def refuse_split(name: str) -> None:
 
 def refuse_calibrated(folder: Path, point: "OperatingPoint", overwrite: bool) -> None:
     """Raise an error before the work if the verifier has an operating point that may not be replaced."""
-    from miv.decisions.operating_point import OPERATING_POINT_NAME
+    from miv.verifier.decisions import OPERATING_POINT_NAME
 
     path = folder / OPERATING_POINT_NAME
     if path.exists() and not overwrite:

@@ -12,12 +12,12 @@ from miv.errors import MIVError
 from miv.evaluation import Predictions, evaluate, open_runs, write_report
 from miv.evaluation.predicting import predict
 from miv.evaluation.runs import summarise
-from miv.models.verifier import Verifier
 from miv.runtime import Progress, table_of
 from miv.tasks import build_once, built_folder
 from miv.training.auto import choose
 from miv.training.config import TrainingConfig
 from miv.training.run import Machine, train
+from miv.verifier.network import Verifier
 
 READY = "miv/digits"
 POOLINGS = ("baseline", "cap_dba_l2")

@@ -39,7 +39,7 @@ def export(
 
     from miv.evaluation.runs import refuse_unfinished
     from miv.interop import export_onnx
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
     refuse_unfinished(Path(model))
     verifier = Verifier.from_pretrained(model)

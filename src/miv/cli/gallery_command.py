@@ -42,7 +42,7 @@ def create(
     """
     from miv.evaluation.runs import refuse_unfinished
     from miv.gallery import Gallery
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
     refuse_unfinished(Path(model))
     gallery = Gallery.create(folder, Verifier.from_pretrained(model), like=like)
@@ -130,7 +130,7 @@ def search(
     Example: miv gallery search archive --query anna.png
     """
     from miv.gallery import Gallery
-    from miv.inference.named_instances import named_query
+    from miv.verifier.table_reading import named_query
 
     if prefilter:
         warnings.warn("--prefilter has no effect: every search compares all bags.", MIVWarning, stacklevel=1)
@@ -174,7 +174,7 @@ def compact(folder: FolderArgument) -> None:
 
 
 def _named(bag: list[str], gallery: Any) -> tuple[list[Any], list[str]]:
-    from miv.inference.named_instances import named_bag
+    from miv.verifier.table_reading import named_bag
 
     found = named_bag(bag, gallery.verifier.backbone.kind)
     return [one.instance for one in found], [one.name for one in found]

@@ -11,9 +11,9 @@ from miv.cli.query_values import OneValuePerQuery
 from miv.errors import MIVError
 
 if TYPE_CHECKING:
-    from miv.decisions.operating_point import OperatingPoint
     from miv.files.images import Fit
-    from miv.models.verifier import Verifier
+    from miv.verifier.decisions import OperatingPoint
+    from miv.verifier.network import Verifier
 
 
 @app.command("verify", cls=OneValuePerQuery)
@@ -106,15 +106,14 @@ def verify(
     if top is not None and not stream:
         raise MIVError("--top needs --stream, which names the leading instances of one bag that is read in chunks.")
 
-    from miv.decisions.answers import threshold_words
     from miv.evaluation.runs import refuse_unfinished
     from miv.files.instances import is_file, is_folder, is_text_file
-    from miv.inference.named_instances import named_bag, named_query
-    from miv.inference.table_writing import check_output
-    from miv.inference.verdict_tables import score_table
-    from miv.inference.verdict_text import as_text, in_a_line
-    from miv.models.verifier import Verifier
     from miv.runtime import RichProgress
+    from miv.verifier.decisions import threshold_words
+    from miv.verifier.display import as_text, in_a_line
+    from miv.verifier.network import Verifier
+    from miv.verifier.table_reading import named_bag, named_query
+    from miv.verifier.table_writing import check_output, score_table
 
     if bags is not None:
         if out is None:
@@ -183,8 +182,8 @@ def verify(
 def _verify_stream(
     verifier: "Verifier", queries: list[str], names: list[str], top: int, resize: "Fit | None", json: bool
 ) -> None:
-    from miv.inference.named_instances import named_query
     from miv.runtime import RichProgress
+    from miv.verifier.table_reading import named_query
 
     asked = [named_query(one, verifier.query_kind) for one in queries]
     verdicts = verifier.verify_stream(asked, names[0], top=top, resize=resize, progress=RichProgress())
@@ -198,7 +197,7 @@ def _verify_stream(
 
 def _hint_to_calibrate(point: "OperatingPoint", which: str) -> None:
     """Explain why an accepted bag has no witness if calibration might name one."""
-    from miv.decisions.witness_rules import StatedRule
+    from miv.verifier.decisions import StatedRule
 
     rule = point.witness_rule
     if isinstance(rule, StatedRule):

@@ -12,8 +12,8 @@ from miv.evaluation.audit_tests import run_unit_tests
 from miv.evaluation.verifier_audit import Document, audit
 from miv.files.atomic import whole_file
 from miv.files.weights import hash_of_weights
-from miv.models.verifier import Verifier
 from miv.runtime import Progress, SilentProgress, cell_text, table_of
+from miv.verifier.network import Verifier
 
 # The tables of an audit, with one row per model.
 

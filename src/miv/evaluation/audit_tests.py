@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from miv.bags import Bags
 from miv.evaluation.metrics import auroc
-from miv.models.verifier import Verifier
 from miv.runtime import Progress, SilentProgress
+from miv.verifier.network import Verifier
 
 SIZE = 8  # instances in a bag
 MARKED = 8  # channels that say nothing of the class; only poison has something there

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miv.data import csr
-from miv.decisions.operating_point import OperatingPoint
-from miv.decisions.witness_rules import ConformalRule, StatedRule, WitnessesBy, WitnessRule
 from miv.errors import MIVError
 from miv.evaluation.calibration_fits import (
     TooFewWitnessesError,
@@ -29,6 +27,7 @@ from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, false_accept_tail
 from miv.evaluation.goals import EqualErrors, Goal, parse_goal
 from miv.evaluation.predictions import Predictions
 from miv.files.json import Floats, Integers, Labels, Mask
+from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule, WitnessesBy, WitnessRule
 
 # The thresholds of a goal and the errors at them, each with its interval.
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miv.data import csr
-from miv.decisions.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
-from miv.decisions.witness_rules import ConformalRule, witness_score
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.clusters import clusters_of, draws_of, folds_of
 from miv.evaluation.predictions import Predictions
 from miv.files.json import Floats, Integers, Labels, Mask
+from miv.verifier.decisions import ConformalRule, witness_score
+from miv.verifier.scalings import SCALINGS, Identity, Isotonic, Platt, Scaling, Temperature
 
 _FOLDS = 5
 _LEAST_PROBABILITY = 1e-15  # a logit of 40 gives a probability of 1, which could have an infinite log loss

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miv.decisions.operating_point import OperatingPoint
-from miv.decisions.witness_rules import ConformalRule, StatedRule
 from miv.evaluation.calibration_fits import bag_size_classes, expected_calibration_error, reliability_points
 from miv.evaluation.clusters import cluster_words
 from miv.evaluation.curves import QUIET, line_styles, picture
@@ -15,6 +13,7 @@ from miv.evaluation.error_curve import ErrorCurve
 from miv.evaluation.metrics import auroc
 from miv.files.cards import check_section, write_section
 from miv.runtime import aligned_table
+from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

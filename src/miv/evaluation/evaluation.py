@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation.clusters import chosen_clusters, cluster_words, clusters_of
 from miv.evaluation.metrics import GroupRow, classification_metrics, entropy_metrics, group_table
 from miv.evaluation.predictions import Predictions
 from miv.evaluation.witnesses import RANKED_BY, WITNESS_METRICS, UndefinedWitness, witness_metrics, witness_rankings
 from miv.files.json import Integers, Mask
 from miv.runtime import aligned_table
+from miv.verifier.decisions import OperatingPoint
 
 # Does a promised rate hold on the set at hand? The rate with an interval that respects clusters.
 

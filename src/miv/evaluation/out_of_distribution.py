@@ -10,17 +10,17 @@ import typer
 from numpy.typing import NDArray
 
 from miv.data import ExemplarSet
-from miv.decisions.unlike import UnlikeLimit
 from miv.errors import MIVError
 from miv.files.json import Floats
+from miv.verifier.out_of_distribution import UnlikeLimit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from miv.data import ExemplarSet
-    from miv.decisions.unlike import UnlikeLimit
-    from miv.models.verifier import Verifier
     from miv.runtime import Progress
+    from miv.verifier.network import Verifier
+    from miv.verifier.out_of_distribution import UnlikeLimit
 
 
 MOST_INSTANCES = 2_000
@@ -181,7 +181,7 @@ def unlike_limit(
 
 def replace_limit(folder: Path, limit: "UnlikeLimit | None", rate: float | None) -> None:
     """Save the limit in the verifier's folder; with the rate 0, remove one from before."""
-    from miv.decisions.unlike import UNLIKE_NAME
+    from miv.verifier.out_of_distribution import UNLIKE_NAME
 
     if limit is not None:
         limit.save(folder)

@@ -8,16 +8,21 @@ from numpy.typing import NDArray
 
 from miv.backbones.cache import embed_instances
 from miv.data import ExemplarSet
-from miv.decisions.witness_rules import WitnessesBy
 from miv.evaluation.predictions import Predictions
 from miv.explain import EmptyBag, as_shares, check_method
 from miv.files.json import Floats, Mask
-from miv.inference.engine import EmbeddedExemplars, contributions_embedded, explain_embedded, verify_embedded
-from miv.inference.unlike_instances import UnlikeInstances
 from miv.runtime import ProcessShare, Progress
+from miv.verifier.decisions import WitnessesBy
+from miv.verifier.engine import (
+    EmbeddedExemplars,
+    contributions_embedded,
+    explain_embedded,
+    unlike_instances,
+    verify_embedded,
+)
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 
 logger = logging.getLogger(__name__)
@@ -78,7 +83,7 @@ def withheld(
         return None
     if features is None:
         features = embed_instances(verifier.backbone, exemplars.pool, exemplars.used, progress)
-    found = UnlikeInstances.of(verifier, embedded_exemplars(exemplars, features))
+    found = unlike_instances(verifier, embedded_exemplars(exemplars, features))
     return None if found is None else found.withheld
 
 

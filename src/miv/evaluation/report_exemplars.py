@@ -15,7 +15,7 @@ from miv.evaluation.report_source import ReportModel, ReportSource
 from miv.evaluation.verifier_audit import looked_right
 from miv.evaluation.witnesses import witness_scores
 from miv.files.json import Integers, Mask
-from miv.models.verifier import Verifier
+from miv.verifier.network import Verifier
 
 # Choose the exemplars that a report shows, their order, and the members of a long bag.
 

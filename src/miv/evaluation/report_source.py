@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 
 from miv.backbones.cache import embed_exemplars
 from miv.data import ExemplarSet, load_splits
-from miv.decisions.operating_point import OperatingPoint
-from miv.decisions.unlike import UNLIKE_NAME
-from miv.decisions.witness_rules import ConformalRule
 from miv.errors import MIVError, unknown_name
 from miv.evaluation.baseline_figures import Baselines, Figures
 from miv.evaluation.predicting import withheld
@@ -20,9 +17,11 @@ from miv.evaluation.predictions import Predictions
 from miv.evaluation.runs import RunFolder, refuse_unfinished
 from miv.files.cache import feature_folder
 from miv.files.json import Mask
-from miv.models.verifier import Verifier
 from miv.runtime import Progress, SilentProgress
 from miv.tasks import build_once, list_tasks
+from miv.verifier.decisions import ConformalRule, OperatingPoint
+from miv.verifier.network import Verifier
+from miv.verifier.out_of_distribution import UNLIKE_NAME
 
 
 @dataclass(frozen=True, eq=False)

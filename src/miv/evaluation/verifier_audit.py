@@ -17,8 +17,8 @@ from miv.evaluation.metrics import auroc
 from miv.evaluation.predicting import explain, predict
 from miv.evaluation.predictions import Predictions
 from miv.files.json import Floats, Integers, Mask
-from miv.models.verifier import Verifier
 from miv.runtime import Progress, SilentProgress
+from miv.verifier.network import Verifier
 
 # Change exemplars so that the right answer is known: remove or add members, or swap the query.
 

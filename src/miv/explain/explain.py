@@ -10,15 +10,14 @@ from torch.nn import functional
 
 from miv.bags import Bags
 from miv.data import csr
-from miv.decisions.reference_pairs import Pairs
-from miv.decisions.reference_rule import ReferenceRule
-from miv.decisions.witness_rules import WitnessesBy
 from miv.errors import MIVError, unknown_name
 from miv.explain.subsets import EmptyBag, leave_one_out, logits_alone, score_instances, shapley
 from miv.files.json import Floats
 from miv.poolings import Pooling
 from miv.poolings.msa import EncoderLayer, SelfAttentionPooling
 from miv.poolings.pooling_base import check_count
+from miv.verifier.decisions import WitnessesBy
+from miv.verifier.references import Pairs, ReferenceRule
 
 METHODS: tuple[str, ...] = get_args(WitnessesBy)
 _MOST_EXACT = 16  # 65,536 subsets of one bag

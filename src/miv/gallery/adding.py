@@ -21,7 +21,7 @@ from miv.runtime import Progress, SilentProgress, evaluating
 
 if TYPE_CHECKING:
     from miv.gallery.store import OpenGallery
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 _TOGETHER = 1024  # instances embedded between two commits: seconds of work
 _BAGS_COPIED = 4096

@@ -14,22 +14,23 @@ from miv.data.pool import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.files.instances import InstanceKind
-from miv.inference.distinct_instances import DistinctInstances
-from miv.inference.given_instances import (
+from miv.verifier.reading import (
     ALONE,
+    DistinctInstances,
     GivenPlaces,
     as_vector,
     as_vectors,
+    bag_vectors,
     check_bags,
     check_finite,
+    query_vectors,
+    single_instances,
     with_folders,
 )
-from miv.inference.given_references import single_instances
-from miv.inference.two_towers import bag_vectors, query_vectors
-from miv.inference.verifying import vector_length
+from miv.verifier.verifying import vector_length
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 Rows = NDArray[np.float32]
 _PART_MEMBERS: dict[InstanceKind, int] = {"image": 1024, "text": 8192, "features": 1 << 16}

@@ -18,15 +18,15 @@ from miv.gallery.manifest import GalleryManifest
 from miv.gallery.search import search
 from miv.gallery.snapshot import Snapshot
 from miv.gallery.store import OpenGallery, compact
-from miv.inference.deciding import witnesses_by
-from miv.inference.verdict import Asked
-from miv.models.verifier import Verifier
 from miv.poolings import form_of
 from miv.runtime import Progress
 from miv.streaming import backbone_fingerprint, verifier_fingerprint
+from miv.verifier.engine import witnesses_by
+from miv.verifier.network import Verifier
+from miv.verifier.verdict import Asked
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 VERIFIER = "verifier"
 

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, overload
 
-from miv.decisions.answers import Decision
-from miv.decisions.operating_point import OperatingPoint
-from miv.inference.verdict import Verdict
-from miv.inference.verdict_text import headline, in_a_line, witness_word
+from miv.verifier.decisions import Decision, OperatingPoint
+from miv.verifier.display import headline, in_a_line, witness_word
+from miv.verifier.verdict import Verdict
 
 
 class Chance:

@@ -11,14 +11,13 @@ from miv.errors import MIVError
 from miv.gallery.bag_reading import Rows
 from miv.gallery.hits import Chance, Hit, Hits, HitWitness
 from miv.gallery.snapshot import Snapshot
-from miv.inference.deciding import decide
-from miv.inference.engine import EmbeddedExemplars
-from miv.inference.verdict import Asked, Verdict, Verdicts
 from miv.poolings import KeptForm, PreparedQueries
 from miv.runtime import evaluating
+from miv.verifier.engine import EmbeddedExemplars, decide
+from miv.verifier.verdict import Asked, Verdict, Verdicts
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 
 def search(verifier: "Verifier", form: KeptForm, snapshot: Snapshot, references: Rows, top: int, by: Asked) -> Hits:

@@ -20,8 +20,7 @@ from miv.errors import MIVError, needs_extra
 from miv.files.atomic import whole_file
 from miv.interop.onnx_graph import VerifierGraph, instance_shape, standardises
 from miv.interop.onnx_verifier import FORMAT, FORMAT_VERSIONS, METADATA_KEY, OnnxVerifier
-from miv.models.verification import Verification
-from miv.models.verifier import Verifier
+from miv.verifier.network import Verification, Verifier
 
 TOLERANCE = 1e-4
 LARGEST_CHECKED_BAG = 200

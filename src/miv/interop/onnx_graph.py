@@ -5,9 +5,9 @@ from torch import Tensor, nn
 
 from miv.backbones.features import Features
 from miv.bags import Bags
-from miv.decisions.unlike import UnlikeLimit
 from miv.errors import MIVError
-from miv.models.verifier import Verifier
+from miv.verifier.network import Verifier
+from miv.verifier.out_of_distribution import UnlikeLimit
 
 EXPORTED_BACKBONES = ("features", "compact_cnn", "hog_cnn", "hog", "pixels")
 

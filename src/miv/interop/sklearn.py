@@ -22,10 +22,10 @@ from miv.data.splits import hold_out
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation import auroc
 from miv.evaluation.metrics import auroc_within_chance
-from miv.inference.verdict import Asked, Verdicts
 from miv.interop.sklearn_pairs import all_vectors, exemplar_set, queries_and_bags, with_weights
-from miv.models.verifier import Verifier
 from miv.runtime import interruption_of
+from miv.verifier.network import Verifier
+from miv.verifier.verdict import Asked, Verdicts
 
 __all__ = ["MIVClassifier", "OnInstances"]
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from miv.data import ExemplarSet, InstancePool, csr
 from miv.errors import MIVError
-from miv.inference.given_instances import GivenPlaces, as_vectors, check_bags, check_finite
-from miv.inference.given_references import single_instances
+from miv.verifier.reading import GivenPlaces, as_vectors, check_bags, check_finite, single_instances
 
 
 def queries_and_bags(first: Any, bags: Any) -> tuple[Any, Any]:

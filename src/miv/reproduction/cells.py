@@ -26,7 +26,6 @@ from miv.evaluation.predicting import with_contributions
 from miv.evaluation.runs import RunFolder
 from miv.evaluation.witnesses import RANKED_METRICS
 from miv.files.json import Floats
-from miv.models.verifier import Verifier
 from miv.reproduction.grids import Cell, are_compared, find_setup
 from miv.reproduction.jobs import Job, JobFolders, raw_folder
 from miv.reproduction.results import FORMAT, VERSION, find_result, write_result
@@ -45,6 +44,7 @@ from miv.training.config import TrainingConfig
 from miv.training.new_verifier import EarlierVerifier, create_verifier
 from miv.training.run import Machine, set_threads, train
 from miv.training.stages import FROZEN
+from miv.verifier.network import Verifier
 
 DONE, FAILED, BUSY = 0, 1, 75  # exit codes, besides CTRL_C and TERMINATED
 _HISTORY = ("train_loss", "validation_loss", "validation_accuracy", "validation_auroc")

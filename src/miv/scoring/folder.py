@@ -17,14 +17,13 @@ from miv.errors import MIVError, needs_extra
 from miv.files.atomic import readable_disk_errors, remove_unfinished, sha256_of
 from miv.files.images import Fit
 from miv.files.json import read_json_object, write_json
-from miv.inference.exemplar_rows import instances_by_id
-from miv.inference.table_writing import table_writer
-from miv.inference.verdict import Asked
-from miv.inference.verdict_tables import RowScoring, Scored, VerdictTally
-from miv.inference.verifying import Verifying
-from miv.models.verifier import Verifier
 from miv.runtime import Advance
 from miv.scoring.partitions import Partition, PartitionReader, ScorePlan
+from miv.verifier.network import Verifier
+from miv.verifier.table_reading import instances_by_id
+from miv.verifier.table_writing import RowScoring, Scored, VerdictTally, table_writer
+from miv.verifier.verdict import Asked
+from miv.verifier.verifying import Verifying
 
 NOTE = "miv.score"  # key of what a partition's file says about itself
 _SCORED_SINCE = "0.2.0"  # first version of miv with these verdicts; raise it when a column changes

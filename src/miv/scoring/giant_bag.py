@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from miv.backbones.features import Features
 from miv.errors import MIVError
 from miv.files.json import Floats
-from miv.models.verifier import Verifier
 from miv.runtime import Progress, SilentProgress
 from miv.scoring.ray import LOCAL, Say, connected, import_ray
 from miv.streaming import (
@@ -27,6 +26,7 @@ from miv.streaming import (
     check_chunk,
     needs_variance,
 )
+from miv.verifier.network import Verifier
 
 ROWS = 250_000  # targets per part: 400 MB of 384 float32 numbers
 

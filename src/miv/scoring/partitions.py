@@ -16,11 +16,10 @@ from miv.errors import MIVError
 from miv.files.atomic import sha256_of
 from miv.files.instances import is_file
 from miv.files.tables import TABLE_SUFFIXES, Record, RowStart, parse_id, read_records, read_records_from
-from miv.inference.exemplar_rows import REQUIRED, ExemplarRow, Survey, exemplar_rows
-from miv.inference.given_instances import KIND_WORDS, GivenPlaces
-from miv.inference.named_instances import Named, instances_of
-from miv.inference.verifying import Verifying
 from miv.runtime import Progress
+from miv.verifier.reading import KIND_WORDS, GivenPlaces
+from miv.verifier.table_reading import REQUIRED, ExemplarRow, Named, Survey, exemplar_rows, instances_of
+from miv.verifier.verifying import Verifying
 
 _REMEDY = "Give the verifier that was trained on such a set."
 

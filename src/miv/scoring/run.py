@@ -12,14 +12,14 @@ from miv.errors import MIVError, StoppedByUser
 from miv.files.atomic import sha256_of
 from miv.files.images import Fit
 from miv.files.tables import require_parquet
-from miv.inference.verdict import Asked
-from miv.inference.verdict_tables import Scored, VerdictTally
-from miv.inference.verifying import Verifying
-from miv.models.verifier import Verifier
 from miv.runtime import CTRL_C, TERMINATED, Progress, SilentProgress, Terminated
 from miv.scoring.folder import PartitionScorer, ScoreFolder, ScoreSettings, fingerprint_of
 from miv.scoring.partitions import Partition, is_set, plan_partitions, tables_of
 from miv.scoring.ray import LOCAL, RAY_PURPOSE, Say, check_address, import_ray, score_on_ray
+from miv.verifier.network import Verifier
+from miv.verifier.table_writing import Scored, VerdictTally
+from miv.verifier.verdict import Asked
+from miv.verifier.verifying import Verifying
 
 ROWS = 1000  # exemplars per partition
 

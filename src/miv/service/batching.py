@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool, csr
-from miv.inference.deciding import decide
-from miv.inference.engine import EmbeddedExemplars, attention_by_head
-from miv.inference.given_instances import ALONE, GivenPlaces
-from miv.inference.verdict import Asked
 from miv.runtime import Advance, Progress
 from miv.service.errors import RefusedRequest
+from miv.verifier.engine import EmbeddedExemplars, attention_by_head, decide
+from miv.verifier.reading import ALONE, GivenPlaces
+from miv.verifier.verdict import Asked
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 
 Rows = NDArray[np.int64]

@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from miv import __version__
 from miv.files.images import Fit
-from miv.inference.verdict import Asked
+from miv.verifier.verdict import Asked
 
 # fail_fast: a million wrong items give one error, not a million.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]

@@ -19,12 +19,9 @@ from PIL import Image
 from miv.errors import MIVError, unknown_name
 from miv.files.images import Fit, read_image
 from miv.files.instances import InstanceKind
-from miv.inference.deciding import LazyScores
-from miv.inference.given_instances import ALONE, GivenPlaces, as_vectors, check_bags, with_folders
-from miv.inference.given_references import single_instances
-from miv.inference.matches import LazyMatches
-from miv.inference.unlike_instances import UnlikeInstances
-from miv.inference.verdict import Asked, Verdict, Witness
+from miv.verifier.out_of_distribution import UnlikeInstances
+from miv.verifier.reading import ALONE, GivenPlaces, as_vectors, check_bags, single_instances, with_folders
+from miv.verifier.verdict import Asked, LazyMatches, LazyScores, Verdict, Witness
 
 _PAUSE = 1.0  # seconds, if a busy service does not say how long to wait
 _LOST = 2  # times that a request whose connection was lost is sent again

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from miv.errors import MIVError
-from miv.inference.distinct_instances import USE_RESIZE
+from miv.verifier.reading import USE_RESIZE
 
 logger = logging.getLogger(__name__)
 

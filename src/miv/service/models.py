@@ -16,10 +16,6 @@ from miv.errors import MIVError, unknown_name
 from miv.evaluation.runs import refuse_unfinished
 from miv.files.cards import card_about
 from miv.files.weights import find_verifier
-from miv.inference.deciding import witnesses_by
-from miv.models.hub import is_folder
-from miv.models.shipped import shipped_folder
-from miv.models.verifier import Verifier
 from miv.runtime import available_cores
 from miv.service.batching import (
     Features,
@@ -35,6 +31,9 @@ from miv.service.errors import RefusedRequest
 from miv.service.metrics import ServiceMetrics
 from miv.service.settings import ServiceSettings
 from miv.streaming import backbone_fingerprint, verifier_fingerprint
+from miv.verifier.engine import witnesses_by
+from miv.verifier.network import Verifier
+from miv.verifier.saving import is_folder, shipped_folder
 
 
 def served_name(model: str) -> str:

@@ -19,18 +19,17 @@ from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.files.uploads import image_of_bytes
-from miv.inference.deciding import witnesses_by
-from miv.inference.distinct_instances import DistinctInstances
-from miv.inference.given_instances import as_vectors, check_finite
-from miv.inference.verdict import Asked
 from miv.service.batching import Features, ReadExemplar, ReadRequest, Rows
 from miv.service.bodies import ImageInstance, Instance, TextInstance, VerifyForm
 from miv.service.errors import RefusedRequest, first_problem
 from miv.service.settings import Limits
 from miv.service.state import service_of
+from miv.verifier.engine import witnesses_by
+from miv.verifier.reading import DistinctInstances, as_vectors, check_finite
+from miv.verifier.verdict import Asked
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 
 _SPARE = 100_000  # parts that cost a few milliseconds, so that the parser explains what is wrong with them

@@ -14,7 +14,7 @@ from miv.tasks.digits_twin import Hands
 from miv.tasks.signatures_twin import Signer
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 
 SOURCES = [

@@ -16,13 +16,11 @@ from miv.data.pool import InstancePool
 from miv.errors import MIVError, needs_extra
 from miv.files.images import Fit
 from miv.files.instances import is_file, is_folder, is_text_file
-from miv.inference.distinct_instances import DistinctInstances
-from miv.inference.given_instances import GivenPlaces, is_finite, with_folders
-from miv.inference.two_towers import bag_vectors, query_vectors
 from miv.poolings.kept_form import Rows
+from miv.verifier.reading import DistinctInstances, GivenPlaces, bag_vectors, is_finite, query_vectors, with_folders
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 CHUNK_BYTES = 1 << 20  # stays in the cache from reading to pooling
 _INSTANCES = 256  # images or texts that are read and embedded together

@@ -15,13 +15,13 @@ from miv.errors import MIVError
 from miv.files.instances import is_file, is_folder
 from miv.files.json import Floats, read_json_object, write_json
 from miv.files.weights import add_weights
-from miv.inference.unlike_instances import UNLIKE
 from miv.poolings.kept_form import Rows
 from miv.registry import options_of
 from miv.streaming.chunks import NumpyFile
+from miv.verifier.out_of_distribution import UNLIKE
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 RowType = Literal["float32", "float16", "int8"]
 MANIFEST = "kept_bag.json"

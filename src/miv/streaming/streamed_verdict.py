@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miv.decisions.answers import Decision, decision_of, threshold_words
 from miv.errors import MIVError
 from miv.files.json import Floats, Mask
-from miv.inference.calibrated_sizes import warn_of_other_sizes
-from miv.inference.deciding import witnesses_by
-from miv.inference.unlike_instances import UNLIKE
-from miv.inference.verdict import Witness
 from miv.poolings.kept_form import PooledBag
+from miv.verifier.decisions import Decision, decision_of, threshold_words
+from miv.verifier.engine import warn_of_other_sizes, witnesses_by
+from miv.verifier.out_of_distribution import UNLIKE
+from miv.verifier.verdict import Witness
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 
 @dataclass(frozen=True)

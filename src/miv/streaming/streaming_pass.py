@@ -15,7 +15,7 @@ from miv.streaming.chunks import check_queries, check_top, check_width
 from miv.streaming.streamed_verdict import StreamedVerdict, streamed_verdicts, warn_of_size
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 _ROWS = 4096  # normed and projected together
 

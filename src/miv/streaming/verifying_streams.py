@@ -27,7 +27,7 @@ from miv.streaming.streamed_verdict import StreamedVerdict
 from miv.streaming.streaming_pass import BagVariance, StreamingPass, needs_variance
 
 if TYPE_CHECKING:
-    from miv.models.verifier import Verifier
+    from miv.verifier.network import Verifier
 
 
 def verify_stream(

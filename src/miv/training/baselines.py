@@ -23,9 +23,9 @@ from miv.evaluation.cosines import Cosines, cosines, mean_direction, unit_querie
 from miv.evaluation.runs import RunFolder
 from miv.files.cache import cache_folder
 from miv.files.json import Floats
-from miv.models.verifier import Verifier
 from miv.runtime import Progress
 from miv.training.auto import should_standardise
+from miv.verifier.network import Verifier
 
 # BM25, the word-based ranking of search engines: how well each text of a bag matches its query.
 

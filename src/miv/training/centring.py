@@ -14,10 +14,10 @@ from miv.evaluation import auroc
 from miv.evaluation.cosines import mean_direction, unit_rows
 from miv.evaluation.influence import auroc_error
 from miv.files.json import Floats
-from miv.models.verifier import Verifier
 from miv.poolings.nearest import NearestPooling
 from miv.poolings.similar import AlignedNorm
 from miv.training.auto import FEW_CHANNELS
+from miv.verifier.network import Verifier
 
 _SHARED = 0.2  # length of the mean of unit features from which on they share a direction
 _ONE_KIND = 0.05  # of the queries that are targets too; fewer may be accidents

@@ -14,10 +14,10 @@ from miv.evaluation.runs import refuse_unfinished
 from miv.explain import METHODS
 from miv.files.atomic import refuse_existing, refuse_existing_in
 from miv.files.cache import feature_folder
-from miv.models.verifier import Verifier
 from miv.runtime import RichProgress, SilentProgress
 from miv.training.data_source import GivenExemplars, open_one
 from miv.training.train import TrainingRun
+from miv.verifier.network import Verifier
 
 
 def evaluate(

@@ -14,13 +14,13 @@ from torch.nn import functional
 from miv.bags import Bags
 from miv.data import ExemplarSet, csr
 from miv.data.splits import query_groups
-from miv.models.verifier import Verifier
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import INTERCEPT, SCALE, AlignedNorm
 from miv.training.auto import FEW_CHANNELS
 from miv.training.centring import HeldOutScores, auroc_gain
 from miv.training.stage_module import ENOUGH
 from miv.training.token_share import token_matches
+from miv.verifier.network import Verifier
 
 # The bags that a map of the features is fitted to, as far as the map can change them.
 

@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from miv.decisions.operating_point import OPERATING_POINT_NAME
 from miv.evaluation import Evaluation
 from miv.evaluation.baseline_figures import CHOSEN_ON, COLUMNS, Baselines, Figures, marked
 from miv.evaluation.calibration_output import BEGIN as POINT_BEGIN
@@ -15,6 +14,7 @@ from miv.evaluation.evaluation import TITLES
 from miv.evaluation.runs import RunFolder
 from miv.files.cards import check_section, write_section
 from miv.training.baselines import DESCRIPTORS, METHODS
+from miv.verifier.decisions import OPERATING_POINT_NAME
 
 # Compare a verifier with the reference: is it better than the plain methods, and what to do if not.
 

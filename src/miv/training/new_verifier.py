@@ -22,22 +22,22 @@ from miv.backbones.names import is_pretrained
 from miv.backbones.tokens import SentenceTokenEncoder
 from miv.data import ExemplarSet, InstancePool
 from miv.data.pool import InstanceForm
-from miv.decisions.operating_point import OperatingPoint
-from miv.decisions.reference_rule import ReferenceRule
 from miv.errors import MIVError, MIVWarning
 from miv.evaluation.influence import auroc_error
 from miv.evaluation.metrics import weighted_auroc
 from miv.evaluation.predicting import embedded_exemplars
 from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, hash_of_weights, load_weights, read_config
-from miv.inference.engine import reference_logits
-from miv.models.shipped import shipped_folder
-from miv.models.verifier import Verifier
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.pooling_base import POOLINGS
 from miv.runtime import Progress
 from miv.training.auto import check_pooling
 from miv.training.config import TrainingConfig
 from miv.training.stage_module import ENOUGH
+from miv.verifier.decisions import OperatingPoint
+from miv.verifier.engine import reference_logits
+from miv.verifier.network import Verifier
+from miv.verifier.references import ReferenceRule
+from miv.verifier.saving import shipped_folder
 
 # Start training from the weights of an earlier verifier.
 

@@ -21,7 +21,6 @@ from miv.evaluation.runs import RunFolder
 from miv.files.atomic import sha256_of, whole_folder
 from miv.files.cache import cache_lock, discard, ignoring_cache_errors
 from miv.files.json import read_json_object, write_json
-from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
 from miv.runtime import Progress
 from miv.training.checkpoint import BEST, LAST, StageState
@@ -30,6 +29,7 @@ from miv.training.machine import Machine, is_first_process
 from miv.training.stage_module import ENOUGH, SplitFeatures, can_divide, halves
 from miv.training.stages import ALIGN, CONTRAST, FROZEN, Stage, read_state, run_stage
 from miv.training.start import fit_all
+from miv.verifier.network import Verifier
 
 # Share the contrast stage, which does not depend on the pooling, among runs that differ only in pooling.
 

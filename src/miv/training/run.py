@@ -16,7 +16,6 @@ from scipy.optimize import minimize_scalar
 from miv.backbones.cache import embed_pool, warn_of_cut_texts
 from miv.backbones.features import Features
 from miv.data import ExemplarSet, csr
-from miv.decisions.reference_rule import SHARPEST
 from miv.errors import MIVError, MIVWarning, StoppedByUser
 from miv.evaluation import Evaluation, Predictions, evaluate
 from miv.evaluation.metrics import auroc_within_chance
@@ -24,7 +23,6 @@ from miv.evaluation.predicting import predict
 from miv.evaluation.runs import TRIAL, RunFolder
 from miv.files.atomic import whole_folder
 from miv.files.json import Floats, write_json
-from miv.models.verifier import Verifier
 from miv.poolings.similar import ScaledProduct
 from miv.runtime import ProcessShare, Progress, SilentProgress
 from miv.training.checkpoint import BEST, START, StageState, locked, refuse_if_locked
@@ -41,6 +39,8 @@ from miv.training.new_verifier import (
 from miv.training.planned_stages import VERIFIER_STAGES, planned_stages, run_stages
 from miv.training.stage_module import ENOUGH
 from miv.training.stages import FROZEN
+from miv.verifier.network import Verifier
+from miv.verifier.references import SHARPEST
 
 __all__ = ["Machine", "StoppedByUser", "is_first_process", "set_threads", "train"]
 

@@ -13,13 +13,13 @@ from miv.data import ExemplarSet
 from miv.data.batches import embedded, make_batch, rows_together
 from miv.evaluation.cosines import mean_direction
 from miv.evaluation.metrics import weighted_auroc
-from miv.models.verifier import Verifier
 from miv.poolings import Pooling
 from miv.poolings.cap import CrossAttentionPooling
 from miv.poolings.cap_tokens import CapTokensPooling
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime import evaluating
 from miv.training.stage_module import ENOUGH
+from miv.verifier.network import Verifier
 
 SHARPNESS = (0.37, 1.0, 2.0, 4.0, 8.0, 16.0)
 SHARPER = (64.0, 256.0, 1024.0)  # for fewer channels than this, whose scores lie close together

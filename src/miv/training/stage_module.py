@@ -25,7 +25,6 @@ from miv.evaluation import Predictions
 from miv.evaluation.influence import auroc_error
 from miv.evaluation.metrics import weighted_auroc
 from miv.evaluation.predicting import predict
-from miv.models.verifier import Verifier
 from miv.runtime import ProcessShare
 from miv.training.centring import independent
 from miv.training.checkpoint import CLEAR_AUROC, EpochMetrics, LightningModule, StageState
@@ -34,6 +33,7 @@ from miv.training.graph_memory import GraphMemory, chunks_by_length
 from miv.training.lower_layers import LowerLayers
 from miv.training.optimisers import create_optimiser, learning_rate, set_rates
 from miv.training.sampling import Batches, draw_batches
+from miv.verifier.network import Verifier
 
 # Small random changes of images, in plain torch.
 

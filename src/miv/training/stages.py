@@ -22,7 +22,6 @@ from miv.errors import MIVError, StoppedByUser
 from miv.evaluation import Predictions
 from miv.evaluation.cosines import cosines
 from miv.evaluation.runs import RunFolder
-from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm
 from miv.runtime import ProcessShare
 from miv.training.checkpoint import (
@@ -41,6 +40,7 @@ from miv.training.config import TrainingConfig
 from miv.training.machine import BY_NEAREST, EpochProgress, Machine
 from miv.training.sampling import Batches, BatchSampler, Part, draw_positives
 from miv.training.stage_module import SplitFeatures, StageModule
+from miv.verifier.network import Verifier
 
 # The batches of one training stage, made by this process or by others.
 

@@ -17,7 +17,6 @@ from miv.data.batches import embedded, make_batch, rows_together
 from miv.data.splits import query_groups
 from miv.evaluation.metrics import weighted_auroc
 from miv.files.json import Floats
-from miv.models.verifier import Verifier
 from miv.poolings.similar import AlignedNorm, ScaledProduct
 from miv.runtime import evaluating
 from miv.training.centring import assume_centre, fit_whitening, take_asked_centre
@@ -25,6 +24,7 @@ from miv.training.label_map import fit_map
 from miv.training.similar_start import fit_start
 from miv.training.stage_module import SplitFeatures
 from miv.training.token_share import fit_share, told_share
+from miv.verifier.network import Verifier
 
 # Fits the weights of the similarity to the train bags in closed form, before any other weight learns.
 

@@ -14,11 +14,11 @@ from miv.bags import Bags
 from miv.data import ExemplarSet, csr
 from miv.data.batches import embedded, make_batch
 from miv.files.json import Floats
-from miv.models.verifier import Verifier
 from miv.poolings.cap_tokens import SHARE, CapTokensPooling, MatchedProduct
 from miv.poolings.similar import AlignedNorm
 from miv.runtime import evaluating
 from miv.training.centring import are_of_one_kind
+from miv.verifier.network import Verifier
 
 SHARES = (0.0, 0.02, SHARE, 0.08, 0.16, 0.32)  # 0: the vectors alone
 OF_ANSWERS = 0.16  # the default if queries and targets are texts of two kinds

@@ -20,7 +20,6 @@ from miv.evaluation.baseline_figures import Baselines
 from miv.evaluation.runs import RunFolder
 from miv.files.cache import cache_folder
 from miv.files.instances import check_name
-from miv.models.verifier import Verifier
 from miv.runtime import RichProgress, SilentProgress, interruption_of
 from miv.training.auto import HEAD, choose
 from miv.training.auto import preset as settings_of_preset
@@ -30,6 +29,7 @@ from miv.training.config import AUTO, TrainingConfig, read_settings
 from miv.training.data_source import GivenExemplars, open_splits
 from miv.training.model_card import advice, check_card, write_card
 from miv.training.new_verifier import EarlierVerifier
+from miv.verifier.network import Verifier
 
 # The result of training: the verifier, its metrics, and the folder with everything else.
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_curve
 
-from miv.decisions.witness_rules import ConformalRule, StatedRule
 from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate, expected_calibration_error
 from miv.evaluation.calibration_fits import bag_size_classes, reliability_points
+from miv.verifier.decisions import ConformalRule, StatedRule
 from tests.evaluation.examples import example_predictions
 
 ANSWERS = example_predictions(400)

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from miv import Verifier
 from miv.cli.app import app
 from miv.data import save_splits
-from miv.decisions.operating_point import OperatingPoint
 from miv.evaluation import Predictions, calibrate
 from miv.evaluation.calibration_fits import shares_of_bags
+from miv.verifier.decisions import OperatingPoint
 from tests.training.tiny import tiny_sets
 
 BAGS, SIZE = 400, 5

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from miv.data import ExemplarSet, InstancePool
-from miv.decisions.operating_point import OperatingPoint
 from miv.errors import MIVError
 from miv.evaluation import Predictions, calibrate, evaluate
 from miv.evaluation.error_curve import ClusterModel, ErrorCurve
 from miv.evaluation.evaluation import rate_interval
 from miv.evaluation.goals import parse_goal
+from miv.verifier.decisions import OperatingPoint
 
 SIGNERS, SIZE = 19, 18
 

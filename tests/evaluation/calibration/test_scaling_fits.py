@@ -10,9 +10,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from miv.decisions.scalings import SCALINGS, Isotonic, Platt, Temperature
 from miv.errors import MIVError
 from miv.evaluation.calibration_fits import choose_scaling, fit_scaling
+from miv.verifier.scalings import SCALINGS, Isotonic, Platt, Temperature
 
 
 def labelled(

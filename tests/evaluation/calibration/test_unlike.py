@@ -4,9 +4,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from miv.decisions.unlike import UNLIKE_NAME, UnlikeLimit
 from miv.errors import MIVError
 from miv.evaluation.out_of_distribution import fit_unlike
+from miv.verifier.out_of_distribution import UNLIKE_NAME, UnlikeLimit
 
 MIX = np.random.default_rng(9).normal(size=(12, 12)) * np.geomspace(1, 0.01, 12)
 

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from miv.decisions.witness_rules import witness_score
 from miv.errors import MIVError
 from miv.evaluation import Predictions
 from miv.evaluation.calibration_fits import fit_witness_rule, held_out_witnesses, measure_witness_sets
+from miv.verifier.decisions import witness_score
 
 
 def drawn(random: np.random.Generator, exemplars: int, largest: int = 20) -> Predictions:

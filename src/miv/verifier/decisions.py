@@ -1,0 +1,328 @@
+"""The operating point of a verifier: the scaling of logits, one or two thresholds, and the rule for witnesses."""
+
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miv.data import csr
+from miv.errors import MIVError, unknown_name
+from miv.files.json import Floats, Mask, Tagged, finite_number, from_document, read_json_object, write_json
+from miv.verifier.scalings import Identity, Scaling, scaling_from
+
+# The three answers of a verifier: yes, no and unsure.
+
+Decision = Literal["yes", "no", "unsure"]
+
+
+def decisions_of(yes: NDArray[np.bool_], no: NDArray[np.bool_]) -> NDArray[np.str_]:
+    """Return ``(B,)`` decisions of bags that are accepted, rejected, or neither.
+
+    >>> decisions_of(np.array([True, False, False]), np.array([False, True, False])).tolist()
+    ['yes', 'no', 'unsure']
+    """
+    return np.where(yes, "yes", np.where(no, "no", "unsure"))
+
+
+def decision_of(yes: bool, probability: float, lower: float | None) -> Decision:
+    """Return the decision on one bag, given its lower threshold, if any."""
+    if yes:
+        return "yes"
+    return "no" if lower is None or probability < lower else "unsure"
+
+
+def threshold_words(threshold: float, lower: float | None) -> str:
+    """The thresholds in words.
+
+    >>> threshold_words(0.8, None), threshold_words(0.8, 0.25)
+    ('threshold 0.800', 'thresholds 0.250 and 0.800')
+    """
+    if lower is None:
+        return f"threshold {threshold:.3f}"
+    return f"thresholds {lower:.3f} and {threshold:.3f}"
+
+
+# Rules that choose witnesses, for bags of any size.
+
+# The source of the shares that are called attention below; see ``miv.explain``.
+WitnessesBy = Literal["attention", "alone", "leave_one_out", "shapley", "rollout"]
+
+# Lower limit of attention: if all but one instance get exactly 0, as with the pooling `baseline`, the probability of
+# the bag still separates its instances from those of another bag.
+_LEAST = 1e-9
+
+
+class WitnessRule(Tagged, ABC):
+    """Decides for every instance of every bag; a bag may have no witness."""
+
+    @abstractmethod
+    def chosen(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, size: ArrayLike) -> Mask:
+        """Decide for some instances ``(N,)``, given what ``witnesses`` takes and the size of the bag of each."""
+
+    def witnesses(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Mask:
+        """Decide for every instance.
+
+        Args:
+            probability: ``(B,)``, calibrated probability that each bag holds something of the query's class.
+            accepted: ``(B,)`` bool, whether the verdict on each bag is yes.
+            attention: ``(T,)``, sums to 1 in each bag.
+            ptr: ``(B + 1,)``, the borders between the bags.
+
+        Returns:
+            ``(T,)`` bool.
+        """
+        ptr = np.asarray(ptr)
+        of_bag = (np.asarray(probability, np.float64), np.asarray(accepted, bool), np.diff(ptr))
+        each_probability, each_accepted, size = (csr.to_rows(one, ptr) for one in of_bag)
+        return self.chosen(each_probability, each_accepted, attention, size)
+
+
+@dataclass(frozen=True)
+class StatedRule(WitnessRule):
+    r"""In an accepted bag of :math:`N`, the instances with :math:`a_n N \ge \min(factor, N)`.
+
+    :math:`a_n N` is 1 for even attention, in bags of every size; it cannot exceed :math:`N`, hence the minimum. A
+    rejected bag has no witness. The rule has no guarantee: it is for data without known witnesses.
+
+    Args:
+        factor: minimum attention of a witness, as a multiple of an even share.
+
+    >>> rule = StatedRule(factor=1.5)
+    >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
+    [True, False, False, False]
+    """
+
+    factor: float = 1.5
+    name: ClassVar[str] = "attention_times_n"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factor", finite_number("factor of the witness rule", self.factor, low=0.0))
+
+    def chosen(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, size: ArrayLike) -> Mask:
+        sizes = np.asarray(size, np.float64)
+        needed = np.minimum(self.factor, sizes) / sizes
+        return np.asarray((np.asarray(attention, np.float64) >= needed) & np.asarray(accepted, bool))
+
+
+@dataclass(frozen=True)
+class ConformalRule(WitnessRule):
+    """The instances with a ``witness_score`` of at least a threshold calibrated on known witnesses.
+
+    The sets contain at least ``1 - epsilon`` of the true witnesses of all positive exemplars, on average over data
+    like the calibration data. The verdict plays no part, because the score falls with the probability of the bag: a
+    likely negative bag has no witness, and a narrowly rejected bag may show candidates.
+
+    Args:
+        threshold: minimum score.
+        epsilon: share of true witnesses that may be missed.
+        by: source of the shares that it was calibrated on. It is not valid for other shares.
+
+    >>> rule = ConformalRule(threshold=0.3, epsilon=0.1)
+    >>> rule.witnesses([0.9, 0.2], [True, False], attention=[0.6, 0.3, 0.1, 1.0], ptr=[0, 3, 4]).tolist()
+    [True, True, False, False]
+    """
+
+    threshold: float
+    epsilon: float
+    by: WitnessesBy = "attention"
+    name: ClassVar[str] = "conformal"
+
+    def __post_init__(self) -> None:
+        threshold = finite_number("threshold of the witness rule", self.threshold, low=0.0)
+        object.__setattr__(self, "threshold", threshold)
+        object.__setattr__(
+            self, "epsilon", finite_number("epsilon of the witness rule", self.epsilon, low=0.0, high=1.0)
+        )
+        if self.by not in get_args(WitnessesBy):
+            raise unknown_name("kind of shares", str(self.by), get_args(WitnessesBy))
+
+    def chosen(self, probability: ArrayLike, accepted: ArrayLike, attention: ArrayLike, size: ArrayLike) -> Mask:
+        return np.asarray(_scores(probability, attention, size) >= self.threshold)
+
+
+def witness_score(probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> Floats:
+    r"""Return ``(T,)`` scores of at least 0: :math:`s_n = p \, a_n N`.
+
+    Attention is divided among the :math:`N` instances of a bag, so the same value means little in a small bag and much
+    in a large one; :math:`a_n N` is 1 for an even share in every bag. Of the scores tried on QMNIST (with and without
+    :math:`p`; attention alone, or relative to the bag's highest), this one covers large and small bags most evenly.
+
+    >>> witness_score([0.5], attention=[0.6, 0.3, 0.1], ptr=[0, 3]).round(3).tolist()
+    [0.9, 0.45, 0.15]
+    """
+    ptr = np.asarray(ptr)
+    each, size = (csr.to_rows(one, ptr) for one in (np.asarray(probability, np.float64), np.diff(ptr)))
+    return _scores(each, attention, size)
+
+
+def _scores(probability: ArrayLike, attention: ArrayLike, size: ArrayLike) -> Floats:
+    attention = np.maximum(np.asarray(attention, np.float64), _LEAST)
+    return np.asarray(np.asarray(probability, np.float64) * np.asarray(size) * attention)
+
+
+RULES: dict[str, type[WitnessRule]] = {kind.name: kind for kind in (StatedRule, ConformalRule)}
+
+
+def rule_from(document: object) -> WitnessRule:
+    """Return the rule that ``WitnessRule.document`` described; raise an error for anything else."""
+    return from_document(document, RULES, "witness rule")
+
+
+OPERATING_POINT_NAME = "operating_point.json"
+_FORMAT = "miv-operating-point"
+_LOWER = "lower_threshold"
+_KEYS = {"format", "format_version", "goal", "threshold", "scaling", "witness_rule", "measured"}
+_KEYS_OF_VERSION = {1: _KEYS, 2: _KEYS | {_LOWER}}  # 2: with a lower threshold, which older versions would ignore
+_NEARLY_WHOLE = 0.8  # witness sets that hold more than this share of a bag say little
+_ALWAYS_NO = float(np.nextafter(1.0, 2.0))  # the smallest threshold that no probability reaches
+_REMEDY = "Delete the file, then run `miv calibrate` again, or use the verifier with the default operating point."
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """Turns the logits and the attention of a verifier into decisions.
+
+    Args:
+        scaling: converts logits to probabilities.
+        threshold: the verdict is yes if the probability is at least this; from 0 to the next number after 1.
+        goal: the goal of the threshold, in words.
+        witness_rule: chooses the witnesses of a bag.
+        measured: what calibration measured on validation data, as plain values.
+        lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if there is
+            one threshold, and no answer is unsure.
+
+    >>> point = OperatingPoint.default()
+    >>> probability = point.probability([2.0, -1.0])
+    >>> point.verdict(probability).tolist()
+    [True, False]
+    >>> point.witnesses(probability, attention=[0.9, 0.1, 0.5, 0.5], ptr=[0, 2, 4]).tolist()
+    [True, False, False, False]
+    >>> OperatingPoint(threshold=0.8, lower_threshold=0.3).decide([0.9, 0.5, 0.2]).tolist()
+    ['yes', 'unsure', 'no']
+    """
+
+    scaling: Scaling = field(default_factory=Identity)
+    threshold: float = 0.5
+    goal: str = "default"
+    witness_rule: WitnessRule = field(default_factory=StatedRule)
+    measured: dict[str, Any] = field(default_factory=dict)
+    lower_threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threshold", finite_number("threshold", self.threshold, low=0.0, high=_ALWAYS_NO))
+        if not isinstance(self.goal, str) or not isinstance(self.measured, dict):
+            raise MIVError("The goal is not a text, or what was measured is not an object.")
+        if self.lower_threshold is not None:
+            lower = finite_number("lower threshold", self.lower_threshold, low=0.0, high=self.threshold)
+            object.__setattr__(self, _LOWER, lower)
+
+    @classmethod
+    def default(cls) -> "OperatingPoint":
+        """Return the operating point of an uncalibrated verifier."""
+        return cls()
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the verifier is uncalibrated."""
+        return self == OperatingPoint.default()
+
+    @property
+    def nearly_whole_sets(self) -> float | None:
+        """The share of a bag that calibrated witness sets hold, if it is too large to be informative.
+
+        It was measured on positive exemplars of the validation data. It is ``None`` if the sets hold 80 % of a bag or
+        less, if as much of a bag is truly witnesses, or if it is unknown.
+        """
+        witnesses = self.measured.get("witnesses")
+        shares = witnesses.get("shares_of_bags") if isinstance(witnesses, dict) else None
+        marked, true = (shares.get("marked"), shares.get("true")) if isinstance(shares, dict) else (None, None)
+        if not isinstance(marked, float) or not isinstance(true, float):
+            return None
+        return marked if true <= _NEARLY_WHOLE < marked else None
+
+    @property
+    def witnesses_by(self) -> WitnessesBy | None:
+        """The method whose shares the witness rule was calibrated on; ``None`` if it takes any."""
+        return self.witness_rule.by if isinstance(self.witness_rule, ConformalRule) else None
+
+    def for_witnesses_by(self, method: str) -> "OperatingPoint":
+        """Return the operating point for shares by a method: with the default rule if its own is for another method.
+
+        >>> point = OperatingPoint(witness_rule=ConformalRule(0.3, epsilon=0.1, by="attention"))
+        >>> point.for_witnesses_by("shapley").witness_rule
+        StatedRule(factor=1.5)
+        """
+        if self.witnesses_by in (None, method):
+            return self
+        measured = {name: value for name, value in self.measured.items() if name != "witnesses"}
+        return replace(self, witness_rule=StatedRule(), measured=measured)
+
+    def probability(self, logit: ArrayLike) -> Floats:
+        """Return the calibrated probabilities of logits ``(B,)``."""
+        return self.scaling.probability(logit)
+
+    def verdict(self, probability: ArrayLike) -> NDArray[np.bool_]:
+        """Return ``(B,)`` bool: true if the calibrated probability is at least the threshold."""
+        return np.asarray(np.asarray(probability) >= self.threshold)
+
+    def rejected(self, probability: ArrayLike) -> NDArray[np.bool_]:
+        """Return ``(B,)`` bool: true if the decision is no; with two thresholds, a bag may be neither yes nor no."""
+        lower = self.threshold if self.lower_threshold is None else self.lower_threshold
+        return np.asarray(np.asarray(probability) < lower)
+
+    def decide(self, probability: ArrayLike) -> NDArray[np.str_]:
+        """Return ``(B,)`` decisions: ``yes``, ``no`` or ``unsure``."""
+        return decisions_of(self.verdict(probability), self.rejected(probability))
+
+    def witnesses(self, probability: ArrayLike, attention: ArrayLike, ptr: ArrayLike) -> NDArray[np.bool_]:
+        """Return ``(T,)`` bool: which instances of the bags with borders ``ptr`` ``(B + 1,)`` are witnesses.
+
+        The instances of an unsure bag are candidates, for a person to look at.
+        """
+        return self.witness_rule.witnesses(probability, ~self.rejected(probability), attention, ptr)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        document = {
+            "format": _FORMAT,
+            "format_version": 1 if self.lower_threshold is None else 2,
+            "goal": self.goal,
+            "threshold": self.threshold,
+            "scaling": self.scaling.document(),
+            "witness_rule": self.witness_rule.document(),
+            "measured": self.measured,
+        }
+        return document if self.lower_threshold is None else document | {_LOWER: self.lower_threshold}
+
+    def save(self, folder: Path | str) -> None:
+        """Write the file to the folder of a verifier, atomically."""
+        write_json(Path(folder) / OPERATING_POINT_NAME, self.document())
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "OperatingPoint":
+        """Read the file in a verifier's folder, or return the default if there is none; a damaged file is an error."""
+        path = Path(folder) / OPERATING_POINT_NAME
+        if not os.path.lexists(path):  # a link to nothing is damage, not the default
+            return cls.default()
+        document = read_json_object(path, _REMEDY)
+        version = document.get("format_version")
+        keys = _KEYS_OF_VERSION.get(version) if isinstance(version, int) else None
+        if document.get("format") != _FORMAT or keys is None:
+            raise MIVError(f'{path} has no "format": "{_FORMAT}" of version 1 or 2. {_REMEDY}')
+        if set(document) != keys:
+            raise MIVError(f"{path} has the keys {sorted(document)}. Expected {sorted(keys)}. {_REMEDY}")
+        try:
+            return cls(
+                scaling_from(document["scaling"]),
+                document["threshold"],
+                document["goal"],
+                rule_from(document["witness_rule"]),
+                document["measured"],
+                document.get(_LOWER),
+            )
+        except MIVError as error:
+            raise MIVError(f"{path} is damaged: {error} {_REMEDY}") from error

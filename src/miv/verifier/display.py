@@ -1,0 +1,278 @@
+"""Show a verdict in a terminal."""
+
+import re
+from collections.abc import Collection, Sequence
+from html import escape
+from itertools import takewhile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data.sheet import Thumbnails
+from miv.verifier.decisions import threshold_words
+from miv.verifier.verdict import Verdict
+
+_MOST_ROWS = 20  # rows shown of a long bag: those with the largest shares
+_BAR = 20  # blocks for the largest share
+_LETTERS = 60  # characters shown of a text
+_EVEN = 0.01  # shares this close to 1 / N, relative to it, all show as the same bar
+_OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def headline(verdict: Verdict) -> str:
+    """The verdict in one line."""
+    words = threshold_words(verdict.threshold, verdict.lower_threshold)
+    if verdict.unlike is not None and verdict.unlike.reason is not None:
+        return f"Unsure: {verdict.unlike.reason} (probability {verdict.probability:.3f}, {words})."
+    between = "between the " if verdict.decision == "unsure" else ""
+    return f"{verdict.decision.capitalize()}: probability {verdict.probability:.3f}, {between}{words}."
+
+
+def found_words(verdict: Verdict) -> str:
+    """The number of witnesses, and how they were chosen."""
+    if verdict.shares is None:
+        return "witnesses not requested"
+    count = len(verdict.witnesses)
+    if count and not verdict.verdict:
+        case = "in case the no is wrong" if verdict.decision == "no" else "to look at"
+        return f"{count} candidate{'s' * (count > 1)} by {share_word(verdict)}, {case}"
+    return f"{count or 'no'} {'witness' if count == 1 else 'witnesses'} by {share_word(verdict)}"
+
+
+def witness_word(verdict: Verdict) -> str:
+    """The word for an instance of the witness set; a bag that is not accepted has candidates only."""
+    return "witness" if verdict.verdict else "candidate"
+
+
+def even_words(verdict: Verdict) -> str:
+    """A note if the shares of a bag of several instances are all nearly equal; else ""."""
+    shares, size = verdict.shares, verdict.size
+    if shares is None or size == 1 or np.abs(shares * size - 1).max() > _EVEN:
+        return ""
+    return f"{share_word(verdict).capitalize()} does not separate the instances: each has about 1 / {size}."
+
+
+def little_words(verdict: Verdict) -> str:
+    """A note if the verifier's witness sets hold nearly whole bags; else ""."""
+    if verdict.nearly_whole_sets is None or not verdict.witnesses:
+        return ""
+    return f"These sets hold {verdict.nearly_whole_sets:.0%} of a bag on average, so they say little."
+
+
+def unlike_words(verdict: Verdict) -> str:
+    """A note about targets unlike the training data; else ""."""
+    return "" if verdict.unlike is None else verdict.unlike.note
+
+
+def share_word(verdict: Verdict) -> str:
+    """The source of the shares, in words."""
+    return verdict.witnesses_by.replace("_", "-")
+
+
+def places_to_show(verdict: Verdict, most: int) -> NDArray[np.int64]:
+    """All places of the bag in order; for a long bag those with the largest shares, or the first ones."""
+    if verdict.shares is None:
+        return np.arange(min(verdict.size, most))
+    return np.sort(np.argsort(-verdict.shares, kind="stable")[:most])
+
+
+def as_text(verdict: Verdict, names: Sequence[str] = ()) -> str:
+    """Show the verdict and, for each instance, its share and score, whether it is a witness, and its name or text."""
+    lines = [headline(verdict), f"Bag of {verdict.size}, {found_words(verdict)}"]
+    shares = verdict.shares
+    if shares is None:
+        return "\n".join(lines) + f". {unlike_words(verdict)}".rstrip()
+    notes = " ".join(words for words in (even_words(verdict), little_words(verdict), unlike_words(verdict)) if words)
+    lines[-1] += f". {notes}" if notes else ":"
+    indices = {witness.index for witness in verdict.witnesses}
+    places = places_to_show(verdict, _MOST_ROWS)
+    greatest = float(shares.max()) or 1.0
+    scores = verdict.scores
+    matches = verdict.matches
+    nearest = None if matches is None or len(matches) == 1 else matches.argmax(axis=0)
+    if matches is not None and nearest is not None:
+        lines[0] += f" Query of {len(matches)} references."
+    if scores is not None:
+        lines.append(f"place  share  {'':<{_BAR}}  score{'' if nearest is None else '  nearest reference'}")
+    for place in places:
+        bar = "█" * round(_BAR * float(shares[place]) / greatest)
+        words = _words(verdict, int(place), names)
+        mark = witness_word(verdict) if int(place) in indices else ""
+        width = len(witness_word(verdict)) if indices else len("witness")
+        score = "" if scores is None else f"{scores[place]:.3f}  "
+        score += "" if nearest is None else f"{nearest[place]:<17}  "
+        lines.append(f"{place:>5}  {shares[place]:.3f}  {bar:<{_BAR}}  {score}{mark:<{width}}  {words}".rstrip())
+    if verdict.size > len(places):
+        lines.append(f"  and {verdict.size - len(places)} with smaller shares")
+    return "\n".join(lines)
+
+
+def _words(verdict: Verdict, place: int, names: Sequence[str]) -> str:
+    shown = verdict.shown
+    names = names or (() if shown is None else shown.bag_names)
+    if names and names[place]:
+        return printable(names[place])
+    if shown is None or shown.pool.kind != "text":
+        return ""
+    return in_a_line(str(shown.pool.values[shown.bag[place]]))
+
+
+def in_a_line(text: str) -> str:
+    """Show a text in one line, shortened if it is long."""
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Replace what a terminal would interpret: control characters and marks that reverse text direction."""
+    return _OBEYED.sub("�", text)
+
+
+# The matrix of references and instances as an HTML table, with inline styles.
+
+_MOST_COLUMNS, _MOST_ROWS_match_table = 24, 12
+
+
+def match_table(matches: NDArray[np.float64], names: Sequence[str], witnesses: Collection[int]) -> str:
+    """One row per reference, one column per instance of the bag; the best reference of each witness is bold.
+
+    A large matrix is cut: to the witnesses and the instances that match best, and to the first references.
+
+    Args:
+        matches: ``(R, N)`` probabilities.
+        names: names of the references; empty for "reference 0" and so on.
+        witnesses: places of the witnesses in the bag.
+    """
+    columns = shown_columns(matches, witnesses)
+    rows = range(min(len(matches), _MOST_ROWS_match_table))
+    best = matches.argmax(axis=0)
+    cell = "padding:1px 6px;text-align:right"
+    head = "".join(f'<th style="{cell}">{place}{"*" if place in witnesses else ""}</th>' for place in columns)
+    lines = []
+    for row in rows:
+        name = escape(names[row]) if row < len(names) and names[row] else f"reference {row}"
+        cells = []
+        for place in columns:
+            words = f"{matches[row, place]:.2f}"
+            words = f"<b>{words}</b>" if place in witnesses and best[place] == row else words
+            shade = f"background:rgba(217,119,6,{0.6 * float(matches[row, place]):.2f})"
+            cells.append(f'<td style="{cell};{shade}">{words}</td>')
+        lines.append(f'<tr><th style="text-align:left;font-weight:normal">{name}</th>{"".join(cells)}</tr>')
+    cut = ""
+    if len(columns) < matches.shape[1] or len(rows) < len(matches):
+        cut = f" Shown: {len(rows)} of {len(matches)} references, {len(columns)} of {matches.shape[1]} instances."
+    return (
+        '<table style="border-collapse:collapse;margin:.4em 0">'
+        f'<caption style="text-align:left"><small>How well each reference matches each instance; * marks a witness.'
+        f"{cut}</small></caption><tr><th></th>{head}</tr>{''.join(lines)}</table>"
+    )
+
+
+def shown_columns(matches: NDArray[np.float64], witnesses: Collection[int]) -> list[int]:
+    """The places to show, in order: all of a small bag, else the witnesses and those that match best."""
+    best = matches.max(axis=0)
+    order = sorted(range(matches.shape[1]), key=lambda place: (place not in witnesses, -best[place]))
+    return sorted(order[:_MOST_COLUMNS])
+
+
+# Show a verdict in a notebook: the query next to its bag, witnesses framed, share and score below each instance.
+
+_MOST = 60  # instances shown of a long bag: those with the largest shares
+_LETTERS_verdict_html = 400  # characters shown of a text
+_QUERY, _WITNESS = "#2f6fd0", "#d97706"  # each has a contrast of at least 3 on white and on black
+
+
+def as_html(verdict: Verdict) -> str:
+    """Return a self-contained piece of HTML."""
+    witnesses = {witness.index for witness in verdict.witnesses}
+    places = [int(place) for place in places_to_show(verdict, _MOST)]
+    names = () if verdict.shown is None else verdict.shown.bag_names
+    called = _without_common_folders([names[place] if names else "" for place in places])
+    members = [_member(verdict, place, place in witnesses, name) for place, name in zip(places, called, strict=True)]
+    if verdict.size > len(places):
+        members.append(f"<span>and {verdict.size - len(places)} more</span>")
+    notes = (even_words(verdict), little_words(verdict), unlike_words(verdict))
+    found = " ".join((f"Bag of {verdict.size}, {found_words(verdict)}.", *(words for words in notes if words)))
+    is_text = verdict.shown is not None and verdict.shown.pool.kind == "text"
+    layout = "flex-direction:column" if is_text else "flex-wrap:wrap;align-items:flex-end"
+    return (
+        '<div style="font:14px/1.4 system-ui,sans-serif">'
+        f"<p style='margin:.3em 0'><b>{escape(headline(verdict))}</b> {escape(found)}</p>"
+        f"{_query(verdict)}"
+        f'<div style="display:flex;gap:6px;{layout}">{"".join(members)}</div>{_matches(verdict, witnesses)}</div>'
+    )
+
+
+def _matches(verdict: Verdict, witnesses: set[int]) -> str:
+    if verdict.matches is None or len(verdict.matches) == 1:
+        return ""
+    names = () if verdict.shown is None else verdict.shown.query_names
+    return match_table(verdict.matches, [Path(name).name for name in names], witnesses)
+
+
+def _query(verdict: Verdict) -> str:
+    if verdict.shown is None:
+        return ""
+    queries, names = verdict.shown.query, verdict.shown.query_names
+    pieces = []
+    for place, instance in enumerate(queries[:_MOST].tolist()):
+        name = names[place] if names else ""
+        called = "query" if len(queries) == 1 else f"reference {place}"
+        inside = _instance(verdict, instance, _titled(called, name), _QUERY)
+        words = f"{called} {escape(Path(name).name)}" if name else called
+        pieces.append(f"{inside} <small>{words}</small>")
+    if len(queries) > _MOST:
+        pieces.append(f"<small>and {len(queries) - _MOST} more</small>")
+    return f'<div style="margin:.3em 0">{" ".join(pieces)}</div>'
+
+
+def _member(verdict: Verdict, place: int, witness: bool, name: str) -> str:
+    share = None if verdict.shares is None else float(verdict.shares[place])
+    title = f"instance {place}{f', {witness_word(verdict)}' if witness else ''}"
+    title += "" if share is None else f", {share_word(verdict)} {share:.3f}"
+    score = "" if verdict.scores is None else f"score {float(verdict.scores[place]):.2f}"
+    title += f", {score}" if score else ""
+    title = _titled(title, name)
+    frame = _WITNESS if witness else "transparent"
+    if verdict.shown is not None:
+        inside = _instance(verdict, int(verdict.shown.bag[place]), title, frame)
+    else:
+        inside = (
+            f'<span title="{title}" style="border:3px solid {frame};border-radius:4px;padding:0 4px">{place}</span>'
+        )
+    called = f'<div style="max-width:12em;overflow-wrap:anywhere"><small>{escape(name)}</small></div>' if name else ""
+    if share is None:
+        return f"<div>{inside}{called}</div>"
+    colour = _WITNESS if witness else "#888"
+    bar = f'<div style="width:{max(1, round(60 * share))}px;height:6px;background:{colour}"></div>'
+    # Colour alone is not accessible to everyone.
+    word = f" <b>{witness_word(verdict)}</b>" if witness else ""
+    word += " unlike" if verdict.unlike is not None and verdict.unlike.bag[place] else ""
+    score = f" · {score}" if score else ""
+    return f"<div>{inside}{bar}<small>{share:.2f}{score}{word}</small>{called}</div>"
+
+
+def _titled(words: str, name: str) -> str:
+    return f"{words}, {escape(name)}" if name else words
+
+
+def _without_common_folders(names: Sequence[str]) -> list[str]:
+    """Drop the folders that all files share: "photos" for photos/anna/1.png and photos/hugo/1.png."""
+    levels = zip(*(Path(name).parent.parts for name in names if name), strict=False)
+    common = len(list(takewhile(lambda level: len(set(level)) == 1, levels)))
+    return [str(Path(*Path(name).parts[common:])) if name else "" for name in names]
+
+
+def _instance(verdict: Verdict, index: int, title: str, frame: str) -> str:
+    assert verdict.shown is not None  # noqa: S101 - the callers have looked
+    pool = verdict.shown.pool
+    style = f"border:3px solid {frame};border-radius:4px"
+    if pool.kind == "text":
+        text = str(pool.values[index])
+        shown = text if len(text) <= _LETTERS_verdict_html else text[: _LETTERS_verdict_html - 1] + "…"
+        return f'<span title="{title}" style="{style};display:inline-block;padding:0 4px">{escape(shown)}</span>'
+    return (
+        f'<img alt="{title}" title="{title}" src="{Thumbnails(pool).data_address(index)}" '
+        f'style="{style};height:64px;image-rendering:pixelated;display:inline-block;margin:0">'
+    )

@@ -1,0 +1,370 @@
+"""Run a verifier batch by batch, on its device and in its dtype, in evaluation mode, with progress."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from miv.bags import Bags
+from miv.data import csr
+from miv.errors import MIVError, MIVWarning
+from miv.explain import as_shares, check_method, contributions, explain_features
+from miv.files.json import Floats
+from miv.runtime import Progress, SilentProgress, evaluating
+from miv.verifier.decisions import OperatingPoint, StatedRule
+from miv.verifier.network import Verifier
+from miv.verifier.out_of_distribution import UnlikeInstances
+from miv.verifier.reading import GivenPlaces
+from miv.verifier.references import Pairs
+from miv.verifier.verdict import Asked, LazyMatches, LazyScores, Shown, Verdicts
+
+# Targets pooled together: 8 MB with 512 channels; more is not faster.
+_TOGETHER = 4096
+
+# Returns the features of the queries (B, C), or of their references (R, C), and of the targets (T, C) of the exemplars
+# start to stop - 1.
+FeatureLookup = Callable[[int, int], tuple[NDArray[np.float32], NDArray[np.float32]]]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedExemplars:
+    """``E`` exemplars with ``T`` targets in total; the instances are already features.
+
+    Args:
+        lookup: returns the features of consecutive exemplars.
+        ptr: ``(E + 1,)``, the borders between the bags.
+        reference_ptr: ``(E + 1,)``, the borders between the references; ``None`` if every query is one instance.
+    """
+
+    lookup: FeatureLookup
+    ptr: NDArray[np.int64]
+    reference_ptr: NDArray[np.int64] | None = None
+
+    @classmethod
+    def among(
+        cls,
+        features: NDArray[np.float32],
+        query: NDArray[np.int64],
+        bag: NDArray[np.int64],
+        ptr: NDArray[np.int64],
+        reference_ptr: NDArray[np.int64] | None = None,
+    ) -> "EmbeddedExemplars":
+        """Look up queries ``(E,)`` or references ``(R,)``, and targets ``(T,)``, in the features of their instances."""
+        asked = np.arange(len(ptr)) if reference_ptr is None else reference_ptr
+
+        def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            return features[query[asked[first] : asked[last]]], features[bag[ptr[first] : ptr[last]]]
+
+        return cls(lookup, ptr, reference_ptr)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def part(self, first: int, last: int) -> "EmbeddedExemplars":
+        """The exemplars start to stop - 1."""
+        ptr, reference_ptr = (_part(borders, first, last) for borders in (self.ptr, self.reference_ptr))
+        assert ptr is not None  # noqa: S101 - for the type checker
+        return EmbeddedExemplars(lambda start, end: self.lookup(first + start, first + end), ptr, reference_ptr)
+
+    def of_references(self, exemplar: int) -> "EmbeddedExemplars":
+        """One exemplar per reference of an exemplar, all with its bag."""
+        references, targets = self.lookup(exemplar, exemplar + 1)
+        ptr = np.arange(len(references) + 1) * len(targets)
+
+        def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            return references[first:last], np.tile(targets, (last - first, 1))
+
+        return EmbeddedExemplars(lookup, ptr)
+
+    def batches(self) -> Iterator[tuple[int, int]]:
+        """The start and stop of each batch of exemplars."""
+        pooled = self.ptr
+        if self.reference_ptr is not None:  # a bag is pooled once per reference, and once for their mean
+            pooled = csr.borders(np.diff(self.ptr) * (1 + np.diff(self.reference_ptr)))
+        first = 0
+        while first < len(self):
+            last = max(first + 1, int(np.searchsorted(pooled, pooled[first] + _TOGETHER, side="right")) - 1)
+            yield first, last
+            first = last
+
+    def batch(self, first: int, last: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor | Bags, Bags]:
+        """Queries ``(B, C)`` or references ``(R, C)``, and bags ``(T, C)``, in the form that a verifier takes."""
+        writable = (np.require(rows, requirements=["C", "W"]) for rows in self.lookup(first, last))
+        query, targets = (torch.from_numpy(rows).to(device, dtype) for rows in writable)
+        bags = Bags(targets, torch.from_numpy(_part(self.ptr, first, last)).to(device))
+        between = _part(self.reference_ptr, first, last)
+        if between is None or len(query) == len(bags):
+            return query, bags
+        return Bags(query, torch.from_numpy(between).to(device)), bags
+
+
+def _part(borders: NDArray[np.int64] | None, first: int, last: int) -> NDArray[np.int64] | None:
+    """The borders of the exemplars first to last - 1, from 0."""
+    return None if borders is None else borders[first : last + 1] - borders[first]
+
+
+class Answers(NamedTuple):
+    """A verifier's output for ``E`` exemplars: logits ``(E,)``, attention and score ``(T,)`` if there are any."""
+
+    logit: Floats
+    attention: Floats | None
+    score: Floats | None
+
+
+def verify_embedded(verifier: Verifier, exemplars: EmbeddedExemplars, progress: Progress | None = None) -> Answers:
+    """Verify all exemplars."""
+
+    def answer(query: Tensor | Bags, bags: Bags) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        found = verifier.verify_features(query, bags)
+        return found.logit, found.attention, found.score
+
+    answers = _in_batches(verifier, exemplars, answer, "Verifying", progress)
+    attention = [of_targets for _, of_targets, _ in answers if of_targets is not None]
+    score = [of_targets for _, _, of_targets in answers if of_targets is not None]
+    return Answers(
+        _joined([logit for logit, _, _ in answers]),
+        _joined(attention) if attention else None,
+        _joined(score) if score else None,
+    )
+
+
+def attention_by_head(verifier: Verifier, exemplars: EmbeddedExemplars) -> Floats | None:
+    """The attention ``(T, h)`` of each head; ``None`` if the pooling has none."""
+    parts = _in_batches(
+        verifier,
+        exemplars,
+        lambda query, bags: verifier.verify_features(query, bags).attention_by_head,
+        "Verifying by head",
+        None,
+    )
+    known = [part for part in parts if part is not None]
+    return _joined(known) if known else None
+
+
+def reference_logits(
+    verifier: Verifier, exemplars: EmbeddedExemplars, progress: Progress | None = None
+) -> tuple[Floats, Floats]:
+    """The logits ``(R,)`` of all references and ``(E,)`` of the mean feature of each query's references."""
+
+    def answer(query: Tensor | Bags, bags: Bags) -> tuple[Tensor, Tensor]:
+        asked = query if isinstance(query, Bags) else Bags(query, torch.arange(len(query) + 1, device=query.device))
+        pairs = Pairs.of(asked, bags)
+        return pairs.logits(verifier.verify_features(pairs.query, pairs.bags).logit)
+
+    answers = _in_batches(verifier, exemplars, answer, "Verifying references", progress)
+    return _joined([logit for logit, _ in answers]), _joined([of_mean for _, of_mean in answers])
+
+
+def explain_embedded(
+    verifier: Verifier, exemplars: EmbeddedExemplars, method: str, progress: Progress | None = None, **options: Any
+) -> Floats:
+    """Scores ``(T,)`` of all targets; method and options as in ``miv.explain.explain_features``."""
+
+    def scores(query: Tensor | Bags, bags: Bags) -> Tensor:
+        return explain_features(verifier, query, bags, method, **options)
+
+    return _joined(_in_batches(verifier, exemplars, scores, f"Explaining by {method}", progress))
+
+
+def contributions_embedded(
+    verifier: Verifier, exemplars: EmbeddedExemplars, progress: Progress | None = None
+) -> Floats | None:
+    """What each target adds to its bag's logit, ``(T,)``; ``None`` if the logit is no sum over attention."""
+    parts = _in_batches(
+        verifier, exemplars, lambda query, bags: contributions(verifier, query, bags), "Dividing the logits", progress
+    )
+    known = [part for part in parts if part is not None]
+    return _joined(known) if known else None
+
+
+def _in_batches(
+    verifier: Verifier,
+    exemplars: EmbeddedExemplars,
+    compute: Callable[[Tensor | Bags, Bags], Found],
+    text: str,
+    progress: Progress | None,
+) -> list[Found]:
+    """Compute something for every batch. Each part of ``verifier`` keeps its training or evaluation mode."""
+    found = []
+    device, dtype = verifier.device, verifier.dtype
+    step = (progress or SilentProgress()).step(text, total=len(exemplars))
+    with evaluating(verifier), torch.inference_mode(), step as advance:
+        for first, last in exemplars.batches():
+            found.append(compute(*exemplars.batch(first, last, device, dtype)))
+            advance(last - first)
+    return found
+
+
+def _joined(parts: list[Tensor]) -> Floats:
+    return torch.cat(parts).double().cpu().numpy() if parts else np.zeros(0)
+
+
+# A warning about bags, or numbers of references, far from those that a verifier was calibrated on.
+
+_FAR = 2  # times as large, or as small
+
+
+def warn_of_other_sizes(point: OperatingPoint, ptr: NDArray[np.int64], reference_ptr: NDArray[np.int64] | None) -> bool:
+    """Warn, and return true, if rates may not hold, because exemplars are not like those they were measured on.
+
+    A larger bag holds more instances that may look like the query by chance, and several references change all logits.
+
+    Args:
+        point: the operating point, whose ``measured["data"]`` says what it was calibrated on.
+        ptr: ``(E + 1,)``, the borders between the bags.
+        reference_ptr: ``(E + 1,)``, the borders between the references; ``None`` if every query is one instance.
+    """
+    data = point.measured.get("data")
+    known = data if isinstance(data, dict) else {}
+    sizes, counts = np.diff(ptr), np.ones(1, np.int64) if reference_ptr is None else np.diff(reference_ptr)
+    told = []
+    span = _span(known.get("bag_sizes"))
+    if span is not None and (sizes.min() * _FAR < span[0] or sizes.max() > _FAR * span[1]):
+        told.append(f"bags of {_between(int(sizes.min()), int(sizes.max()))} (calibrated on {_between(*span)})")
+    span = _span(known.get("references"))
+    if span is not None and (counts.min() < span[0] or counts.max() > span[1]):
+        given = _between(int(counts.min()), int(counts.max()))
+        told.append(f"queries with {given} references (calibrated on {_between(*span)})")
+    if told:
+        warnings.warn(
+            f"The verifier was calibrated for {point.goal}, and its rates may not hold here: there are "
+            f"{'; '.join(told)}. Calibrate it on exemplars like yours.",
+            MIVWarning,
+            stacklevel=5,
+        )
+    return bool(told)
+
+
+def _span(given: Any) -> tuple[int, int] | None:
+    """The least and the greatest number, from a file; ``None`` for anything else."""
+    if isinstance(given, list) and len(given) == 2 and all(isinstance(one, int) for one in given):
+        return given[0], given[1]
+    return None
+
+
+def _between(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def unlike_instances(verifier: Verifier, exemplars: EmbeddedExemplars) -> UnlikeInstances | None:
+    """Compare the features of all exemplars with the verifier's limit; ``None`` if it has none."""
+    limit = verifier.unlike
+    if limit is None:
+        return None
+    batches = [
+        [limit.unlike(rows[:, : limit.channels]) for rows in exemplars.lookup(*batch)] for batch in exemplars.batches()
+    ]
+    query, bag = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    if exemplars.reference_ptr is not None:
+        query = ~csr.bag_any(~query, exemplars.reference_ptr)
+    return UnlikeInstances(query, bag, exemplars.ptr)
+
+
+# From features to verdicts: run the verifier, apply its operating point, and find the witnesses.
+
+
+def decide(
+    verifier: Verifier,
+    exemplars: EmbeddedExemplars,
+    by: Asked,
+    progress: Progress | None = None,
+    shown: Shown | None = None,
+    places: GivenPlaces | None = None,
+) -> Verdicts:
+    """Verify exemplars and decide by the verifier's operating point; ``places`` names them in errors."""
+    places, ptr, shares = places or GivenPlaces(), exemplars.ptr, None
+    logit, attention, score = verify_embedded(verifier, exemplars, progress)
+    _check_answers("logit", logit, np.arange(len(ptr)), places)
+    if attention is not None:
+        _check_answers("attention", attention, ptr, places)
+    if by == "attention":
+        shares = attention
+    elif by != "none":
+        scores = explain_embedded(verifier, exemplars, by, progress)
+        _check_answers(by, scores, ptr, places)
+        shares = as_shares(scores, by, logit, ptr, verifier.dtype)
+    point = verifier.operating_point.for_witnesses_by(by)
+    probability = point.probability(logit)
+    witness = None if shares is None else point.witnesses(probability, shares, ptr)
+    verdict = point.verdict(probability)
+    unlike = unlike_instances(verifier, exemplars)
+    if unlike is not None:
+        verdict = verdict & ~unlike.withheld
+
+    def alone(first: int, last: int) -> NDArray[np.float64]:
+        part = exemplars.part(first, last)
+        # Scores of several references are combined with the weights of the whole bag, not of the instance alone.
+        if score is not None and verifier.pooling.score_is_logit and exemplars.reference_ptr is None:
+            found = score[ptr[first] : ptr[last]]
+        else:
+            found = explain_embedded(verifier, part, "alone")
+        _check_answers("score", found, part.ptr, places, first)
+        return point.probability(found)
+
+    def matched(exemplar: int) -> NDArray[np.float64]:
+        each = exemplars.of_references(exemplar)
+        found = explain_embedded(verifier, each, "alone")
+        _check_answers("score", found, np.array([0, len(found)]), places, exemplar)
+        return point.probability(found).reshape(len(each), -1)
+
+    little = None if witness is None else point.nearly_whole_sets
+    lazy = None if by == "none" else LazyScores(alone, 0, len(logit))
+    matches = None if lazy is None or exemplars.reference_ptr is None else LazyMatches(matched, range(len(logit)))
+    return Verdicts(
+        verdict,
+        probability,
+        point.threshold,
+        logit,
+        ptr,
+        by,
+        shares,
+        witness,
+        attention,
+        shown,
+        lazy,
+        little,
+        point.lower_threshold,
+        matches,
+        unlike=unlike,
+    )
+
+
+def witnesses_by(verifier: Verifier, asked: Asked | None) -> Asked:
+    """How to choose witnesses: as requested, else as the witness rule was calibrated, else as the pooling allows.
+
+    Warns if the rule was calibrated on another method: the threshold of one kind of shares means nothing for another.
+    """
+    calibrated = verifier.operating_point.witnesses_by
+    by = asked or calibrated or ("attention" if verifier.pooling.has_attention else "leave_one_out")
+    if by == "none":
+        return by
+    check_method(verifier.pooling, by)
+    if calibrated not in (None, by):
+        warnings.warn(
+            f"The verifier's witness rule was calibrated on {calibrated} and is not applied to {by}. Witnesses are the "
+            f"instances with {StatedRule().factor:g} times an even share, without a guarantee; `miv calibrate "
+            f"--witnesses {by}` fits a rule.",
+            MIVWarning,
+            stacklevel=5,
+        )
+    return by
+
+
+def _check_answers(
+    what: str, numbers: NDArray[np.float64], ptr: NDArray[np.int64], places: GivenPlaces, before: int = 0
+) -> None:
+    """Raise an error for NaN or infinity: a comparison with NaN is false and would look like a verdict of no."""
+    if np.isfinite(numbers.sum()):  # true only if all are finite; these sums do not overflow
+        return
+    number = before + int(np.searchsorted(ptr, (~np.isfinite(numbers)).argmax(), side="right")) - 1
+    raise MIVError(
+        f"The verifier's {what} for {places.exemplar(number)} is NaN or infinite, so there is no verdict. Either the "
+        "instances contain numbers far outside the range of the training data, or the verifier's weights are "
+        "damaged. Scale the vectors as in training, or train again."
+    )

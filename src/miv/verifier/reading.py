@@ -1,0 +1,444 @@
+"""Convert the instances that users pass (files, arrays, images, texts, vectors) to checked values."""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from miv.backbones.cache import embed_instances
+from miv.bags import Bags
+from miv.data import csr
+from miv.data.pool import InstanceForm, InstancePool
+from miv.data.sources.arrays import bag_side, query_side
+from miv.errors import MIVError
+from miv.files.images import Fit, Steps, apply_steps, image_pixels, read_image, resize_step, sets_size, with_fit
+from miv.files.instances import (
+    InstanceKind,
+    files_in,
+    is_folder,
+    is_text_file,
+    read_text_file,
+    read_text_lines,
+    read_vectors_file,
+    refuse_masked,
+    short,
+)
+from miv.runtime import Progress
+from miv.verifier.network import Verifier
+
+KIND_WORDS: dict[InstanceKind, str] = {"image": "image", "text": "text", "features": "feature vector"}
+
+
+class GivenPlaces:
+    """Names of queries and bags in error messages.
+
+    Args:
+        rows: the source of each exemplar, such as "pairs.csv, line 3"; ``None`` counts exemplars from 0.
+
+    >>> GivenPlaces().query(2), GivenPlaces(["pairs.csv, line 3"]).bag(0), ALONE.member(0, 4)
+    ('Query 2', 'pairs.csv, line 3: the bag', 'The bag, instance 4')
+    """
+
+    def __init__(self, rows: Sequence[str] | None = None) -> None:
+        self._rows = rows
+
+    @property
+    def are_named(self) -> bool:
+        """Whether exemplars have names."""
+        return self._rows is not None
+
+    def query(self, exemplar: int) -> str:
+        """Return the name of a query."""
+        return self._named("query", exemplar)
+
+    def bag(self, exemplar: int) -> str:
+        """Return the name of a bag."""
+        return self._named("bag", exemplar)
+
+    def member(self, exemplar: int, place: int) -> str:
+        """Return the name of an instance in a bag."""
+        return f"{self.bag(exemplar)}, instance {place}"
+
+    def exemplar(self, exemplar: int) -> str:
+        """Return the name of an exemplar."""
+        if self._rows is None:
+            return f"exemplar {exemplar} (from 0)"
+        return self._rows[exemplar] or "this query and bag"
+
+    def _named(self, what: str, exemplar: int) -> str:
+        if self._rows is None:
+            return f"{what.capitalize()} {exemplar}"
+        row = self._rows[exemplar]
+        return f"{row}: the {what}" if row else f"The {what}"
+
+
+ALONE = GivenPlaces([""])
+"""A single query and bag, which need no number."""
+
+
+def with_folders(bags: Any, kind: InstanceKind) -> Any:
+    """Replace bag names with instances: the files of a folder or, for texts, the lines of a .txt file."""
+    if isinstance(bags, str) or not isinstance(bags, Sequence):  # not a list of names
+        return bags
+    return [_of_name(bag, kind) if isinstance(bag, str | PathLike) and str(bag) else bag for bag in bags]
+
+
+def _of_name(bag: "str | PathLike[str]", kind: InstanceKind) -> Any:
+    if is_folder(bag):
+        return _in_folder(Path(bag), kind)
+    return read_text_lines(Path(bag)) if kind == "text" and is_text_file(bag) else bag
+
+
+def _in_folder(folder: Path, kind: InstanceKind) -> list[Any]:
+    files = files_in(folder, kind)
+    if kind == "image":
+        return list(files)
+    if kind == "text":
+        return [read_text_file(file) for file in files]
+    return [vector for file in files for vector in read_vectors_file(file)]
+
+
+def check_bags(queries: Any, bags: Any, kind: InstanceKind, places: GivenPlaces | None = None) -> None:
+    """Raise an error unless there is one bag per query and every bag is a non-empty list."""
+    places = places or GivenPlaces()
+    if isinstance(queries, str | PathLike | Image.Image) or isinstance(bags, str | PathLike | Image.Image):
+        raise MIVError("Got a single instance. Expected a list of queries and a list of bags.")
+    if _length(queries, "The queries") != _length(bags, "The bags"):
+        raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query per bag.")
+    if not len(bags):
+        raise MIVError("There are no exemplars. Expected at least one query and its bag.")
+    for number, bag in enumerate(bags):
+        if isinstance(bag, str | PathLike | Image.Image):
+            given = "" if isinstance(bag, Image.Image) else f" ({bag})" if kind == "image" else f" ({short(str(bag))})"
+            lines = " or .txt file" * (kind == "text")
+            raise MIVError(
+                f"{places.bag(number)} is one {KIND_WORDS[kind]}{given}. Expected a list, or the path of "
+                f"an existing folder{lines}."
+            )
+        if isinstance(bag, Bags):
+            raise MIVError(
+                f"{places.bag(number)} is {bag!r}. Expected one bag: choose one, such as bags[0], or pass all to "
+                "verify_many, with one query per bag."
+            )
+        if not _length(bag, places.bag(number)):
+            raise MIVError(f"{places.bag(number)} is empty. Expected at least one instance.")
+
+
+def _length(given: Any, what: str) -> int:
+    try:
+        return len(given)
+    except TypeError as error:  # a number, a generator that can be read only once, a zero-dimensional array
+        raise MIVError(f"{what}: got a {type(given).__name__}. Expected a list, an array or a tensor.") from error
+
+
+def as_vectors(given: Any, channels: int, place: str) -> NDArray[np.float32]:
+    """Return vectors ``(N, C)`` from an array, a tensor, or a list of either."""
+    vectors = _as_numbers(given, place)
+    if vectors.ndim != 2 or vectors.shape[1] != channels:
+        raise _other_shape(vectors, f"(number of vectors, {channels})", channels, place)
+    return vectors
+
+
+def as_vector(given: Any, channels: int, place: str) -> NDArray[np.float32]:
+    """Return one vector ``(C,)`` from an array, a tensor or a list."""
+    vector = _as_numbers(given, place)
+    if vector.shape != (channels,):
+        raise _other_shape(vector, f"({channels},)", channels, place)
+    return vector
+
+
+def _other_shape(vectors: NDArray[np.float32], expected: str, channels: int, place: str) -> MIVError:
+    return MIVError(
+        f"{place} has the shape {vectors.shape}. Expected {expected}: the verifier takes vectors of {channels} numbers."
+    )
+
+
+def _as_numbers(given: Any, place: str) -> NDArray[np.float32]:
+    if isinstance(given, Tensor):
+        given = _from_tensor(given)
+    elif isinstance(given, Sequence) and len(given) and isinstance(given[0], Tensor):
+        given = [_from_tensor(vector) for vector in given]
+    try:
+        refuse_masked(given, place)
+        numbers = np.asarray(given)
+        if numbers.dtype.kind in "cmM":
+            raise MIVError(f"{place}: got {numbers.dtype} (complex numbers or times). Expected real numbers.")
+        return numbers.astype(np.float32, copy=False)
+    except MIVError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        vectors = given if hasattr(given, "__iter__") else ()
+        lengths = sorted({len(vector) for vector in vectors if hasattr(vector, "__len__")})
+        if len(lengths) > 1:
+            some = " and ".join(map(str, lengths[:2]))
+            raise MIVError(f"{place}: the vectors have different lengths ({some}). Expected one length.") from error
+        raise MIVError(f"{place}: got values that are not numbers. Expected vectors, each a row of numbers.") from error
+
+
+def _from_tensor(given: Tensor) -> NDArray[Any]:
+    given = given.detach().cpu()
+    return (given if given.is_complex() else given.float()).numpy()
+
+
+def check_finite(vectors: NDArray[np.float32], what: str) -> None:
+    """Raise an error if vectors ``(N, C)`` contain NaN or infinity."""
+    if is_finite(vectors):
+        return
+    row = int((~np.isfinite(vectors)).any(axis=1).argmax())
+    which = f"vector {row} of {len(vectors)}" if len(vectors) > 1 else "the vector"
+    raise MIVError(f"{what}: {which} contains NaN or infinity. Expected finite numbers.")
+
+
+def is_finite(vectors: NDArray[np.float32]) -> bool:
+    """Whether all numbers are finite."""
+    # The sum is fast, and finite only if all numbers are. If it is not, it may have overflowed, so check each number.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(vectors.sum()) or np.isfinite(vectors).all())
+
+
+# Queries that users give as several references.
+
+
+def single_instances(
+    queries: Any, kind: InstanceKind, places: GivenPlaces
+) -> tuple[Any, NDArray[np.int64] | None, GivenPlaces]:
+    """Return the instances of all queries, the borders ``(E + 1,)`` between their references, and their places.
+
+    A list is several references: of image files, images or texts, or of vectors. If every query is one instance,
+    everything is returned as it was given, with ``None`` for the borders.
+
+    >>> instances, ptr, places = single_instances([["a", "b"], "c"], "text", GivenPlaces())
+    >>> instances, ptr.tolist(), places.query(1), places.query(2)
+    (['a', 'b', 'c'], [0, 2, 3], 'Query 0, reference 1', 'Query 1')
+    """
+    if kind == "features" and getattr(queries, "ndim", 0) == 2:  # the usual array (E, C), not to be looked at in parts
+        return queries, None, places
+    several = [_is_several(one, kind) for one in queries]
+    if not any(several):
+        return queries, None, places
+    asked = [list(one) if many else [one] for one, many in zip(queries, several, strict=True)]
+    for number, references in enumerate(asked):
+        if not references:
+            raise MIVError(f"{places.query(number)} has no references. Expected at least one.")
+    ptr = csr.borders([len(references) for references in asked])
+    names = [
+        places.query(number) + (f", reference {place}" if len(references) > 1 else "")
+        for number, references in enumerate(asked)
+        for place in range(len(references))
+    ]
+    return [one for references in asked for one in references], ptr, ReferencePlaces(names, places)
+
+
+class ReferencePlaces(GivenPlaces):
+    """Names of single references in error messages, and of exemplars and bags as before."""
+
+    def __init__(self, names: list[str], places: GivenPlaces) -> None:
+        super().__init__()
+        self._names, self._places = names, places
+
+    @property
+    def are_named(self) -> bool:
+        """Whether references have names: always."""
+        return True
+
+    def query(self, exemplar: int) -> str:
+        """Return the name of a reference."""
+        return self._names[exemplar]
+
+    def bag(self, exemplar: int) -> str:
+        """Return the name of a bag."""
+        return self._places.bag(exemplar)
+
+    def exemplar(self, exemplar: int) -> str:
+        """Return the name of an exemplar."""
+        return self._places.exemplar(exemplar)
+
+
+def _is_several(query: Any, kind: InstanceKind) -> bool:
+    if kind != "features":
+        return isinstance(query, list | tuple)
+    if isinstance(query, np.ndarray | Tensor):
+        return query.ndim == 2
+    return isinstance(query, list | tuple) and len(query) > 0 and _is_vector(query[0])
+
+
+def _is_vector(one: Any) -> bool:
+    return isinstance(one, list | tuple) or (isinstance(one, np.ndarray | Tensor) and one.ndim > 0)
+
+
+# Collect the images or texts that users pass, each distinct one once.
+
+logger = logging.getLogger(__name__)
+
+USE_RESIZE = "use resize='stretch', 'crop' or 'pad' (--resize)"
+"""What to do with images of another size; a service says it in the words of its requests."""
+
+
+class DistinctInstances:
+    """Collects images or texts: keeps each distinct one once and reads each file once.
+
+    Args:
+        kind: ``image`` or ``text``.
+        form: size and mode of the verifier's images, and the steps from a file to them, if known. Files and Pillow
+            images go through the steps; an array of the right size is taken as an instance.
+        resize: how to resize an image of a different size. With ``None`` it is resized as the training images were; if
+            they were not, it is an error.
+    """
+
+    def __init__(self, kind: InstanceKind, form: InstanceForm | None, resize: Fit | None) -> None:
+        if resize not in (None, "stretch", "crop", "pad"):
+            raise MIVError(f"resize is {resize!r}. Expected stretch, crop or pad.")
+        if resize is not None and kind != "image":
+            raise MIVError(f"resize is {resize!r}, but this verifier reads {KIND_WORDS[kind]}s, not images. Omit it.")
+        self.kind, self._form, self._resize = kind, form, resize
+        self._steps = () if form is None else _steps(form, resize)
+        self._values: list[Any] = []  # not yet taken
+        self._count = 0
+        self._shape: tuple[int, ...] | None = None
+        self._row_of: dict[bytes | str, int] = {}
+
+    def add(self, given: Any, place: str) -> int:
+        """Return the row of an instance among the distinct instances."""
+        name = str(given) if self.kind == "image" and isinstance(given, str | PathLike) else None
+        if name is not None and name in self._row_of:
+            return self._row_of[name]
+        value: Any = self._text(given, place) if self.kind == "text" else self._image(given, place)
+        if isinstance(value, str):
+            content = value.encode("utf-8", "surrogatepass")
+        else:  # the same bytes may be a wide image or a tall one
+            content = repr(value.shape).encode() + value.tobytes()
+        row = self._row_of.setdefault(hashlib.blake2b(content, digest_size=16).digest(), self._count)
+        if row == self._count:
+            if not isinstance(value, str):
+                self._shape = self._shape or value.shape
+                if value.shape != self._shape:
+                    raise MIVError(f"{place}: {_size(value.shape)}, but the first image has {_size(self._shape)}.")
+            self._values.append(value)
+            self._count += 1
+        if name is not None:
+            self._row_of[name] = row
+        return row
+
+    def take_new(self) -> InstancePool | None:
+        """Return the distinct instances added since the last call, then drop them and keep only their rows."""
+        taken, self._values = self._values, []
+        if not taken:
+            return None
+        if self.kind == "image":
+            return InstancePool("image", np.stack(taken))
+        values = np.empty(len(taken), object)
+        values[:] = taken
+        return InstancePool("text", values)
+
+    def _text(self, given: Any, place: str) -> str:
+        if not isinstance(given, str):
+            raise MIVError(f"{place} is a {type(given).__name__}. Expected a text: this verifier reads texts.")
+        if not given.strip():
+            raise MIVError(f"{place} is an empty text. Remove it.")
+        return str(given)  # NumPy has its own string type
+
+    def _image(self, given: Any, place: str) -> NDArray[np.uint8]:
+        if isinstance(given, str | PathLike | Image.Image):
+            return self._picture(given, place)
+        refuse_masked(given, place)
+        pixels = np.asarray(given)
+        colour = pixels.ndim == 3 and pixels.shape[2] == 3
+        if pixels.dtype != np.uint8 or not (colour or pixels.ndim == 2) or not pixels.size:
+            raise MIVError(
+                f"{place} is {pixels.dtype} {pixels.shape}. Expected an image: a file, a Pillow image, or an array "
+                "(H, W) or (H, W, 3) of uint8."
+            )
+        if self._form is None or pixels.shape == self._form.shape:
+            return pixels
+        return self._picture(Image.fromarray(pixels), place)
+
+    def _picture(self, given: "str | PathLike[str] | Image.Image", place: str) -> NDArray[np.uint8]:
+        if self._form is None:
+            raise MIVError(
+                f"{place}: this verifier does not record the size of its images, so files cannot be converted. "
+                'Pass arrays, or add a line to its config.json, such as "instances": '
+                '{"kind": "image", "height": 28, "width": 28, "mode": "L"}, with the size it was trained on.'
+            )
+        colour = self._form.mode == "RGB"
+        if isinstance(given, Image.Image):
+            try:
+                pixels = image_pixels(given, colour=colour)
+            except (ValueError, OSError) as error:  # Pillow decodes a file only here
+                raise MIVError(f"{place}: cannot read this image: {error}.") from error
+        else:
+            try:
+                pixels = read_image(Path(given), colour=colour)
+            except MIVError as error:  # it already names the file
+                raise MIVError(f"{place}: {error}") from error
+            place = f"{place} ({given})"
+        pixels = apply_steps(pixels, self._steps)
+        if pixels.shape != self._form.shape:
+            raise self._other_form(pixels, place)
+        return pixels
+
+    def _other_form(self, pixels: NDArray[np.uint8], place: str) -> MIVError:
+        form = self._form
+        wanted = "" if form is None else f"{form.height} × {form.width} {'colour' if form.mode == 'RGB' else 'grey'}"
+        return MIVError(
+            f"{place}: {_size(pixels.shape)}. The verifier was trained on {wanted} pixels. Convert it, or {USE_RESIZE}."
+        )
+
+
+def _steps(form: InstanceForm, resize: Fit | None) -> Steps:
+    """The steps from the pixels of a file to an image of the verifier."""
+    steps = form.steps or ()
+    if resize is None:
+        return steps
+    if not sets_size(steps):
+        return (*steps, resize_step(form.size, resize))
+    fitted = with_fit(steps, resize)
+    if fitted != steps:
+        logger.warning(
+            "resize is %r, but the images that the verifier was trained on were made by: %s. Its answers are for "
+            "images made the same way; omit resize for that.",
+            resize,
+            ", ".join(steps),
+        )
+    return fitted
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return f"{shape[0]} × {shape[1]} {'colour' if len(shape) == 3 else 'grey'} pixels"
+
+
+# Queries of one kind and bags of another, for a verifier with a backbone of its own for queries.
+
+Rows = NDArray[np.float32]
+
+
+def query_vectors(
+    verifier: Verifier, asked: Any, places: GivenPlaces, resize: Fit | None = None, progress: Progress | None = None
+) -> Rows:
+    """Embed queries or references with the query backbone, and put zeros in place of the channels of the bag."""
+    backbone = verifier.query_backbone
+    if backbone is None:
+        raise MIVError("The verifier has no backbone of its own for queries.")
+    if backbone.kind == "features":
+        raise MIVError("The query backbone takes vectors. Expected one for texts or images.")
+    distinct = DistinctInstances(backbone.kind, None, resize)
+    rows = np.array([distinct.add(one, places.query(number)) for number, one in enumerate(asked)])
+    pool = distinct.take_new()
+    if pool is None:
+        raise MIVError("There are no queries. Expected at least one.")
+    features = embed_instances(backbone, pool, np.arange(len(pool)), progress)
+    return query_side(features, verifier.backbone.channels - backbone.channels)[rows]
+
+
+def bag_vectors(verifier: Verifier, bag: Any, place: str) -> Rows:
+    """Put zeros in place of the channels of the query before the vectors ``(N, T)`` of a bag."""
+    backbone = verifier.query_backbone
+    if backbone is None:
+        return as_vectors(bag, verifier.backbone.channels, place)
+    return bag_side(as_vectors(bag, verifier.backbone.channels - backbone.channels, place), backbone.channels)

@@ -1,0 +1,242 @@
+"""The files of a verifier: save it, load it from a folder, the package or the model hub."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+)
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from miv.backbones import Backbone, ModuleBackbone
+from miv.backbones.base import counting_modules
+from miv.backbones.names import name_of
+from miv.errors import MIVError, unknown_name
+from miv.files.atomic import files_together, make_ordinary
+from miv.files.downloads import folders_near, hub_answers
+from miv.files.weights import CONFIG_NAME, WEIGHTS_NAME, find_verifier, read_config, read_weights
+from miv.poolings import POOLINGS, Pooling
+from miv.registry import options_of
+from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint
+from miv.verifier.network import Verifier
+from miv.verifier.out_of_distribution import UNLIKE_NAME, UnlikeLimit
+
+_FOLDER = Path(__file__).parent / "shipped_verifiers"
+_STARTS = frozenset({"normal_", "uniform_", "fill_", "zero_", "copy_", "mul_"})
+
+
+@contextmanager
+def saving_to(folder: Path, verifier: Verifier, options: dict[str, Any]) -> Iterator[Path]:
+    """Yield a temporary folder whose files replace those of a verifier in ``folder``, all or none of them."""
+    if folder.exists() and not folder.is_dir():
+        raise MIVError(f"{folder} is a file. Expected a folder to save the verifier in; choose another name.")
+    check_can_be_saved(verifier.backbone, verifier.pooling, verifier.configuration, verifier.query_backbone)
+    if options.get("push_to_hub"):
+        options.setdefault("repo_id", folder.name)  # not the name of the temporary folder
+    # An existing operating point and limit belong to the previous verifier.
+    with files_together(folder, keep=["README.md"], remove=[OPERATING_POINT_NAME, UNLIKE_NAME]) as temporary:
+        yield temporary
+
+
+def write_files(verifier: Verifier, folder: Path) -> None:
+    """Write everything but ``config.json``: weights, files of the backbones, operating point and limit."""
+    weights = {name: tensor.contiguous() for name, tensor in verifier.state_dict().items()}
+    save_file(weights, folder / WEIGHTS_NAME, metadata={"format": "pt"})
+    make_ordinary(folder / WEIGHTS_NAME)
+    for backbone in (verifier.backbone, verifier.query_backbone):
+        if backbone is not None:
+            backbone.save_files(folder)
+    if not verifier.operating_point.is_default:
+        verifier.operating_point.save(folder)
+    if verifier.unlike is not None:
+        verifier.unlike.save(folder)
+
+
+def load_verifier(
+    make: type[Verifier], source: str, device: str | torch.device | None, options: dict[str, Any]
+) -> Verifier:
+    """Load a verifier; see ``Verifier.from_pretrained``."""
+    wanted = checked_device(device)
+    name = source if is_folder(source) else str(shipped_folder(source) or source)
+    is_local = is_folder(name)
+    if is_local and options:
+        raise MIVError(f"{name!r} is a folder, which takes no option {', '.join(options)}. Omit it.")
+    folder = find_verifier(Path(name)) if is_local else download(name, (CONFIG_NAME, WEIGHTS_NAME), **options)
+    config = read_config(folder / CONFIG_NAME)
+    try:
+        # The meta device holds shapes without memory: a huge size in the file costs nothing.
+        with outlining(), counting_modules("It"):
+            outline = make(**config)
+    except (MIVError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise MIVError(f"{folder / CONFIG_NAME} does not describe a verifier: {error}") from error
+    weights = read_weights(folder / WEIGHTS_NAME, outline)
+    # Create it again on a real device, now that its size matches the file: what a module computes on creation and
+    # does not save (positions, frequencies) would be lost on the meta device.
+    with torch.random.fork_rng(devices=[]):
+        verifier = make(**config)
+    verifier.load_state_dict(weights, assign=True)
+    verifier.backbone.unfreeze()  # assigned tensors lose requires_grad
+    for backbone in (verifier.backbone, verifier.query_backbone):
+        if backbone is not None:
+            if not is_local and backbone.files:
+                download(name, backbone.files, **options)
+            backbone.load_files(folder)
+    if verifier.query_backbone is not None:
+        verifier.query_backbone.freeze()
+    if not is_local:
+        download_if_there(name, OPERATING_POINT_NAME, **options)
+        download_if_there(name, UNLIKE_NAME, **options)
+    verifier.operating_point = OperatingPoint.load(folder)
+    verifier.unlike = UnlikeLimit.load(folder, verifier.backbone.vector_channels)
+    verifier.loaded_from = source
+    return verifier.to(wanted).eval()
+
+
+def check_can_be_saved(
+    backbone: Backbone, pooling: Pooling, config: dict[str, Any], query_backbone: Backbone | None = None
+) -> None:
+    """Raise an error for parts that could not be loaded again: no registered name, or options that are not JSON."""
+    backbones = {"backbone": backbone} | ({} if query_backbone is None else {"query_backbone": query_backbone})
+    parts: list[tuple[str, nn.Module, str | None]] = [
+        (what, one.module if isinstance(one, ModuleBackbone) else one, name_of(one)) for what, one in backbones.items()
+    ]
+    for what, part, name in (*parts, ("pooling", pooling, POOLINGS.name_of(type(pooling)))):
+        called = type(part).__name__
+        if name is None:
+            raise MIVError(
+                f"The {what} is a {called}, which has no name, so a saved verifier could not be loaded. Register the "
+                f'class: write @miv.register_{what.removeprefix("query_")}("my_{what}") above it, and create it again.'
+            )
+        if options_of(part) is None:
+            raise MIVError(
+                f"The {what} was created before its class {called} was registered: its options are unknown. Create it "
+                "again."
+            )
+        for option, value in config[f"{what}_options"].items():
+            try:
+                json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                raise MIVError(
+                    f"The option {option} of {called} is a {type(value).__name__}, which config.json cannot hold. "
+                    "Expected numbers, texts, true, false, and lists or dictionaries of these."
+                ) from error
+
+
+def is_folder(name: str) -> bool:
+    """Whether a name is an existing folder."""
+    try:
+        return bool(name) and Path(name).is_dir()
+    except OSError:  # too long for a file name
+        return False
+
+
+def download(name: str, files: tuple[str, ...], **options: Any) -> Path:
+    """Fetch files of a verifier on the hub, or from its local cache, and return their folder."""
+    path = Path(name)
+    if len(path.parts) > 1 and is_folder(path.parts[0]):  # runs/nope next to runs/cap is not a hub name
+        raise MIVError(f"There is no folder {name!r}. Expected a run, or the folder of a verifier.{folders_near(path)}")
+    try:
+        if not options.get("local_files_only"):
+            options["local_files_only"] = not hub_answers(name, options)
+        paths = [hf_hub_download(name, filename, **options) for filename in files]
+    except HFValidationError as error:
+        raise MIVError(
+            f"There is no folder {name!r}, and it is not the name of a model on the hub (owner/name)."
+        ) from error
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise MIVError(
+            f"There is no folder {name!r}, and the hub has no such verifier to load: {_reason(error)}."
+        ) from error
+    return Path(paths[0]).parent
+
+
+def download_if_there(name: str, file: str, **options: Any) -> None:
+    """Fetch an optional file, after the files that ``download`` fetched."""
+    try:
+        if not options.get("local_files_only"):
+            options["local_files_only"] = not hub_answers(name, options)
+        hf_hub_download(name, file, **options)
+    except EntryNotFoundError:  # the verifier does not have it
+        return
+    except (HfHubHTTPError, OSError) as error:
+        raise MIVError(f"Could not load {file} of {name!r} from the hub: {_reason(error)}. Try again.") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RepositoryNotFoundError):
+        return "it does not exist, or it is private"
+    if isinstance(error, LocalEntryNotFoundError):
+        return "it is not in the local cache, and the hub could not be reached"
+    return str(error).strip().split("\n")[0].rstrip(".")
+
+
+def shipped_folder(name: str) -> Path | None:
+    """The folder of an included verifier, or ``None`` if the name does not begin with ``miv/``.
+
+    >>> shipped_folder("someone/digits") is None
+    True
+    >>> shipped_folder("miv/digit")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    miv.errors.MIVError: There is no verifier in the package 'miv/digit'. Did you mean 'miv/digits'? Known: ...
+    """
+    if not name.startswith("miv/"):
+        return None
+    known = {f"miv/{folder.name}": folder for folder in sorted(_FOLDER.iterdir()) if folder.is_dir()}
+    if name not in known:
+        raise unknown_name("verifier in the package", name, known)
+    return known[name]
+
+
+def checked_device(given: str | torch.device | None) -> torch.device:
+    """Return the device with this name; raise an error if it is invalid or not on this machine.
+
+    >>> checked_device(None), checked_device("cpu")
+    (device(type='cpu'), device(type='cpu'))
+    """
+    try:
+        device = torch.device(given or "cpu")
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:  # torch raises different types for different mistakes
+        reason = str(error).strip().split("\n")[0].rstrip(".")
+        raise MIVError(
+            f"device is {str(given)!r}, which is not available: {reason}. Expected a device of this machine, such "
+            "as cpu, cuda or mps."
+        ) from error
+    return device
+
+
+@contextmanager
+def outlining() -> Iterator[None]:
+    """Make modules on the meta device and skip their starting weights.
+
+    There are no values to set there, and some of these functions would import torch's compiler first, which takes
+    longer than loading the verifier.
+    """
+    with torch.device("meta"), _NoStartingWeights():
+        yield
+
+
+class _NoStartingWeights(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        options = kwargs or {}
+        target = options.get("out", options.get("tensor", args[0] if args else None))
+        is_init = getattr(func, "__module__", None) == "torch.nn.init"
+        sets_values = is_init or func is torch.eye or getattr(func, "__name__", None) in _STARTS
+        if sets_values and isinstance(target, Tensor) and target.is_meta:
+            return target
+        if func is torch.eye and "out" not in options:
+            return torch.empty(args if len(args) == 2 else args * 2, **options)
+        return func(*args, **options)

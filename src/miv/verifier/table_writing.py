@@ -1,0 +1,294 @@
+"""Read a table of exemplars and write a table of verdicts: one row per exemplar, or one row per instance."""
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from miv.data import csr
+from miv.errors import MIVError
+from miv.files.atomic import refuse_existing, whole_file
+from miv.files.images import Fit
+from miv.files.tables import SEPARATOR, read_records, require_parquet
+from miv.runtime import Advance, Progress
+from miv.verifier.network import Verifier
+from miv.verifier.reading import GivenPlaces
+from miv.verifier.table_reading import REQUIRED, ExemplarRow, Survey, exemplar_rows, grouped, instances_by_id
+from miv.verifier.verdict import Asked, Verdicts, witness_places
+from miv.verifier.verifying import Verifying
+
+# Write a table part by part, as Parquet or as CSV that is safe to open in a spreadsheet.
+
+_OUTPUTS = (".parquet", ".csv")
+# Text that a spreadsheet would run as a formula; a plain number is not a formula.
+# Spreadsheets skip blanks at the start, and read the full-width signs of East Asian keyboards as the plain ones.
+_FORMULA = re.compile(r"[\t\r]|\s*([=@＝＠]|[+＋－-](?!\d+(\.\d+)?$))")
+
+ColumnType = Literal["int64", "float64", "bool", "string", "list<int64>"]
+Schema = dict[str, ColumnType]
+"""The columns of a table in order, with the type of their cells; any cell except a list may be empty."""
+
+Write = Callable[[dict[str, Any]], None]
+
+
+def check_output(path: Path, *, overwrite: bool) -> None:
+    """Raise an error before the work starts if the name is invalid or data would be lost."""
+    if path.suffix.lower() not in _OUTPUTS:
+        raise MIVError(f"The output {path} ends in {path.suffix!r}. Expected {' or '.join(_OUTPUTS)}.")
+    if path.suffix.lower() == ".parquet":
+        require_parquet()
+    refuse_existing(path, overwrite=overwrite)
+
+
+@contextmanager
+def table_writer(path: Path, schema: Schema, notes: Callable[[], dict[str, str]] | None = None) -> Iterator[Write]:
+    """Yield a function that writes the columns of one part. The file appears only if the block succeeds.
+
+    ``notes`` gives what a Parquet file says about itself; it is called after the last part.
+
+    In CSV the entries of a list are separated by ``|``, and a text that a spreadsheet would run as a formula (it begins
+    with ``=``, ``+``, ``-``, ``@``, a tab or a return) is prefixed with ``'``. Parquet keeps every text unchanged.
+    """
+    with whole_file(path) as temporary:
+        if path.suffix.lower() == ".parquet":
+            with _parquet_writer(temporary, schema, notes) as write_part:
+                yield write_part
+            return
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(schema)
+
+            def write(columns: dict[str, Any]) -> None:
+                cells = ([_csv_cell(cell, kind) for cell in columns[name]] for name, kind in schema.items())
+                writer.writerows(zip(*cells, strict=True))
+
+            yield write
+
+
+@contextmanager
+def _parquet_writer(path: Path, schema: Schema, notes: Callable[[], dict[str, str]] | None) -> Iterator[Write]:
+    from miv.files.parquet import pa, pq  # CSV does not need it
+
+    types = {"list<int64>": pa.list_(pa.int64())}
+    fields = pa.schema([(name, types.get(kind) or pa.type_for_alias(kind)) for name, kind in schema.items()])
+
+    def write(columns: dict[str, Any]) -> None:
+        arrays = {field.name: pa.array(columns[field.name], field.type) for field in fields}
+        writer.write_table(pa.table(arrays, fields))
+
+    with pq.ParquetWriter(path, fields) as writer:
+        yield write
+        if notes is not None:
+            writer.add_key_value_metadata(notes())
+
+
+def _csv_cell(cell: Any, kind: ColumnType) -> Any:
+    if cell is None:
+        return None
+    if kind == "list<int64>":
+        return SEPARATOR.join(str(int(entry)) for entry in cell)
+    if kind == "string":
+        return f"'{cell}" if _FORMULA.match(cell) else cell
+    return _PLAIN[kind](cell)
+
+
+# NumPy formats numbers differently from Python.
+_PLAIN: dict[ColumnType, Callable[[Any], Any]] = {"int64": int, "float64": float, "bool": bool}
+
+
+# Columns of a table of verdicts about instances unlike the training data.
+
+
+def unlike_schema(by_instance: bool) -> Schema:
+    """Names and types of the columns, with one row per instance or one per exemplar."""
+    if by_instance:
+        return {"unlike": "bool"}
+    return {"reason": "string", "unlike_query": "bool", "unlike": "list<int64>"}
+
+
+def unlike_columns(verdicts: Verdicts, by_instance: bool) -> dict[str, Any]:
+    """The columns of one part of a table; none if the verifier has no limit."""
+    if verdicts.unlike is None:
+        return {}
+    if by_instance:
+        return {"unlike": verdicts.unlike.bag}
+    each = [verdicts.unlike.one(exemplar) for exemplar in range(len(verdicts))]
+    return {
+        "reason": [verdict.reason for verdict in verdicts],
+        "unlike_query": verdicts.unlike.query,
+        "unlike": [one.places for one in each],
+    }
+
+
+# Instances read before they are verified and written: 150 MB of images at 224 × 224 in colour, 13 MB of 384 numbers.
+_TOGETHER, _VECTORS_TOGETHER = 1024, 8192
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Summary of a verified table.
+
+    Args:
+        exemplars: number of rows.
+        yes: number of accepted exemplars.
+        yes_without_witness: number of accepted exemplars without a witness.
+        threshold: the lowest probability that is accepted.
+        witnesses_by: how witnesses were chosen.
+        odd_label: the first label that is neither 0 nor 1, and its place; it is copied unchanged.
+        unsure: number of exemplars between two thresholds, or unlike the training data.
+        lower_threshold: the lowest probability that is not rejected; ``None`` if the verifier has one threshold.
+    """
+
+    exemplars: int
+    yes: int
+    yes_without_witness: int
+    threshold: float
+    witnesses_by: Asked
+    odd_label: str | None
+    unsure: int = 0
+    lower_threshold: float | None = None
+
+
+def score_table(
+    verifier: Verifier,
+    table: Path,
+    out: Path,
+    *,
+    instances: Path | None = None,
+    by_instance: bool = False,
+    resize: Fit | None = None,
+    witnesses: Asked | None = None,
+    progress: Progress,
+) -> Scored:
+    """Verify every row of a table and write the verdicts as they are ready. The file appears only when complete.
+
+    Args:
+        verifier: the verifier.
+        table: CSV, JSON lines or Parquet with ``query`` or ``references``, and ``bag``, as for ``miv data from-table``;
+            labels are optional.
+        out: the .parquet or .csv file to write; see ``miv.verifier.table_writing``.
+        instances: a second table of instances with an ``id`` column; queries and bags then contain ids.
+        by_instance: write one row per instance instead of one per exemplar.
+        resize: as for ``Verifier.verify``.
+        witnesses: as for ``Verifier.verify``.
+        progress: reports the progress of reading and verifying.
+    """
+    kind = verifier.backbone.kind
+    known = None if instances is None else instances_by_id(instances, kind)
+    survey = Survey()
+    with progress.step("Reading exemplars") as advance:
+        for place, record in read_records(table, REQUIRED):
+            survey.add(place, record)
+            advance(1)
+    if not survey.count:
+        raise MIVError(f"{table}: no rows. Expected one row per exemplar.")
+    scoring = RowScoring(Verifying(verifier, resize, witnesses), survey.kept, by_instance)
+    rows = exemplar_rows(read_records(table, REQUIRED), table.parent, known, kind, verifier.query_kind, survey.kept)
+    writer, step = table_writer(out, scoring.schema), progress.step("Verifying", total=survey.count)
+    with writer as write, step as advance:
+        scoring.score(rows, 0, write, advance)
+    return scoring.tally.scored(verifier, scoring.verifying.by, survey.odd_label)
+
+
+@dataclass
+class VerdictTally:
+    """Counts of verdicts: exemplars, accepted ones, accepted ones without a witness, and unsure ones."""
+
+    exemplars: int = 0
+    yes: int = 0
+    yes_without_witness: int = 0
+    unsure: int = 0
+
+    def add(self, verdicts: Verdicts) -> None:
+        """Count some verdicts."""
+        self.exemplars += len(verdicts)
+        self.yes += int(verdicts.verdict.sum())
+        self.unsure += int((verdicts.decision == "unsure").sum())
+        if verdicts.witness is not None:
+            self.yes_without_witness += int((verdicts.verdict & ~csr.bag_any(verdicts.witness, verdicts.ptr)).sum())
+
+    def scored(self, verifier: Verifier, by: Asked, odd_label: str | None) -> Scored:
+        """The summary of a table with these counts."""
+        point = verifier.operating_point
+        counts = (self.exemplars, self.yes, self.yes_without_witness)
+        return Scored(*counts, point.threshold, by, odd_label, self.unsure, point.lower_threshold)
+
+
+class RowScoring:
+    """Verifies rows of a table of exemplars and writes their verdicts.
+
+    Args:
+        verifying: verifies them; it embeds each distinct instance once.
+        kept: columns of the table to copy.
+        by_instance: write one row per instance instead of one per exemplar.
+    """
+
+    def __init__(self, verifying: Verifying, kept: list[str], by_instance: bool) -> None:
+        self.verifying, self.kept, self.by_instance = verifying, kept, by_instance
+        self.tally = VerdictTally()
+        verifier = verifying.verifier
+        self._together = _VECTORS_TOGETHER if verifier.backbone.kind == "features" else _TOGETHER
+        self.schema = _schema(kept, by_instance, two_thresholds=verifier.operating_point.lower_threshold is not None)
+        self.schema |= unlike_schema(by_instance) if verifier.unlike is not None else {}
+
+    def score(self, rows: Iterable[ExemplarRow], first: int, write: Write, advance: Advance) -> None:
+        """Verify the rows and write the columns of ``schema``; ``first`` is the number of the first exemplar."""
+        for group in grouped(rows, self._together):
+            given = [row.asked for row in group], [[one.instance for one in row.bag] for row in group]
+            verdicts = self.verifying.verify(*given, GivenPlaces([row.place for row in group]))
+            number = first + self.tally.exemplars
+            columns = _columns(group, verdicts, number, self.kept, self.by_instance)
+            write(columns | unlike_columns(verdicts, self.by_instance))
+            self.tally.add(verdicts)
+            advance(len(group))
+
+
+def _schema(kept: list[str], by_instance: bool, *, two_thresholds: bool) -> Schema:
+    schema: Schema = {"exemplar": "int64", "query": "string"}
+    schema |= dict.fromkeys(kept, "string")
+    schema |= {"verdict": "bool", "decision": "string", "probability": "float64"}
+    if by_instance:
+        schema |= {"place": "int64", "instance": "string", "attention": "float64", "share": "float64"}
+        return schema | {"score": "float64", "witnesses_by": "string", "witness": "bool"}
+    schema |= {"threshold": "float64"}
+    schema |= {"lower_threshold": "float64"} if two_thresholds else {}
+    return schema | {"bag_size": "int64", "witnesses": "list<int64>", "witnesses_by": "string"}
+
+
+def _columns(
+    rows: list[ExemplarRow], verdicts: Verdicts, first: int, kept: list[str], by_instance: bool
+) -> dict[str, Any]:
+    """The output columns of one part, given the number of its first exemplar."""
+    exemplars, sizes = len(verdicts), np.diff(verdicts.ptr)
+    found: dict[str, Any] = {
+        "exemplar": np.arange(first, first + exemplars),
+        "query": np.array([SEPARATOR.join(one.name for one in row.query) for row in rows], object),
+        **{name: np.array([row.kept[name] for row in rows], object) for name in kept},
+        "verdict": verdicts.verdict,
+        "decision": verdicts.decision.astype(object),
+        "probability": verdicts.probability,
+    }
+    if not by_instance:
+        found["threshold"] = np.full(exemplars, verdicts.threshold)
+        if verdicts.lower_threshold is not None:
+            found["lower_threshold"] = np.full(exemplars, verdicts.lower_threshold)
+        found["bag_size"] = sizes
+        found["witnesses"] = witness_places(verdicts.witness, verdicts.shares, verdicts.ptr)
+        return {**found, "witnesses_by": [verdicts.witnesses_by] * exemplars}
+    targets = int(verdicts.ptr[-1])
+    nothing = [None] * targets
+    return {
+        **{name: csr.to_rows(column, verdicts.ptr) for name, column in found.items()},
+        "place": csr.places(verdicts.ptr),
+        "instance": [one.name for row in rows for one in row.bag],
+        "attention": nothing if verdicts.attention is None else verdicts.attention,
+        "share": nothing if verdicts.shares is None else verdicts.shares,
+        "score": nothing if verdicts.scores is None else verdicts.scores,
+        "witnesses_by": [verdicts.witnesses_by] * targets,
+        "witness": nothing if verdicts.witness is None else verdicts.witness,
+    }

@@ -1,0 +1,389 @@
+"""Verdicts on one exemplar and on many. ``verdict_text`` and ``verdict_html`` display them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.data import csr
+from miv.data.pool import InstancePool
+from miv.errors import MIVError
+from miv.files.json import Floats, Integers, Mask
+from miv.verifier.decisions import Decision, WitnessesBy, decision_of, decisions_of, threshold_words
+from miv.verifier.out_of_distribution import UnlikeInstances
+
+# Which reference matches which instance of the bag, computed on first access.
+
+Matrix = NDArray[np.float64]
+
+
+class LazyScores:
+    """Scores of single instances, computed on first access from stored features.
+
+    They cost one to four times as much as the verdicts, and most users who verify thousands of bags never need them.
+
+    Args:
+        compute: returns the scores of the exemplars start to stop - 1.
+        first: the first exemplar.
+        last: one past the last exemplar.
+    """
+
+    def __init__(self, compute: Callable[[int, int], NDArray[np.float64]], first: int, last: int) -> None:
+        self._compute, self._first, self._last = compute, first, last
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """Scores ``(T,)`` of all instances."""
+        return self._compute(self._first, self._last)
+
+    def of(self, exemplar: int, targets: slice) -> "LazyScores":
+        """Scores of one exemplar, given its instances, without computing the others."""
+        known = self.__dict__.get("values")
+        if known is not None:
+            return LazyScores(lambda *_: known[targets], 0, 1)
+        return LazyScores(self._compute, self._first + exemplar, self._first + exemplar + 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"values": self.values}  # a copy in another process has neither features nor verifier
+
+
+class LazyMatches:
+    """The matrices of several exemplars: one row per reference, one column per instance.
+
+    Args:
+        compute: returns the matrix of one exemplar.
+        exemplars: their numbers.
+    """
+
+    def __init__(self, compute: Callable[[int], Matrix], exemplars: range) -> None:
+        self._compute, self._exemplars = compute, exemplars
+
+    @cached_property
+    def values(self) -> list[Matrix]:
+        """One matrix ``(R, N)`` per exemplar."""
+        return [self._compute(number) for number in self._exemplars]
+
+    def of(self, exemplar: int) -> "LazyMatches":
+        """The matrix of one exemplar, without computing the others."""
+        known = self.__dict__.get("values")
+        if known is not None:
+            return LazyMatches(lambda _: known[exemplar], range(1))
+        number = self._exemplars[exemplar]
+        return LazyMatches(self._compute, range(number, number + 1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"values": self.values}  # a copy in another process has neither features nor verifier
+
+
+# Where the witnesses of exemplars are in their bags, in the order in which they are named.
+
+
+def witness_places(witness: Mask | None, shares: Floats | None, ptr: Integers) -> list[list[int]]:
+    """For each exemplar the places of its witnesses in the bag, largest share first, then the first in the bag.
+
+    Args:
+        witness: ``(T,)``, which instances are witnesses; ``None`` if there are none.
+        shares: ``(T,)``, their shares.
+        ptr: ``(E + 1,)``, the borders between the bags, from 0.
+
+    >>> shares = np.array([0.2, 0.8, 0.3, 0.4, 0.3])
+    >>> witness_places(np.array([True, True, True, False, True]), shares, csr.borders([2, 0, 3]))
+    [[1, 0], [], [0, 2]]
+    """
+    if witness is None or shares is None:
+        return [[] for _ in range(len(ptr) - 1)]
+    rows = witness.nonzero()[0]
+    owners = csr.owners(ptr)[rows]
+    order = np.lexsort((-shares[rows], owners))  # by exemplar, which leaves the owners as they are, then by share
+    places, borders = (rows[order] - ptr[owners]).tolist(), csr.borders(csr.bag_sums(witness, ptr))
+    return [places[first:last] for first, last in pairwise(borders.tolist())]
+
+
+# How to choose witnesses; "none" saves the work if only the verdicts matter.
+Asked = WitnessesBy | Literal["none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """An instance that explains the verdict: its place in the bag, from 0, and its share as ``score``."""
+
+    index: int
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The instances of exemplars as indices into a pool, to show images and texts with a verdict."""
+
+    pool: InstancePool
+    query: NDArray[np.int64]  # (E,), or (R,) if there are references
+    bag: NDArray[np.int64]  # (T,)
+    query_names: Sequence[str] = ()  # E file names, "" for an instance without a file; empty if there are no files
+    bag_names: Sequence[str] = ()  # T file names
+    reference_ptr: NDArray[np.int64] | None = None  # (E + 1,) borders between references; None if queries are single
+
+    def of(self, exemplar: int, first: int, last: int) -> "Shown":
+        """Those of one exemplar, given its part of the targets."""
+        asked = slice(exemplar, exemplar + 1)
+        if self.reference_ptr is not None:
+            asked = slice(int(self.reference_ptr[exemplar]), int(self.reference_ptr[exemplar + 1]))
+        return Shown(
+            self.pool, self.query[asked], self.bag[first:last], self.query_names[asked], self.bag_names[first:last]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """The verdict on one exemplar with ``N`` targets in its bag.
+
+    Args:
+        verdict: whether the bag holds something of the query's class.
+        probability: probability that it does, calibrated if the verifier is; in a ``Verification`` it never is.
+        threshold: the verdict is yes if the probability is at least this.
+        witnesses: the instances that show it, largest share first; may be empty. If the verdict is no, a calibrated
+            rule may still list candidates in case the no is wrong.
+        witnesses_by: the source of the shares; ``none`` if witnesses were not requested.
+        shares: ``(N,)``, sum to 1, used to choose the witnesses; ``None`` if witnesses were not requested.
+        attention: ``(N,)``, sums to 1; ``None`` if the pooling has no attention.
+        size: ``N``.
+        shown: the query and the bag, if they are images or texts.
+        lazy_scores: the source of ``scores``; ``None`` if witnesses were not requested.
+        nearly_whole_sets: the share of a bag that calibrated witness sets contained on validation data, if it is too
+            large to be informative; else ``None``.
+        lower_threshold: the decision is no below this, and unsure from here up to the threshold; ``None`` if the
+            verifier has one threshold.
+        lazy_matches: the source of ``matches``; ``None`` if no query was several references.
+        unlike: which instances are unlike the training data; ``None`` if the verifier has no limit for that.
+
+    A verdict of yes is truthy, so ``if verifier.verify(query, bag):`` works as expected. ``verdict`` is false for no
+    and for unsure; ``decision`` tells them apart.
+    """
+
+    verdict: bool
+    probability: float
+    threshold: float
+    witnesses: tuple[Witness, ...]
+    witnesses_by: Asked
+    shares: NDArray[np.float64] | None = field(repr=False)
+    attention: NDArray[np.float64] | None = field(repr=False)
+    size: int
+    shown: Shown | None = field(default=None, repr=False)
+    lazy_scores: LazyScores | None = field(default=None, repr=False)
+    nearly_whole_sets: float | None = field(default=None, repr=False)
+    lower_threshold: float | None = None
+    lazy_matches: LazyMatches | None = field(default=None, repr=False)
+    unlike: UnlikeInstances | None = field(default=None, repr=False)
+
+    @property
+    def reason(self) -> str | None:
+        """Why the decision is unsure: ``between the thresholds``, or what is unlike the training data."""
+        if self.unlike is not None and self.unlike.reason is not None:
+            return self.unlike.reason
+        return "between the thresholds" if self.decision == "unsure" else None
+
+    @property
+    def decision(self) -> Decision:
+        """``yes`` if the verdict is yes; else ``no``, or ``unsure``; ``reason`` says why."""
+        if self.unlike is not None and self.unlike.reason is not None:
+            return "unsure"
+        return decision_of(self.verdict, self.probability, self.lower_threshold)
+
+    @property
+    def matches(self) -> NDArray[np.float64] | None:
+        """Probabilities ``(R, N)`` that each reference alone gives to a bag with only one instance each.
+
+        ``None`` if queries are single instances, or if witnesses were not requested.
+        """
+        return None if self.lazy_matches is None else self.lazy_matches.values[0]
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """Probabilities ``(N,)`` of bags with only one instance each, calibrated if the verifier is.
+
+        Shares sum to 1 in every bag; scores are all low if no instance shows the query's class. ``None`` if witnesses
+        were not requested.
+        """
+        return None if self.lazy_scores is None else self.lazy_scores.values
+
+    @property
+    def matched_by(self) -> tuple[int, ...] | None:
+        """For each witness the place of the reference that matches it best; ``None`` like ``matches``."""
+        matches = self.matches
+        return None if matches is None else tuple(int(matches[:, one.index].argmax()) for one in self.witnesses)
+
+    def __bool__(self) -> bool:
+        return self.verdict
+
+    def __str__(self) -> str:
+        from miv.verifier.display import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from miv.verifier.display import as_html
+
+        return as_html(self)
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "verdict": self.verdict,
+            "decision": self.decision,
+            "probability": self.probability,
+            "threshold": self.threshold,
+            "lower_threshold": self.lower_threshold,
+            "witnesses": [asdict(witness) for witness in self.witnesses],
+            "witnesses_by": self.witnesses_by,
+            "shares": None if self.shares is None else self.shares.tolist(),
+            "attention": None if self.attention is None else self.attention.tolist(),
+            "scores": None if self.scores is None else self.scores.tolist(),
+            "nearly_whole_sets": self.nearly_whole_sets,
+            **self._references_document(),
+            "reason": self.reason,
+            "unlike": None if self.unlike is None else self.unlike.document(),
+        }
+
+    def _references_document(self) -> dict[str, Any]:
+        if self.matches is None or self.matched_by is None:
+            return {}
+        return {"matches": self.matches.tolist(), "matched_by": list(self.matched_by)}
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts(Sequence[Verdict]):
+    """The verdicts on ``E`` exemplars with ``T`` targets in total; each item is a ``Verdict``.
+
+    Args:
+        verdict: ``(E,)`` bool.
+        probability: ``(E,)``, calibrated if the verifier is.
+        threshold: a verdict is yes if its probability is at least this.
+        logit: ``(E,)``, before calibration.
+        ptr: ``(E + 1,)``, the borders between the bags.
+        witnesses_by: the source of the shares; ``none`` if witnesses were not requested.
+        shares: ``(T,)``, sum to 1 in each bag, used to choose the witnesses; ``None`` if witnesses were not requested.
+        witness: ``(T,)`` bool, which targets are witnesses; ``None`` if witnesses were not requested.
+        attention: ``(T,)``, sums to 1 in each bag; ``None`` if the pooling has no attention.
+        shown: the instances, if they are images or texts.
+        lazy_scores: the source of ``scores``; ``None`` if witnesses were not requested.
+        nearly_whole_sets: as in ``Verdict``.
+        lower_threshold: as in ``Verdict``.
+        lazy_matches: the source of ``matches``; ``None`` if no query was several references.
+        unlike: as in ``Verdict``.
+    """
+
+    verdict: NDArray[np.bool_]
+    probability: NDArray[np.float64]
+    threshold: float
+    logit: NDArray[np.float64]
+    ptr: NDArray[np.int64]
+    witnesses_by: Asked
+    shares: NDArray[np.float64] | None = None
+    witness: NDArray[np.bool_] | None = None
+    attention: NDArray[np.float64] | None = None
+    shown: Shown | None = field(default=None, repr=False)
+    lazy_scores: LazyScores | None = field(default=None, repr=False)
+    nearly_whole_sets: float | None = field(default=None, repr=False)
+    lower_threshold: float | None = None
+    lazy_matches: LazyMatches | None = field(default=None, repr=False)
+    unlike: UnlikeInstances | None = field(default=None, repr=False)
+
+    @property
+    def decision(self) -> NDArray[np.str_]:
+        """``(E,)``: ``yes``, ``no`` or ``unsure``, as in ``Verdict.decision``."""
+        lower = self.threshold if self.lower_threshold is None else self.lower_threshold
+        rejected = self.probability < lower
+        return decisions_of(self.verdict, rejected if self.unlike is None else rejected & ~self.unlike.withheld)
+
+    @property
+    def matches(self) -> list[NDArray[np.float64]] | None:
+        """One matrix ``(R, N)`` per exemplar, as in ``Verdict.matches``."""
+        return None if self.lazy_matches is None else self.lazy_matches.values
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """Probabilities ``(T,)`` of bags with only one instance each, as in ``Verdict.scores``."""
+        return None if self.lazy_scores is None else self.lazy_scores.values
+
+    def __len__(self) -> int:
+        return len(self.probability)
+
+    def __repr__(self) -> str:
+        unsure = (
+            ""
+            if self.lower_threshold is None and self.unlike is None
+            else f", {int((self.decision == 'unsure').sum())} unsure"
+        )
+        words = threshold_words(self.threshold, self.lower_threshold)
+        return f"Verdicts({len(self)} exemplars, {int(self.verdict.sum())} yes{unsure}, {words})"
+
+    @overload
+    def __getitem__(self, exemplar: int) -> Verdict: ...
+    @overload
+    def __getitem__(self, exemplar: slice) -> Sequence[Verdict]: ...
+    def __getitem__(self, exemplar: int | slice) -> Verdict | Sequence[Verdict]:
+        """Return the verdict on one exemplar, or a list of verdicts for a slice."""
+        if isinstance(exemplar, slice):
+            return [self[number] for number in range(len(self))[exemplar]]
+        if not -len(self) <= exemplar < len(self):
+            raise IndexError(f"There is no exemplar {exemplar}. Expected 0 to {len(self) - 1}.")
+        exemplar %= len(self)
+        first, last = int(self.ptr[exemplar]), int(self.ptr[exemplar + 1])
+        return Verdict(
+            bool(self.verdict[exemplar]),
+            float(self.probability[exemplar]),
+            self.threshold,
+            self._witnesses(first, last),
+            self.witnesses_by,
+            None if self.shares is None else self.shares[first:last],
+            None if self.attention is None else self.attention[first:last],
+            last - first,
+            None if self.shown is None else self.shown.of(exemplar, first, last),
+            None if self.lazy_scores is None else self.lazy_scores.of(exemplar, slice(first, last)),
+            self.nearly_whole_sets,
+            self.lower_threshold,
+            None if self.lazy_matches is None else self.lazy_matches.of(exemplar),
+            unlike=None if self.unlike is None else self.unlike.one(exemplar),
+        )
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return (self[exemplar] for exemplar in range(len(self)))
+
+    def to_frame(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per exemplar.
+
+        Columns: ``query`` (the file, if queries are files; several references are separated by ``|``), ``verdict``,
+        ``decision``, ``probability``, ``logit``, ``size``, ``unlike_query`` if the verifier has a limit for instances
+        unlike the training data and, if witnesses were requested, ``witnesses``: a list of places in the bag, largest
+        share first.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MIVError("to_frame() needs pandas, which is not installed. Run: pip install pandas") from error
+        names = self._query_names()
+        columns: dict[str, Any] = {"query": names} if any(names) else {}
+        columns |= {"verdict": self.verdict, "decision": self.decision}
+        columns |= {"probability": self.probability, "logit": self.logit}
+        columns["size"] = np.diff(self.ptr)
+        if self.unlike is not None:
+            columns["unlike_query"] = self.unlike.query
+        if self.witness is not None:
+            columns["witnesses"] = witness_places(self.witness, self.shares, self.ptr)
+        return pd.DataFrame(columns)
+
+    def _query_names(self) -> list[str]:
+        if self.shown is None or not self.shown.query_names:
+            return []
+        names, ptr = self.shown.query_names, self.shown.reference_ptr
+        return list(names) if ptr is None else ["|".join(names[a:b]) for a, b in pairwise(ptr.tolist())]
+
+    def _witnesses(self, first: int, last: int) -> tuple[Witness, ...]:
+        if self.witness is None or self.shares is None:
+            return ()
+        shares = self.shares[first:last]
+        [places] = witness_places(self.witness[first:last], shares, np.array([0, last - first]))
+        return tuple(Witness(place, float(shares[place])) for place in places)

@@ -1,0 +1,195 @@
+"""From user input to verdicts: embed each distinct instance once, then decide; all at once or part by part."""
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miv.backbones import Backbone
+from miv.backbones.cache import embed_instances
+from miv.backbones.features import Features
+from miv.data import csr
+from miv.data.pool import InstancePool
+from miv.files.images import Fit
+from miv.runtime import Progress
+from miv.verifier.engine import EmbeddedExemplars, FeatureLookup, decide, warn_of_other_sizes, witnesses_by
+from miv.verifier.network import Verifier
+from miv.verifier.reading import (
+    DistinctInstances,
+    GivenPlaces,
+    as_vector,
+    as_vectors,
+    bag_vectors,
+    check_bags,
+    check_finite,
+    is_finite,
+    query_vectors,
+    single_instances,
+    with_folders,
+)
+from miv.verifier.verdict import Asked, Shown, Verdicts
+
+
+def verify_many(
+    verifier: Verifier,
+    queries: Any,
+    bags: Any,
+    resize: Fit | None,
+    witnesses: Asked | None,
+    progress: Progress | None,
+    places: GivenPlaces | None = None,
+) -> Verdicts:
+    """Verify exemplars given as instances; see ``Verifier.verify_many``. ``places`` names them in errors."""
+    return Verifying(verifier, resize, witnesses, progress).verify(queries, bags, places, show=True)
+
+
+class Verifying:
+    """Verifies queries and bags part by part, for data that does not fit in memory.
+
+    Every distinct image or text is read and embedded once, even if it occurs in several parts: its features are kept,
+    its pixels are dropped after its part.
+
+    Args:
+        verifier: the verifier.
+        resize: as for ``Verifier.verify``.
+        witnesses: as for ``Verifier.verify``.
+        progress: reports the progress of embedding, verifying and explaining.
+    """
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        resize: Fit | None = None,
+        witnesses: Asked | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.verifier = verifier
+        self.by = witnesses_by(verifier, witnesses)
+        self._progress, self._resize, self._is_warned = progress, resize, False
+        self._distinct = DistinctInstances(verifier.backbone.kind, verifier.instances, resize)
+        self._features = _GrowingRows(verifier.backbone.channels)
+
+    def verify(self, queries: Any, bags: Any, places: GivenPlaces | None = None, *, show: bool = False) -> Verdicts:
+        """Verify one part.
+
+        Args:
+            queries: as for ``Verifier.verify_many``.
+            bags: as for ``Verifier.verify_many``.
+            places: names of the exemplars in errors.
+            show: keep images and texts to show with the verdicts; only if there is a single part.
+        """
+        backbone, places = self.verifier.backbone, places or GivenPlaces()
+        bags = with_folders(bags, backbone.kind)
+        check_bags(queries, bags, backbone.kind, places)
+        ptr, shown = csr.borders([len(bag) for bag in bags]), None
+        asked, reference_ptr, asked_places = single_instances(queries, self.verifier.query_kind, places)
+        if self.verifier.query_backbone is not None:
+            asked = query_vectors(self.verifier, asked, asked_places, self._resize, self._progress)
+            bags = [bag_vectors(self.verifier, bag, places.bag(number)) for number, bag in enumerate(bags)]
+        if backbone.kind == "features":
+            lookup = _vectors(vector_length(backbone, asked), asked, bags, asked_places, reference_ptr)
+            lookup = lookup if backbone.is_identity else _through(backbone, lookup)
+            exemplars = EmbeddedExemplars(lookup, ptr, reference_ptr)
+        else:
+            query, bag = self._rows(asked, bags, asked_places)
+            pool = self._distinct.take_new()
+            if pool is not None:
+                everything = np.arange(len(pool))
+                self._features.add(embed_instances(backbone, pool, everything, self._progress))
+                shown = Shown(pool, query, bag, *_names(backbone.kind, asked, bags), reference_ptr) if show else None
+            exemplars = EmbeddedExemplars.among(self._features.values, query, bag, ptr, reference_ptr)
+        if not self._is_warned:  # once for all parts
+            self._is_warned = warn_of_other_sizes(self.verifier.operating_point, ptr, reference_ptr)
+        return decide(self.verifier, exemplars, self.by, self._progress, shown, places)
+
+    def check(self, given: Any, place: str) -> None:
+        """Raise an error unless an instance can be one of a bag; ``place`` names it."""
+        backbone = self.verifier.backbone
+        if self.verifier.query_backbone is not None:
+            bag_vectors(self.verifier, [given], place)
+        elif backbone.kind == "features":
+            as_vector(given, vector_length(backbone, [given]), place)
+        else:
+            self._distinct.add(given, place)
+
+    def _rows(self, queries: Any, bags: Any, places: GivenPlaces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Collect images or texts; return the rows of queries or references and of targets among the distinct ones."""
+        add = self._distinct.add
+        query = [add(one, places.query(number)) for number, one in enumerate(queries)]
+        bag = [
+            add(one, places.member(number, place))
+            for number, members in enumerate(bags)
+            for place, one in enumerate(members)
+        ]
+        return np.array(query), np.array(bag)
+
+
+def _names(kind: str, queries: Any, bags: Any) -> tuple[list[str], list[str]]:
+    """Names of the queries or references and of the targets: files for images, no names otherwise."""
+    if kind != "image":
+        return [], []
+    members = [one for bag in bags for one in bag]
+    query, bag = ([str(one) if isinstance(one, str | PathLike) else "" for one in some] for some in (queries, members))
+    return query, bag
+
+
+def vector_length(backbone: Backbone, queries: Any) -> int:
+    """Return the vector length that a backbone takes, or that of the first query if the backbone does not say."""
+    return backbone.channels if isinstance(backbone, Features) else int(np.prod(np.shape(queries[0])))
+
+
+def _through(backbone: Backbone, lookup: FeatureLookup) -> FeatureLookup:
+    """Embed the looked-up vectors if the backbone computes features from vectors."""
+
+    def embedded(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        query, targets = lookup(first, last)
+        pool = InstancePool("features", np.concatenate([query, targets]))
+        features = embed_instances(backbone, pool, np.arange(len(pool)))
+        return features[: len(query)], features[len(query) :]
+
+    return embedded
+
+
+def _vectors(
+    channels: int, queries: Any, bags: Any, places: GivenPlaces, reference_ptr: NDArray[np.int64] | None
+) -> FeatureLookup:
+    """Look up the given vectors, joining only one batch at a time to save memory; ``queries`` may be references."""
+    if places.are_named:
+        query = np.stack([as_vector(one, channels, places.query(row)) for row, one in enumerate(queries)])
+    else:
+        query = as_vectors(queries, channels, "The list of queries")
+    members = [as_vectors(bag, channels, places.bag(number)) for number, bag in enumerate(bags)]
+    asked = np.arange(len(members) + 1) if reference_ptr is None else reference_ptr
+
+    def lookup(first: int, last: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        targets = members[first] if last == first + 1 else np.concatenate(members[first:last])
+        rows = slice(int(asked[first]), int(asked[last]))
+        if not (is_finite(query[rows]) and is_finite(targets)):
+            for number in range(rows.start, rows.stop):
+                check_finite(query[number : number + 1], places.query(number))
+            for number in range(first, last):
+                check_finite(members[number], places.bag(number))
+        return query[rows], targets
+
+    return lookup
+
+
+class _GrowingRows:
+    """An array ``(P, C)`` that doubles its capacity when full."""
+
+    def __init__(self, channels: int) -> None:
+        self.values: NDArray[np.float32] = np.zeros((0, channels), np.float32)
+        self._count = 0
+
+    def add(self, rows: NDArray[np.float32]) -> None:
+        if not self._count:  # often the only features
+            self.values, self._count = rows, len(rows)
+            return
+        count = self._count + len(rows)
+        if count > len(self.values):
+            larger = np.zeros((max(count, 2 * len(self.values)), self.values.shape[1]), np.float32)
+            larger[: self._count] = self.values[: self._count]
+            self.values = larger
+        self.values[self._count : count] = rows
+        self._count = count

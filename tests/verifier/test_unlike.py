@@ -1,0 +1,128 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from miv import Verifier
+from miv.backbones.cache import embed_instances
+from miv.data import InstancePool
+from miv.evaluation.out_of_distribution import fit_unlike
+from miv.runtime import SilentProgress
+from miv.tasks.base import create_task
+from miv.verifier.decisions import OperatingPoint
+from miv.verifier.table_writing import score_table
+
+FAR = [90.0, -90.0]
+
+
+@pytest.fixture(scope="module")
+def verifier() -> Verifier:
+    """Answers by cosine; its train features are near (1, 0) and (0, 1)."""
+    random = np.random.default_rng(0)
+    known = np.eye(2)[random.integers(2, size=400)] + random.normal(0, 0.1, (400, 2))
+    found = Verifier("nearest", channels=2)
+    found.unlike = fit_unlike(known[:200].astype(np.float32), known[200:].astype(np.float32))
+    return found
+
+
+def test_a_query_unlike_the_training_data_gives_unsure(verifier: Verifier) -> None:
+    bag = [[1.0, 0.0], [0.0, 1.0]]
+    usual = verifier.verify([1.0, 0.1], bag)
+    assert (usual.decision, usual.reason, usual.document()["unlike"]) == ("yes", None, {"query": False, "places": []})
+    odd = verifier.verify(FAR, [FAR, *bag])
+    assert (odd.decision, odd.verdict, bool(odd)) == ("unsure", False, False)
+    assert odd.reason == "the query is unlike the training data"
+    assert str(odd).startswith("Unsure: the query is unlike the training data (probability ")
+    assert "1 instance is unlike the training data: place 0." in str(odd)
+    document = json.loads(json.dumps(odd.document()))
+    assert (document["decision"], document["unlike"]) == ("unsure", {"query": True, "places": [0]})
+    assert document["reason"] == "the query is unlike the training data"
+    assert "Unsure: the query is unlike the training data" in odd._repr_html_()
+
+
+def test_instances_of_the_bag_are_named_and_a_bag_of_them_alone_gives_unsure(verifier: Verifier) -> None:
+    query, ordinary = [1.0, 0.0], [1.0, 0.1]
+    some = verifier.verify(query, [FAR, ordinary, FAR])
+    assert some.decision == "yes"
+    assert "2 instances are unlike the training data: places 0, 2." in str(some)
+    assert "2 instances are unlike the training data: places 0, 2." in some._repr_html_()
+    assert " unlike</small>" in some._repr_html_()
+    alone = verifier.verify(query, [FAR, FAR])
+    assert alone.decision == "unsure"
+    assert alone.reason == "every instance of the bag is unlike the training data"
+    assert "unlike the training data" in str(verifier.verify(query, [FAR, ordinary], witnesses="none"))
+
+
+def test_many_verdicts_frames_and_tables_say_it_too(verifier: Verifier, tmp_path: Path) -> None:
+    given = [[1.0, 0.0], FAR, [0.0, 1.0], [0.0, 1.0]]
+    bags = [[[1.0, 0.0]], [[1.0, 0.0]], [FAR], [FAR, [1.0, -0.1]]]
+    verdicts = verifier.verify_many(given, bags)
+    assert verdicts.decision.tolist() == [one.decision for one in verdicts] == ["yes", "unsure", "unsure", "no"]
+    assert "1 yes, 2 unsure" in repr(verdicts)
+    assert verdicts.unlike is not None
+    assert verdicts.unlike.query.tolist() == [False, True, False, False]
+    table = tmp_path / "pairs.jsonl"
+    table.write_text(
+        "".join(json.dumps({"query": query, "bag": bag}) + "\n" for query, bag in zip(given, bags, strict=True))
+    )
+    scored = score_table(verifier, table, tmp_path / "out.csv", progress=SilentProgress())
+    assert (scored.yes, scored.unsure) == (1, 2)
+    header, *rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert header.endswith("reason,unlike_query,unlike")
+    assert "the query is unlike the training data" in rows[1]
+    score_table(verifier, table, tmp_path / "by.csv", by_instance=True, progress=SilentProgress())
+    marks = [line.rsplit(",", 1)[1] for line in (tmp_path / "by.csv").read_text().splitlines()]
+    assert marks[0] == "unlike"
+    assert [mark.lower() for mark in marks[1:]] == ["false", "false", "true", "true", "false"]
+
+
+def test_references_are_unlike_only_if_all_are(verifier: Verifier) -> None:
+    bag = [[1.0, 0.0], [0.0, 1.0]]
+    assert verifier.verify([FAR, [1.0, 0.0]], bag).reason is None
+    verdicts = verifier.verify_many([[FAR, FAR], [[1.0, 0.0], FAR, FAR], [FAR]], [bag, bag, bag])
+    assert verdicts.unlike is not None
+    assert verdicts.unlike.query.tolist() == [True, False, True]
+
+
+def test_a_frame_says_which_queries(verifier: Verifier) -> None:
+    pytest.importorskip("pandas")
+    frame = verifier.verify_many([[1.0, 0.0], FAR], [[[1.0, 0.0]], [[1.0, 0.0]]]).to_frame()
+    assert frame["unlike_query"].tolist() == [False, True]
+
+
+def test_between_the_thresholds_is_a_reason(verifier: Verifier) -> None:
+    point = verifier.operating_point
+    verifier.operating_point = OperatingPoint(threshold=1.0, lower_threshold=0.0)
+    try:
+        assert verifier.verify([1.0, 0.0], [[1.0, 0.0]]).reason == "between the thresholds"
+    finally:
+        verifier.operating_point = point
+
+
+def test_is_saved_with_the_verifier_and_replaced_with_it(verifier: Verifier, tmp_path: Path) -> None:
+    verifier.save_pretrained(tmp_path / "v")
+    again = Verifier.from_pretrained(tmp_path / "v")
+    assert again.unlike is not None
+    assert again.verify(FAR, [[1.0, 0.0]]).decision == "unsure"
+    Verifier("nearest", channels=2).save_pretrained(tmp_path / "v")
+    without = Verifier.from_pretrained(tmp_path / "v")
+    assert without.unlike is None
+    assert without.verify(FAR, [[1.0, 0.0]]).unlike is None
+
+
+@pytest.mark.slow
+def test_noise_and_inverted_images_are_unlike_digits() -> None:
+    digits = create_task("digits-twin", writers=60, held_out_writers=60, copies=2).build(SilentProgress())
+    verifier, random = Verifier.from_pretrained("miv/digits"), np.random.default_rng(0)
+    parts = {split: exemplars.pool.values[::4] for split, exemplars in digits.items()}
+    parts["noise"] = random.integers(0, 256, (30, 28, 28)).astype(np.uint8)
+    parts["inverted"] = 255 - parts["test"][:30]
+    found = {
+        name: embed_instances(verifier.backbone, InstancePool("image", images), np.arange(len(images)))
+        for name, images in parts.items()
+    }
+    limit = fit_unlike(found["train"], found["validation"], 0.02, np.repeat(np.arange(60), 5))
+    share = {name: limit.unlike(features).mean() for name, features in found.items()}
+    assert share["noise"] == share["inverted"] == 1
+    assert share["test"] < 0.05
