@@ -25,6 +25,8 @@ _HOMES = {
     "Verification": "miv.verifier.network",
     "Verifier": "miv.verifier.network",
     "CheckedAnswer": "miv.checking",
+    "audit": "miv.evaluation.workflows",
+    "calibrate": "miv.evaluation.workflows",
     "check": "miv.checking",
     "create_pooling": "miv.poolings",
     "evaluate": "miv.training.evaluate",
@@ -33,6 +35,7 @@ _HOMES = {
     "create_backbone": "miv.backbones",
     "register_backbone": "miv.backbones",
     "register_pooling": "miv.poolings",
+    "report": "miv.evaluation.workflows",
     "train": "miv.training.train",
 }
 
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
     from miv.data import InstancePool as InstancePool
     from miv.data.batches import collate_exemplars as collate_exemplars
     from miv.errors import MIVError as MIVError
+    from miv.evaluation.workflows import audit as audit
+    from miv.evaluation.workflows import calibrate as calibrate
+    from miv.evaluation.workflows import report as report
     from miv.gallery import Gallery as Gallery
     from miv.interop.sklearn import MIVClassifier as MIVClassifier
     from miv.poolings import Pooling as Pooling

@@ -48,9 +48,9 @@ def test_calibrate_sets_the_limit_that_verify_uses(folder: Path) -> None:
     )
     assert "unlike" not in run_command("verify", "model", "--query", bag, "--bag", bag)
     assert "false-alarm rate of at most 0.1 for new classes" in run_command(
-        "calibrate", "model", "data", "--unlike", "0.1", "--overwrite"
+        "calibrate", "model", "data", "--out-of-distribution", "0.1", "--overwrite"
     )
-    run_command("calibrate", "model", "data", "--unlike", "0", "--overwrite")
+    run_command("calibrate", "model", "data", "--unlike", "0", "--overwrite")  # the spelling of 0.2
     assert not (folder / "model" / UNLIKE_NAME).exists()
     assert Verifier.from_pretrained("model").unlike is None
 
@@ -91,7 +91,7 @@ def test_few_train_instances_or_exemplars_give_no_limit_unless_one_is_requested(
         assert not (folder / "model" / UNLIKE_NAME).exists()
     told("few exemplars", "--unlike", "0.05")
     assert (folder / "model" / UNLIKE_NAME).exists()
-    assert "The limit from before stays" in told("few exemplars")
+    assert "The previous limit stays" in told("few exemplars")
 
 
 def test_without_classes_nothing_is_said_about_new_ones(folder: Path) -> None:

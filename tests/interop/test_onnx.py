@@ -17,7 +17,7 @@ from torch import nn
 
 from miv import Bags, MIVError, Verifier, create_pooling, list_poolings
 from miv.backbones.features import Features
-from miv.evaluation.out_of_distribution import fit_unlike
+from miv.evaluation.out_of_distribution import fit_out_of_distribution
 from miv.poolings.pooling_base import Start
 from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule, WitnessRule
 from miv.verifier.scalings import Isotonic, Platt, Scaling, Temperature
@@ -317,7 +317,7 @@ def test_instances_unlike_the_training_data_are_told_as_by_the_verifier(pooling:
     assert isinstance(verifier.backbone, Features)
     verifier.backbone.fit(known)
     through = verifier.backbone(torch.from_numpy(known)).detach().numpy()
-    verifier.unlike = fit_unlike(through[:40], through[40:], 0.1)
+    verifier.unlike = fit_out_of_distribution(through[:40], through[40:], 0.1)
     export_onnx(verifier, tmp_path / "verifier.onnx", bags=3)
     exported = OnnxVerifier(tmp_path / "verifier.onnx", threads=1)
     far = 40 * np.ones((2, CHANNELS), np.float32)
@@ -339,7 +339,7 @@ def test_a_limit_of_the_vectors_of_texts_leaves_their_tokens_out(tmp_path: Path)
     few = {"width": 8, "kept_tokens": 3}
     verifier = Verifier("cap_tokens", "sentence_tokens:minilm", pooling_options=options, backbone_options=few).eval()
     known = np.random.default_rng(0).normal(size=(90, verifier.backbone.channels)).astype(np.float32)
-    verifier.unlike = fit_unlike(known[:40, :384], known[40:80, :384], 0.1)
+    verifier.unlike = fit_out_of_distribution(known[:40, :384], known[40:80, :384], 0.1)
     export_onnx(verifier, tmp_path / "verifier.onnx", bags=2, features_only=True)
     bag = known[80:]
     bag[4, :384] *= 40

@@ -22,7 +22,7 @@ from miv import MIVClassifier, MIVError, Verifier
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
 from miv.data.splits import choose_held_out
-from miv.evaluation.out_of_distribution import fit_unlike
+from miv.evaluation.out_of_distribution import fit_out_of_distribution
 from miv.interop.sklearn import OnInstances
 from miv.interop.sklearn_pairs import exemplar_set
 from miv.training.auto import HEAD
@@ -383,7 +383,7 @@ def test_a_decision_on_what_is_unlike_the_training_data_is_unsure(fitted: MIVCla
     queries, bags, _ = exemplars("test", 60)
     limited = pickle.loads(pickle.dumps(fitted))
     features = embed_instances(limited.verifier_.backbone, InstancePool("features", np.array(queries)), np.arange(60))
-    limited.verifier_.unlike = fit_unlike(features, features, 0.1)
+    limited.verifier_.unlike = fit_out_of_distribution(features, features, 0.1)
     far = [queries[0] + 1000, *queries[1:]]
     assert limited.decide(far, bags)[0] == "unsure"
     assert limited.predict(far, bags)[0] == limited.classes_[0]

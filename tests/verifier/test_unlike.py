@@ -7,7 +7,7 @@ import pytest
 from miv import Verifier
 from miv.backbones.cache import embed_instances
 from miv.data import InstancePool
-from miv.evaluation.out_of_distribution import fit_unlike
+from miv.evaluation.out_of_distribution import fit_out_of_distribution
 from miv.runtime import SilentProgress
 from miv.tasks.base import create_task
 from miv.verifier.decisions import OperatingPoint
@@ -22,7 +22,7 @@ def verifier() -> Verifier:
     random = np.random.default_rng(0)
     known = np.eye(2)[random.integers(2, size=400)] + random.normal(0, 0.1, (400, 2))
     found = Verifier("nearest", channels=2)
-    found.unlike = fit_unlike(known[:200].astype(np.float32), known[200:].astype(np.float32))
+    found.unlike = fit_out_of_distribution(known[:200].astype(np.float32), known[200:].astype(np.float32))
     return found
 
 
@@ -122,7 +122,7 @@ def test_noise_and_inverted_images_are_unlike_digits() -> None:
         name: embed_instances(verifier.backbone, InstancePool("image", images), np.arange(len(images)))
         for name, images in parts.items()
     }
-    limit = fit_unlike(found["train"], found["validation"], 0.02, np.repeat(np.arange(60), 5))
+    limit = fit_out_of_distribution(found["train"], found["validation"], 0.02, np.repeat(np.arange(60), 5))
     share = {name: limit.unlike(features).mean() for name, features in found.items()}
     assert share["noise"] == share["inverted"] == 1
     assert share["test"] < 0.05

@@ -6,13 +6,12 @@ from typing import Annotated
 import typer
 
 from miv.cli.app import CacheOption, JsonOption, OverwriteOption, app, print_json
-from miv.errors import MIVError, unknown_name
-from miv.files.atomic import refuse_existing
+from miv.errors import MIVError
 
 
 @app.command("audit")
 def audit(
-    given: Annotated[
+    models_and_data: Annotated[
         list[str],
         typer.Argument(
             metavar="MODELS... DATA",
@@ -50,49 +49,24 @@ def audit(
 
     Example: miv audit runs/cap runs/baseline twin --out audit.md
     """
-    from miv.data import load_split
-    from miv.evaluation.audit_report import audit_models, check_suffix
-    from miv.evaluation.runs import refuse_unfinished
-    from miv.explain import METHODS
-    from miv.files.cache import feature_folder
-    from miv.runtime import RichProgress
-    from miv.verifier.network import Verifier
+    from miv.evaluation.workflows import audit as audit_verifiers
 
-    *models, last = given
+    *models, data = models_and_data
     if not models:
-        raise MIVError(f"The data argument is missing: got only {last}. Expected miv audit MODELS... DATA.")
-    data = Path(last)
-    if witnesses is not None and witnesses not in METHODS:
-        raise unknown_name("explanation method", witnesses, METHODS)
-    for path in out or []:
-        check_suffix(path)
-        refuse_existing(path, overwrite=overwrite)
-    found = load_split(data, split, verify=True)
-    if len(set(models)) < len(models):
-        raise MIVError("A model is given twice. Give each model once.")
-    for model in models:
-        refuse_unfinished(Path(model))
-    report = audit_models(
-        {_short(model, models): Verifier.from_pretrained(model) for model in models},
-        found,
-        {"data": str(data), "split": split, "models": models},
+        raise MIVError(f"The data argument is missing: got only {data}. Expected miv audit MODELS... DATA.")
+    report = audit_verifiers(
+        models,
+        data,
+        split=split,
         witnesses=witnesses,
         most=exemplars,
         unit_tests=unit_tests,
         seed=seed,
-        cache=feature_folder(cache),
-        progress=RichProgress(),
+        out=out or (),
+        cache=cache,
+        overwrite=overwrite,
+        verbose=True,
     )
     for path in out or []:
-        report.save(path)
         typer.echo(f"Wrote {path}.", err=True)
-    if json:
-        print_json(report.document())
-    else:
-        print(report.text())
-
-
-def _short(model: str, models: list[str]) -> str:
-    """The last part of a model's path if it is unique among the models."""
-    names = [Path(one).name for one in models]
-    return model if names.count(Path(model).name) > 1 else Path(model).name
+    print_json(report.document()) if json else print(report.text())

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from miv.cli.app import OverwriteOption, app
-from miv.files.atomic import refuse_existing
 
 
 @app.command("report")
@@ -29,14 +28,18 @@ def report(
 
     Example: miv report runs/cap runs/baseline --out report.html
     """
-    from miv.evaluation import check_report, open_runs, write_report
-    from miv.files.cache import cache_folder
-    from miv.runtime import RichProgress
+    from miv.evaluation.workflows import report as write_report
 
-    check_report(out, exemplars, audit)
-    refuse_existing(out, overwrite=overwrite)
-    source = open_runs(runs, split=split, data=data, cache=cache_folder(), progress=RichProgress())
-    write_report(source, out, exemplars=exemplars, title=title, audit=audit)
-    size = out.stat().st_size / 1e6
-    typer.echo(f"Wrote {out} ({size:.1f} MB); open it in a browser.", err=True)
+    write_report(
+        runs,
+        out,
+        split=split,
+        data=data,
+        audit=audit,
+        exemplars=exemplars,
+        title=title,
+        overwrite=overwrite,
+        verbose=True,
+    )
+    typer.echo(f"Wrote {out} ({out.stat().st_size / 1e6:.1f} MB); open it in a browser.", err=True)
     print(out)

@@ -21,13 +21,15 @@ from miv.evaluation.calibration_fits import (
     resampled_calibration_error,
     shares_of_bags,
 )
-from miv.evaluation.calibration_output import calibration_text, write_pictures
+from miv.evaluation.calibration_output import calibration_text, witness_warning, write_pictures
 from miv.evaluation.clusters import ClusterBy, chosen_clusters, cluster_words, clusters_of
 from miv.evaluation.error_curve import CONFIDENCE, ErrorCurve, false_accept_tail
 from miv.evaluation.goals import EqualErrors, Goal, parse_goal
+from miv.evaluation.out_of_distribution import limit_text
 from miv.evaluation.predictions import Predictions
 from miv.files.json import Floats, Integers, Labels, Mask
 from miv.verifier.decisions import ConformalRule, OperatingPoint, StatedRule, WitnessesBy, WitnessRule
+from miv.verifier.out_of_distribution import UnlikeLimit
 
 # The thresholds of a goal and the errors at them, each with its interval.
 
@@ -119,19 +121,34 @@ class Calibration:
         point: the operating point; ``point.measured`` has all figures.
         predictions: the answers that it was fitted to.
         held_out: ``(E,)`` calibrated probabilities, each from a scaling fitted to other exemplars.
+        limit: the out-of-distribution limit that ``miv.calibrate`` fitted, if any.
+        notes: what ``miv.calibrate`` did and did not do, as sentences.
     """
 
     point: OperatingPoint
     predictions: Predictions
     held_out: Floats
+    limit: UnlikeLimit | None = None
+    notes: tuple[str, ...] = ()
 
-    def with_measured(self, measured: dict[str, Any]) -> "Calibration":
-        """The same with other figures in ``point.measured``."""
-        return replace(self, point=replace(self.point, measured=measured))
+    def document(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return {**self.point.document(), **({} if self.limit is None else {"unlike": self.limit.document()})}
 
     def text(self) -> str:
-        """Everything as text tables."""
-        return calibration_text(self.point)
+        """Everything as text tables; ``print(calibration)`` shows the same."""
+        text = calibration_text(self.point)
+        if self.limit is None:
+            return text
+        return f"{text}\n{limit_text(self.limit, has_classes=self.predictions.query_class is not None)}"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    @property
+    def warning(self) -> str:
+        """A warning if the witness sets hold nearly whole bags; else ""."""
+        return witness_warning(self.point)
 
     def write_pictures(self, folder: Path | str) -> list[Path]:
         """Write ``roc``, ``det`` and ``reliability`` as PNG and SVG, and return the paths."""

@@ -129,7 +129,7 @@ def _witnesses(point: OperatingPoint) -> list[str]:
         "halves:",
     ]
     measured = found["held_out"]
-    warning = little_said(point)
+    warning = witness_warning(point)
     notes = [warning] if warning else []
     if measured is None:
         return [*lines, "too few witnesses to fit to one half and measure on the other.", *notes]
@@ -151,7 +151,7 @@ def _witnesses(point: OperatingPoint) -> list[str]:
     return [*lines, aligned_table(headings, rows), "+ and −: positive and negative exemplars.", *notes]
 
 
-def little_said(point: OperatingPoint) -> str:
+def witness_warning(point: OperatingPoint) -> str:
     """A warning if the witness sets hold nearly whole bags; else ""."""
     marked = point.nearly_whole_sets
     if marked is None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from miv.errors import MIVError
-from miv.evaluation.out_of_distribution import fit_unlike
+from miv.evaluation.out_of_distribution import fit_out_of_distribution
 from miv.verifier.out_of_distribution import UNLIKE_NAME, UnlikeLimit
 
 MIX = np.random.default_rng(9).normal(size=(12, 12)) * np.geomspace(1, 0.01, 12)
@@ -20,7 +20,7 @@ def test_the_false_alarm_rate_on_new_instances_is_the_requested_one() -> None:
     rates = []
     for seed in range(60):
         random = np.random.default_rng(seed)
-        limit = fit_unlike(features(random, 100), features(random, 150), rate=0.05)
+        limit = fit_out_of_distribution(features(random, 100), features(random, 150), rate=0.05)
         rates.append(limit.unlike(features(random, 1000)).mean())
     assert 0.04 < np.mean(rates) < 0.055
 
@@ -34,9 +34,9 @@ def test_the_rate_holds_for_new_classes_if_instances_of_a_class_are_alike() -> N
     for seed in range(60):
         random = np.random.default_rng(seed)
         train, validation, new = of_classes(random, 40), of_classes(random, 25), of_classes(random, 200)
-        limit = fit_unlike(train, validation, 0.05, np.repeat(np.arange(25), 20))
+        limit = fit_out_of_distribution(train, validation, 0.05, np.repeat(np.arange(25), 20))
         by_class.append(limit.unlike(new).mean())
-        by_instance.append(fit_unlike(train, validation, 0.05).unlike(new).mean())
+        by_instance.append(fit_out_of_distribution(train, validation, 0.05).unlike(new).mean())
     assert np.mean(by_class) < 0.055
     assert np.mean(by_instance) > 0.06  # counted as independent, the instances promise too much
 
@@ -44,7 +44,7 @@ def test_the_rate_holds_for_new_classes_if_instances_of_a_class_are_alike() -> N
 def test_instances_of_another_kind_are_unlike_even_if_each_channel_is_in_its_usual_range() -> None:
     random = np.random.default_rng(0)
     train = features(random, 300)
-    limit = fit_unlike(train, features(random, 300), rate=0.01)
+    limit = fit_out_of_distribution(train, features(random, 300), rate=0.01)
     shuffled = random.permuted(features(random, 200), axis=0)  # every channel as before, but from other instances
     assert limit.unlike(shuffled).mean() > 0.9
     assert limit.unlike(features(random, 200)).mean() < 0.05
@@ -53,7 +53,7 @@ def test_instances_of_another_kind_are_unlike_even_if_each_channel_is_in_its_usu
 def test_distance_is_that_of_the_full_covariance_if_all_directions_are_kept() -> None:
     random = np.random.default_rng(0)
     train, new = features(random, 4000), features(random, 5)
-    limit = fit_unlike(train, features(random, 200))
+    limit = fit_out_of_distribution(train, features(random, 200))
     covariance = np.cov(train.T.astype(np.float64), bias=True)
     ridge = (0.001 + 0.01 * 12 / 4000) * np.trace(covariance) / 12
     centred = new.astype(np.float64) - train.mean(axis=0)
@@ -64,7 +64,7 @@ def test_distance_is_that_of_the_full_covariance_if_all_directions_are_kept() ->
 def test_the_file_is_small_and_gives_the_same_limit(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     wide = random.normal(size=(400, 2048)).astype(np.float32)
-    limit = fit_unlike(wide[:200], wide[200:])
+    limit = fit_out_of_distribution(wide[:200], wide[200:])
     limit.save(tmp_path)
     assert (tmp_path / UNLIKE_NAME).stat().st_size < 320_000
     again = UnlikeLimit.load(tmp_path, 2048)
@@ -96,10 +96,10 @@ def test_the_file_is_small_and_gives_the_same_limit(tmp_path: Path) -> None:
 def test_says_what_is_missing(counts: tuple[int, int], rate: float, said: str) -> None:
     random = np.random.default_rng(0)
     with pytest.raises(MIVError, match=said):
-        fit_unlike(features(random, counts[0]), features(random, counts[1]), rate)
+        fit_out_of_distribution(features(random, counts[0]), features(random, counts[1]), rate)
 
 
 def test_equal_train_instances_give_a_limit_too() -> None:
-    limit = fit_unlike(np.ones((10, 3), np.float32), np.ones((100, 3), np.float32))
+    limit = fit_out_of_distribution(np.ones((10, 3), np.float32), np.ones((100, 3), np.float32))
     assert not limit.unlike(np.ones((1, 3), np.float32)).any()
     assert limit.unlike(np.zeros((1, 3), np.float32)).all()

@@ -1,0 +1,325 @@
+"""``miv.calibrate``, ``miv.audit`` and ``miv.report``: the functions behind the commands of the same names."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from miv.backbones.cache import embed_exemplars
+from miv.data import ExemplarSet, load_split
+from miv.data.folder import is_set
+from miv.errors import MIVError, MIVWarning, unknown_name
+from miv.evaluation.audit_report import AuditReport, audit_models, check_suffix
+from miv.evaluation.calibration import Calibration
+from miv.evaluation.calibration import calibrate as fit_operating_point
+from miv.evaluation.calibration_output import PICTURE_FILES, check_point_card, write_point_card
+from miv.evaluation.clusters import ClusterBy
+from miv.evaluation.goals import parse_goal
+from miv.evaluation.out_of_distribution import choose_limit, replace_limit
+from miv.evaluation.predicting import predict, witness_shares
+from miv.evaluation.predictions import Predictions
+from miv.evaluation.report import check_report, write_report
+from miv.evaluation.report_source import open_runs
+from miv.evaluation.runs import RunFolder, refuse_unfinished
+from miv.explain import METHODS, check_method
+from miv.files.atomic import refuse_existing, refuse_existing_in
+from miv.files.cache import cache_folder, feature_folder
+from miv.files.weights import find_verifier
+from miv.runtime import Progress, RichProgress, SilentProgress
+from miv.verifier.decisions import OPERATING_POINT_NAME, OperatingPoint, WitnessesBy
+from miv.verifier.network import Verifier
+from miv.verifier.saving import is_folder
+
+if TYPE_CHECKING:
+    from typing import Any
+
+StrPath = str | PathLike[str]
+Exemplars = ExemplarSet | Mapping[str, ExemplarSet] | StrPath
+
+_NOT_FOR_CALIBRATION = {
+    "train": "the verifier was trained on it and is overconfident there",
+    "test": "a threshold chosen on it can no longer be tested on it",
+}
+
+
+def calibrate(
+    model: StrPath,
+    exemplars: Exemplars,
+    *,
+    split: str = "validation",
+    goal: str = "eer",
+    scaling: str = "auto",
+    epsilon: float = 0.1,
+    witnesses: WitnessesBy | None = None,
+    cluster_by: ClusterBy | None = None,
+    out_of_distribution: float | None = None,
+    plots: StrPath | None = None,
+    cache: StrPath | None = None,
+    overwrite: bool = False,
+    verbose: bool = False,
+) -> Calibration:
+    """Choose a verifier's threshold, scaling and witness rule on validation data, and save them in its folder.
+
+    Args:
+        model: a run, or the folder of a verifier.
+        exemplars: an ``ExemplarSet``, a dict of them by split, a folder of splits, or the folder of one set.
+        split: the split to calibrate on, if there are several.
+        goal: ``eer``, ``far=0.01``, ``frr=0.05``, ``far=0.01,frr=0.05`` for two thresholds, or ``cost=10:1``.
+        scaling: ``auto``, ``none``, ``temperature``, ``platt`` or ``isotonic``.
+        epsilon: share of true witnesses that may be missed.
+        witnesses: how to rank witnesses; by default attention if the pooling has it, else ``leave_one_out``.
+        cluster_by: which exemplars may depend on each other: those whose queries share a ``class``, a ``query_id``, a
+            ``query`` or a ``group``. By default the first of these that is known, except groups.
+        out_of_distribution: false-alarm rate of the out-of-distribution check, which is fitted on the train split; 0
+            removes the check. By default 0.01, or the lowest rate that the data can promise.
+        plots: folder for ROC, DET and reliability curves; optional.
+        cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
+        overwrite: whether to replace an operating point and curves; otherwise they are an error.
+        verbose: whether to show progress on standard error.
+    """
+    model = Path(model)
+    if not is_folder(str(model)):
+        raise MIVError(
+            f"There is no folder {model}. Expected a run or a verifier folder. To calibrate one from the hub, save it "
+            "first: Verifier.from_pretrained(...).save_pretrained(FOLDER)."
+        )
+    parsed_goal = parse_goal(goal)
+    if plots is not None:
+        refuse_existing_in(Path(plots), PICTURE_FILES, overwrite=overwrite)
+    name = _name_of(exemplars, split)
+    if name in _NOT_FOR_CALIBRATION:
+        raise MIVError(f"Cannot calibrate on {name}: {_NOT_FOR_CALIBRATION[name]}. Use validation data.")
+    refuse_unfinished(model)
+    verifier = Verifier.from_pretrained(model)
+    method: WitnessesBy = witnesses or ("attention" if verifier.pooling.has_attention else "leave_one_out")
+    check_method(verifier.pooling, method)
+    folder = find_verifier(model)
+    before = verifier.operating_point
+    if (folder / OPERATING_POINT_NAME).exists() and not overwrite:
+        raise MIVError(
+            f"{folder / OPERATING_POINT_NAME} already exists ({_describe(before)}). Use --overwrite to replace it. To "
+            "keep it, copy the file or the folder of the verifier first."
+        )
+    check_point_card(folder)
+
+    chosen = _open(exemplars, split)
+    progress, features_in = _progress(verbose), feature_folder(None if cache is None else Path(cache))
+    answers, notes = _saved_predictions(model, chosen)
+    needs_shares = method != "attention" and chosen.witness is not None
+    features = shares = None
+    if answers is None or needs_shares:
+        features = embed_exemplars(verifier.backbone, chosen, features_in, progress)
+    if answers is None:
+        answers = predict(verifier, chosen, features, progress)
+    limit, limit_notes = choose_limit(
+        verifier, lambda: _train_split(exemplars), chosen, features, out_of_distribution, features_in, progress
+    )
+    notes += limit_notes
+    if needs_shares:
+        shares = witness_shares(verifier, chosen, answers.logit, method, progress, features)
+    result = fit_operating_point(
+        answers, parsed_goal, scaling, epsilon, shares=shares, witnesses_by=method, cluster_by=cluster_by
+    )
+    path = str(exemplars) if isinstance(exemplars, str | PathLike) else "exemplars in memory"
+    data = {"name": name, "path": path, "fingerprint": chosen.fingerprint, **_sizes(chosen)}
+    result = replace(result, point=replace(result.point, measured={"data": data, **result.point.measured}), limit=limit)
+
+    if plots is not None:
+        notes += [f"Wrote {picture}." for picture in result.write_pictures(Path(plots))]
+    result.point.save(folder)
+    replace_limit(folder, limit, out_of_distribution)
+    write_point_card(folder, result.point)
+    notes.append(f"Saved the operating point in {folder} and on its model card; miv verify uses it.")
+    if not before.is_default:
+        notes.append(f"It replaces the operating point for {_describe(before)}.")
+    witness_sets = result.point.measured["witnesses"]
+    if witness_sets is not None and witness_sets["too_few"] is not None:
+        notes.append(f"Witnesses follow the default rule, without a guarantee: {witness_sets['too_few']}")
+    return replace(result, notes=tuple(notes))
+
+
+def _saved_predictions(model: Path, exemplars: ExemplarSet) -> "tuple[Predictions | None, list[str]]":
+    """The predictions saved by the verifier's run, if they are on the same data, and a note about them."""
+    run = RunFolder(model)
+    if not run.exists():
+        return None, []
+    try:
+        fingerprints: dict[str, Any] = run.read().get("data", {}).get("fingerprints", {})
+    except MIVError as error:  # the verifier itself is intact, and `miv evaluate` and `miv verify` use it too
+        warnings.warn(
+            MIVWarning(
+                f"{error} Calibrating anyway, but miv cannot tell whether these data are a train or test split of the "
+                "run. Make sure that they are not."
+            ),
+            stacklevel=3,
+        )
+        return None, []
+    for split, fingerprint in fingerprints.items():
+        if fingerprint != exemplars.fingerprint:
+            continue
+        if split in _NOT_FOR_CALIBRATION:
+            raise MIVError(f"This is the {split} split of {model}: {_NOT_FOR_CALIBRATION[split]}.")
+        file = run.predictions(split)
+        if file.is_file():
+            saved = Predictions.load(file)
+            answers = Predictions.of(exemplars, saved.logit, saved.attention)  # older files do not name the queries
+            return answers, [f"Used the run's saved predictions, {file}."]
+    return None, []
+
+
+def _describe(point: OperatingPoint) -> str:
+    """The goal, the threshold and the data of an operating point, where known."""
+    data = point.measured.get("data", {})
+    where = f" on {data.get('path', 'other data')}, {data['name']}" if "name" in data else ""
+    return f"{point.goal}, threshold {point.threshold:.4f}{where}"
+
+
+def _sizes(exemplars: ExemplarSet) -> dict[str, list[int]]:
+    """The least and greatest bag, and number of references of a query: rates hold for exemplars like these."""
+    counts = {"bag_sizes": exemplars.bag_sizes, "references": np.diff(exemplars.all_references[0])}
+    return {name: [int(sizes.min()), int(sizes.max())] for name, sizes in counts.items()}
+
+
+def audit(
+    models: StrPath | Sequence[StrPath] | Mapping[str, Verifier],
+    exemplars: Exemplars,
+    *,
+    split: str = "test",
+    witnesses: str | None = None,
+    most: int | None = 5000,
+    unit_tests: bool = True,
+    seed: int = 0,
+    out: Sequence[StrPath] = (),
+    cache: StrPath | None = None,
+    overwrite: bool = False,
+    verbose: bool = False,
+) -> AuditReport:
+    """Check whether verifiers are right for the right reason; several are compared in the same tables.
+
+    Args:
+        models: runs, verifier folders or names on the hub, or verifiers by name.
+        exemplars: exemplars with known witnesses: an ``ExemplarSet``, a dict of them by split, a folder of splits, or
+            the folder of one set.
+        split: the split to use if there are several.
+        witnesses: how to rank witnesses: ``attention``, ``alone``, ``leave_one_out``, ``shapley`` or ``rollout``. By
+            default attention, or leave-one-out if the pooling has no attention.
+        most: maximum number of exemplars; larger splits are sampled.
+        unit_tests: whether to train each pooling on the algorithmic unit tests too.
+        seed: random seed.
+        out: .md, .json or .txt files to write; optional.
+        cache: folder of cached features, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
+        overwrite: whether to replace existing files; otherwise they are an error.
+        verbose: whether to show progress on standard error.
+    """
+    if witnesses is not None and witnesses not in METHODS:
+        raise unknown_name("explanation method", witnesses, METHODS)
+    files = [Path(file) for file in out]
+    for file in files:
+        check_suffix(file)
+        refuse_existing(file, overwrite=overwrite)
+    chosen = _open(exemplars, split)
+    if isinstance(models, Mapping):
+        names, verifiers = list(models), dict(models)
+    else:
+        names = [str(model) for model in ([models] if isinstance(models, str | PathLike) else models)]
+        verifiers = _load(names)
+    where = str(exemplars) if isinstance(exemplars, str | PathLike) else "exemplars in memory"
+    report = audit_models(
+        verifiers,
+        chosen,
+        {"data": where, "split": split, "models": names},
+        witnesses=witnesses,
+        most=most,
+        unit_tests=unit_tests,
+        seed=seed,
+        cache=feature_folder(None if cache is None else Path(cache)),
+        progress=_progress(verbose),
+    )
+    for file in files:
+        report.save(file)
+    return report
+
+
+def _load(models: list[str]) -> dict[str, Verifier]:
+    """The verifiers by the last part of their paths, where these differ."""
+    if len(set(models)) < len(models):
+        raise MIVError("A model is given twice. Give each model once.")
+    for model in models:
+        refuse_unfinished(Path(model))
+    short = [Path(model).name for model in models]
+    names = [model if short.count(name) > 1 else name for model, name in zip(models, short, strict=True)]
+    return {name: Verifier.from_pretrained(model) for name, model in zip(names, models, strict=True)}
+
+
+def report(
+    runs: StrPath | Sequence[StrPath],
+    out: StrPath = "report.html",
+    *,
+    split: str = "test",
+    data: StrPath | None = None,
+    audit: StrPath | None = None,
+    exemplars: int = 2000,
+    title: str = "",
+    cache: StrPath | None = None,
+    overwrite: bool = False,
+    verbose: bool = False,
+) -> Path:
+    """Write the results of runs as one self-contained HTML page, and return its path.
+
+    Args:
+        runs: folders of runs that were evaluated on the same data.
+        out: the HTML file.
+        split: the split to show.
+        data: folder of splits; by default the data recorded in the first run.
+        audit: a JSON file that ``miv audit`` wrote for these runs; optional.
+        exemplars: maximum number of exemplars to show, the most confident errors first.
+        title: title of the page; by default the data and the split.
+        cache: cache folder, by default ``MIV_CACHE_DIR`` or ``~/.cache/miv``.
+        overwrite: whether to replace an existing file; otherwise it is an error.
+        verbose: whether to show progress on standard error.
+    """
+    out, audit = Path(out), None if audit is None else Path(audit)
+    check_report(out, exemplars, audit)
+    refuse_existing(out, overwrite=overwrite)
+    source = open_runs(
+        [Path(run) for run in ([runs] if isinstance(runs, str | PathLike) else runs)],
+        split=split,
+        data=None if data is None else Path(data),
+        cache=cache_folder() if cache is None else Path(cache),
+        progress=_progress(verbose),
+    )
+    write_report(source, out, exemplars=exemplars, title=title, audit=audit)
+    return out
+
+
+def _name_of(exemplars: Exemplars, split: str) -> str:
+    single = isinstance(exemplars, str | PathLike) and is_set(Path(exemplars))
+    return Path(exemplars).resolve().name if single else split  # type: ignore[arg-type]
+
+
+def _open(exemplars: Exemplars, split: str) -> ExemplarSet:
+    if isinstance(exemplars, ExemplarSet):
+        return exemplars
+    if not isinstance(exemplars, Mapping):
+        return load_split(Path(exemplars), split, verify=True)
+    if split not in exemplars:
+        raise unknown_name("split", split, exemplars)
+    return exemplars[split]
+
+
+def _train_split(exemplars: Exemplars) -> ExemplarSet:
+    """The train split beside the split to calibrate on; it is an error if there is none."""
+    if isinstance(exemplars, Mapping) and "train" in exemplars:
+        return exemplars["train"]
+    if isinstance(exemplars, str | PathLike) and not is_set(Path(exemplars)):
+        return load_split(Path(exemplars), "train")
+    where = exemplars if isinstance(exemplars, str | PathLike) else "The data"
+    raise MIVError(f"{where} is a single set, without the train split that the limit is fitted on.")
+
+
+def _progress(verbose: bool) -> Progress:
+    return RichProgress() if verbose else SilentProgress()
