@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 
 from miv import Gallery, Verifier
 from miv.gallery import GalleryManifest, Snapshot, store
-from miv.service.galleries import bytes_below
+from miv.service.storage import bytes_below
 from tests.service.serving import ready_client
 
 

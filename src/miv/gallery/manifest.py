@@ -72,6 +72,16 @@ class GalleryManifest:
         """Number of distinct instances."""
         return sum(segment.instances for segment in self.segments)
 
+    @property
+    def live_bags(self) -> int:
+        """Number of bags that are not removed."""
+        return sum(segment.bags for segment in self.segments) - (0 if self.removed is None else self.removed.bags)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the files of all segments."""
+        return sum(sum(segment.bytes.values()) for segment in self.segments)
+
     def changed(self, **changes: Any) -> "GalleryManifest":
         """The next generation."""
         return replace(self, generation=self.generation + 1, **changes)

@@ -8,10 +8,11 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,17 +50,14 @@ class ReadExemplar:
     def __len__(self) -> int:
         return len(self.query) + len(self.bag)
 
+    def features(self, pool: Features) -> tuple[Features, Features]:
+        """The features of the query and of the bag, given those of the pool."""
+        return pool[self.query], self.bag if self.bag.ndim == 2 else pool[self.bag]  # type: ignore[return-value]
+
 
 @dataclass(frozen=True, eq=False)
 class ReadRequest:
-    """What one request asks, converted and checked.
-
-    Args:
-        pool: its distinct instances.
-        exemplars: its exemplars.
-        by: how to choose witnesses.
-        heads: whether to return the attention of each head.
-    """
+    """A verify request, converted and checked: its distinct instances, and its exemplars as rows of them."""
 
     pool: InstancePool
     exemplars: Sequence[ReadExemplar]
@@ -71,26 +69,25 @@ class ReadRequest:
 
     @property
     def bytes(self) -> int:
-        """Size in memory, nearly; a bag that several exemplars share counts once."""
-        bags = {id(one.bag): one.bag.nbytes for one in self.exemplars}
+        """Approximate size in memory; a bag that several exemplars share counts once."""
+        bags = {id(exemplar.bag): exemplar.bag.nbytes for exemplar in self.exemplars}
         return bytes_of(self.pool) + sum(bags.values())
 
 
 def bytes_of(pool: InstancePool) -> int:
-    """Size of a pool in memory, nearly."""
+    """Approximate size of a pool in memory."""
     return int(sum(map(len, pool.values)) if pool.kind == "text" else pool.values.nbytes)
 
 
 def embedded(verifier: "Verifier", pools: Sequence[InstancePool], progress: Progress | None = None) -> list[Features]:
-    """The features of several pools, embedded in one go."""
+    """The features of each pool, computed in one batch."""
     values = pools[0].values if len(pools) == 1 else np.concatenate([pool.values for pool in pools])
     if verifier.backbone.is_identity:
         features = values
     else:
         pool = pools[0] if len(pools) == 1 else InstancePool(pools[0].kind, values)
         features = embed_instances(verifier.backbone, pool, np.arange(len(pool)), progress)
-    borders = csr.borders([len(pool) for pool in pools])
-    return [features[first:last] for first, last in pairwise(borders)]
+    return [features[first:last] for first, last in pairwise(csr.borders([len(pool) for pool in pools]))]
 
 
 def verify_batch(
@@ -99,65 +96,36 @@ def verify_batch(
     """The documents of the verdicts, one list per request; ``progress`` may raise to end the work early."""
     features = embedded(verifier, [request.pool for request in requests], progress)
     answers: list[list[dict[str, Any]]] = [[{} for _ in request.exemplars] for request in requests]
-    kinds = {(request.by, one.several) for request in requests for one in request.exemplars}
-    for by, several in sorted(kinds):
-        places = [
-            (number, place)
-            for number, request in enumerate(requests)
-            if request.by == by
-            for place, one in enumerate(request.exemplars)
-            if one.several == several
-        ]
-        chosen = [_features_of(requests[number].exemplars[place], features[number]) for number, place in places]
-        exemplars = _together(chosen, several=several)
-        named = ALONE if len(requests) == 1 and len(requests[0].exemplars) == 1 else GivenPlaces()
-        verdicts = decide(verifier, exemplars, by, progress, places=named)
+    locations = ALONE if len(requests) == 1 and len(requests[0].exemplars) == 1 else GivenPlaces()
+    groups: dict[tuple[Asked, bool], list[tuple[int, int]]] = {}  # what can be decided in one call
+    for number, request in enumerate(requests):
+        for place, exemplar in enumerate(request.exemplars):
+            groups.setdefault((request.by, exemplar.several), []).append((number, place))
+    for (by, several), members in sorted(groups.items()):
+        exemplars = _joined([requests[n].exemplars[place].features(features[n]) for n, place in members], several)
+        verdicts = decide(verifier, exemplars, by, progress, places=locations)
         if by != "none":
             _ = verdicts.scores  # computed at once for all
-        for (number, place), verdict in zip(places, verdicts, strict=True):
+        for (number, place), verdict in zip(members, verdicts, strict=True):
             answers[number][place] = {**verdict.document(), "size": verdict.size}
-        _add_heads(verifier, exemplars, [(requests[number].heads, answers[number][place]) for number, place in places])
+        if any(requests[number].heads for number, _ in members):
+            by_head = attention_by_head(verifier, exemplars)
+            for (number, place), (first, last) in zip(members, pairwise(exemplars.ptr), strict=True):
+                if requests[number].heads:
+                    heads = None if by_head is None else by_head[first:last].T.tolist()  # (h, N)
+                    answers[number][place]["attention_by_head"] = heads
     return answers
 
 
-def _features_of(one: ReadExemplar, features: Features) -> tuple[Features, Features]:
-    return features[one.query], one.bag if is_features(one.bag) else features[one.bag]
-
-
-def is_features(bag: Rows | Features) -> TypeGuard[Features]:
-    """Whether a bag is features ``(N, C)``, not rows ``(N,)`` of a pool."""
-    return bag.ndim == 2
-
-
-def _together(chosen: list[tuple[Features, Features]], *, several: bool) -> EmbeddedExemplars:
+def _joined(pairs: list[tuple[Features, Features]], several: bool) -> EmbeddedExemplars:
     def lookup(first: int, last: int) -> tuple[Features, Features]:
         if last == first + 1:
-            return chosen[first]
-        return np.concatenate([q for q, _ in chosen[first:last]]), np.concatenate([b for _, b in chosen[first:last]])
+            return pairs[first]
+        queries, bags = zip(*pairs[first:last], strict=True)
+        return np.concatenate(queries), np.concatenate(bags)
 
-    reference_ptr = csr.borders([len(query) for query, _ in chosen]) if several else None
-    return EmbeddedExemplars(lookup, csr.borders([len(bag) for _, bag in chosen]), reference_ptr)
-
-
-def _add_heads(verifier: "Verifier", exemplars: EmbeddedExemplars, answers: list[tuple[bool, dict[str, Any]]]) -> None:
-    """Add the attention of each head, ``(h, N)``, to the answers that asked for it."""
-    for first, last in _runs([wanted for wanted, _ in answers]):
-        part = exemplars.part(first, last)
-        by_head = attention_by_head(verifier, part)
-        for number, (_, answer) in enumerate(answers[first:last]):
-            of_bag = None if by_head is None else by_head[part.ptr[number] : part.ptr[number + 1]].T.tolist()
-            answer["attention_by_head"] = of_bag
-
-
-def _runs(wanted: list[bool]) -> Iterator[tuple[int, int]]:
-    """The start and stop of each run of true values."""
-    first = None
-    for place, one in enumerate([*wanted, False]):
-        if one and first is None:
-            first = place
-        elif not one and first is not None:
-            yield first, place
-            first = None
+    reference_ptr = csr.borders([len(query) for query, _ in pairs]) if several else None
+    return EmbeddedExemplars(lookup, csr.borders([len(bag) for _, bag in pairs]), reference_ptr)
 
 
 Work = ReadRequest | Callable[[], Any]
@@ -167,23 +135,29 @@ Work = ReadRequest | Callable[[], Any]
 class _Job:
     work: Work
     size: int  # bytes
-    loop: asyncio.AbstractEventLoop
-    future: "asyncio.Future[Any]"
+    future: "Future[Any]" = field(default_factory=Future)  # never "running", so that it can always be cancelled
+
+    def finish(self, answer: Any) -> None:
+        with suppress(InvalidStateError):  # its client left
+            if isinstance(answer, Exception):
+                self.future.set_exception(answer)
+            else:
+                self.future.set_result(answer)
 
 
 class RequestBatcher:
     """Runs the work of one model, in the order of arrival, in one thread.
 
     Args:
-        verify: verifies the requests of a batch; returns one answer each. It reports its progress, which ends the work
-            if no client of the batch waits any more.
+        verify: verifies the requests of a batch and returns one answer each. It reports its progress, which ends the
+            work if no client of the batch waits any more.
         name: name of the thread.
         waiting_requests: maximum number of requests that wait; more are refused with 503.
         waiting_bytes: maximum size of the requests that wait.
         together: maximum number of instances in a batch of several requests.
         start: called in the thread before anything else.
-        waits: told how many requests wait, whenever that changes.
-        taken: told how many requests are taken together.
+        waits: called with the number of waiting requests whenever it changes.
+        taken: called with the number of requests of each batch.
     """
 
     def __init__(
@@ -208,34 +182,29 @@ class RequestBatcher:
         self._thread.start()
 
     async def run(self, work: Work, size: int = 0) -> Any:
-        """Do the work in the model's thread; its answer or its error is this call's.
+        """Run the work in the model's thread and return its answer; work whose caller is cancelled is dropped.
 
         Args:
             work: a request, which may be verified together with others, or a function, which is called alone.
             size: bytes that the work holds in memory.
-
-        If the caller is cancelled while the work waits, it is dropped.
         """
-        loop = asyncio.get_running_loop()
-        job = _Job(work, size, loop, loop.create_future())
+        job = _Job(work, size)
         with self._changed:
             if self._stopped:
                 raise RefusedRequest(503, "The service is stopping. Try again later.")
             if size > self._most_bytes:
-                raise RefusedRequest(
-                    413,
-                    f"The request needs {size:,} bytes of memory. Expected at most {self._most_bytes:,}: divide it.",
-                )
+                most = self._most_bytes
+                raise RefusedRequest(413, f"The request needs {size:,} bytes of memory. Expected at most {most:,}.")
             if len(self._jobs) >= self._most or self._bytes + size > self._most_bytes:
                 raise RefusedRequest(503, f"The service is busy: {len(self._jobs)} requests wait. Try again later.")
             self._jobs.append(job)
             self._bytes += size
             self._waits(len(self._jobs))
             self._changed.notify()
-        return await job.future
+        return await asyncio.wrap_future(job.future)
 
     def stop(self, seconds: float = 10.0) -> None:
-        """End the thread after the work that waits; it has so many seconds."""
+        """End the thread after the waiting work, which has this many seconds."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -245,8 +214,7 @@ class RequestBatcher:
         self._start()
         while True:
             with self._changed:
-                while not self._jobs and not self._stopped:
-                    self._changed.wait()
+                self._changed.wait_for(lambda: self._jobs or self._stopped)
                 if not self._jobs:
                     return
                 batch = self._next_batch()
@@ -273,12 +241,9 @@ class RequestBatcher:
     def _answer(self, batch: list[_Job]) -> None:
         self._taken(len(batch))
         try:
-            first = batch[0].work
-            if isinstance(first, ReadRequest):
-                requests = [job.work for job in batch if isinstance(job.work, ReadRequest)]
-                answers = self._verify(requests, _WhileWanted(batch))
-            else:
-                answers = [first()]
+            requests = [job.work for job in batch if isinstance(job.work, ReadRequest)]
+            work = batch[0].work
+            answers = [work()] if callable(work) else self._verify(requests, _WhileClientsWait(batch))
         except _NobodyWaits:
             return
         except Exception as error:
@@ -286,17 +251,17 @@ class RequestBatcher:
                 for job in batch:  # one of them is at fault: only that one shall fail
                     self._answer([job])
                 return
-            _deliver(batch, [error] * len(batch))
-        else:
-            _deliver(batch, answers)
+            answers = [error]
+        for job, answer in zip(batch, answers, strict=True):
+            job.finish(answer)
 
 
 class _NobodyWaits(Exception):  # noqa: N818 - named after what happened
     """All clients of a batch have left, or their time is over."""
 
 
-class _WhileWanted:
-    """Progress that ends the work of a batch when nobody waits for it any more."""
+class _WhileClientsWait:
+    """Progress that ends the work of a batch when no client waits for it any more."""
 
     def __init__(self, batch: list[_Job]) -> None:
         self._batch = batch
@@ -309,17 +274,3 @@ class _WhileWanted:
     def _check(self, units: int) -> None:
         if all(job.future.cancelled() for job in self._batch):
             raise _NobodyWaits
-
-
-def _deliver(batch: list[_Job], answers: Sequence[Any]) -> None:
-    def settle() -> None:
-        for job, answer in zip(batch, answers, strict=True):
-            if job.future.done():  # cancelled
-                continue
-            if isinstance(answer, Exception):
-                job.future.set_exception(answer)
-            else:
-                job.future.set_result(answer)
-
-    with suppress(RuntimeError):  # the loop is closed: nobody waits
-        batch[0].loop.call_soon_threadsafe(settle)

@@ -18,6 +18,7 @@ from miv.verifier.verdict import Asked
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Vector = Annotated[list[Number], Field(fail_fast=True, min_length=1, description="The numbers of a vector.")]
 Text = Annotated[str, Field(strict=True, min_length=1, description="A text.")]
+Label = Annotated[str | None, Field(max_length=300, description="A label to show; never opened as a file.")]
 AnyText = Annotated[str, Field(strict=True, description="A text; an empty one is refused.")]
 
 
@@ -31,14 +32,14 @@ class ImageInstance(StrictBody):
     """An image, as the base64 of a PNG, JPEG, WebP, BMP, GIF or TIFF file."""
 
     image: str = Field(strict=True, description="Base64 of an image file.")  # if empty, the reader says which one
-    name: str | None = Field(None, max_length=300, description="A label to show; never opened as a file.")
+    name: Label = None
 
 
 class TextInstance(StrictBody):
     """A text with a name."""
 
     text: AnyText
-    name: str | None = Field(None, max_length=300, description="A label to show.")
+    name: Label = None
 
 
 class KeptBag(StrictBody):
@@ -49,14 +50,19 @@ class KeptBag(StrictBody):
 
 Instance = Annotated[Vector | AnyText | ImageInstance | TextInstance, Field(union_mode="left_to_right")]
 Instances = Annotated[list[Instance], Field(fail_fast=True, min_length=1)]
-Query = Annotated[Instance | Instances, Field(union_mode="left_to_right")]
+Query = Annotated[
+    Instance | Instances,
+    Field(union_mode="left_to_right", description="One instance, or references: known instances of one class."),
+]
 ModelName = Annotated[str | None, Field(description="A name from /v1/models; not needed if only one fits.")]
+Witnesses = Annotated[Asked | None, Field(description="How to choose witnesses; none skips them.")]
+Resize = Annotated[Fit | None, Field(description="How to fit images of another size.")]
 
 
 class AskedExemplar(StrictBody):
     """A query, or several references, and a bag."""
 
-    query: Query = Field(description="One instance, or a list of references: known instances of one class.")
+    query: Query
     bag: Annotated[Instances | KeptBag, Field(union_mode="left_to_right", description="The instances of the bag.")]
 
 
@@ -65,9 +71,20 @@ class VerifyRequest(StrictBody):
 
     exemplars: Annotated[list[AskedExemplar], Field(fail_fast=True, min_length=1)]
     model: ModelName = None
-    witnesses: Asked | None = Field(None, description="How to choose witnesses; none skips them.")
+    witnesses: Witnesses = None
     heads: bool = Field(False, strict=True, description="Whether to return the attention of each head.")
-    resize: Fit | None = Field(None, description="How to fit images of another size.")
+    resize: Resize = None
+
+
+class VerifyForm(StrictBody):
+    """One exemplar of image files, as multipart/form-data."""
+
+    query: list[bytes] = Field(description="The image file of the query, or several references.")
+    bag: list[bytes] = Field(description="The image files of the bag.")
+    model: ModelName = None
+    witnesses: Witnesses = None
+    heads: bool = False
+    resize: Resize = None
 
 
 class GivenSource(StrictBody):
@@ -86,33 +103,17 @@ class CheckRequest(StrictBody):
     model: ModelName = None
 
 
-class VerifyForm(StrictBody):
-    """One exemplar of image files, as multipart/form-data."""
-
-    query: list[bytes] = Field(description="The image file of the query, or several references.")
-    bag: list[bytes] = Field(description="The image files of the bag.")
-    model: ModelName = None
-    witnesses: Asked | None = None
-    heads: bool = False
-    resize: Fit | None = None
-
-
-VERIFY_EXAMPLE: dict[str, Any] = {
-    "model": "runs/vectors",
-    "exemplars": [{"query": [0.1, 0.9], "bag": [[0.2, 0.8], [0.9, 0.1]]}],
-}
-CHECK_EXAMPLE: dict[str, Any] = {
-    "answer": "The harbour of Aldmere was built in 1842.",
-    "sources": [{"name": "history.txt", "text": "Aldmere is a small town. Its harbour was finished in 1842."}],
-}
-
-
-class KeepRequest(StrictBody):
-    """A bag to keep."""
+class PutBagRequest(StrictBody):
+    """The instances of a bag."""
 
     bag: Instances
+    resize: Resize = None
+
+
+class KeepRequest(PutBagRequest):
+    """A bag to keep."""
+
     model: ModelName = None
-    resize: Fit | None = Field(None, description="How to fit images of another size.")
 
 
 class KeptBagAnswer(BaseModel):
@@ -132,21 +133,14 @@ class NewGalleryRequest(StrictBody):
     model: ModelName = None
 
 
-class PutBagRequest(StrictBody):
-    """The instances of a bag."""
-
-    bag: Instances
-    resize: Fit | None = Field(None, description="How to fit images of another size.")
-
-
 class SearchRequest(StrictBody):
     """A query to search a gallery with."""
 
-    query: Query = Field(description="One instance, or a list of references: known instances of one class.")
+    query: Query
     top: int = Field(10, strict=True, ge=1, le=1000, description="Number of bags to return.")
-    witnesses: Asked | None = Field(None, description="How to choose witnesses; none skips them.")
+    witnesses: Witnesses = None
     prefilter: bool = Field(False, strict=True, description="No effect: every search compares all bags.")
-    resize: Fit | None = Field(None, description="How to fit images of another size.")
+    resize: Resize = None
 
 
 class ListedGallery(BaseModel):

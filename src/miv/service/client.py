@@ -28,12 +28,7 @@ _LOST = 2  # times that a request whose connection was lost is sent again
 
 
 class ServiceError(MIVError):
-    """The service refused a request.
-
-    Args:
-        status: the HTTP status, such as 422.
-        message: what was given, what was expected, what to do.
-    """
+    """The service refused a request; ``status`` is the HTTP status, such as 422."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{message} (HTTP {status})")
@@ -41,14 +36,7 @@ class ServiceError(MIVError):
 
 
 class ServiceConnection:
-    """Sends JSON and returns the JSON of the answer.
-
-    Args:
-        url: address of the service, such as ``http://localhost:8000``.
-        token: the bearer token, if the service asks for one.
-        timeout: seconds to wait for an answer.
-        patience: seconds to go on trying while the service is busy (HTTP 503 or 429).
-    """
+    """Sends JSON and returns the JSON of the answer; see ``Client`` for the arguments."""
 
     def __init__(self, url: str, token: str | None, timeout: float, patience: float) -> None:
         wrong = f"The address of the service is {url!r}. Expected one such as http://localhost:8000."
@@ -61,7 +49,7 @@ class ServiceConnection:
             raise MIVError(wrong)
         self.url, self._timeout, self._patience = url.rstrip("/"), timeout, patience
         self._address, self._base = (host, port), parts.path.rstrip("/")
-        self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._connection_type = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._headers = {"Accept": "application/json"}
         if token is not None:
             if not token.isascii() or not token.isprintable():
@@ -88,11 +76,13 @@ class ServiceConnection:
         until, is_first = time.monotonic() + self._patience, True
         busy = (429, 503) if again_when_busy else (429,)
         while True:
-            status, answer, pause = self._sent(method, path, content, headers, repeatable)
-            if method == "DELETE" and status == 404 and not is_first:
+            response, answer = self._send(method, path, content, headers, repeatable)
+            if method == "DELETE" and response.status == 404 and not is_first:
                 return None  # the earlier request was carried out after all
-            if status not in busy or time.monotonic() + pause > until:
-                return _document(status, answer, self.url)
+            wait = response.headers.get("Retry-After", "")
+            pause = float(wait) if wait.isascii() and wait.isdigit() else _PAUSE
+            if response.status not in busy or time.monotonic() + pause > until:
+                return _document(response.status, answer, self.url)
             time.sleep(pause)
             is_first = False
 
@@ -101,11 +91,15 @@ class ServiceConnection:
         while self._idle:
             self._idle.pop().close()
 
-    def _sent(
+    def _send(
         self, method: str, path: str, content: bytes | None, headers: dict[str, str], repeatable: bool
-    ) -> tuple[int, bytes, float]:
-        for attempt in range(_LOST + 1):
-            connection = self._free_connection()
+    ) -> tuple[HTTPResponse, bytes]:
+        attempts = 0
+        while True:
+            try:
+                connection = self._idle.pop()  # one step, so that two threads never get the same one
+            except IndexError:
+                connection = self._connection_type(*self._address, timeout=self._timeout)
             is_new = connection.sock is None
             try:
                 connection.request(method, f"{self._base}{path}", content, headers)
@@ -113,28 +107,17 @@ class ServiceConnection:
                 answer = response.read()
             except (OSError, HTTPException) as error:
                 connection.close()
+                attempts += 1
+                if isinstance(error, TimeoutError):
+                    seconds = f"{self._timeout:g} seconds"
+                    raise MIVError(f"{self.url} did not answer within {seconds}. Send less, or wait longer.") from error
                 # A service closes connections that were idle; nothing was done then.
-                if (
-                    attempt == _LOST
-                    or isinstance(error, ConnectionRefusedError | TimeoutError)
-                    or (is_new and not repeatable)
-                ):
-                    raise self._unreachable(error) from error
-                continue
-            self._idle.append(connection)
-            return response.status, answer, _pause(response)
-        raise AssertionError  # the last attempt returns or raises
-
-    def _free_connection(self) -> HTTPConnection:
-        try:
-            return self._idle.pop()  # one step, so that two threads never get the same one
-        except IndexError:
-            return self._kind(*self._address, timeout=self._timeout)
-
-    def _unreachable(self, error: Exception) -> MIVError:
-        if isinstance(error, TimeoutError):
-            return MIVError(f"{self.url} did not answer within {self._timeout:g} seconds. Send less, or wait longer.")
-        return MIVError(f"Could not reach {self.url}: {error or type(error).__name__}. Is `miv serve` running there?")
+                if attempts > _LOST or isinstance(error, ConnectionRefusedError) or (is_new and not repeatable):
+                    reason = error or type(error).__name__
+                    raise MIVError(f"Could not reach {self.url}: {reason}. Is `miv serve` running there?") from error
+            else:
+                self._idle.append(connection)
+                return response, answer
 
 
 def _as_json(body: Any) -> bytes:
@@ -142,11 +125,6 @@ def _as_json(body: Any) -> bytes:
         return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
     except ValueError as error:
         raise MIVError("The request contains NaN or infinity. Expected finite numbers.") from error
-
-
-def _pause(response: HTTPResponse) -> float:
-    given = response.headers.get("Retry-After", "")
-    return float(given) if given.isascii() and given.isdigit() else _PAUSE
 
 
 def _document(status: int, answer: bytes, url: str) -> Any:
@@ -168,41 +146,42 @@ _MOST_BYTES = 32_000_000  # of a file; a service takes no more by default
 _NETPBM = (b"P1", b"P2", b"P3", b"P4", b"P5", b"P6")  # which no browser sends, so the service does not read it
 
 
-def sent_bag(bag: Any, kind: InstanceKind, places: GivenPlaces = ALONE) -> list[Any]:
-    """A bag: a list, an array, a folder, or for texts a .txt file; ``places`` names it in errors."""
+def sent_bag(bag: Any, kind: InstanceKind, places: GivenPlaces = ALONE) -> Any:
+    """A bag as JSON: a stored bag, a list, an array, a folder, or for texts a .txt file; errors name ``places``."""
+    if isinstance(bag, RemoteBag):
+        return {"kept": bag.id}
     [instances] = with_folders([bag], kind)
     check_bags([None], [instances], kind, places)
     if kind == "features":
         return _vectors(instances, places.bag(0))
-    return [_sent(one, kind, places.member(0, number)) for number, one in enumerate(instances)]
+    return [_sent(instance, kind, places.member(0, number)) for number, instance in enumerate(instances)]
 
 
 def sent_query(query: Any, kind: InstanceKind, places: GivenPlaces = ALONE) -> Any:
-    """A query: one instance, or a list of several references; ``places`` names it in errors."""
+    """A query as JSON: one instance, or a list of several references; errors name ``places``."""
     instances, several, named = single_instances([query], kind, places)
     if kind == "features":
-        found = _vectors(instances, places.query(0))
+        sent = _vectors(instances, places.query(0))
     else:
-        found = [_sent(one, kind, named.query(number)) for number, one in enumerate(instances)]
-    return found[0] if several is None else found
+        sent = [_sent(instance, kind, named.query(number)) for number, instance in enumerate(instances)]
+    return sent[0] if several is None else sent
 
 
-def _vectors(given: Any, place: str) -> list[list[float]]:
-    channels = int(np.prod(np.shape(given[0])))
-    vectors = as_vectors(given, channels, place)
-    return vectors.astype(np.float64).tolist()
+def _vectors(vectors: Any, place: str) -> list[list[float]]:
+    channels = int(np.prod(np.shape(vectors[0])))
+    return as_vectors(vectors, channels, place).astype(np.float64).tolist()
 
 
-def _sent(one: Any, kind: InstanceKind, place: str) -> Any:
+def _sent(instance: Any, kind: InstanceKind, place: str) -> Any:
     if kind == "text":
-        if not isinstance(one, str):
-            raise MIVError(f"{place} is a {type(one).__name__}. Expected a text: this model reads texts.")
-        return str(one)
-    if isinstance(one, str | PathLike):
-        return {"image": _base64(_file(Path(one), place)), "name": Path(one).name[:300]}
-    if isinstance(one, Image.Image):
-        return {"image": _base64(_png(one))}
-    pixels = np.asarray(one)
+        if not isinstance(instance, str):
+            raise MIVError(f"{place} is a {type(instance).__name__}. Expected a text: this model reads texts.")
+        return str(instance)
+    if isinstance(instance, str | PathLike):
+        return {"image": _base64(_file(Path(instance), place)), "name": Path(instance).name[:300]}
+    if isinstance(instance, Image.Image):
+        return {"image": _base64(_png(instance))}
+    pixels = np.asarray(instance)
     if pixels.dtype != np.uint8 or not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)):
         raise MIVError(
             f"{place} is {pixels.dtype} {pixels.shape}. Expected an image: a file, a Pillow image, or an array "
@@ -235,11 +214,16 @@ def _base64(content: bytes) -> str:
 def verdict_of(document: dict[str, Any]) -> Verdict:
     """A verdict as ``Verifier.verify`` returns it; only the instances to show are missing."""
     size, scores, matches = document["size"], _array(document["scores"]), _array(document.get("matches"))
+    unlike = None
+    if document["unlike"] is not None:
+        bag = np.zeros(size, bool)
+        bag[document["unlike"]["places"]] = True
+        unlike = UnlikeInstances(np.array([document["unlike"]["query"]]), bag, np.array([0, size]))
     return Verdict(
         document["verdict"],
         document["probability"],
         document["threshold"],
-        tuple(Witness(one["index"], one["score"]) for one in document["witnesses"]),
+        tuple(Witness(witness["index"], witness["score"]) for witness in document["witnesses"]),
         document["witnesses_by"],
         _array(document["shares"]),
         _array(document["attention"]),
@@ -248,7 +232,7 @@ def verdict_of(document: dict[str, Any]) -> Verdict:
         nearly_whole_sets=document["nearly_whole_sets"],
         lower_threshold=document["lower_threshold"],
         lazy_matches=None if matches is None else LazyMatches(lambda _: matches, range(1)),
-        unlike=_unlike(document["unlike"], size),
+        unlike=unlike,
     )
 
 
@@ -256,22 +240,31 @@ def _array(numbers: Any) -> NDArray[np.float64] | None:
     return None if numbers is None else np.array(numbers, np.float64)
 
 
-def _unlike(document: dict[str, Any] | None, size: int) -> UnlikeInstances | None:
-    if document is None:
-        return None
-    bag = np.zeros(size, bool)
-    bag[document["places"]] = True
-    return UnlikeInstances(np.array([document["query"]]), bag, np.array([0, size]))
+def _body(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class RemoteBag:
+    """A bag that the service stores; give it to ``Client.verify`` instead of the instances.
+
+    Args:
+        id: its name at the service.
+        model: the model that it was stored for.
+        size: number of instances.
+        created: when, in UTC.
+        expires: when the service removes it at the latest.
+    """
+
+    id: str
+    model: str
+    size: int
+    created: str
+    expires: str
 
 
 class RemoteGallery:
-    """The bags of a gallery that a service searches; ``Client.gallery`` returns one.
-
-    Args:
-        connection: to the service.
-        name: of the gallery.
-        kind: what the instances of its model are.
-    """
+    """The bags of a gallery that a service searches; ``Client.gallery`` returns one."""
 
     def __init__(self, connection: ServiceConnection, name: str, kind: InstanceKind) -> None:
         self.name, self._connection, self._kind = name, connection, kind
@@ -295,12 +288,15 @@ class RemoteGallery:
                     f"There are {len(instances)} instances and {len(instance_names)} instance names. Expected one name "
                     "per image or text."
                 )
-            instances = [_named(one, name) for one, name in zip(instances, instance_names, strict=True)]
-        self._connection.request("PUT", f"{self._path}/bags/{_quoted(name)}", _fields(bag=instances, resize=resize))
+            instances = [
+                {**(instance if isinstance(instance, dict) else {"text": instance}), "name": label}
+                for instance, label in zip(instances, instance_names, strict=True)
+            ]
+        self._connection.request("PUT", self._bag_path(name), _body(bag=instances, resize=resize))
 
     def remove(self, name: str) -> None:
         """Remove a bag."""
-        self._connection.request("DELETE", f"{self._path}/bags/{_quoted(name)}", repeatable=False)
+        self._connection.request("DELETE", self._bag_path(name), repeatable=False)
 
     def search(
         self,
@@ -315,15 +311,18 @@ class RemoteGallery:
 
         The arguments are those of ``Gallery.search``; ``prefilter`` is of services of earlier versions.
         """
-        body = _fields(query=sent_query(query, self._kind), top=top, prefilter=prefilter or None)
-        body |= _fields(witnesses=witnesses, resize=resize)
-        found: dict[str, Any] = self._connection.request("POST", f"{self._path}/search", body)
-        return found
+        body = _body(
+            query=sent_query(query, self._kind),
+            top=top,
+            prefilter=prefilter or None,
+            witnesses=witnesses,
+            resize=resize,
+        )
+        return self._connection.request("POST", f"{self._path}/search", body)
 
     def info(self) -> dict[str, Any]:
         """Counts and sizes, and the names of the first bags."""
-        found: dict[str, Any] = self._connection.request("GET", self._path)
-        return found
+        return self._connection.request("GET", self._path)
 
     def __len__(self) -> int:
         return int(self.info()["bags"])
@@ -331,36 +330,8 @@ class RemoteGallery:
     def __repr__(self) -> str:
         return f"RemoteGallery({self._connection.url!r}, {self.name!r})"
 
-
-def _fields(**given: Any) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _named(one: Any, name: str) -> dict[str, Any]:
-    return {**one, "name": name} if isinstance(one, dict) else {"text": one, "name": name}
-
-
-def _quoted(name: str) -> str:
-    return quote(name, safe="")
-
-
-@dataclass(frozen=True)
-class RemoteBag:
-    """A bag that the service keeps; give it to ``Client.verify`` instead of the instances.
-
-    Args:
-        id: its name at the service.
-        model: the model that it was kept for.
-        size: number of instances.
-        created: when, in UTC.
-        expires: when the service removes it at the latest.
-    """
-
-    id: str
-    model: str
-    size: int
-    created: str
-    expires: str
+    def _bag_path(self, name: str) -> str:
+        return f"{self._path}/bags/{quote(name, safe='')}"
 
 
 class Client:
@@ -379,13 +350,12 @@ class Client:
         self, url: str = "http://localhost:8000", token: str | None = None, *, timeout: float = 60, patience: float = 30
     ) -> None:
         self._connection = ServiceConnection(url, token, timeout, patience)
-        self._models: list[dict[str, Any]] | None = None
+        self._models: list[dict[str, Any]] = []
 
     def models(self) -> list[dict[str, Any]]:
         """The models, with what they take and promise."""
-        found: list[dict[str, Any]] = self._connection.request("GET", "/v1/models")["models"]
-        self._models = found
-        return found
+        self._models = self.request("GET", "/v1/models")["models"]
+        return self._models
 
     def verify(
         self,
@@ -420,16 +390,14 @@ class Client:
         """Verify many exemplars with one request; ``queries`` and ``bags`` have the same length."""
         if len(queries) != len(bags):
             raise MIVError(f"There are {len(queries)} queries and {len(bags)} bags. Expected one query per bag.")
-        kept_for = {bag.model for bag in bags if isinstance(bag, RemoteBag)}
-        name, kind = self._model(kept_for.pop() if model is None and len(kept_for) == 1 else model)
+        stored_for = {bag.model for bag in bags if isinstance(bag, RemoteBag)}
+        name, kind = self._model(stored_for.pop() if model is None and len(stored_for) == 1 else model)
         exemplars = []
         for number, (query, bag) in enumerate(zip(queries, bags, strict=True)):
             places = ALONE if len(bags) == 1 else GivenPlaces([f"Exemplar {number}"])
-            exemplars.append({"query": sent_query(query, kind, places), "bag": _bag(bag, kind, places)})
-        answer = self.request(
-            "POST", "/v1/verify", _body(name, exemplars=exemplars, resize=resize, witnesses=witnesses)
-        )
-        return [verdict_of(one) for one in answer["verdicts"]]
+            exemplars.append({"query": sent_query(query, kind, places), "bag": sent_bag(bag, kind, places)})
+        body = _body(model=name, exemplars=exemplars, resize=resize, witnesses=witnesses)
+        return [verdict_of(verdict) for verdict in self.request("POST", "/v1/verify", body)["verdicts"]]
 
     def check(
         self, answer: str, sources: Mapping[str, str], *, model: str | None = None, citations: int = 3
@@ -444,15 +412,13 @@ class Client:
             model: name of a model that can check; not needed if the service has one of them.
             citations: maximum number of citations per sentence.
         """
-        given = [{"name": name, "text": text} for name, text in sources.items()]
-        body = _body(model, answer=answer, sources=given, citations=citations)
-        found: dict[str, Any] = self.request("POST", "/v1/check", body)
-        return found
+        texts = [{"name": name, "text": text} for name, text in sources.items()]
+        return self.request("POST", "/v1/check", _body(model=model, answer=answer, sources=texts, citations=citations))
 
     def keep(self, bag: Any, *, model: str | None = None, resize: Fit | None = None) -> RemoteBag:
         """Let the service keep the features of a bag, so that further queries need not send and embed it again."""
         name, kind = self._model(model)
-        body = _body(name, bag=sent_bag(bag, kind), resize=resize)
+        body = _body(model=name, bag=sent_bag(bag, kind), resize=resize)
         return RemoteBag(**self._connection.request("POST", "/v1/bags", body, repeatable=False))
 
     def is_kept(self, bag: RemoteBag) -> bool:
@@ -471,22 +437,21 @@ class Client:
 
     def galleries(self) -> list[dict[str, Any]]:
         """The galleries, with the model and the counts of each."""
-        found: list[dict[str, Any]] = self.request("GET", "/v1/galleries")["galleries"]
-        return found
+        return self.request("GET", "/v1/galleries")["galleries"]
 
     def gallery(self, name: str) -> RemoteGallery:
         """An existing gallery."""
-        found = {one["name"]: one for one in self.galleries()}
-        if name not in found:
-            raise unknown_name("gallery", name, found)
-        if found[name]["problem"] is not None:
-            raise MIVError(found[name]["problem"])
-        return RemoteGallery(self._connection, name, self._model(found[name]["model"])[1])
+        galleries = {gallery["name"]: gallery for gallery in self.galleries()}
+        if name not in galleries:
+            raise unknown_name("gallery", name, galleries)
+        if galleries[name]["problem"] is not None:
+            raise MIVError(galleries[name]["problem"])
+        return RemoteGallery(self._connection, name, self._model(galleries[name]["model"])[1])
 
     def create_gallery(self, name: str, *, model: str | None = None) -> RemoteGallery:
         """Create an empty gallery for a model."""
-        name_of_model, kind = self._model(model)
-        body = _body(name_of_model, name=name)
+        model, kind = self._model(model)
+        body = _body(model=model, name=name)
         self._connection.request("POST", "/v1/galleries", body, repeatable=False, again_when_busy=False)
         return RemoteGallery(self._connection, name, kind)
 
@@ -509,18 +474,10 @@ class Client:
 
     def _model(self, name: str | None) -> tuple[str, InstanceKind]:
         """The name and the kind of a model; the models of a service never change."""
-        kinds = {one["name"]: one["kind"] for one in (self._models or self.models())}
+        kinds = {model["name"]: model["kind"] for model in (self._models or self.models())}
         if name is None and len(kinds) != 1:
             raise MIVError(f"The service has {len(kinds)} models. Expected model=, one of {', '.join(kinds)}.")
         chosen = next(iter(kinds)) if name is None else name
         if chosen not in kinds:
             raise unknown_name("model", chosen, kinds)
         return chosen, kinds[chosen]
-
-
-def _bag(bag: Any, kind: InstanceKind, places: GivenPlaces) -> Any:
-    return {"kept": bag.id} if isinstance(bag, RemoteBag) else sent_bag(bag, kind, places)
-
-
-def _body(model: str | None, **given: Any) -> dict[str, Any]:
-    return {name: value for name, value in {"model": model, **given}.items() if value is not None}

@@ -77,7 +77,7 @@ _MEANINGS = {
     403: "The request comes from a page of another site.",
     404: "There is no such model, sample or address.",
     405: "The address does not have this method.",
-    409: "It exists already, or it changed meanwhile.",
+    409: "Conflict: already exists, or was modified concurrently.",
     413: "The request is larger than a limit.",
     415: "The body is not of an expected content type.",
     422: "The request has the right form, but its content cannot be used.",

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from miv.service.batching import (
     ReadExemplar,
     ReadRequest,
     RequestBatcher,
-    Work,
     bytes_of,
     embedded,
     verify_batch,
@@ -36,53 +35,28 @@ from miv.verifier.network import Verifier
 from miv.verifier.saving import is_folder, shipped_folder
 
 
-def served_name(model: str) -> str:
-    """The name of a model in requests: never the path of a folder.
-
-    >>> served_name("miv/digits"), served_name("/usr/")
-    ('miv/digits', 'usr')
-    """
-    folder = Path(model)
-    return folder.resolve().name if folder.is_dir() else model
-
-
 def served_names(models: Sequence[str]) -> list[str]:
-    """The names of all models in requests; a name that is given twice or not known is an error."""
+    """The names of models in requests, never the path of a folder; a name that is given twice or unknown is an error.
+
+    >>> served_names(["miv/digits", "/usr/"])
+    ['miv/digits', 'usr']
+    """
     named: dict[str, str] = {}
     for model in models:
         if not is_folder(model):
             shipped_folder(model)  # raises for one that the package should have, but has not
-        name = served_name(model)
+        name = Path(model).resolve().name if Path(model).is_dir() else model
         if name in named:
             raise MIVError(f"Two models have the name {name}: {named[name]} and {model}. Rename one of the folders.")
         named[name] = model
     return list(named)
 
 
-def about_model(model: str) -> str | None:
-    """What a model decides, if it is in a folder with a card that says so."""
-    folder = Path(model) if is_folder(model) else shipped_folder(model)
-    return None if folder is None else card_about(find_verifier(folder))
-
-
 class LoadedModel:
-    """A verifier under the name it is served by.
-
-    Args:
-        name: the name of a shipped verifier, or the last part of a folder's path.
-        verifier: the verifier.
-        settings: settings of the service.
-        metrics: counters of the service.
-        about: what it decides, in a sentence of its model card.
-    """
+    """A verifier under the name it is served by, with a thread of its own; ``about`` is from its model card."""
 
     def __init__(
-        self,
-        name: str,
-        verifier: Verifier,
-        settings: ServiceSettings,
-        metrics: ServiceMetrics,
-        about: str | None = None,
+        self, name: str, verifier: Verifier, settings: ServiceSettings, metrics: ServiceMetrics, about: str | None
     ) -> None:
         if verifier.query_backbone is not None:
             raise MIVError(
@@ -93,8 +67,8 @@ class LoadedModel:
         self.kind = verifier.backbone.kind
         self.can_check = self.kind == "text" and find_spec("sentencex") is not None
         threads = settings.threads or max(1, available_cores() // settings.workers)
-        self.batcher = RequestBatcher(
-            lambda requests, progress: verify_batch(verifier, requests, progress),
+        self._batcher = RequestBatcher(
+            partial(verify_batch, verifier),
             name,
             waiting_requests=settings.limits.waiting_requests,
             waiting_bytes=settings.limits.waiting_bytes,
@@ -103,10 +77,7 @@ class LoadedModel:
             waits=metrics.waiting.labels(name).set,
             taken=metrics.batches.labels(name).observe,
         )
-
-    async def run(self, work: Work, size: int = 0) -> Any:
-        """Do work in the model's thread; see ``RequestBatcher.run``."""
-        return await self.batcher.run(work, size)
+        self.run, self.stop = self._batcher.run, self._batcher.stop
 
     async def embed(self, pool: InstancePool) -> Features:
         """The features ``(P, C)`` of instances, as ``InstanceReader.pool`` returns them."""
@@ -135,9 +106,9 @@ class LoadedModel:
             values[1, 0] = 255
         elif not backbone.is_identity:
             return
-        one = ReadExemplar(np.array([0]), False, np.array([0, 1]))
+        exemplar = ReadExemplar(np.array([0]), False, np.array([0, 1]))
         by = witnesses_by(self.verifier, None)
-        verify_batch(self.verifier, [ReadRequest(InstancePool(self.kind, values), [one], by)])
+        verify_batch(self.verifier, [ReadRequest(InstancePool(self.kind, values), [exemplar], by)])
 
 
 def _only(names: Sequence[str]) -> str:
@@ -179,7 +150,7 @@ class ServedModels:
 
     def checking(self, name: str | None) -> LoadedModel:
         """The model of a check; it may be left out if only one can check."""
-        able = [one.name for one in self if one.can_check]
+        able = [model.name for model in self if model.can_check]
         if not able:
             raise RefusedRequest(422, "No model here can check answers. Serve one of texts, such as miv/evidence.")
         model = self.named(_only(able) if name is None else name)
@@ -192,36 +163,41 @@ class ServedModels:
         for name, model in zip(self.names, self.settings.models, strict=True):
             refuse_unfinished(Path(model))
             verifier = Verifier.from_pretrained(model)
-            loaded = LoadedModel(name, verifier, self.settings, self.metrics, about_model(model))
+            folder = Path(model) if is_folder(model) else shipped_folder(model)
+            about = None if folder is None else card_about(find_verifier(folder))
+            loaded = LoadedModel(name, verifier, self.settings, self.metrics, about)
             loaded.warm_up()
             self._loaded[name] = loaded
             self.metrics.ready.set(len(self._loaded))
 
     def load_in_background(
-        self, failed: Callable[[Exception], None], ready: Callable[[float], None] | None = None
+        self, failed: Callable[[Exception], None] | None, ready: Callable[[float], None] | None
     ) -> None:
-        """Load all models in a thread; call ``ready`` with the seconds it took, or ``failed`` with the error."""
+        """Load all models in a thread.
+
+        Args:
+            failed: called with the error if that fails; by default, requests are refused with it from then on.
+            ready: called with the seconds that loading took.
+        """
 
         def load() -> None:
             start = time.perf_counter()
             try:
                 self.load()
             except Exception as error:
-                failed(error)
-                return
-            if ready is not None:
-                ready(time.perf_counter() - start)
+                self._failure = error
+                if failed is not None:
+                    failed(error)
+            else:
+                if ready is not None:
+                    ready(time.perf_counter() - start)
 
         self._loading = threading.Thread(target=load, name="loading", daemon=True)
         self._loading.start()
-
-    def keep_failure(self, error: Exception) -> None:
-        """Refuse requests with this error from now on."""
-        self._failure = error
 
     def stop(self) -> None:
         """End the threads of the models, after the work that waits."""
         if self._loading is not None:
             self._loading.join()  # a process that ends while torch loads weights crashes
         for model in self._loaded.values():
-            model.batcher.stop()
+            model.stop()

@@ -3,9 +3,9 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from fastapi import Request
@@ -19,11 +19,11 @@ from miv.data import InstancePool
 from miv.errors import MIVError
 from miv.files.images import Fit
 from miv.files.uploads import image_of_bytes
+from miv.service.app import service_of
 from miv.service.batching import Features, ReadExemplar, ReadRequest, Rows
 from miv.service.bodies import ImageInstance, Instance, TextInstance, VerifyForm
 from miv.service.errors import RefusedRequest, first_problem
 from miv.service.settings import Limits
-from miv.service.state import service_of
 from miv.verifier.engine import witnesses_by
 from miv.verifier.reading import DistinctInstances, as_vectors, check_finite
 from miv.verifier.verdict import Asked
@@ -57,7 +57,7 @@ def check_json_size(content: bytes, limits: Limits) -> None:
 
 
 Body = TypeVar("Body", bound=BaseModel)
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 _AT_ONCE = 300_000  # bytes of JSON that are read in about a millisecond, so that a thread would cost more
 
 
@@ -72,7 +72,7 @@ def is_small(request: Request) -> bool:
     return length.isdigit() and int(length) <= _AT_ONCE
 
 
-async def in_thread(function: Callable[..., Found], *arguments: Any) -> Found:
+async def in_thread(function: Callable[..., Result], *arguments: Any) -> Result:
     """Run a function in a thread, so that other requests go on."""
     return await asyncio.get_running_loop().run_in_executor(None, partial(function, *arguments))
 
@@ -90,17 +90,16 @@ async def read_json(request: Request, body: type[Body]) -> Body:
 def parse_json(content: bytes, body: type[Body], limits: Limits) -> Body:
     """Parse JSON. NaN, half letters and deep nesting are errors."""
     check_json_size(content, limits)
+    return _validated(lambda: body.model_validate_json(content))
+
+
+def _validated(validate: Callable[[], Body]) -> Body:
     try:
-        return body.model_validate_json(content)
+        return validate()
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
         status = 400 if problems[0]["type"] == "json_invalid" else 422
         raise RefusedRequest(status, first_problem(list(problems))) from None
-
-
-_FIELDS = ("model", "witnesses", "heads", "resize")
-_WITNESSES = [name for part in get_args(Asked) for name in get_args(part)]
-_TRUE, _FALSE = ("true", "1", "on", "yes"), ("false", "0", "off", "no", "")
 
 
 class _InMemory(MultiPartParser):
@@ -113,48 +112,34 @@ async def read_form(request: Request, limits: Limits) -> VerifyForm:
     if charset.lower() not in {b"utf-8", b"utf8"}:  # others decode slowly, or raise errors of their own
         raise RefusedRequest(400, "The form has another charset than utf-8. Leave the charset out.")
     most = limits.references + limits.instances
-    parser = _InMemory(
-        request.headers, request.stream(), max_files=most, max_fields=2 * len(_FIELDS), max_part_size=1_000
-    )
+    parser = _InMemory(request.headers, request.stream(), max_files=most, max_fields=10, max_part_size=1_000)
     try:
         form = await parser.parse()
     except MultiPartException as error:
         status = 413 if "aximum" in error.message else 400
         raise RefusedRequest(status, f"The form cannot be read: {error.message}") from None
+    files: dict[str, list[bytes]] = {"query": [], "bag": []}
+    fields: dict[str, str] = {}
     try:
-        files: dict[str, list[bytes]] = {"query": [], "bag": []}
-        fields: dict[str, str] = {}
         for name, value in form.multi_items():
             if isinstance(value, UploadFile) and name in files:
                 files[name].append(await value.read())
-            elif isinstance(value, str) and name in _FIELDS and name not in fields:
+            elif isinstance(value, str) and name in VerifyForm.model_fields and name not in {*files, *fields}:
                 fields[name] = value
             else:
                 what = "file" if isinstance(value, UploadFile) else "field"
                 raise RefusedRequest(
                     422,
-                    f"The form has an unknown or repeated {what}. Expected files query and bag, and fields "
-                    f"{', '.join(_FIELDS)}, each once.",
+                    f"The form has an unknown or repeated {what}. Expected files query and bag, and fields model, "
+                    "witnesses, heads and resize, each once.",
                 )
     finally:
         await form.close()
-    for name, given in files.items():
-        if not given:
+    for name, contents in files.items():
+        if not contents:
             raise RefusedRequest(422, f"The form has no file {name}. Expected at least one.")
-    return VerifyForm(
-        query=files["query"],
-        bag=files["bag"],
-        model=fields.get("model") or None,
-        witnesses=_choice("witnesses", fields.get("witnesses"), _WITNESSES),  # type: ignore[arg-type]
-        heads=_choice("heads", fields.get("heads", "false").lower(), (*_TRUE, *_FALSE)) in _TRUE,
-        resize=_choice("resize", fields.get("resize"), get_args(Fit)),  # type: ignore[arg-type]
-    )
-
-
-def _choice(name: str, given: str | None, allowed: Iterable[str]) -> str | None:
-    if given is not None and given != "" and given not in allowed:
-        raise RefusedRequest(422, f"{name} has an unknown value. Expected one of {', '.join(filter(None, allowed))}.")
-    return given or None
+    filled = {name: value for name, value in fields.items() if value}
+    return _validated(lambda: VerifyForm.model_validate({**files, **filled}))
 
 
 _LONGEST_NAME = 80  # characters of a name in an error
@@ -165,29 +150,18 @@ GivenInstance = Instance | bytes
 
 
 class InstanceReader:
-    """Collects the instances of one request, each distinct image and text once.
-
-    Args:
-        verifier: the verifier that the instances are for.
-        limits: what a request may hold.
-        resize: how to fit images of another size.
-    """
+    """Collects the instances of one request, each distinct image and text once."""
 
     def __init__(self, verifier: "Verifier", limits: Limits, resize: Fit | None = None) -> None:
         self._verifier, self._limits = verifier, limits
         self.kind = verifier.backbone.kind
-        self._distinct = (
-            None
-            if self.kind == "features" and resize is None
-            else DistinctInstances(self.kind, verifier.instances, resize)
-        )
+        self._distinct = DistinctInstances(self.kind, verifier.instances, resize)
         self._vectors: list[NDArray[np.float32]] = []
         self._count = self._pixels = 0
 
     def rows(self, given: Sequence[GivenInstance], place: str, most: int) -> Rows:
         """Read instances; return their rows in the pool. ``place`` names them in errors."""
-        if len(given) > most:
-            raise RefusedRequest(413, f"{place} has {len(given):,} instances. Expected at most {most:,}.")
+        _check_most(len(given), most, place, "instances")
         self.count(len(given))
         if self.kind == "features":
             return self._vector_rows(given, place)
@@ -205,7 +179,6 @@ class InstanceReader:
         if self.kind == "features":
             vectors = self._vectors[0] if len(self._vectors) == 1 else np.concatenate(self._vectors)
             return InstancePool("features", vectors)
-        assert self._distinct is not None  # noqa: S101 - for the type checker
         pool = self._distinct.take_new()
         if pool is None:
             raise MIVError("There are no instances. Expected at least one.")
@@ -215,8 +188,7 @@ class InstanceReader:
         for number, one in enumerate(given):
             if not isinstance(one, list):
                 raise self._other_kind(one, f"{place}, instance {number}")
-            if len(one) > self._limits.numbers:
-                raise RefusedRequest(413, f"{place}, instance {number} has {len(one):,} numbers.")
+            _check_most(len(one), self._limits.numbers, f"{place}, instance {number}", "numbers")
         length = self._verifier.backbone.channels if self._verifier.backbone.is_identity else len(given[0])  # type: ignore[arg-type]
         with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused with a message
             vectors = as_vectors(given, length, place)
@@ -226,16 +198,13 @@ class InstanceReader:
         return np.arange(first, first + len(vectors))
 
     def _row(self, one: GivenInstance, place: str) -> int:
-        assert self._distinct is not None  # noqa: S101 - for the type checker
         if self.kind == "text":
             text = one.text if isinstance(one, TextInstance) else one
             if not isinstance(text, str):
                 raise self._other_kind(one, place)
             if not text:
                 raise MIVError(f"{place} is an empty text. Expected at least one character.")
-            if len(text) > self._limits.characters:
-                most = self._limits.characters
-                raise RefusedRequest(413, f"{place} has {len(text):,} characters. Expected at most {most:,}.")
+            _check_most(len(text), self._limits.characters, place, "characters")
             return self._distinct.add(text, place)
         if isinstance(one, ImageInstance):
             one = _decoded(one.image, place)
@@ -270,29 +239,27 @@ def read_exemplars(
     resize: Fit | None = None,
 ) -> ReadRequest:
     """Convert exemplars; each query is an instance or a list of references, each bag instances or features."""
-    if len(exemplars) > limits.exemplars:
-        most = limits.exemplars
-        raise RefusedRequest(413, f"The request has {len(exemplars):,} exemplars. Expected at most {most:,}.")
+    _check_most(len(exemplars), limits.exemplars, "The request", "exemplars")
     by = witnesses_by(verifier, witnesses)
-    reader, found = InstanceReader(verifier, limits, resize), []
+    reader, converted = InstanceReader(verifier, limits, resize), []
     for number, (query, bag) in enumerate(exemplars):
         of = "" if len(exemplars) == 1 else f"Exemplar {number}: "
         several = is_several(query)
         asked = reader.rows(query if several else [query], f"{of}the query".capitalize(), limits.references)
         if isinstance(bag, np.ndarray):
             reader.count(len(bag))
-            found.append(ReadExemplar(asked, several, bag))
+            members: Rows | Features = bag
         else:
-            rows = reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
-            found.append(ReadExemplar(asked, several, rows))
-    pooled = sum(pooled_instances(by, one) for one in found)
+            members = reader.rows(bag, f"{of}the bag".capitalize(), limits.instances)
+        converted.append(ReadExemplar(asked, several, members))
+    pooled = sum(pooled_instances(by, exemplar) for exemplar in converted)
     if pooled > limits.pooled:
         raise RefusedRequest(
             413,
             f"Witnesses by {by} would pool {pooled:,} instances. Expected at most {limits.pooled:,}: choose attention "
             "or none, or send smaller bags or fewer exemplars.",
         )
-    return ReadRequest(reader.pool(), found, by, heads)
+    return ReadRequest(reader.pool(), converted, by, heads)
 
 
 def pooled_instances(by: Asked, exemplar: ReadExemplar) -> int:
@@ -302,6 +269,11 @@ def pooled_instances(by: Asked, exemplar: ReadExemplar) -> int:
     return size * (1 + subsets) * (1 + len(exemplar.query) * exemplar.several)
 
 
+def _check_most(count: int, most: int, place: str, unit: str) -> None:
+    if count > most:
+        raise RefusedRequest(413, f"{place} has {count:,} {unit}. Expected at most {most:,}.")
+
+
 def is_several(query: Any) -> bool:
     """Whether a query is a list of references, not one instance; a vector is a list of numbers."""
     return isinstance(query, list) and not isinstance(query[0], float | int)
@@ -309,11 +281,11 @@ def is_several(query: Any) -> bool:
 
 def _named(one: GivenInstance, place: str, number: int, count: int) -> str:
     """How errors name an instance: by its number, and by the name that the sender gave it."""
-    found = place if count == 1 else f"{place}, instance {number}"
+    location = place if count == 1 else f"{place}, instance {number}"
     name = one.name if isinstance(one, ImageInstance | TextInstance) else None
     if not name:
-        return found
-    return f"{found} ({name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + '…'})"
+        return location
+    return f"{location} ({name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + '…'})"
 
 
 def _decoded(text: str, place: str) -> bytes:

@@ -18,9 +18,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from miv.service.errors import RefusedRequest, error_page, error_response
-from miv.service.metrics import log_request
+from miv.service.metrics import ServiceMetrics, log_request
 from miv.service.settings import ServiceSettings
-from miv.service.state import RunningService
 
 logger = logging.getLogger(__name__)
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -182,10 +181,10 @@ class LimitedBody:
 class RequestGuard:
     """ASGI middleware around all routes."""
 
-    def __init__(self, app: ASGIApp, service: RunningService) -> None:
-        self.app, self._limits, self._metrics = app, service.limits, service.metrics
-        self._rules = AccessRules(service.settings)
-        self._arriving = ByteBudget(service.limits.bytes_in_all)
+    def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: ServiceMetrics) -> None:
+        self.app, self._limits, self._metrics = app, settings.limits, metrics
+        self._rules = AccessRules(settings)
+        self._arriving = ByteBudget(settings.limits.bytes_in_all)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, whatever happens."""

@@ -1,19 +1,19 @@
-"""Stored bags: a folder of features that several processes share, limited by age, bytes and count.
+"""What the service stores on disk: bags as features, and galleries. Processes share the folders, the only state.
 
-The folder is the only truth: no process remembers what is in it. One file per bag, written whole under a random name.
-Files are written and removed for room under one lock, so the limits hold however many processes write; reading needs
-no lock.
+Names from requests never become paths unless they match a pattern. Files are changed under a lock that the system
+releases when a process ends for any reason; reading needs no lock.
 """
 
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,58 +27,86 @@ from safetensors.numpy import load, save
 from miv.errors import MIVError
 from miv.files.atomic import PART, original_name, readable_disk_errors, whole_file
 from miv.files.cache import cache_folder
+from miv.gallery import (
+    MANIFEST_NAME,
+    Gallery,
+    GalleryBusy,
+    GalleryManifest,
+    GalleryReplaced,
+    Snapshot,
+    require_arrow,
+    used_instances,
+)
 from miv.service.errors import RefusedRequest, storage_errors
+from miv.service.models import LoadedModel
 
+logger = logging.getLogger(__name__)
 Rows = NDArray[np.float32]
+_LOCK_SECONDS = 10.0  # to wait for a lock; storing a bag takes milliseconds, creating a gallery copies a verifier
+
+
+@contextmanager
+def _locked(path: Path, busy: str) -> Iterator[None]:
+    try:
+        lock = FileLock(path).acquire(timeout=_LOCK_SECONDS)
+    except Timeout:
+        raise RefusedRequest(503, busy) from None
+    with lock:
+        yield
+
+
 _FORMAT = "miv-kept-bag-1"
-_NAME = "features"
+_MOST_DAYS = 36_500  # later dates cannot be written
+_DAY = 86_400
+_MOST_BAGS = 10_000  # every new bag looks at all files: some hundredths of a second for this many
+_IDENTIFIER = re.compile(r"[0-9a-f]{32}")
+_ENDING = ".safetensors"
 
 
-class DamagedBag(MIVError):  # noqa: N818 - named after what is wrong
-    """The file does not hold what was written."""
-
-
-@dataclass(frozen=True, eq=False)
-class BagContent:
-    """What a file holds.
+@dataclass(frozen=True)
+class StoredBag:
+    """A bag in the folder; times are seconds since 1970.
 
     Args:
+        id: its random name.
+        model: name of the verifier that it was stored for.
+        fingerprint: of the backbone that computed the features.
         features: ``(N, C)``, one row per instance.
-        fingerprint: of the backbone that computed them.
-        model: the name of the verifier that they were kept for.
+        created: when it was stored.
+        expires: when it is removed at the latest.
     """
 
-    features: Rows
-    fingerprint: str
+    id: str
     model: str
+    fingerprint: str
+    features: Rows = field(compare=False, repr=False)
+    created: float
+    expires: float
+
+    def document(self) -> dict[str, Any]:
+        """Return plain values, for JSON; times are in UTC."""
+        times = {"created": self.created, "expires": self.expires}
+        dates = {key: datetime.fromtimestamp(t, UTC).isoformat(timespec="seconds") for key, t in times.items()}
+        return {"id": self.id, "model": self.model, "size": len(self.features), **dates}
 
 
-def packed(content: BagContent) -> bytes:
-    """The bytes of a file."""
-    features = np.ascontiguousarray(content.features, np.float32)
-    about = {"format": _FORMAT, "fingerprint": content.fingerprint, "model": content.model}
-    return save({_NAME: features}, {**about, "sha256": _digest(features, about)})
+def _packed(features: Rows, fingerprint: str, model: str) -> bytes:
+    features = np.ascontiguousarray(features, np.float32)
+    about = {"format": _FORMAT, "fingerprint": fingerprint, "model": model}
+    return save({"features": features}, {**about, "sha256": _digest(features, about)})
 
 
-def read_bag_file(path: Path) -> BagContent:
-    """Read and check a file; a missing one raises ``FileNotFoundError``."""
-    given = path.read_bytes()
-    try:
-        features, about = load(given)[_NAME], _metadata(given)
-        digest = about.pop("sha256")
-        if about["format"] != _FORMAT or features.ndim != 2 or features.dtype != np.float32:
-            raise ValueError(about["format"])
-        if digest != _digest(features, about):
-            raise ValueError("other digest")
-        return BagContent(features, about["fingerprint"], about["model"])
-    except (SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise DamagedBag(f"{path} is damaged. Keep the bag again.") from error
-
-
-def _metadata(given: bytes) -> dict[str, str]:
-    """The texts in the header, which ``load`` drops."""
-    length = int.from_bytes(given[:8], "little")
-    return dict(json.loads(given[8 : 8 + length])["__metadata__"])
+def _unpacked(content: bytes) -> tuple[Rows, str, str]:
+    """The features, fingerprint and model of a file; anything but what was written raises an error."""
+    features = load(content)["features"]
+    length = int.from_bytes(content[:8], "little")
+    about = json.loads(content[8 : 8 + length])["__metadata__"]  # which load() drops
+    digest = about.pop("sha256")
+    if about["format"] != _FORMAT or features.ndim != 2 or features.dtype != np.float32:
+        raise ValueError("other format")
+    if digest != _digest(features, about):
+        raise ValueError("other digest")
+    return features, about["fingerprint"], about["model"]
 
 
 def _digest(features: Rows, about: dict[str, str]) -> str:
@@ -87,43 +115,8 @@ def _digest(features: Rows, about: dict[str, str]) -> str:
     return digest.hexdigest()
 
 
-_MOST_DAYS = 36_500  # later dates cannot be written
-_DAY = 86_400
-_MOST_BAGS = 10_000  # every new bag looks at all files: some hundredths of a second for this many
-_WAIT = 10.0  # seconds for the lock; a holder needs milliseconds
-_IDENTIFIER = re.compile(r"[0-9a-f]{32}")
-_ENDING = ".safetensors"
-_LOCK_NAME = "kept.lock"
-
-
-@dataclass(frozen=True)
-class StoredBag:
-    """A bag in the folder.
-
-    Args:
-        id: its random name.
-        model: the verifier that it was kept for.
-        size: number of instances.
-        created: seconds since 1970.
-        expires: seconds since 1970.
-    """
-
-    id: str
-    model: str
-    size: int
-    created: float
-    expires: float
-
-    def document(self) -> dict[str, Any]:
-        """Return plain values, for JSON; times are in UTC."""
-        created, expires = (
-            datetime.fromtimestamp(one, UTC).isoformat(timespec="seconds") for one in (self.created, self.expires)
-        )
-        return {"id": self.id, "model": self.model, "size": self.size, "created": created, "expires": expires}
-
-
 class BagStore:
-    """The kept bags of a folder.
+    """The stored bags of a folder, one file each, limited by age, bytes and count.
 
     Args:
         folder: created if it is missing, readable only by its user; ``None`` is ``kept-bags`` in the user's cache.
@@ -134,7 +127,7 @@ class BagStore:
     >>> import tempfile, numpy as np
     >>> bags = BagStore(tempfile.mkdtemp(), days=1)
     >>> kept = bags.keep(np.eye(3), "fingerprint", "miv/digits")
-    >>> kept.size, bags.features(kept.id, "fingerprint").shape
+    >>> len(kept.features), bags.features(kept.id, "fingerprint").shape
     (3, (3, 3))
     """
 
@@ -157,8 +150,8 @@ class BagStore:
             self._create_folder()
 
     def keep(self, features: Rows, fingerprint: str, model: str) -> StoredBag:
-        """Keep the features ``(N, C)`` of a bag; the oldest bags make room for it."""
-        content = packed(BagContent(features, fingerprint, model))
+        """Store the features ``(N, C)`` of a bag; the oldest bags make room for it."""
+        content = _packed(features, fingerprint, model)
         if len(content) > self.most_bytes:
             raise RefusedRequest(
                 413,
@@ -172,22 +165,34 @@ class BagStore:
             with whole_file(path) as temporary:
                 temporary.write_bytes(content)
             created = path.stat().st_mtime
-        return self._described(name, len(features), model, created)
+        return StoredBag(name, model, fingerprint, features, created, created + self.days * _DAY)
 
     def find(self, name: str) -> StoredBag:
-        """Describe a bag."""
-        content, created = self._read(name)
-        return self._described(name, len(content.features), content.model, created)
+        """Read a bag. A damaged file counts as missing, and is removed."""
+        path = self._path(name)
+        with storage_errors("The kept bag", "read"):
+            try:
+                created, content = path.stat().st_mtime, path.read_bytes()
+            except FileNotFoundError:
+                raise self._missing(name) from None
+            if created + self.days * _DAY < time.time():
+                raise self._missing(name)
+            try:
+                features, fingerprint, model = _unpacked(content)
+            except (SafetensorError, KeyError, ValueError, TypeError) as error:
+                path.unlink(missing_ok=True)
+                raise self._missing(name) from error
+        return StoredBag(name, model, fingerprint, features, created, created + self.days * _DAY)
 
     def features(self, name: str, fingerprint: str) -> Rows:
         """The features ``(N, C)`` of a bag, for the backbone that computed them."""
-        content, _ = self._read(name)
-        if content.fingerprint != fingerprint:
+        bag = self.find(name)
+        if bag.fingerprint != fingerprint:
             raise MIVError(
-                f"The bag {name} was kept for {content.model}, whose features do not fit this verifier. Ask "
-                f"{content.model}, or keep the bag again for this verifier."
+                f"The bag {name} was kept for {bag.model}, whose features do not fit this verifier. Ask "
+                f"{bag.model}, or keep the bag again for this verifier."
             )
-        return content.features
+        return bag.features
 
     def remove(self, name: str) -> None:
         """Remove a bag."""
@@ -204,20 +209,6 @@ class BagStore:
             with self._locked():
                 self._make_room(0, 0)
 
-    def _read(self, name: str) -> tuple[BagContent, float]:
-        path = self._path(name)
-        with storage_errors("The kept bag", "read"):
-            try:
-                created = path.stat().st_mtime
-                if created + self.days * _DAY < time.time():
-                    raise self._missing(name)
-                return read_bag_file(path), created
-            except FileNotFoundError:
-                raise self._missing(name) from None
-            except DamagedBag as error:
-                path.unlink(missing_ok=True)
-                raise self._missing(name) from error
-
     def _path(self, name: str) -> Path:
         """The file of a bag; a name that this class did not make never becomes part of a path."""
         if not _IDENTIFIER.fullmatch(name):
@@ -228,9 +219,6 @@ class BagStore:
         with readable_disk_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def _described(self, name: str, size: int, model: str, created: float) -> StoredBag:
-        return StoredBag(name, model, size, created, created + self.days * _DAY)
-
     def _missing(self, name: str) -> RefusedRequest:
         return RefusedRequest(
             404,
@@ -240,7 +228,7 @@ class BagStore:
 
     def _make_room(self, size: int, count: int) -> None:
         """Remove old bags until ``count`` more files of ``size`` bytes in total fit; the caller has the lock."""
-        found = []
+        files = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 if original_name(entry.name, PART):  # under the lock, nobody is writing it any more
@@ -248,10 +236,10 @@ class BagStore:
                 elif entry.name.endswith(_ENDING) and _IDENTIFIER.fullmatch(entry.name.removesuffix(_ENDING)):
                     with suppress(FileNotFoundError):  # removed by its user just now
                         status = entry.stat(follow_symlinks=False)
-                        found.append((status.st_mtime_ns, status.st_size, entry.path))
+                        files.append((status.st_mtime_ns, status.st_size, entry.path))
         oldest = (time.time() - self.days * _DAY) * 1e9
-        total, left = size + sum(one for _, one, _ in found), count + len(found)
-        for changed, freed, path in sorted(found):
+        total, left = size + sum(size for _, size, _ in files), count + len(files)
+        for changed, freed, path in sorted(files):
             if changed >= oldest and total <= self.most_bytes and left <= self.most_bags:
                 break
             Path(path).unlink(missing_ok=True)
@@ -259,15 +247,234 @@ class BagStore:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Be the only process that writes; the system releases the lock when a process ends for any reason."""
         with storage_errors("Kept bags", "written"):
             self._create_folder()  # someone may have cleared the cache
-            lock = FileLock(self.folder / _LOCK_NAME)
+            with _locked(self.folder / "kept.lock", "Other processes are keeping bags. Try again in a few seconds."):
+                yield
+
+
+_GALLERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_MOST_GALLERIES = 1_000
+_NAMES_SHOWN = 1_000
+_FEW_REMOVED = 64  # removed bags that are not worth a compaction
+_PER_INSTANCE = 64  # bytes beside its features and its name: a digest and its row
+_CREATING = "Another process is creating a gallery. Try again in a second."
+
+
+class _NoGallery(RefusedRequest):
+    """The gallery that a request names is not there."""
+
+
+class GalleryRegistry:
+    """Galleries made by ``miv gallery`` or over the network, all directly inside one folder.
+
+    Every request looks at the files, so what other processes add or remove is seen at once. The methods that take a
+    model must run in the thread of that model.
+
+    Args:
+        folder: of the galleries; created if it is missing.
+        most_bytes: maximum size of all galleries together.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        require_arrow()
+        self.folder = folder.resolve()  # errors that hold this path are about its files
+        with readable_disk_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._most_bytes = most_bytes
+        self._open: dict[tuple[str, str], Gallery] = {}  # by name and fingerprint
+
+    def names(self) -> list[str]:
+        """Names of all galleries."""
+        with storage_errors("The galleries", "read"):
+            return sorted(path.name for path in self.folder.iterdir() if self._is_gallery(path))
+
+    def all_listed(self, models: Mapping[str, LoadedModel]) -> list[dict[str, Any]]:
+        """Describe all galleries, without those that are removed meanwhile."""
+        listed = []
+        for name in self.names():
+            with suppress(_NoGallery):
+                listed.append(self.listed(name, models))
+        return listed
+
+    def listed(self, name: str, models: Mapping[str, LoadedModel]) -> dict[str, Any]:
+        """Describe a gallery by its manifest; ``models`` by fingerprint."""
+        try:
+            with self._guarded(name, "read"):
+                manifest = self._manifest(name)
+                instances = manifest.instances
+                if manifest.removed is not None:  # instances of removed bags are stored until they are compacted
+                    instances = used_instances(Snapshot.open(self.folder / name, None))
+        except _NoGallery:
+            raise
+        except RefusedRequest as error:
+            return {"name": name, "model": None, "bags": 0, "instances": 0, "bytes": 0, "problem": str(error)}
+        model = models.get(manifest.fingerprint)
+        return {
+            "name": name,
+            "model": None if model is None else model.name,
+            "bags": manifest.live_bags,
+            "instances": instances,
+            "bytes": manifest.bytes,
+            "problem": None if model is not None else self._other_verifier(name),
+        }
+
+    def model_of(self, name: str, models: Mapping[str, LoadedModel]) -> LoadedModel:
+        """The served model that made a gallery; any other would misread what it stores."""
+        with self._guarded(name, "read"):
+            model = models.get(self._manifest(name).fingerprint)
+        if model is None:
+            raise RefusedRequest(409, self._other_verifier(name))
+        return model
+
+    def create(self, name: str, model: LoadedModel) -> None:
+        """Create an empty gallery with a copy of the model's verifier."""
+        if not _GALLERY_NAME.fullmatch(name):
+            raise RefusedRequest(
+                422,
+                f"The name of a gallery is {name[:80]!r}. Expected 1 to 100 letters from a to z, digits, -, _ or ., "
+                "with a letter or digit first.",
+            )
+        with storage_errors("The gallery", "created"), _locked(self.folder / ".miv-galleries.lock", _CREATING):
+            # Gallery.create replaces an empty folder; under the lock, nobody else makes one of this name.
+            if (self.folder / name).exists():
+                raise RefusedRequest(409, f"There is a gallery or file {name} already. Choose another name.")
+            if len(self.names()) >= _MOST_GALLERIES:
+                raise RefusedRequest(413, f"There are {_MOST_GALLERIES:,} galleries, and no more are allowed.")
+            self._check_room(4 * sum(weights.numel() for weights in model.verifier.parameters()))
+            Gallery.create(self.folder / name, model.verifier)
+
+    def put(self, name: str, bag: str, instances: Sequence[Any], names: Sequence[str], model: LoadedModel) -> int:
+        """Add or replace a bag; return the number of bags."""
+        with self._writing(name, model) as gallery:
+            per_instance = 4 * model.verifier.backbone.channels + _PER_INSTANCE
+            self._check_room(len(instances) * per_instance + sum(len(name.encode()) for name in names))
+            gallery.put(bag, instances, instance_names=names)
+            return self._after_change(name, gallery)
+
+    def remove(self, name: str, bag: str, model: LoadedModel) -> None:
+        """Remove a bag."""
+        with self._writing(name, model) as gallery:
+            if bag not in gallery:
+                raise RefusedRequest(404, f"There is no bag {bag[:80]!r} in the gallery {name}.")
+            gallery.remove(bag)
+            self._after_change(name, gallery)
+
+    def search(self, name: str, query: Any, model: LoadedModel, **options: Any) -> dict[str, Any]:
+        """The document of a search."""
+        with self._guarded(name, "read"):
+            return {"model": model.name, **self._gallery(name, model).search(query, **options).document()}
+
+    def described(self, name: str, model: LoadedModel) -> dict[str, Any]:
+        """Counts and sizes, and the names of the first bags."""
+        with self._guarded(name, "read"):
+            gallery = self._gallery(name, model)
+            counts = {key: value for key, value in gallery.info().items() if key != "folder"}
+            of_all = {"name": name, "model": model.name, "problem": None}
+            return {**counts, **of_all, "names": gallery.names[:_NAMES_SHOWN]}
+
+    @contextmanager
+    def _writing(self, name: str, model: LoadedModel) -> Iterator[Gallery]:
+        with self._guarded(name, "written"):
             try:
-                lock.acquire(timeout=_WAIT)
-            except Timeout:
-                raise RefusedRequest(503, "Other processes are keeping bags. Try again in a few seconds.") from None
+                yield self._gallery(name, model)
+            except GalleryBusy:
+                message = f"Another process is writing to the gallery {name}. Try again in a second."
+                raise RefusedRequest(503, message) from None
+            except GalleryReplaced:
+                message = f"The gallery {name} was replaced by another meanwhile. Look at it before you ask again."
+                raise RefusedRequest(409, message) from None
+
+    @contextmanager
+    def _guarded(self, name: str, done: str) -> Iterator[None]:
+        """Answer trouble with the files of a gallery without naming them; other errors are the request's."""
+        with storage_errors("The gallery", done):
             try:
                 yield
-            finally:
-                lock.release()
+            except RefusedRequest:
+                raise
+            except (MIVError, OSError) as error:
+                self._require(name)  # it may have been removed meanwhile, which is no damage
+                cause = error if isinstance(error, OSError) else error.__cause__
+                is_trouble = isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
+                if is_trouble or f"{self.folder}{os.sep}" not in str(error):
+                    raise
+                raise self._damaged(name, error) from error
+
+    def _gallery(self, name: str, model: LoadedModel) -> Gallery:
+        """An open gallery, kept by this process; it sees what others change."""
+        if self._manifest(name).fingerprint != model.fingerprint:  # it was replaced by another just now
+            raise RefusedRequest(409, self._other_verifier(name))
+        key = (name, model.fingerprint)
+        if key not in self._open:
+            self._open[key] = Gallery(self.folder / name, model.verifier)
+        return self._open[key]
+
+    def _after_change(self, name: str, gallery: Gallery) -> int:
+        """Free the space of removed bags when they are the larger part; return the number of bags."""
+        manifest = self._manifest(name)
+        if manifest.removed is not None and manifest.removed.bags > max(manifest.live_bags, _FEW_REMOVED):
+            with suppress(GalleryBusy):  # the change is made; a later one compacts
+                gallery.compact()
+        return manifest.live_bags
+
+    def _check_room(self, needed: int) -> None:
+        """Refuse what does not fit, after removed bags have been cleared away if that helps.
+
+        Without a lock, which would stop all galleries meanwhile; so each worker can exceed the limit by one bag.
+        """
+        if self._bytes() + needed <= self._most_bytes:
+            return
+        for name in self.names():
+            try:
+                if self._manifest(name).removed is not None:
+                    Gallery.open(self.folder / name).compact()
+            except MIVError as error:  # busy, damaged or gone: it keeps its size
+                logger.warning("The gallery %s could not be compacted: %s", name, type(error).__name__)
+        total = self._bytes()
+        if total + needed > self._most_bytes:
+            raise RefusedRequest(
+                413,
+                f"The galleries have {total:,} bytes and need {needed:,} more. Expected at most {self._most_bytes:,}. "
+                "Remove bags, or start the server with a larger --gallery-bytes.",
+            )
+
+    def _bytes(self) -> int:
+        return sum(bytes_below(self.folder / name) for name in self.names())
+
+    def _manifest(self, name: str) -> GalleryManifest:
+        self._require(name)
+        return GalleryManifest.load(self.folder / name)
+
+    def _require(self, name: str) -> None:
+        if _GALLERY_NAME.fullmatch(name) and self._is_gallery(self.folder / name):
+            return
+        for key in list(self._open):  # a copy, because other threads open galleries meanwhile
+            if key[0] == name:
+                self._open.pop(key, None)  # its mapped files would keep their space on the disk
+        raise _NoGallery(404, f"There is no gallery {name[:80]!r}. GET /v1/galleries lists them.")
+
+    def _is_gallery(self, path: Path) -> bool:
+        """Whether a path is the folder of a gallery; a link could lead anywhere."""
+        return bool(_GALLERY_NAME.fullmatch(path.name)) and not path.is_symlink() and (path / MANIFEST_NAME).is_file()
+
+    def _damaged(self, name: str, error: Exception) -> RefusedRequest:
+        # Only its type: its words may hold the name of a bag.
+        logger.error("The gallery %s is damaged: %s", name, type(error.__cause__ or error).__name__)
+        return RefusedRequest(409, f"The gallery {name} is damaged. Restore it from a copy, or create it again.")
+
+    def _other_verifier(self, name: str) -> str:
+        return (
+            f"No model of this server made the gallery {name}, and what it stores fits no other. Serve the model that "
+            f"made it, or rebuild it for MODEL on the server: miv gallery create NEW MODEL --like {name}"
+        )
+
+
+def bytes_below(folder: Path) -> int:
+    """Size of all files in a folder; those that vanish meanwhile do not count."""
+    total = 0
+    for place, _, files in os.walk(folder):
+        for name in files:
+            with suppress(OSError):
+                total += (Path(place) / name).lstat().st_size
+    return total

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from miv.errors import MIVError
+from miv.service.app import RunningService, model_of, service_of
 from miv.service.batching import bytes_of
 from miv.service.bodies import (
     GalleriesAnswer,
@@ -29,10 +30,9 @@ from miv.service.bodies import (
     json_body,
 )
 from miv.service.errors import RefusedRequest, error_responses
-from miv.service.galleries import GalleryRegistry
 from miv.service.models import LoadedModel
 from miv.service.reading import InstanceReader, in_thread, is_several, read_json
-from miv.service.state import RunningService, model_of, service_of
+from miv.service.storage import GalleryRegistry
 
 router = APIRouter()
 _TIDY_SECONDS = 600.0  # old bags go even if nobody keeps new ones

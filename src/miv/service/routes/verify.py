@@ -11,10 +11,9 @@ from miv.checking.results import Source
 from miv.checking.sentences import Sentence
 from miv.checking.sources import read_answer, read_sources
 from miv.errors import collect_warnings
+from miv.service.app import RunningService, model_of, service_of
 from miv.service.batching import ReadRequest
 from miv.service.bodies import (
-    CHECK_EXAMPLE,
-    VERIFY_EXAMPLE,
     CheckAnswer,
     CheckRequest,
     KeptBag,
@@ -27,9 +26,16 @@ from miv.service.errors import RefusedRequest, error_responses
 from miv.service.models import LoadedModel
 from miv.service.reading import in_thread, is_small, media_type, read_exemplars, read_form, read_json
 from miv.service.settings import Limits
-from miv.service.state import RunningService, model_of, service_of
 
 router = APIRouter()
+VERIFY_EXAMPLE: dict[str, Any] = {
+    "model": "runs/vectors",
+    "exemplars": [{"query": [0.1, 0.9], "bag": [[0.2, 0.8], [0.9, 0.1]]}],
+}
+CHECK_EXAMPLE: dict[str, Any] = {
+    "answer": "The harbour of Aldmere was built in 1842.",
+    "sources": [{"name": "history.txt", "text": "Aldmere is a small town. Its harbour was finished in 1842."}],
+}
 
 
 @router.post(
@@ -67,7 +73,8 @@ def _kept(asked: VerifyRequest | VerifyForm) -> list[str]:
 
 
 def _read(asked: VerifyRequest | VerifyForm, model: LoadedModel, service: RunningService) -> ReadRequest:
-    kept = cache(lambda bag: service.kept_features(bag, model))  # a bag that is named again is read once
+    # A bag that is named again is read once.
+    kept = cache(lambda bag: service.kept_bags.features(bag, model.backbone_fingerprint))
 
     def bag_of(bag: Any) -> Any:
         return kept(bag.kept) if isinstance(bag, KeptBag) else bag
